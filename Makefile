@@ -1,0 +1,34 @@
+# make demo, make test: each sets up everything it needs in .venv (Python >= 3.11 and make are enough).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench ledger clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m accelerated demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m conformance
+
+lint: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet ".[dev]"
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet "asv>=0.6.4"
+	$(BIN)/asv run --python=same --show-stderr
+
+ledger: $(VENV)/.installed
+	$(BIN)/python -m conformance.ledger
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "diptych needs Python >= 3.11, found " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[tests,plots]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist demo
