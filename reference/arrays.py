@@ -1,0 +1,299 @@
+"""The array layer: which namespace, which device, which dtype, and sparse rows with their two primitives.
+
+The reference is written against the array API standard, so that one text runs on NumPy, PyTorch, CuPy, JAX and
+``array_api_strict``. This module is the only one that knows a library by name, and it does so in two lines
+(:func:`_index_add`). What decides shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is
+computed on lives in the caller's namespace, on the caller's device.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_cupy_namespace,
+    is_numpy_namespace,
+    is_torch_namespace,
+)
+
+__all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
+
+Array = Any  # an array of any namespace
+
+
+class Place(NamedTuple):
+    """Where computed arrays live: their namespace, device and floating dtype."""
+
+    xp: Any
+    device: Any
+    dtype: Any
+
+    @classmethod
+    def of(cls, like: Array | None) -> Place:
+        """The place of an array; of None, NumPy's float64."""
+        if like is None:
+            like = np.zeros(0)
+        (like,) = floats(like=like)
+        return cls(array_namespace(like), device(like), like.dtype)
+
+    def floats(self, values: Any) -> Array:
+        """Host numbers as a floating array in this place."""
+        dtype = np.float32 if self.dtype == self.xp.float32 else np.float64
+        return self.xp.asarray(np.ascontiguousarray(values, dtype=dtype), dtype=self.dtype, device=self.device)
+
+    def integers(self, values: Any) -> Array:
+        """Host integers as an int64 array in this place."""
+        return self.xp.asarray(np.ascontiguousarray(values, np.int64), dtype=self.xp.int64, device=self.device)
+
+    def zeros(self, shape: Any) -> Array:
+        """A floating array of zeros in this place."""
+        return self.xp.zeros(shape, dtype=self.dtype, device=self.device)
+
+
+def floats(**arguments: Any) -> tuple[Array, ...]:
+    """Arguments as floating arrays of one namespace, one device and one dtype.
+
+    float32 and float64 stay; integers and booleans become float64; nested lists go where the arrays among the
+    arguments are, and to NumPy if there is none. Half precision, complex numbers, objects and mixed namespaces are
+    refused by name.
+    """
+    given = [x for x in arguments.values() if is_array_api_obj(x)]
+    try:
+        xp = array_namespace(*given) if given else array_namespace(np.zeros(0))
+    except TypeError:
+        kinds = ", ".join(f"{name} of {type(x).__module__.split('.')[0]}" for name, x in arguments.items())
+        raise TypeError(f"arrays of several namespaces: {kinds}; expected all of one") from None
+    devices = {str(device(x)) for x in given}
+    if len(devices) > 1:
+        raise ValueError(f"{', '.join(arguments)}: arrays on several devices ({', '.join(sorted(devices))})")
+    arrays = [_floating(xp, name, x, device(given[0]) if given else None) for name, x in arguments.items()]
+    dtype = xp.result_type(*arrays)
+    return tuple(x if x.dtype == dtype else xp.astype(x, dtype) for x in arrays)
+
+
+def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
+    if not is_array_api_obj(x):
+        try:
+            x = np.asarray(x)
+        except ValueError:
+            raise ValueError(
+                f"{name}: expected a rectangular array of numbers, got nested lists of unequal length"
+            ) from None
+        if x.dtype.kind not in "fiub":
+            raise TypeError(f"{name}: expected real numbers, got {x.dtype}")
+        x = xp.asarray(x, device=where)
+    if xp.isdtype(x.dtype, ("bool", "integral")):
+        return xp.astype(x, xp.float64)
+    if x.dtype not in (xp.float32, xp.float64):
+        raise TypeError(f"{name}: expected float32 or float64 (or integers or booleans), got {x.dtype}")
+    return x
+
+
+def integers(name: str, x: Any, place: Place) -> Array:
+    """An integer argument as int64 in ``place``; floats, booleans and other namespaces' arrays are refused."""
+    if not is_array_api_obj(x):
+        x = np.asarray(x)
+        if x.size == 0:
+            x = x.astype(np.int64)
+    if not array_namespace(x).isdtype(x.dtype, "integral"):
+        raise TypeError(f"{name}: expected integers, got {x.dtype}")
+    if array_namespace(x) is place.xp and x.dtype == place.xp.int64 and device(x) == place.device:
+        return x
+    return place.integers(host(x))
+
+
+def refuse_nan_and_inf(name: str, x: Array, *, forbidden: bool = True) -> None:
+    """Raise ValueError at the first nan or +inf of ``x`` (and -inf, unless it may mean a forbidden part)."""
+    xp = array_namespace(x)
+    bad = xp.isnan(x) | (x == xp.inf) if forbidden else ~xp.isfinite(x)
+    if bool(xp.any(bad)):
+        at = tuple(int(i) for i in np.argwhere(host(bad))[0])
+        allowed = "finite scores, or -inf for a forbidden part" if forbidden else "finite numbers"
+        raise ValueError(f"{name}: expected {allowed}, got {float(x[at])} at index {at}")
+
+
+def host(x: Any) -> np.ndarray:
+    """An array of any namespace and device as a NumPy array; a copy only where it is not in host memory."""
+    if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
+        return np.asarray(x)
+    return np.from_dlpack(x, device="cpu")
+
+
+def take_last(xp: Any, x: Array, index: Array) -> Array:
+    """``x[..., index]`` with one index for each leading position: the standard's take_along_axis, one deep."""
+    return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
+
+
+def logsumexp(xp: Any, x: Array, axis: int) -> Array:
+    """log sum exp along an axis; -inf where every entry is -inf; never overflows."""
+    top = xp.max(x, axis=axis, keepdims=True)
+    total = xp.sum(
+        xp.exp(x - xp.where(top > -xp.inf, top, xp.zeros_like(top))), axis=axis
+    )  # >= 1, or 0 if all are -inf
+    return xp.log(xp.where(total > 0, total, xp.ones_like(total))) + xp.squeeze(top, axis=axis)
+
+
+def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
+    """Indicators (..., n) of integer indices (...); a negative index has none."""
+    return xp.astype(index[..., None] == xp.arange(n, dtype=xp.int64, device=device(index)), dtype)
+
+
+class Rows(NamedTuple):
+    """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
+
+    ``indptr`` (N + 1,) is NumPy int64 on the host, because it decides shapes; ``indices`` (nnz,) int64 and ``data``
+    (nnz,) live in the namespace. An index that occurs twice in a row counts twice (the entries add).
+    """
+
+    indptr: np.ndarray
+    indices: Array
+    data: Array
+    width: int
+
+    @property
+    def n(self) -> int:
+        """Number of rows N."""
+        return len(self.indptr) - 1
+
+    @property
+    def place(self) -> Place:
+        """Where the entries live."""
+        return Place(array_namespace(self.data), device(self.data), self.data.dtype)
+
+    @classmethod
+    def of(cls, x: Any, *, width: int | None = None, like: Array | None = None, name: str = "X") -> Rows:
+        """Rows from what people have: a dense (N, width) array, a CSR matrix, or one list of active columns a row.
+
+        Parameters
+        ----------
+        x : array (N, width), object with ``indptr``, ``indices``, ``data``, ``shape``, or sequence of index sequences
+            Lists of columns stand for entries of 1.
+        width : int, optional
+            Number of columns; needed for index lists, checked for the others.
+        like : array, optional
+            Namespace, device and dtype of the result (default: NumPy float64).
+        name : str
+            What errors call ``x``.
+
+        Raises
+        ------
+        ValueError
+            A width that does not fit, a column outside 0..width-1, a number that is not finite.
+        """
+        if isinstance(x, Rows):
+            indptr, indices, data, columns = x
+            data = host(data)
+        elif all(hasattr(x, field) for field in ("indptr", "indices", "data", "shape")):
+            indptr, indices, data, columns = x.indptr, x.indices, np.asarray(x.data), x.shape[1]
+        elif is_array_api_obj(x):
+            (x,) = floats(**{name: x})
+            if x.ndim != 2:
+                raise ValueError(
+                    f"{name}: expected a two-dimensional array (positions, features), got shape {tuple(x.shape)}"
+                )
+            dense = host(x)
+            at, indices = np.nonzero(dense)
+            indptr, data, columns = _offsets(np.bincount(at, minlength=len(dense))), dense[at, indices], dense.shape[1]
+        else:
+            x = list(x)
+            if width is None:
+                raise ValueError(f"{name}: index lists do not tell the number of features; give width")
+            indptr, columns = _offsets([len(row) for row in x]), width
+            indices = np.concatenate([np.asarray(row, np.int64) for row in x]) if len(x) else np.zeros(0, np.int64)
+            data = np.ones(len(indices))
+        if width is not None and columns != width:
+            raise ValueError(f"{name}: expected {width} features, got {columns}")
+        indptr, indices = np.asarray(indptr, np.int64), np.asarray(host(indices), np.int64)
+        _check_rows(name, indptr, indices, data, int(columns))
+        place = Place.of(like)
+        return cls(indptr, place.integers(indices), place.floats(data), int(columns))
+
+    def take(self, positions: np.ndarray) -> Rows:
+        """The rows at host ``positions`` (m,), in that order; the index is built on the host and sent once."""
+        starts, counts = self.indptr[positions], self.indptr[positions + 1] - self.indptr[positions]
+        indptr = _offsets(counts)
+        index = self.place.integers(np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1]))
+        xp = self.place.xp
+        return Rows(indptr, xp.take(self.indices, index), xp.take(self.data, index), self.width)
+
+    def row_ids(self) -> Array:
+        """The row of each entry (nnz,), in the namespace."""
+        return self.place.integers(np.repeat(np.arange(self.n), np.diff(self.indptr)))
+
+
+def _offsets(counts: Any) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
+
+
+def _check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, width: int) -> None:
+    if len(indptr) == 0 or indptr[0] != 0 or np.any(np.diff(indptr) < 0) or not indptr[-1] == len(indices) == len(data):
+        raise ValueError(
+            f"{name}: indptr must rise from 0 to the number of entries ({len(indices)} indices, {len(data)} data)"
+        )
+    if len(indices) and not 0 <= indices.min() <= indices.max() < width:
+        raise ValueError(f"{name}: expected feature indices in 0..{width - 1}, got {indices.min()}..{indices.max()}")
+    if np.asarray(data).dtype.kind not in "fiub":
+        raise TypeError(f"{name}: expected real numbers, got {np.asarray(data).dtype}")
+    if not np.all(np.isfinite(data)):
+        raise ValueError(f"{name}: expected finite features, got {data[~np.isfinite(data)][0]}")
+
+
+def gather_sum(rows: Rows, W: Array) -> Array:
+    """The product of sparse rows and a dense matrix: out[i] = sum_e data[e] W[indices[e]] over the entries e of row i.
+
+    Parameters
+    ----------
+    rows : Rows
+        N rows of d columns.
+    W : array (d, L)
+
+    Returns
+    -------
+    array (N, L)
+
+    Notes
+    -----
+    Work and memory O(nnz L); entries are added in the order in which they are stored.
+    """
+    xp = array_namespace(W)
+    return _index_add(xp, rows.n, rows.row_ids(), rows.data[:, None] * xp.take(W, rows.indices, axis=0))
+
+
+def scatter_sum(rows: Rows, G: Array) -> Array:
+    """The adjoint of :func:`gather_sum`: out[j] = sum over the entries (i, j, data) of data G[i].
+
+    Parameters
+    ----------
+    rows : Rows
+        N rows of d columns.
+    G : array (N, L)
+
+    Returns
+    -------
+    array (d, L)
+
+    Notes
+    -----
+    Work and memory O(nnz L).
+    """
+    xp = array_namespace(G)
+    return _index_add(xp, rows.width, rows.indices, rows.data[:, None] * xp.take(G, rows.row_ids(), axis=0))
+
+
+def _index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
+    """out (n, L) with out[index[e]] += values[e]; the array API has no scatter, so the libraries are named here."""
+    out = xp.zeros((n, values.shape[1]), dtype=values.dtype, device=device(values))
+    if is_numpy_namespace(xp):
+        cells = (index[:, None] * values.shape[1] + np.arange(values.shape[1])).ravel()
+        return np.bincount(cells, values.ravel(), out.size).reshape(out.shape).astype(values.dtype, copy=False)
+    if is_torch_namespace(xp):
+        return out.index_add_(0, index, values)
+    if is_cupy_namespace(xp):
+        xp.add.at(out, index, values)
+        return out
+    rows = [xp.sum(xp.where((index == i)[:, None], values, xp.zeros_like(values)), axis=0) for i in range(n)]
+    return xp.stack(rows) if rows else out
