@@ -1,0 +1,1 @@
+"""Scored output spaces and the oracles that they answer."""

@@ -1,0 +1,136 @@
+"""What every scored output space answers: the structure protocol.
+
+A structure is a view of scores. ``best`` and ``parts`` are enough to train a structural SVM; each further method
+unlocks more (``topk``: top-K smoothing and multi-sample updates; ``expectation``: conditional random fields). Source:
+Pillutla et al., Definition 6 (the max, top-K and exp oracles) and Lemma 7 (their gradients).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from array_api_compat import array_namespace
+
+from reference.arrays import Array
+from reference.structures.scores import Scores, add, inner
+
+__all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError"]
+
+
+class InfeasibleError(ValueError):
+    """Every output is forbidden: the scores leave nothing to choose."""
+
+
+class IntractableError(ValueError):
+    """The question is #P-complete for this structure; the message names the proposition."""
+
+
+class UnsupportedError(TypeError):
+    """The structure lacks a method that the caller needs; the message says which."""
+
+
+class KBest(NamedTuple):
+    """The k best distinct outputs: scores (..., k) from high to low, padded with -inf; labels; count (...,) int64.
+
+    ``labels`` are (..., k) for listed outputs and (..., k, n) for chains, padded with -1.
+    """
+
+    scores: Array
+    labels: Array
+    count: Array
+
+
+class Structure:
+    """A scored output space.
+
+    Subclass it with ``best() -> (value, output)`` and ``parts(output) -> scores-shaped indicator``; the constructor
+    takes the scores, a NamedTuple of arrays or a bare array. Everything else is derived or says what is missing.
+    """
+
+    scores: Any
+
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+
+    @classmethod
+    def unchecked(cls, scores: Scores) -> Structure:
+        """The view without validation, for scores that a model has just computed."""
+        self = object.__new__(cls)
+        self.scores = scores
+        return self
+
+    # what a structure provides -------------------------------------------------------------------------------------
+
+    def best(self) -> tuple[Any, Any]:
+        """The highest score and an output that has it (the max oracle). Raises InfeasibleError if there is none."""
+        raise self._lacks("best")
+
+    def parts(self, y: Any) -> Scores:
+        """The indicator of the parts of output ``y``, shaped like the scores: score(y) = <scores, parts(y)>."""
+        raise self._lacks("parts")
+
+    def topk(self, k: int) -> Any:
+        """The k best distinct outputs (the top-K oracle)."""
+        raise self._lacks("topk")
+
+    def expectation(self, mu: float = 1.0) -> tuple[Any, Scores]:
+        """mu log sum_y exp(score(y)/mu) and its gradient, the marginals (the exp oracle)."""
+        raise self._lacks("expectation")
+
+    def count(self) -> int:
+        """The number of outputs that are not forbidden, as a Python int."""
+        raise self._lacks("count")
+
+    def enumerate(self) -> Iterator[Any]:
+        """Every output that is not forbidden, one at a time."""
+        raise self._lacks("enumerate")
+
+    # what follows from it ------------------------------------------------------------------------------------------
+
+    def score(self, y: Any) -> Any:
+        """The score of output ``y``."""
+        return inner(self.scores, self.parts(y))
+
+    def augment(self, loss: Scores) -> Structure:
+        """The same space with ``loss`` (shaped like the scores) added to the scores."""
+        return type(self).unchecked(add(self.scores, loss))
+
+    def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
+        """The max over outputs, smoothed: value and gradient (Definition 6; mu = 0 is the max itself)."""
+        return smoothing(self, mu)
+
+    def log_partition(self, mu: float = 1.0) -> Any:
+        """mu log sum_y exp(score(y) / mu)."""
+        return self.expectation(mu)[0]
+
+    def marginals(self, mu: float = 1.0) -> Scores:
+        """The probability of each part when outputs have probability proportional to exp(score / mu)."""
+        return self.expectation(mu)[1]
+
+    @classmethod
+    def supports(cls, method: str) -> bool:
+        """Whether the structure answers ``method`` (``"topk"``, ``"expectation"``, ...) itself."""
+        return getattr(cls, method, None) is not getattr(Structure, method, None)
+
+    def _lacks(self, method: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"{type(self).__name__} has no {method}(): this structure does not answer that question"
+        )
+
+
+def positive_mu(mu: float) -> float:
+    """``mu`` as a float, checked to be a finite positive temperature."""
+    mu = float(mu)
+    if not (mu > 0 and math.isfinite(mu)):
+        raise ValueError(f"mu: expected a finite number > 0, got {mu}")
+    return mu
+
+
+def feasible(value: Array, where: str) -> Array:
+    """``value`` if no entry is -inf; otherwise InfeasibleError."""
+    xp = array_namespace(value)
+    if bool(xp.any(value == -xp.inf)):
+        raise InfeasibleError(f"{where}: every output is forbidden (all scores are -inf)")
+    return value

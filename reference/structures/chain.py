@@ -1,0 +1,340 @@
+"""Linear chains: one label a position, scores on labels and on neighbouring pairs.
+
+score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's boxes are functions, arrays in and
+arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. Source: Pillutla et al.,
+Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space, see the ledger).
+
+Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
+length are padding: their scores are ignored, their marginals are 0, their labels are -1. A label outside 0..L-1 has
+no parts. Ties go to the smallest label at the last position, then backwards (the first index in every argmax).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from reference import arrays
+from reference.arrays import Array, Place, host, logsumexp, one_hot, take_last
+from reference.structures.base import Structure, feasible, positive_mu
+
+__all__ = ["Chain", "ChainScores", "forward_backward", "parts", "score", "viterbi"]
+
+
+class ChainScores(NamedTuple):
+    """The scores of a batch of chains; a gradient with respect to them has the same shapes.
+
+    unary (..., n, L); pairwise (L, L) shared by all positions and chains, or (..., n-1, L, L), one for each pair of
+    neighbours; lengths (...,) int64, or None where every chain has length n.
+    """
+
+    unary: Array
+    pairwise: Array
+    lengths: Array | None = None
+
+
+ChainScores.layout = ("lengths",)  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
+
+
+def viterbi(scores: ChainScores) -> tuple[Array, Array]:
+    """Highest score and best labelling of each chain (the max oracle).
+
+    max_y sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]
+
+    Parameters
+    ----------
+    scores : ChainScores
+
+    Returns
+    -------
+    value : array (...,)
+        -inf where every labelling is forbidden.
+    labels : int64 array (..., n)
+        -1 past a chain's length, and everywhere in a chain without a feasible labelling.
+
+    Notes
+    -----
+    Time O(n L^2), memory O(n L). Ties: the smallest label at the last position, then backwards.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 1.
+    """
+    xp = array_namespace(scores.unary)
+    unary, lengths = scores.unary, scores.lengths
+    n = unary.shape[-2]
+    if n == 0:
+        return _no_positions(xp, unary)
+    best = unary[..., 0, :]
+    back = []
+    for t in range(1, n):
+        total = best[..., None, :] + _into(xp, scores, t)  # (..., label at t, label at t-1)
+        back.append(xp.argmax(total, axis=-1))
+        best = _frozen(xp, lengths, t, unary[..., t, :] + xp.max(total, axis=-1), best)
+    value, last = xp.max(best, axis=-1), xp.argmax(best, axis=-1)
+    labels = [last]
+    for t in range(n - 1, 0, -1):
+        labels.append(_frozen(xp, lengths, t, take_last(xp, back[t - 1], labels[-1]), labels[-1]))
+    path = xp.stack(labels[::-1], axis=-1)
+    keep = _mask(xp, scores) & (value > -xp.inf)[..., None]
+    if lengths is not None:
+        value = xp.where(lengths > 0, value, xp.zeros_like(value))
+    return value, xp.where(keep, path, xp.full_like(path, -1))
+
+
+def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, ChainScores]:
+    """Log-partition function of each chain at temperature mu, and its gradient (the exp oracle).
+
+    A = mu log sum_y exp(score(y) / mu), with gradient the marginals P(y_t = i) and P(y_{t-1} = i, y_t = j).
+
+    Parameters
+    ----------
+    scores : ChainScores
+    mu : float > 0
+        Temperature.
+
+    Returns
+    -------
+    value : array (...,)
+        -inf where every labelling is forbidden.
+    marginals : ChainScores
+        unary (..., n, L), 0 past a chain's length; pairwise shaped like the scores' pairwise. **A pairwise matrix that
+        is shared is one set of scores, so its gradient is summed over positions and over the batch** (expected
+        numbers of transitions). All 0 where no labelling is feasible.
+
+    Notes
+    -----
+    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages are logarithms, so nothing underflows, and each is
+    normalised to sum to 1, so that rounding does not grow with the length of the chain. Scores up to 1e300 mu.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised.
+    """
+    xp = array_namespace(scores.unary)
+    n = scores.unary.shape[-2]
+    if n == 0:
+        return _no_positions(xp, scores.unary)[0], ChainScores(
+            scores.unary, xp.zeros_like(scores.pairwise), scores.lengths
+        )
+    scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
+    unary, lengths = scaled.unary, scaled.lengths
+    message = unary[..., 0, :]
+    forward: list[Array] = []
+    norms: list[Array] = []  # log P(y_t | unary scores up to t), and what each step's normalisation took away
+    for t in range(n):
+        if t > 0:
+            message = unary[..., t, :] + logsumexp(xp, forward[-1][..., None, :] + _into(xp, scaled, t), axis=-1)
+        norm = logsumexp(xp, message, axis=-1)
+        norms.append(norm if t == 0 else _frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
+        normal = message - _finite(xp, norm)[..., None]
+        forward.append(normal if t == 0 else _frozen(xp, lengths, t, normal, forward[-1]))
+    log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
+
+    backward = xp.zeros_like(message)
+    nodes, edges = [], []
+    for t in range(n - 1, -1, -1):
+        nodes.append(xp.exp(forward[t] + backward))
+        if t > 0:
+            ahead = unary[..., t, :] + backward - _finite(xp, norms[t])[..., None]
+            ahead = ahead[..., None, :] + _from(scaled, t)  # (..., label at t-1, label at t)
+            pair = forward[t - 1][..., :, None] + ahead
+            edges.append(xp.exp(_frozen(xp, lengths, t, pair, xp.full_like(pair, -xp.inf))))
+            backward = _frozen(xp, lengths, t, logsumexp(xp, ahead, axis=-1), backward)
+    nodes_ = xp.stack(nodes[::-1], axis=-2)
+    nodes_ = xp.where(_mask(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
+    if lengths is not None:
+        log_z = xp.where(lengths > 0, log_z, xp.zeros_like(log_z))
+    return mu * log_z, ChainScores(nodes_, _collect(xp, scores, edges[::-1]), lengths)
+
+
+def score(scores: ChainScores, labels: Array) -> Array:
+    """The score (...,) of one labelling (..., n) of each chain; labels past a chain's length are ignored."""
+    xp = array_namespace(scores.unary)
+    labels = xp.where(_mask(xp, scores), labels, xp.full_like(labels, -1))
+    n = labels.shape[-1]
+    here = one_hot(xp, labels, scores.unary.shape[-1], xp.bool)
+    total = xp.sum(xp.where(here, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
+    for t in range(1, n):
+        pair = here[..., t - 1, :, None] & here[..., t, None, :]
+        table = xp.broadcast_to(_from(scores, t), pair.shape)
+        total = total + xp.sum(xp.where(pair, table, xp.zeros_like(table)), axis=(-2, -1))
+    return total
+
+
+def parts(scores: ChainScores, labels: Array) -> ChainScores:
+    """The indicator of the parts of one labelling (..., n) of each chain, shaped like ``scores``.
+
+    A shared pairwise matrix gets the number of times each transition occurs, summed over the batch. Labels past a
+    chain's length and labels outside 0..L-1 (such as -1) have no parts.
+    """
+    xp = array_namespace(scores.unary)
+    labels = xp.where(_mask(xp, scores), labels, xp.full_like(labels, -1))
+    unary = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
+    edges = [unary[..., t - 1, :, None] * unary[..., t, None, :] for t in range(1, labels.shape[-1])]
+    return ChainScores(unary, _collect(xp, scores, edges), scores.lengths)
+
+
+# how a position looks at its neighbours: the only places that know whether pairwise is shared -----------------------
+
+
+def _from(scores: ChainScores, t: int) -> Array:
+    """Pairwise scores between t-1 and t: (label at t-1, label at t) on the last axes."""
+    return scores.pairwise if scores.pairwise.ndim == 2 else scores.pairwise[..., t - 1, :, :]
+
+
+def _into(xp: Any, scores: ChainScores, t: int) -> Array:
+    """The same with the label at t-1 on the last axis, so that reductions over it run along the last axis."""
+    return xp.matrix_transpose(_from(scores, t))
+
+
+def _collect(xp: Any, scores: ChainScores, edges: list[Array]) -> Array:
+    """One array (..., L, L) for each t = 1..n-1, brought to the shape of the pairwise scores."""
+    if not edges:
+        return xp.zeros_like(scores.pairwise)
+    if scores.pairwise.ndim > 2:
+        return xp.stack(edges, axis=-3)
+    total = edges[0]
+    for edge in edges[1:]:
+        total = total + edge
+    return xp.sum(total, axis=tuple(range(total.ndim - 2))) if total.ndim > 2 else total
+
+
+def _frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Array:
+    """``new`` for the chains that have a position t, ``old`` for those that have ended."""
+    if lengths is None:
+        return new
+    alive = xp.reshape(lengths > t, tuple(lengths.shape) + (1,) * (new.ndim - lengths.ndim))
+    return xp.where(alive, new, old)
+
+
+def _finite(xp: Any, x: Array) -> Array:
+    """x with 0 for -inf: what may be subtracted from -inf."""
+    return xp.where(x > -xp.inf, x, xp.zeros_like(x))
+
+
+def _mask(xp: Any, scores: ChainScores) -> Array:
+    """(..., n) booleans: True on the positions that exist."""
+    shape = tuple(scores.unary.shape[:-1])
+    where = device(scores.unary)
+    if scores.lengths is None:
+        return xp.ones(shape, dtype=xp.bool, device=where)
+    return xp.arange(shape[-1], dtype=xp.int64, device=where) < scores.lengths[..., None]
+
+
+def _no_positions(xp: Any, unary: Array) -> tuple[Array, Array]:
+    """Value 0 and the empty labelling for chains of n = 0."""
+    shape = tuple(unary.shape[:-2])
+    where = device(unary)
+    return xp.zeros(shape, dtype=unary.dtype, device=where), xp.zeros((*shape, 0), dtype=xp.int64, device=where)
+
+
+class Chain(Structure):
+    """A linear chain, or a batch of them, as an object.
+
+    Parameters
+    ----------
+    unary : array (..., n, L)
+        Score of each label at each position; -inf forbids it. Leading axes are a batch.
+    pairwise : array (L, L) or (..., n-1, L, L)
+        Score of (label at t-1, label at t): one matrix for all neighbours, or one for each pair.
+    lengths : int array (...,), optional
+        Length of each chain of a padded batch, 0..n; default: all n.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes that do not fit, lengths outside 0..n, nan or +inf, dtypes other than float32 and float64 (integers and
+        booleans become float64), arrays of different namespaces or devices.
+
+    Examples
+    --------
+    >>> chain = Chain([[1.0, 0.0], [0.0, 0.5]], [[0.0, -1.0], [0.0, 0.0]])
+    >>> value, labels = chain.best()
+    >>> float(value), labels.tolist()
+    (1.0, [0, 0])
+    """
+
+    ops = sys.modules[__name__]  # where the functions come from: the accelerated panel points this at its own module
+    scores: ChainScores
+
+    def __init__(self, unary: Any, pairwise: Any, lengths: Any = None) -> None:
+        unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
+        if unary.ndim < 2 or unary.shape[-1] < 1:
+            raise ValueError(f"unary: expected shape (..., n, L) with L >= 1, got {tuple(unary.shape)}")
+        *batch, n, n_labels = unary.shape
+        shared, each = (n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)
+        if tuple(pairwise.shape) not in (shared, each):
+            raise ValueError(f"pairwise: expected shape {shared} or {each}, got {tuple(pairwise.shape)}")
+        arrays.refuse_nan_and_inf("unary", unary)
+        arrays.refuse_nan_and_inf("pairwise", pairwise)
+        if lengths is not None:
+            lengths = arrays.integers("lengths", lengths, Place.of(unary))
+            if tuple(lengths.shape) != tuple(batch):
+                raise ValueError(f"lengths: expected shape {tuple(batch)}, got {tuple(lengths.shape)}")
+            on_host = host(lengths)
+            if on_host.size and not 0 <= on_host.min() <= on_host.max() <= n:
+                raise ValueError(f"lengths: expected 0..{n}, got {on_host.min()}..{on_host.max()}")
+        super().__init__(ChainScores(unary, pairwise, lengths))
+
+    def best(self) -> tuple[Array, Array]:
+        """Highest score (...,) and best labels (..., n); see :func:`viterbi`. Raises InfeasibleError."""
+        value, labels = self.ops.viterbi(self.scores)
+        return feasible(value, "best"), labels
+
+    def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
+        """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`. Raises InfeasibleError."""
+        value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
+        return feasible(value, "expectation"), marginals
+
+    def score(self, y: Any) -> Array:
+        """Score (...,) of labels (..., n)."""
+        return self.ops.score(self.scores, self._labels(y))
+
+    def parts(self, y: Any) -> ChainScores:
+        """Indicator of the parts of labels (..., n); see :func:`parts`."""
+        return self.ops.parts(self.scores, self._labels(y))
+
+    def count(self) -> int:
+        """Number of labellings that are not forbidden (one chain at a time); exact, a Python int."""
+        unary, pairwise = self._one_chain("count")
+        if len(unary) == 0:
+            return 1
+        if np.all(unary > -np.inf) and np.all(pairwise > -np.inf):
+            return unary.shape[1] ** len(unary)
+        ways = [int(allowed) for allowed in unary[0] > -np.inf]
+        for t in range(1, len(unary)):
+            allowed = (pairwise[t - 1] > -np.inf) & (unary[t] > -np.inf)
+            ways = [sum(ways[i] for i in np.flatnonzero(column)) for column in allowed.T]
+        return sum(ways)
+
+    def enumerate(self) -> Iterator[tuple[int, ...]]:
+        """Every labelling that is not forbidden (one chain at a time), in lexicographic order, as tuples."""
+        unary, pairwise = self._one_chain("enumerate")
+        for y in itertools.product(range(unary.shape[1]), repeat=len(unary)):
+            nodes = all(unary[t, label] > -np.inf for t, label in enumerate(y))
+            if nodes and all(pairwise[t - 1, y[t - 1], y[t]] > -np.inf for t in range(1, len(y))):
+                yield y
+
+    def _labels(self, y: Any) -> Array:
+        shape = tuple(self.scores.unary.shape[:-1])
+        y = arrays.integers("y", y, Place.of(self.scores.unary))
+        if tuple(y.shape) != shape:
+            raise ValueError(f"y: expected labels of shape {shape}, got {tuple(y.shape)}")
+        return y
+
+    def _one_chain(self, question: str) -> tuple[np.ndarray, np.ndarray]:
+        """unary (n, L) and pairwise (n-1, L, L) on the host, cut to the chain's length."""
+        unary, pairwise, lengths = self.scores
+        if unary.ndim != 2:
+            raise ValueError(f"{question}: expected a single chain, got a batch of shape {tuple(unary.shape[:-2])}")
+        n = unary.shape[0] if lengths is None else int(lengths)
+        unary, pairwise = host(unary)[:n], host(pairwise)
+        if pairwise.ndim == 2:
+            pairwise = np.broadcast_to(pairwise, (max(n - 1, 0), *pairwise.shape))
+        return unary, pairwise

@@ -1,0 +1,61 @@
+"""Arithmetic of scores: a NamedTuple of arrays (or one bare array) seen as one long vector.
+
+Every oracle takes scores and returns a gradient of the same shape, so adding a loss, subtracting the true output's
+parts and taking an inner product are all the algebra there is. Fields named in a tuple's ``layout`` (the lengths of
+chains, say) are not scores and pass through unchanged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from reference.arrays import Array
+
+__all__ = ["add", "flatten", "inner"]
+
+Scores = Any  # a NamedTuple of arrays, or a bare array
+
+
+def score_fields(scores: Scores) -> list[Array]:
+    """The fields that are scores, in order: all but the layout."""
+    if not isinstance(scores, tuple):
+        return [scores]
+    layout = getattr(scores, "layout", ())
+    return [value for name, value in zip(scores._fields, scores, strict=True) if name not in layout]  # type: ignore[attr-defined]
+
+
+def add(scores: Scores, other: Scores, factor: float = 1.0) -> Scores:
+    """``scores + factor * other``, field by field, with the layout of ``scores``.
+
+    ``other`` must be finite; -inf in ``scores`` stays. (``+`` on tuples would concatenate.)
+    """
+    if not isinstance(scores, tuple):
+        return scores + factor * other
+    layout = getattr(scores, "layout", ())
+    return type(scores)(
+        *(
+            mine if name in layout else mine + factor * theirs
+            for name, mine, theirs in zip(scores._fields, scores, other, strict=True)  # type: ignore[attr-defined]
+        )
+    )
+
+
+def inner(scores: Scores, parts: Scores) -> float:
+    """The inner product <scores, parts> over all fields but the layout, as a Python float.
+
+    A forbidden part (-inf) that is not used counts 0. A batch axis is summed over.
+    """
+    total = 0.0
+    for s, p in zip(score_fields(scores), score_fields(parts), strict=True):
+        xp = array_namespace(s, p)
+        total += float(xp.sum(xp.where(p != 0, xp.where(p != 0, s, xp.zeros_like(s)) * p, xp.zeros_like(p))))
+    return total
+
+
+def flatten(scores: Scores) -> Array:
+    """All score fields as one vector (p,): fields in order, each in C order."""
+    fields = [f for f in score_fields(scores)]
+    xp = array_namespace(*fields)
+    return xp.concat([xp.reshape(f, (-1,)) for f in fields])

@@ -1,0 +1,152 @@
+"""Listed outputs: one score for each. The simplest structure, and the one that others are checked against.
+
+Source: Pillutla et al., Definition 6 over a finite set given as a list; section 2.3.1 for the smoothed max.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference import arrays
+from reference.arrays import Array, Place, host, logsumexp, one_hot
+from reference.structures.base import KBest, Structure, feasible, positive_mu
+
+__all__ = ["Table", "TableScores", "argmax", "softmax", "top_k"]
+
+
+class TableScores(NamedTuple):
+    """The scores (..., m) of m listed outputs, for any number of leading batch axes."""
+
+    values: Array
+
+
+def argmax(scores: TableScores) -> tuple[Array, Array]:
+    """Highest score (...,) and the first output (...,) int64 that has it; value -inf and output -1 if all are forbidden.
+
+    max_y psi(y). Source: Pillutla et al., Definition 6.
+    """
+    xp = array_namespace(scores.values)
+    value = xp.max(scores.values, axis=-1)
+    first = xp.argmax(scores.values, axis=-1)
+    return value, xp.where(value > -xp.inf, first, xp.full_like(first, -1))
+
+
+def softmax(scores: TableScores, mu: float = 1.0) -> tuple[Array, TableScores]:
+    """mu log sum_y exp(psi(y)/mu) (...,) and its gradient, the probabilities (..., m); 0 for forbidden outputs.
+
+    Source: Pillutla et al., Lemma 7 (ii) and section 2.3.1.
+    """
+    xp = array_namespace(scores.values)
+    scaled = scores.values / mu
+    log_z = logsumexp(xp, scaled, axis=-1)
+    shift = xp.where(log_z > -xp.inf, log_z, xp.zeros_like(log_z))
+    return mu * log_z, TableScores(xp.exp(scaled - shift[..., None]))
+
+
+def top_k(scores: TableScores, k: int) -> KBest:
+    """The k best outputs that are not forbidden; among equal scores the smaller index comes first.
+
+    Parameters
+    ----------
+    scores : TableScores (..., m)
+    k : int >= 1
+        May exceed m.
+
+    Returns
+    -------
+    KBest
+
+    Notes
+    -----
+    A stable sort: time O(m log m).
+    """
+    xp = array_namespace(scores.values)
+    kept = min(k, scores.values.shape[-1])
+    order = xp.argsort(scores.values, axis=-1, descending=True, stable=True)[..., :kept]
+    best = xp.take_along_axis(scores.values, order, axis=-1)
+    order = xp.where(best > -xp.inf, order, xp.full_like(order, -1))
+    count = xp.sum(xp.astype(order >= 0, xp.int64), axis=-1)
+    pad = (*best.shape[:-1], k - kept)
+    filler = xp.broadcast_to(xp.zeros_like(best[..., :1]) - xp.inf, pad) if k > kept else None
+    if filler is not None:
+        best = xp.concat([best, filler], axis=-1)
+        order = xp.concat([order, xp.astype(xp.zeros_like(filler), xp.int64) - 1], axis=-1)
+    return KBest(best, order, count)
+
+
+class Table(Structure):
+    """Listed outputs, or a batch of such lists.
+
+    Parameters
+    ----------
+    values : array (..., m)
+        Score of each output; -inf forbids it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        No outputs, nan or +inf, a dtype that is not real.
+
+    Examples
+    --------
+    >>> value, y = Table([0.0, 2.0, 1.0]).best()
+    >>> float(value), int(y)
+    (2.0, 1)
+    """
+
+    ops = sys.modules[__name__]
+    scores: TableScores
+
+    def __init__(self, values: Any) -> None:
+        (values,) = arrays.floats(values=values)
+        if values.ndim < 1 or values.shape[-1] < 1:
+            raise ValueError(f"values: expected shape (..., m) with m >= 1, got {tuple(values.shape)}")
+        arrays.refuse_nan_and_inf("values", values)
+        super().__init__(TableScores(values))
+
+    def best(self) -> tuple[Array, Array]:
+        """Highest score (...,) and the first output with it (...,). Raises InfeasibleError."""
+        value, y = self.ops.argmax(self.scores)
+        return feasible(value, "best"), y
+
+    def topk(self, k: int) -> KBest:
+        """The k best outputs; see :func:`top_k`."""
+        if k < 1:
+            raise ValueError(f"k: expected an integer >= 1, got {k}")
+        return self.ops.top_k(self.scores, k)
+
+    def expectation(self, mu: float = 1.0) -> tuple[Array, TableScores]:
+        """Log-partition (...,) and probabilities (..., m); see :func:`softmax`. Raises InfeasibleError."""
+        value, probabilities = self.ops.softmax(self.scores, positive_mu(mu))
+        return feasible(value, "expectation"), probabilities
+
+    def parts(self, y: Any) -> TableScores:
+        """Indicator (..., m) of outputs y (...,); an output outside 0..m-1 has no parts."""
+        values = self.scores.values
+        y = arrays.integers("y", y, Place.of(values))
+        if tuple(y.shape) != tuple(values.shape[:-1]):
+            raise ValueError(f"y: expected outputs of shape {tuple(values.shape[:-1])}, got {tuple(y.shape)}")
+        return TableScores(one_hot(array_namespace(values), y, values.shape[-1], values.dtype))
+
+    def score(self, y: Any) -> Array:
+        """Score (...,) of outputs y (...,)."""
+        values = self.scores.values
+        xp = array_namespace(values)
+        return xp.sum(xp.where(self.parts(y).values > 0, values, xp.zeros_like(values)), axis=-1)
+
+    def count(self) -> int:
+        """Number of outputs that are not forbidden (one list at a time)."""
+        return len(list(self.enumerate()))
+
+    def enumerate(self) -> Iterator[int]:
+        """Every output that is not forbidden, in order (one list at a time)."""
+        if self.scores.values.ndim != 1:
+            raise ValueError(
+                f"expected a single list of outputs, got a batch of shape {tuple(self.scores.values.shape[:-1])}"
+            )
+        return (int(y) for y in np.flatnonzero(host(self.scores.values) > -np.inf))
