@@ -1,0 +1,1 @@
+"""Models: from inputs and weights to scores, and the adjoint back."""

@@ -1,0 +1,115 @@
+"""What every model answers: inputs and weights to scores, and the adjoint back.
+
+A model knows no loss function and no optimiser. It packs examples once; from packed data, a batch of example numbers and
+weights it gives the scores of a structure, and it takes a gradient with respect to scores back to the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from reference.arrays import Array
+from reference.structures.scores import Scores
+
+__all__ = ["LinearModel", "label_indices", "label_names"]
+
+
+class LinearModel:
+    """A model whose scores are linear in the weights; subclass it for a new one.
+
+    A subclass sets ``structure_type`` and ``size`` and answers ``pack``, ``scores``, ``pullback``, ``task_loss``, ``gold``
+    and ``zeros``; one example at a time unless it overrides ``chunks``. Packed data has a property ``n``.
+    """
+
+    structure_type: Any
+    size: int
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
+        """Examples in the form that the other methods work on, checked, once."""
+        raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
+
+    def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
+        return (batch[i : i + 1] for i in range(len(batch)))
+
+    def scores(self, data: Any, batch: np.ndarray, w: Array) -> Scores:
+        """The scores of a piece of a batch at weights w (d,)."""
+        raise TypeError(f"{type(self).__name__} does not say how to score: define scores(data, batch, w)")
+
+    def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
+        """The Jacobian of the scores at w times dw (d,): for a linear model, the scores at dw."""
+        return self.scores(data, batch, dw)
+
+    def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
+        """The best output of each example of the batch (None: all), in the batch's order."""
+        batch = all_of(data.n, batch)
+        found: list[Any] = [None] * data.n
+        for piece in self.chunks(data, batch):
+            _, outputs = self.structure_type.unchecked(self.scores(data, piece, w)).best()
+            for i, output in zip(piece, self._split(data, piece, outputs), strict=True):
+                found[i] = output
+        return [found[i] for i in batch]
+
+    def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
+        """The outputs of a piece, one for each example."""
+        return [outputs]
+
+
+def all_of(n: int, batch: Any) -> np.ndarray:
+    """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused."""
+    if batch is None:
+        return np.arange(n)
+    batch = np.asarray(batch)
+    if batch.ndim != 1 or (batch.size and batch.dtype.kind not in "iu"):
+        raise TypeError(f"batch: expected example numbers of shape (b,), got {batch.dtype} of shape {batch.shape}")
+    if batch.size and not 0 <= batch.min() <= batch.max() < n:
+        raise ValueError(f"batch: expected example numbers in 0..{n - 1}, got {batch.min()}..{batch.max()}")
+    return batch.astype(np.int64)
+
+
+def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:
+    """The names of L labels: as given, or "0", "1", ... for a number."""
+    if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
+        names = tuple(str(i) for i in range(int(labels)))
+    else:
+        names = tuple(labels)  # type: ignore[arg-type]
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError(f"labels: expected a number of labels or their names as strings, got {labels!r}")
+        if len(set(names)) < len(names):
+            raise ValueError("labels: names must differ")
+    if not names:
+        raise ValueError("labels: expected at least one label")
+    return names
+
+
+def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
+    """Labels (n,) given as indices 0..L-1 or as names, as int64 indices on the host."""
+    if isinstance(y, str) or (len(y) and isinstance(y[0], str)):
+        index = {label: i for i, label in enumerate(names)}
+        unknown = next((label for label in y if label not in index), None)
+        if unknown is not None:
+            raise ValueError(f"{name}: unknown label {unknown!r}; the model knows {', '.join(names)}")
+        return np.array([index[label] for label in y], np.int64)
+    y = np.asarray(y)
+    if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name}: expected label names or integer indices of shape (n,), got {y.dtype} of shape {y.shape}"
+        )
+    if y.size and not 0 <= y.min() <= y.max() < len(names):
+        raise ValueError(f"{name}: expected label indices in 0..{len(names) - 1}, got {y.min()}..{y.max()}")
+    return y.astype(np.int64)
+
+
+def label_cost(cost: Any, n_labels: int) -> np.ndarray:
+    """The task loss of one label as an (L, L) matrix (true, predicted): given, or 1 where the two differ."""
+    if cost is None:
+        return 1.0 - np.eye(n_labels)
+    cost = np.asarray(cost, dtype=np.float64)
+    if cost.shape != (n_labels, n_labels):
+        raise ValueError(f"cost: expected shape ({n_labels}, {n_labels}), got {cost.shape}")
+    if not (np.all(np.isfinite(cost)) and np.all(cost >= 0) and np.all(np.diag(cost) == 0)):
+        raise ValueError("cost: expected finite numbers >= 0 with zeros on the diagonal")
+    return cost

@@ -1,0 +1,127 @@
+"""A model from plain callables: any structure, any joint feature map, the generic loop.
+
+The user says what the features of each part are; scores, adjoint and gradient follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reference.arrays import Array, Place, Rows, gather_sum, host, scatter_sum
+from reference.models.base import LinearModel
+from reference.structures.scores import Scores, flatten
+
+__all__ = ["ListData", "ListModel"]
+
+
+class ListData(NamedTuple):
+    """Packed examples: the inputs, their part features (p_i, d) as Rows, and the true outputs (or None)."""
+
+    inputs: list[Any]
+    features: list[Rows]
+    outputs: list[Any] | None
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.inputs)
+
+
+class ListModel(LinearModel):
+    """Scores of parts = part_features(x) @ w; the joint feature vector is part_features(x).T @ parts(y).
+
+    Parameters
+    ----------
+    part_features : callable x -> (p, d)
+        Dense array, CSR matrix or Rows: the features of each of the p parts of x's outputs.
+    structure_type : type
+        A :class:`Structure` whose constructor takes what ``shape`` returns (``Table`` by default: part = output).
+    task_loss : callable (x, y) -> (p,), optional
+        What each part adds to the loss of an output that has it, y being true; default 0.
+    size : int
+        Number of weights d.
+    shape : callable (x, values) -> scores, optional
+        Brings the p part scores to the structure's scores, e.g. ``lambda x, v: ChainScores(v[:a].reshape(n, L), ...)``.
+        The fields of the scores, flattened in order, must be the p parts in order. Default: one field, or the bare
+        vector, as the structure has it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reference import ListModel, StructuralHinge, Table, TableScores
+    >>> model = ListModel(lambda x: np.eye(3) * x, Table, size=3, shape=lambda x, v: TableScores(v))
+    >>> data = model.pack([1.0, 2.0], [0, 2])
+    >>> model.predict(data, None, np.array([0.0, 1.0, 0.5]))
+    [1, 1]
+    """
+
+    def __init__(
+        self,
+        part_features: Callable[[Any], Any],
+        structure_type: Any,
+        task_loss: Callable[[Any, Any], Any] | None = None,
+        *,
+        size: int,
+        shape: Callable[[Any, Array], Scores] | None = None,
+    ) -> None:
+        self.part_features, self.structure_type, self.size = part_features, structure_type, int(size)
+        self._task_loss, self._shape = task_loss, shape
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ListData:
+        """Inputs (n) and true outputs (n), in any form that the callables understand."""
+        inputs = list(X)
+        if Y is not None and len(Y) != len(inputs):
+            raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
+        features = [
+            Rows.of(self.part_features(x), width=self.size, like=like, name=f"part_features(X[{i}])")
+            for i, x in enumerate(inputs)
+        ]
+        return ListData(inputs, features, None if Y is None else list(Y))
+
+    def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
+        """The scores of one example (batch of one) at weights w (d,)."""
+        i = _only(batch)
+        return self._shaped(data, i, gather_sum(data.features[i], w[:, None])[:, 0])
+
+    def pullback(self, data: ListData, batch: np.ndarray, w: Array, g: Scores) -> Array:
+        """part_features(x).T @ g, flattened: (d,)."""
+        return scatter_sum(data.features[_only(batch)], flatten(g)[:, None])[:, 0]
+
+    def task_loss(self, data: ListData, batch: np.ndarray) -> Scores:
+        """The task loss of the example as scores to add."""
+        i = _only(batch)
+        place = data.features[i].place
+        if self._task_loss is None:
+            return self._shaped(data, i, place.zeros((data.features[i].n,)))
+        values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
+        if tuple(values.shape) != (data.features[i].n,):
+            raise ValueError(
+                f"task_loss: expected {data.features[i].n} numbers, one a part, got shape {tuple(values.shape)}"
+            )
+        return self._shaped(data, i, values)
+
+    def gold(self, data: ListData, batch: np.ndarray) -> Scores:
+        """The indicator of the true output's parts."""
+        i = _only(batch)
+        empty = self._shaped(data, i, data.features[i].place.zeros((data.features[i].n,)))
+        return self.structure_type.unchecked(empty).parts(self._true(data, i))
+
+    def zeros(self, data: ListData) -> Array:
+        """Weights of zero (d,)."""
+        return (data.features[0].place if data.features else Place.of(None)).zeros((self.size,))
+
+    def _shaped(self, data: ListData, i: int, values: Array) -> Scores:
+        return values if self._shape is None else self._shape(data.inputs[i], values)
+
+    def _true(self, data: ListData, i: int) -> Any:
+        if data.outputs is None:
+            raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
+        return data.outputs[i]
+
+
+def _only(batch: np.ndarray) -> int:
+    (i,) = batch
+    return int(i)

@@ -1,0 +1,119 @@
+"""Multiclass classification: one weight for each feature and class, outputs listed in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+import reference.arrays
+from reference.arrays import Array, Rows, host, one_hot
+from reference.models.base import LinearModel, label_cost, label_indices, label_names
+from reference.structures.table import Table, TableScores
+
+__all__ = ["MulticlassData", "MulticlassModel"]
+
+
+class MulticlassData(NamedTuple):
+    """Packed examples: rows (n, F) of features; labels (n,) int64 in the rows' place, or None."""
+
+    rows: Rows
+    labels: Array | None
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.rows.n
+
+
+class MulticlassModel(LinearModel):
+    """A linear classifier: score of class c = <w_c, x>.
+
+    Parameters
+    ----------
+    n_features : int
+    labels : int or sequence of str
+        Number of classes, or their names.
+    cost : array (L, L), optional
+        Task loss (true, predicted); default 1 where they differ.
+    max_rows : int
+        Bound on the examples of one piece of a batch.
+
+    Attributes
+    ----------
+    size : int
+        Number of weights F L: a matrix (F, L) in C order.
+
+    Source
+    ------
+    Branson et al., section 1 (cost-sensitive multiclass); Pillutla et al., Definition 6 over a list.
+    """
+
+    structure_type = Table
+    arrays: ModuleType = reference.arrays
+
+    def __init__(self, n_features: int, labels: int | Sequence[str], *, cost: Any = None, max_rows: int = 8192) -> None:
+        if n_features < 0 or max_rows < 1:
+            raise ValueError(f"n_features and max_rows: expected >= 0 and >= 1, got {n_features} and {max_rows}")
+        self.n_features, self.max_rows = int(n_features), int(max_rows)
+        self.labels = label_names(labels)
+        self.n_labels = len(self.labels)
+        self.cost = label_cost(cost, self.n_labels)
+        self.size = self.n_features * self.n_labels
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {
+            "n_features": self.n_features,
+            "labels": list(self.labels),
+            "cost": self.cost.tolist(),
+            "max_rows": self.max_rows,
+        }
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> MulticlassData:
+        """Examples X (n, F) (dense, CSR, Rows, or lists of active columns) and classes Y (n,) (indices or names)."""
+        rows = Rows.of(X, width=self.n_features, like=like)
+        if Y is None:
+            return MulticlassData(rows, None)
+        labels = label_indices("Y", host(Y) if is_array_api_obj(Y) else Y, self.labels)
+        if len(labels) != rows.n:
+            raise ValueError(f"Y: expected {rows.n} labels, one for each row of X, got {len(labels)}")
+        return MulticlassData(rows, rows.place.integers(labels))
+
+    def chunks(self, data: MulticlassData, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """Slices of at most ``max_rows`` examples."""
+        return (batch[i : i + self.max_rows] for i in range(0, len(batch), self.max_rows))
+
+    def scores(self, data: MulticlassData, batch: np.ndarray, w: Array) -> TableScores:
+        """The scores (b, L) of a piece (b,) at weights w (d,)."""
+        weights = data.rows.place.xp.reshape(w, (self.n_features, self.n_labels))
+        return TableScores(self.arrays.gather_sum(data.rows.take(batch), weights))
+
+    def pullback(self, data: MulticlassData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
+        """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""
+        return data.rows.place.xp.reshape(self.arrays.scatter_sum(data.rows.take(batch), g.values), (-1,))
+
+    def task_loss(self, data: MulticlassData, batch: np.ndarray) -> TableScores:
+        """cost[true class] (b, L)."""
+        here = data.rows.place
+        return TableScores(here.xp.take(here.floats(self.cost), self._true(data, batch), axis=0))
+
+    def gold(self, data: MulticlassData, batch: np.ndarray) -> TableScores:
+        """Indicators (b, L) of the true classes."""
+        here = data.rows.place
+        return TableScores(one_hot(here.xp, self._true(data, batch), self.n_labels, here.dtype))
+
+    def zeros(self, data: MulticlassData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.rows.place.zeros((self.size,))
+
+    def _true(self, data: MulticlassData, batch: np.ndarray) -> Array:
+        if data.labels is None:
+            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
+        return data.rows.place.xp.take(data.labels, data.rows.place.integers(batch))
+
+    def _split(self, data: MulticlassData, piece: np.ndarray, outputs: Array) -> list[int]:
+        return host(outputs).tolist()

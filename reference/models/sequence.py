@@ -1,0 +1,275 @@
+"""Sequence labelling: features at each position, one weight for each feature and label, and transition weights.
+
+The joint feature map of a linear-chain CRF or structural SVM (Pillutla et al., Example 5, with start and stop weights
+counted as the errata say). Weights are one vector w (d,): first a matrix (F, L), the L weights of a feature side by
+side, then the transition matrix (L, L). Start and stop weights are two more features, active on a sequence's first and
+last position, so nothing else knows of them.
+
+Padding. ``scores`` lays the b sequences of a piece out as (b, n) with n the longest; ``place`` (b, n) holds, for each cell,
+the number of its position among the piece's own positions, and their count P for a cell past the end:
+
+    lengths (3, 1)  ->  place  0 1 2      flat rows 0 1 2 3, row 4 = P stands for padding
+                               3 4 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+import reference.arrays
+from reference.arrays import Array, Rows, host
+from reference.models.base import LinearModel, label_cost, label_indices, label_names
+from reference.structures.chain import Chain, ChainScores
+
+__all__ = ["ChainData", "SequenceModel"]
+
+
+class ChainData(NamedTuple):
+    """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
+
+    rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None.
+    """
+
+    rows: Rows
+    offsets: np.ndarray
+    labels: Array | None
+
+    @property
+    def n(self) -> int:
+        """Number of sequences."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Length of each sequence (n,)."""
+        return np.diff(self.offsets)
+
+
+class SequenceModel(LinearModel):
+    """A linear-chain labeller over sparse or dense features.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features of a position.
+    labels : int or sequence of str
+        Number of labels, or their names.
+    cost : array (L, L), optional
+        Task loss of predicting label j for true label i, summed over positions; default: Hamming, 1 where they differ.
+    start_stop : bool
+        Whether each label has a weight for starting and one for ending a sequence.
+    max_cells : int
+        Bound on the padded positions of one piece of a batch, unless a single sequence is longer.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Label names.
+    size : int
+        Number of weights d = (n_features + 2 start_stop) L + L^2.
+
+    Source
+    ------
+    Pillutla et al., Example 5 and section 7.1.1, *corrected*: start and stop symbols need their own pair weights.
+    """
+
+    structure_type = Chain
+    arrays: ModuleType = reference.arrays
+
+    def __init__(
+        self,
+        n_features: int,
+        labels: int | Sequence[str],
+        *,
+        cost: Any = None,
+        start_stop: bool = True,
+        max_cells: int = 8192,
+    ) -> None:
+        if n_features < 0 or max_cells < 1:
+            raise ValueError(f"n_features and max_cells: expected >= 0 and >= 1, got {n_features} and {max_cells}")
+        self.n_features, self.start_stop, self.max_cells = int(n_features), bool(start_stop), int(max_cells)
+        self.labels = label_names(labels)
+        self.n_labels = len(self.labels)
+        self.cost = label_cost(cost, self.n_labels)
+        self.width = self.n_features + 2 * self.start_stop
+        self.size = self.width * self.n_labels + self.n_labels**2
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {
+            "n_features": self.n_features,
+            "labels": list(self.labels),
+            "cost": self.cost.tolist(),
+            "start_stop": self.start_stop,
+            "max_cells": self.max_cells,
+        }
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
+        """Sequences and their labels, checked and laid out flat.
+
+        Parameters
+        ----------
+        X : sequence of n items
+            Each a dense array (n_i, F), a CSR matrix, a Rows, or a list of n_i lists of active columns. Length 0 is fine.
+        Y : sequence of n label sequences, optional
+            Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        ChainData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the sequence, for a wrong number of features or labels, unknown labels, numbers that are not finite.
+        """
+        rows, offsets = self._positions(X)
+        if self.start_stop:
+            rows = _with_boundaries(rows, offsets, self.n_features)
+        packed = Rows.of(rows, like=like)
+        labels = None
+        if Y is not None:
+            if len(Y) != len(offsets) - 1:
+                raise ValueError(f"Y: expected {len(offsets) - 1} label sequences, one for each of X, got {len(Y)}")
+            each = [
+                label_indices(f"Y[{i}]", host(y) if is_array_api_obj(y) else y, self.labels) for i, y in enumerate(Y)
+            ]
+            for i, (y, length) in enumerate(zip(each, np.diff(offsets), strict=True)):
+                if len(y) != length:
+                    raise ValueError(f"Y[{i}]: expected {length} labels, one for each position of X[{i}], got {len(y)}")
+            labels = packed.place.integers(np.concatenate([np.zeros(0, np.int64), *each]))
+        return ChainData(packed, offsets, labels)
+
+    def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
+        """All positions of X as host rows, and the offsets of the sequences."""
+        if len(X) and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
+            offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
+            return Rows.of(np.concatenate(list(X)), width=self.n_features), offsets
+        each = [Rows.of(x, width=self.n_features, name=f"X[{i}]") for i, x in enumerate(X)]
+        offsets = np.concatenate([[0], np.cumsum([r.n for r in each])]).astype(np.int64)
+        return _stacked(each, self.n_features), offsets
+
+    def chunks(self, data: ChainData, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """Pieces of like lengths: at most ``max_cells`` padded positions (or one sequence), at most half of them padding."""
+        lengths = data.lengths[batch]
+        order = np.argsort(lengths, kind="stable")
+        first = 0
+        for i in range(1, len(order) + 1):
+            shortest = lengths[order[first]]
+            longest = lengths[order[i]] if i < len(order) else None
+            if longest is None or longest * (i + 1 - first) > self.max_cells or longest > 2 * shortest:
+                yield batch[order[first:i]]
+                first = i
+
+    def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
+        """The scores of a piece (b,) at weights w (d,): unary (b, n, L) padded with 0, pairwise (L, L), lengths (b,)."""
+        weights, pairwise = self.split(w)
+        positions, place = _layout(data.offsets, batch)
+        flat = self.arrays.gather_sum(data.rows.take(positions), weights)
+        return ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch))
+
+    def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
+        positions, place = _layout(data.offsets, batch)
+        xp = data.rows.place.xp
+        cells = data.rows.place.integers(np.flatnonzero(place < len(positions)))
+        flat = xp.take(xp.reshape(g.unary, (place.size, self.n_labels)), cells, axis=0)
+        weights = self.arrays.scatter_sum(data.rows.take(positions), flat)
+        return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
+
+    def task_loss(self, data: ChainData, batch: np.ndarray) -> ChainScores:
+        """The task loss as scores to add: cost[true label, label] at each position."""
+        positions, place = _layout(data.offsets, batch)
+        here = data.rows.place
+        true = here.xp.take(self.true_labels(data), here.integers(positions))
+        flat = here.xp.take(here.floats(self.cost), true, axis=0)
+        return ChainScores(
+            self._padded(data, flat, place), here.zeros((self.n_labels, self.n_labels)), self._lengths(data, batch)
+        )
+
+    def gold(self, data: ChainData, batch: np.ndarray) -> ChainScores:
+        """The indicator of the true labellings' parts, shaped like the scores."""
+        positions, place = _layout(data.offsets, batch)
+        here = data.rows.place
+        xp = here.xp
+        true = xp.concat([xp.take(self.true_labels(data), here.integers(positions)), here.integers([-1])])
+        labels = xp.reshape(xp.take(true, here.integers(place.ravel())), place.shape)
+        shape = ChainScores(
+            here.zeros((*place.shape, self.n_labels)), here.zeros((self.n_labels,) * 2), self._lengths(data, batch)
+        )
+        return self.structure_type.ops.parts(shape, labels)
+
+    def zeros(self, data: ChainData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.rows.place.zeros((self.size,))
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Weights (d,) as the feature matrix (F [+ 2], L) and the transition matrix (L, L)."""
+        cut = self.width * self.n_labels
+        xp = array_namespace(w)
+        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
+
+    def true_labels(self, data: ChainData) -> Array:
+        """The labels (N,) of all positions; ValueError where the data was packed without."""
+        if data.labels is None:
+            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
+        return data.labels
+
+    def _padded(self, data: ChainData, flat: Array, place: np.ndarray) -> Array:
+        """Rows (P, L) of a piece's positions as (b, n, L), with 0 in the padding."""
+        here = data.rows.place
+        longer = here.xp.concat([flat, here.zeros((1, self.n_labels))])
+        return here.xp.reshape(
+            here.xp.take(longer, here.integers(place.ravel()), axis=0), (*place.shape, self.n_labels)
+        )
+
+    def _lengths(self, data: ChainData, batch: np.ndarray) -> Array | None:
+        lengths = data.lengths[batch]
+        return None if len(set(lengths.tolist())) <= 1 else data.rows.place.integers(lengths)
+
+    def _split(self, data: ChainData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
+        return [labels[:length] for labels, length in zip(host(outputs), data.lengths[piece], strict=True)]
+
+
+def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (P,) of the batch's sequences, and place (b, n): the picture at the head of this module."""
+    starts, lengths = offsets[batch], offsets[batch + 1] - offsets[batch]
+    ends = np.cumsum(lengths)
+    steps = np.arange(lengths.max(initial=0))
+    inside = steps < lengths[:, None]
+    positions = (starts[:, None] + steps)[inside]
+    return positions, np.where(inside, (ends - lengths)[:, None] + steps, len(positions))
+
+
+def _stacked(each: list[Rows], width: int) -> Rows:
+    """Host rows one below the other."""
+    counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(r.indptr) for r in each)])
+    return Rows(
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        np.concatenate([np.zeros(0, np.int64), *(r.indices for r in each)]),
+        np.concatenate([np.zeros(0), *(r.data for r in each)]),
+        width,
+    )
+
+
+def _with_boundaries(rows: Rows, offsets: np.ndarray, first_column: int) -> Rows:
+    """Host rows with two more columns: one active on each sequence's first position, one on its last."""
+    nonempty = offsets[:-1] < offsets[1:]
+    at = np.concatenate([offsets[:-1][nonempty], offsets[1:][nonempty] - 1])  # rows, the first ones and the last ones
+    columns = np.repeat([first_column, first_column + 1], len(at) // 2)
+    by_row = np.argsort(at, kind="stable")
+    at, columns = at[by_row], columns[by_row]
+    behind = rows.indptr[at + 1]  # each row's own entries
+    return Rows(
+        rows.indptr + np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.n))]),
+        np.insert(rows.indices, behind, columns),
+        np.insert(rows.data, behind, 1.0),
+        first_column + 2,
+    )
