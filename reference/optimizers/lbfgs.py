@@ -1,0 +1,91 @@
+"""L-BFGS by SciPy, for smooth objectives: the log loss and smoothed hinges."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from reference.arrays import Array, Place, host
+from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+
+__all__ = ["lbfgs"]
+
+
+def lbfgs(
+    objective: Any,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    mu: float | None = None,
+    iterations: int = 100,
+    tol: float = 1e-5,
+    memory: int = 10,
+    callback: Callback | None = None,
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2 by SciPy's L-BFGS-B over full gradients.
+
+    Parameters
+    ----------
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
+        Differentiable; on the non-smooth hinge the line search may stop early, and the result says so.
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``.
+    lam : float >= 0
+        Weight of the squared norm.
+    mu : float, optional
+        Smoothing, handed to the objective.
+    iterations : int >= 0
+        At most so many.
+    tol : float >= 0
+        Stop when the largest entry of the gradient is at most this.
+    memory : int
+        Pairs of differences kept.
+    callback : callable, optional
+        Called with a :class:`Row` after each iteration; stops the run by returning True or raising StopIteration.
+
+    Returns
+    -------
+    Result
+        ``success`` is False where the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a bound
+        on the distance to the optimum by strong convexity.
+    """
+    from scipy.optimize import minimize
+
+    if not 0 <= lam < np.inf:
+        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
+    if iterations < 0 or memory < 1 or not tol >= 0:
+        raise ValueError(f"iterations, memory, tol: expected >= 0, >= 1, >= 0, got {iterations}, {memory}, {tol}")
+    start = objective.zeros() if w0 is None else w0
+    place = Place.of(start)
+    history: list[Row] = []
+    calls, started = 0, time.perf_counter()
+
+    def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal calls
+        calls += 1
+        value, g = objective.value_and_gradient(place.floats(x), None, mu)
+        return value + 0.5 * lam * float(x @ x), host(g).astype(np.float64) + lam * x
+
+    def after_iteration(intermediate_result: Any) -> None:
+        seconds = time.perf_counter() - started
+        history.append(Row(len(history) + 1, calls * objective.n, seconds, float(intermediate_result.fun)))
+        if wants_to_stop(callback, history[-1]):
+            raise StopIteration
+
+    options = {"maxiter": iterations, "gtol": tol, "ftol": 0.0, "maxcor": memory, "maxfun": 20 * iterations + 20}
+    x0 = host(start).astype(np.float64)
+    found = minimize(value_and_gradient, x0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options)
+    gradient = np.asarray(found.jac)
+    return Result(
+        x=place.floats(found.x),
+        fun=float(found.fun),
+        nit=len(history),
+        success=bool(found.success),
+        message=str(found.message),
+        iterate="last",
+        oracle_calls=calls * objective.n,
+        certificate=float(gradient @ gradient) / (2 * lam) if lam > 0 else "none: lam = 0 gives no strong convexity",
+        history=tuple(history),
+    )

@@ -1,0 +1,63 @@
+"""What an optimiser returns: one result, one row of history a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from reference.arrays import Array
+
+__all__ = ["Result", "Row"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pass over the data.
+
+    epoch: passes so far. oracle_calls: examples' oracles so far, evaluations of the objective not counted. seconds: time so far
+    without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: where known.
+    """
+
+    epoch: int
+    oracle_calls: int
+    seconds: float
+    objective: float
+    dual: float | None = None
+    gap: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The row as a plain dictionary, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of an optimisation; names as in SciPy where SciPy has them.
+
+    x: weights (d,); ``iterate`` says which: "last" or the average taken. fun: objective at x. nit: passes or iterations.
+    certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none.
+    """
+
+    x: Array
+    fun: float
+    nit: int
+    success: bool
+    message: str
+    iterate: str
+    oracle_calls: int
+    certificate: float | str
+    history: tuple[Row, ...] = field(repr=False)
+
+
+Callback = Callable[[Row], Any]
+
+
+def wants_to_stop(callback: Callback | None, row: Row) -> bool:
+    """Give the row to the callback; True if it returned True or raised StopIteration."""
+    if callback is None:
+        return False
+    try:
+        return callback(row) is True
+    except StopIteration:
+        return True
