@@ -1,0 +1,53 @@
+"""Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
+
+from reference.app.datasets import Sequences, load_letters, load_sequences
+from reference.app.persistence import load_model, save_model
+from reference.arrays import Rows
+from reference.models.listed import ListModel
+from reference.models.multiclass import MulticlassModel
+from reference.models.sequence import SequenceModel
+from reference.objectives import LogLoss, StructuralHinge
+from reference.optimizers.lbfgs import lbfgs
+from reference.optimizers.result import Result, Row
+from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
+from reference.optimizers.sgd import sgd
+from reference.smoothing import Entropy, Max
+from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
+from reference.structures.chain import Chain, ChainScores
+from reference.structures.table import Table, TableScores
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Chain",
+    "ChainScores",
+    "Constant",
+    "Entropy",
+    "InfeasibleError",
+    "IntractableError",
+    "InverseSqrt",
+    "InverseTime",
+    "KBest",
+    "ListModel",
+    "LogLoss",
+    "Max",
+    "MulticlassModel",
+    "Pegasos",
+    "Result",
+    "Row",
+    "Rows",
+    "SequenceModel",
+    "Sequences",
+    "Steps",
+    "StructuralHinge",
+    "Structure",
+    "Table",
+    "TableScores",
+    "UnsupportedError",
+    "lbfgs",
+    "load_letters",
+    "load_model",
+    "load_sequences",
+    "save_model",
+    "sgd",
+]

@@ -1,0 +1,1 @@
+"""What stands around the algorithms: data sets, metrics, model files, the command line."""

@@ -1,0 +1,403 @@
+"""The command line, the same under ``python -m reference`` and ``python -m accelerated``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from reference.app import plots
+from reference.app.datasets import Sequences
+from reference.app.jobs import LOSSES, OPTIMIZERS, SCHEDULES, Job, accuracy, load, objective_of, train
+from reference.app.persistence import load_model, save_model
+from reference.optimizers.result import Row
+
+__all__ = ["main"]
+
+OTHER = {"reference": "accelerated", "accelerated": "reference"}
+
+
+def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
+    """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted."""
+    options = _parser(panel.__name__).parse_args(argv)
+    try:
+        options.command(panel, options)
+    except (ValueError, OSError, ImportError) as problem:
+        print(f"python -m {panel.__name__} {options.name}: {problem}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+# commands ----------------------------------------------------------------------------------------------------------
+
+
+def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+    job, data = _job(options), _limited(load(options.data), options.limit)
+    training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    _writable(options.save, options.plot)
+    _announce_compilation(panel)
+    started = time.perf_counter()
+    objective = objective_of(panel, job, training)
+    with _Progress(job.epochs, options.quiet) as progress:
+        result = train(panel, job, objective, progress)
+    report = {
+        "command": "train",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        "data": options.data,
+        "sequences": len(training.X),
+        "fold": options.fold,
+        "reverse": options.reverse,
+        "job": job.as_dict(),
+        "objective": result.fun,
+        "iterate": result.iterate,
+        "message": result.message,
+        "success": result.success,
+        "certificate": result.certificate,
+        "oracle_calls": result.oracle_calls,
+        "seconds": result.history[-1].seconds if result.history else 0.0,
+        "seconds_in_all": time.perf_counter() - started,
+        "train": accuracy(objective.model, result.x, training),
+        "test": None if test is None else accuracy(objective.model, result.x, test),
+        "history": [row.as_dict() for row in result.history],
+    }
+    if options.save:
+        save_model(
+            options.save, objective.model, result.x, {"data": options.data, "fold": options.fold, **job.as_dict()}
+        )
+        report["saved"] = str(options.save)
+    if options.plot:
+        plots.convergence(
+            options.plot, {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+        )
+        report["plot"] = str(options.plot)
+    lines = [
+        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {result.nit} epochs ({result.iterate} iterate)",
+        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}",
+        _accuracy_line("train", report["train"]),
+    ]
+    lines += [_accuracy_line("test", report["test"])] if test is not None else []
+    lines += [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]
+    _print(options, report, lines)
+
+
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, info = load_model(options.model, panel)
+    data = _part(_fitting(load(options.data), model, options), options)
+    _announce_compilation(panel)
+    started = time.perf_counter()
+    scores = accuracy(model, w, data)
+    seconds = time.perf_counter() - started
+    report = {
+        "command": "evaluate",
+        "panel": panel.__name__,
+        "data": options.data,
+        "fold": options.fold,
+        "model": str(options.model),
+    }
+    report |= {"trained": info, "sequences": len(data.X), "accuracy": scores, "seconds": seconds}
+    _print(options, report, [_accuracy_line(f"{len(data.X)} sequences:", scores)])
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, _ = load_model(options.model, panel)
+    data = _part(_fitting(load(options.data), model, options), options)
+    _announce_compilation(panel)
+    guess = [[model.labels[i] for i in labels] for labels in model.predict(model.pack(data.X), None, w)]
+    report = {
+        "command": "predict",
+        "panel": panel.__name__,
+        "data": options.data,
+        "model": str(options.model),
+        "labels": guess,
+    }
+    separator = "" if all(len(name) == 1 for name in model.labels) else " "
+    _print(options, report, [separator.join(labels) for labels in guess])
+
+
+def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
+    job, data = _job(options), _limited(load(options.data), options.limit)
+    training, test = (data, data) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    _writable(options.plot)
+    report, _ = compare(panel, job, training, test, options.quiet)
+    report["data"] = options.data
+    if options.plot:
+        plots.convergence(options.plot, _histories(report), f"{job.loss}, {job.optimizer}, lam = {job.lam:g}")
+        report["plot"] = str(options.plot)
+    _print(options, report, _side_by_side(report))
+
+
+def compare(
+    panel: ModuleType, job: Job, training: Sequences, test: Sequences, quiet: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One job in both panels from one start: the report, and (model, weights) of each panel by name."""
+    report: dict[str, Any] = {"command": "compare", "job": job.as_dict(), "sequences": len(training.X)}
+    trained = {}
+    for name in sorted(OTHER, reverse=True):
+        side = panel if name == panel.__name__ else importlib.import_module(name)
+        _announce_compilation(side)
+        objective = objective_of(side, job, training)
+        with _Progress(job.epochs, quiet, name) as progress:
+            result = train(side, job, objective, progress)
+        trained[name] = objective.model, np.asarray(result.x)
+        report[name] = {
+            "objective": result.fun,
+            "accuracy": accuracy(objective.model, result.x, test),
+            "seconds": result.history[-1].seconds if result.history else 0.0,
+            "oracle_calls": result.oracle_calls,
+            "history": [row.as_dict() for row in result.history],
+        }
+    ours, theirs = report["accelerated"]["objective"], report["reference"]["objective"]
+    report["relative_objective_difference"] = abs(ours - theirs) / max(abs(theirs), sys.float_info.min)
+    report["largest_weight_difference"] = float(
+        np.max(np.abs(trained["accelerated"][1] - trained["reference"][1]), initial=0.0)
+    )
+    return report, trained
+
+
+def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    job = Job(loss="crf", optimizer="sgd", lam=0.001, epochs=options.epochs, rng=0, scale=1e-6)
+    rest, held_out = load("letters").split(0)
+    training = _limited(rest, options.limit)
+    if not options.json:
+        print(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
+        print(f"then it reads {len(held_out.X)} words that it has not seen.\n")
+    report, trained = compare(panel, job, training, held_out, options.quiet)
+    report["command"] = "demo"
+    model, w = trained["accelerated"]
+    shown = held_out.take(np.argsort([-len(y) for y in held_out.Y], kind="stable")[:: max(1, len(held_out.Y) // 8)][:8])
+    guess = model.predict(model.pack(shown.X), None, w)
+    report["words"] = [
+        {"true": _word(model, y), "predicted": _word(model, z)} for y, z in zip(shown.Y, guess, strict=True)
+    ]
+    (folder / "compare.json").write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+    written = ["compare.json"]
+    lines = [*_side_by_side(report), "", "word         read as"]
+    lines += [f"{word['true']:12} {word['predicted']}" for word in report["words"]]
+    try:
+        plots.convergence(folder / "convergence.png", _histories(report), "CRF on the OCR letters: both panels")
+        plots.words(folder / "words.png", shown.X, [(word["true"], word["predicted"]) for word in report["words"]])
+        written += ["convergence.png", "words.png"]
+    except ImportError as problem:
+        lines += ["", f"no pictures: {problem}"]
+    _print(options, report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
+
+
+# pieces ------------------------------------------------------------------------------------------------------------
+
+
+class _Progress:
+    """The callback of a run: a tqdm bar on a terminal, nothing elsewhere."""
+
+    def __init__(self, epochs: int, quiet: bool, what: str = "train") -> None:
+        self.bar = None
+        if not quiet and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False)
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def __call__(self, row: Row) -> None:
+        if self.bar is not None:
+            self.bar.update(1)
+            self.bar.set_postfix(objective=f"{row.objective:.4f}")
+
+
+def _job(options: argparse.Namespace) -> Job:
+    fields = {field: getattr(options, field) for field in Job.__dataclass_fields__ if hasattr(options, field)}
+    return Job(**fields)
+
+
+def _limited(data: Sequences, limit: int | None) -> Sequences:
+    return data if limit is None else data.take(np.arange(min(limit, len(data.X))))
+
+
+def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
+    return data if options.fold is None else data.split(options.fold)[1]
+
+
+def _fitting(data: Sequences, model: Any, options: argparse.Namespace) -> Sequences:
+    """The data, with labels in the model's order; an error where features or labels do not fit."""
+    wrong = next((x.shape[1] for x in data.X if x.shape[1] != model.n_features), None)
+    if wrong is not None:
+        raise ValueError(f"{options.data} has {wrong} features, {options.model} was trained on {model.n_features}")
+    if data.labels == model.labels:
+        return data
+    unknown = sorted(set(data.labels) - set(model.labels))
+    if unknown:
+        raise ValueError(f"{options.data} has labels that {options.model} does not know: {', '.join(unknown)}")
+    renumber = np.array([model.labels.index(name) for name in data.labels])
+    return Sequences(data.name, data.X, [renumber[y] for y in data.Y], model.labels, data.fold)
+
+
+def _writable(*paths: str | None) -> None:
+    """Refuse before a long run what could not be written after it."""
+    for path in paths:
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
+    if paths and paths[-1] is not None:
+        plots.require_matplotlib()
+
+
+def _announce_compilation(panel: ModuleType) -> None:
+    cold = getattr(panel, "kernels_are_cold", None)
+    if cold is not None and cold():
+        print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
+
+
+def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
+    return {name: [Row(**row) for row in report[name]["history"]] for name in ("reference", "accelerated")}
+
+
+def _word(model: Any, labels: np.ndarray) -> str:
+    return "".join(model.labels[i] for i in labels)
+
+
+def _accuracy_line(name: str, scores: dict[str, float]) -> str:
+    return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
+
+
+def _side_by_side(report: dict[str, Any]) -> list[str]:
+    names = ("reference", "accelerated")
+    rows: list[tuple[str, ...]] = [("", *names)]
+    rows.append(("objective", *(f"{report[name]['objective']:.12g}" for name in names)))
+    rows.append(("by letter, %", *(f"{100 * report[name]['accuracy']['letter']:.2f}" for name in names)))
+    rows.append(("by word, %", *(f"{100 * report[name]['accuracy']['word']:.2f}" for name in names)))
+    rows.append(("seconds", *(f"{report[name]['seconds']:.3f}" for name in names)))
+    lines = [f"{a:14} {b:>18} {c:>18}" for a, b, c in rows]
+    lines.append(f"relative difference of objectives {report['relative_objective_difference']:.1e}")
+    lines.append(f"largest difference of weights     {report['largest_weight_difference']:.1e}")
+    return lines
+
+
+def _print(options: argparse.Namespace, report: dict[str, Any], lines: list[str]) -> None:
+    if options.json:
+        print(json.dumps(_jsonable(report), allow_nan=False))
+    else:
+        print("\n".join(lines))
+
+
+def _jsonable(x: Any) -> Any:
+    """nan and infinities as null: JSON has no word for them."""
+    if isinstance(x, dict):
+        return {key: _jsonable(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        return [_jsonable(value) for value in x]
+    return None if isinstance(x, float) and not math.isfinite(x) else x
+
+
+# options -----------------------------------------------------------------------------------------------------------
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {name}", description="Train, evaluate and compare structured predictors.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Any, summary: str, description: str | None = None) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=description or summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=name)
+        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        sub.add_argument("--quiet", action="store_true", help="no progress bar")
+        return sub
+
+    sub = command("train", _train, "train a sequence labeller and report objective, accuracy and seconds")
+    _add_data(sub)
+    _add_job(sub)
+    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve as PNG")
+
+    for name, run, summary in (
+        ("evaluate", _evaluate, "accuracy of a saved model"),
+        ("predict", _predict, "labels that a saved model gives, a line for each sequence"),
+    ):
+        sub = command(name, run, summary)
+        sub.add_argument("model", help="a file written by train --save")
+        sub.add_argument("data", help="'letters', or a sequence file (.npz)")
+        sub.add_argument("--fold", type=int, help="only the sequences of this fold")
+
+    sub = command(
+        "compare",
+        _compare,
+        "run one job in both panels and show them side by side",
+        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the rng and "
+        "not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a whole step.",
+    )
+    _add_data(sub)
+    _add_job(sub)
+    sub.set_defaults(scale=1e-6)
+    sub.add_argument("--plot", metavar="FILE", help="write both convergence curves as PNG")
+
+    sub = command("demo", _demo, "both panels learn to read handwritten words; pictures of what they read")
+    sub.add_argument("--output", default="demo", metavar="FOLDER", help="where the pictures go (default: demo)")
+    sub.add_argument("--epochs", type=_count, default=3, help="passes over the words (default: 3)")
+    sub.add_argument("--limit", type=_count, default=1500, help="number of words to train on (default: 1500)")
+    return parser
+
+
+def _add_data(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("data", help="'letters', or a sequence file (.npz; see reference/app/datasets)")
+    sub.add_argument("--fold", type=int, help="train on the other folds, test on this one")
+    sub.add_argument("--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
+    sub.add_argument("--limit", type=_count, help="only the first so many sequences")
+
+
+def _add_job(sub: argparse.ArgumentParser) -> None:
+    default = Job()
+    sub.add_argument(
+        "--loss",
+        choices=sorted(LOSSES),
+        default=default.loss,
+        help="crf: log loss; hinge: structural SVM (default: crf)",
+    )
+    sub.add_argument("--optimizer", choices=OPTIMIZERS, default=default.optimizer, help="default: sgd")
+    sub.add_argument("--lam", type=_number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
+    sub.add_argument(
+        "--epochs", type=_count, default=default.epochs, help="passes, or iterations of L-BFGS (default: 10)"
+    )
+    sub.add_argument("--rng", type=_count, default=default.rng, help="seed of the orders and the start (default: 0)")
+    sub.add_argument(
+        "--average", choices=("weighted", "uniform", "last"), default=default.average, help="iterate that SGD returns"
+    )
+    sub.add_argument("--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + n)))")
+    sub.add_argument("--step-size", type=_number, help="gamma0; without --schedule, a constant step")
+    sub.add_argument("--step-offset", type=_number, help="with --schedule pegasos: 1/(lam (t + offset))")
+    sub.add_argument("--step-every", type=_number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
+    sub.add_argument(
+        "--no-start-stop", dest="start_stop", action="store_false", help="no weights for starting and ending"
+    )
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text}")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected an integer >= 0, got {text}")
+    return value

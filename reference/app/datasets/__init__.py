@@ -1,0 +1,132 @@
+"""Data sets as lists of sequences: the OCR letters that come with the package, and files of the same kind.
+
+A sequence file is an ``.npz`` (read without pickle) with
+
+* ``features`` (N, F) numbers, or ``pixels`` (N, B) uint8 packed by ``numpy.packbits``: the N positions of all sequences;
+* ``labels`` (N,) integers 0..L-1;
+* ``offsets`` (n+1,): sequence i owns positions offsets[i]:offsets[i+1];
+* ``fold`` (n,) integers, optional: a fold for each sequence;
+* ``names`` (L,) strings, optional: the labels' names.
+"""
+
+from __future__ import annotations
+
+import itertools
+import string
+import zipfile
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Sequences", "load_letters", "load_sequences"]
+
+
+@dataclass(frozen=True, repr=False)
+class Sequences:
+    """Labelled sequences: X[i] (n_i, F) float64 features, Y[i] (n_i,) int64 labels, names of labels, fold of each or None."""
+
+    name: str
+    X: list[np.ndarray]
+    Y: list[np.ndarray]
+    labels: tuple[str, ...]
+    fold: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        positions, features = sum(len(y) for y in self.Y), self.X[0].shape[1] if self.X else 0
+        return f"Sequences({self.name}: {len(self.X)} sequences, {positions} positions, {features} features, {len(self.labels)} labels)"
+
+    def take(self, index: Any) -> Sequences:
+        """The sequences at ``index``."""
+        index = np.asarray(index)
+        fold = None if self.fold is None else self.fold[index]
+        return Sequences(self.name, [self.X[i] for i in index], [self.Y[i] for i in index], self.labels, fold)
+
+    def split(self, fold: int, *, reverse: bool = False) -> tuple[Sequences, Sequences]:
+        """(train, test): test on ``fold`` and train on the others, or the reverse."""
+        if self.fold is None:
+            raise ValueError(f"fold: {self.name} has no folds")
+        held_out = self.fold == fold
+        if not held_out.any() or held_out.all():
+            raise ValueError(f"fold: expected one of {', '.join(map(str, np.unique(self.fold)))}, got {fold}")
+        rest, one = self.take(np.flatnonzero(~held_out)), self.take(np.flatnonzero(held_out))
+        return (one, rest) if reverse else (rest, one)
+
+
+def load_letters() -> Sequences:
+    """The OCR letters: 6,877 handwritten words, 52,152 characters of 16 x 8 binary pixels, labels a to z, folds 0 to 9.
+
+    X[i] (n_i, 128) is 0 or 1, row-major 16 x 8; first letters of words were dropped by the collectors (capitals). Collected by
+    Rob Kassel (MIT), cleaned and distributed by Ben Taskar; see LETTERS.md beside this module.
+    """
+    with resources.as_file(resources.files(__name__) / "letters.npz") as path:
+        data = load_sequences(path)
+    return Sequences("letters", data.X, data.Y, tuple(string.ascii_lowercase), data.fold)
+
+
+def load_sequences(path: str | Path) -> Sequences:
+    """Read a sequence file (format above).
+
+    Raises
+    ------
+    ValueError
+        Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            fields = {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as problem:
+        raise ValueError(f"{path}: not a readable sequence file (.npz without pickled objects): {problem}") from None
+    missing = [name for name in ("labels", "offsets") if name not in fields]
+    if missing or not {"features", "pixels"} & set(fields):
+        raise ValueError(
+            f"{path}: no field {', '.join(missing) or 'features (or pixels)'}; found {', '.join(sorted(fields)) or 'none'}"
+        )
+    features = (
+        np.unpackbits(_matrix(path, fields, "pixels"), axis=1)
+        if "pixels" in fields
+        else _matrix(path, fields, "features")
+    )
+    labels, offsets = _whole(path, fields, "labels"), _whole(path, fields, "offsets")
+    if (
+        len(offsets) < 1
+        or offsets[0] != 0
+        or np.any(np.diff(offsets) < 0)
+        or not offsets[-1] == len(labels) == len(features)
+    ):
+        raise ValueError(
+            f"{path}: offsets must rise from 0 to the number of positions; "
+            f"got {len(features)} feature rows, {len(labels)} labels, last offset {offsets[-1] if len(offsets) else None}"
+        )
+    if len(labels) and labels.min() < 0:
+        raise ValueError(f"{path}: labels: expected integers >= 0, got {labels.min()}")
+    names = (
+        tuple(str(name) for name in fields["names"])
+        if "names" in fields
+        else tuple(map(str, range(int(labels.max(initial=0)) + 1)))
+    )
+    if len(labels) and labels.max() >= len(names):
+        raise ValueError(f"{path}: labels: expected 0..{len(names) - 1} ({len(names)} names), got {labels.max()}")
+    fold = _whole(path, fields, "fold") if "fold" in fields else None
+    if fold is not None and len(fold) != len(offsets) - 1:
+        raise ValueError(f"{path}: fold: expected one for each of {len(offsets) - 1} sequences, got {len(fold)}")
+    features = features.astype(np.float64)
+    bounds = list(itertools.pairwise(offsets))
+    return Sequences(Path(path).stem, [features[a:b] for a, b in bounds], [labels[a:b] for a, b in bounds], names, fold)
+
+
+def _matrix(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
+    x = fields[name]
+    if x.ndim != 2 or x.dtype.kind not in "fiub" or (name == "pixels" and x.dtype != np.uint8):
+        kind = "uint8" if name == "pixels" else "numbers"
+        raise ValueError(f"{path}: {name}: expected a matrix of {kind}, got {x.dtype} of shape {x.shape}")
+    return x
+
+
+def _whole(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
+    x = fields[name]
+    if x.ndim != 1 or x.dtype.kind not in "iu":
+        raise ValueError(f"{path}: {name}: expected a vector of integers, got {x.dtype} of shape {x.shape}")
+    return x.astype(np.int64)

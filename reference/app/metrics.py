@@ -1,0 +1,29 @@
+"""How well predicted sequences match the true ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+__all__ = ["position_accuracy", "sequence_accuracy"]
+
+
+def position_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> float:
+    """Share of positions with the right label, over all sequences; nan without positions."""
+    _check(truth, guess)
+    right = sum(int(np.sum(y == z)) for y, z in zip(truth, guess, strict=True))
+    total = sum(len(y) for y in truth)
+    return right / total if total else float("nan")
+
+
+def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> float:
+    """Share of sequences with every label right; nan without sequences."""
+    _check(truth, guess)
+    right = sum(bool(np.all(y == z)) for y, z in zip(truth, guess, strict=True))
+    return right / len(truth) if len(truth) else float("nan")
+
+
+def _check(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> None:
+    if len(truth) != len(guess) or any(len(y) != len(z) for y, z in zip(truth, guess, strict=True)):
+        raise ValueError("truth and guess: expected as many sequences, of the same lengths")

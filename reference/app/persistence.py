@@ -1,0 +1,83 @@
+"""Model files: an ``.npz`` with the weights and a JSON header; no pickle, the same for both panels.
+
+A file is written beside its place and renamed, so an interrupted or failed save leaves the old file whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from reference.arrays import host
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = 1
+MODELS = ("MulticlassModel", "SequenceModel")
+
+
+def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:
+    """Write a model and its weights w (d,); ``info`` is any JSON-able dictionary (how it was trained).
+
+    Raises
+    ------
+    TypeError
+        A model of a kind that has no file form (a subclass, a ListModel).
+    ValueError
+        Weights of another size, or not finite.
+    OSError
+        The file cannot be written; an older file at ``path`` is untouched.
+    """
+    path, weights, kind = Path(path), np.asarray(host(w)), type(model).__name__
+    if kind not in MODELS:
+        raise TypeError(f"model: expected {' or '.join(MODELS)}, got {kind}, which has no file form")
+    if weights.shape != (model.size,) or not np.all(np.isfinite(weights)):
+        raise ValueError(f"w: expected {model.size} finite weights, got shape {weights.shape}")
+    header = {"format": FORMAT, "model": kind, "settings": model.settings(), "info": info or {}}
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, weights=weights, header=np.array(json.dumps(header)))
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(beside, 0o666 & ~umask)
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, dict[str, Any]]:
+    """Read a model file into a panel (``reference`` or ``accelerated``): model, weights (d,), info.
+
+    Raises
+    ------
+    ValueError
+        Naming the file: not a model file, written by another version of the format, or damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            weights, header = archive["weights"], json.loads(str(archive["header"]))
+    except (ValueError, KeyError, zipfile.BadZipFile, EOFError, AttributeError, TypeError) as problem:
+        raise ValueError(f"{path}: not a model file of diptych: {problem}") from None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        found = header.get("format") if isinstance(header, dict) else None
+        raise ValueError(f"{path}: model file of format {found}, this version of diptych reads format {FORMAT}")
+    if header.get("model") not in MODELS:
+        raise ValueError(f"{path}: unknown kind of model {header.get('model')!r}; expected {' or '.join(MODELS)}")
+    try:
+        model = getattr(panel, header["model"])(**header["settings"])
+    except (KeyError, TypeError, ValueError) as problem:
+        raise ValueError(f"{path}: damaged header: {problem}") from None
+    if weights.shape != (model.size,) or weights.dtype.kind != "f" or not np.all(np.isfinite(weights)):
+        raise ValueError(f"{path}: expected {model.size} finite weights, got {weights.dtype} of shape {weights.shape}")
+    return model, weights, header.get("info", {})
