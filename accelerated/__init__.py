@@ -1,0 +1,62 @@
+"""Diptych's fast panel: the names of ``reference``, with compiled kernels where they matter."""
+
+import reference as _reference
+
+__version__ = "0.1.0"
+
+if getattr(_reference, "__version__", None) != __version__ or not hasattr(_reference, "StructuralHinge"):
+    raise ImportError(
+        f"accelerated {__version__} needs the package 'reference' of diptych {__version__}, but found "
+        f"{getattr(_reference, '__version__', 'a package without version')} at {getattr(_reference, '__file__', None)}"
+    )
+
+from accelerated.arrays import Rows
+from accelerated.kernel import cache_is_cold as kernels_are_cold
+from accelerated.models.multiclass import MulticlassModel
+from accelerated.models.sequence import SequenceModel
+from accelerated.objectives import LogLoss, StructuralHinge
+from accelerated.structures.chain import Chain, ChainScores
+from reference import (
+    Constant,
+    Entropy,
+    InfeasibleError,
+    IntractableError,
+    InverseSqrt,
+    InverseTime,
+    KBest,
+    ListModel,
+    Max,
+    Pegasos,
+    Result,
+    Row,
+    Sequences,
+    Steps,
+    Structure,
+    Table,
+    TableScores,
+    UnsupportedError,
+    lbfgs,
+    load_letters,
+    load_model,
+    load_sequences,
+    save_model,
+    sgd,
+)
+
+_NO_DEVICES = "kernels run on the CPU; arrays of other devices are refused, not copied"
+__conformance_gaps__ = {
+    f"*{test}*[[]accelerated-array_api_strict:device1-*": _NO_DEVICES
+    for test in (
+        "test_arrays.py::test_gather_and_scatter",
+        "test_arrays.py::test_take",
+        "test_chain.py::test_viterbi_finds",
+        "test_chain.py::test_forward_backward",
+        "test_chain.py::test_a_batch",
+        "test_models.py::test_the_adjoint_identity",
+        "test_models.py::test_predict",
+        "test_objectives.py::test_losses",
+        "test_optimizers.py::test_optimisers_work",
+    )
+}
+
+__all__ = list(_reference.__all__)

@@ -1,0 +1,1 @@
+"""Scored output spaces, with kernels."""

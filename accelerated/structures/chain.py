@@ -1,0 +1,86 @@
+"""Linear chains: the reference's functions as kernels, over padded batches, in parallel over chains."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+import reference.structures.chain as reference
+from accelerated.arrays import like, view
+from accelerated.mirror import mirrors
+from accelerated.structures.chain_kernels import forward_backward_range, viterbi_range
+from accelerated.threads import in_parallel, ranges
+from reference.arrays import Array
+from reference.structures.chain import ChainScores, parts, score
+
+__all__ = ["Chain", "ChainScores", "forward_backward", "parts", "score", "viterbi"]
+
+
+class FlatChains(NamedTuple):
+    """A padded batch as kernels see it: chain i owns rows start[i] : start[i] + length[i] of unary (N, L).
+
+    The matrix between its positions t-1 and t is pairwise[edge_start[i] + (t-1) * edge_stride]; shared: (1, L, L), stride 0.
+    """
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    edge_start: np.ndarray
+    edge_stride: int
+
+    @classmethod
+    def of(cls, scores: ChainScores) -> FlatChains:
+        *batch, n, n_labels = scores.unary.shape
+        chains = int(np.prod(batch))
+        shared = scores.pairwise.ndim == 2
+        length = np.full(chains, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
+        return cls(
+            view("unary", scores.unary).reshape(chains * n, n_labels),
+            view("pairwise", scores.pairwise).reshape(-1, n_labels, n_labels),
+            np.arange(chains) * n,
+            length,
+            np.arange(chains) * (0 if shared else max(n - 1, 0)),
+            0 if shared else 1,
+        )
+
+    def ranges(self) -> list[tuple[int, int]]:
+        """Ranges of chains for threads, of about equal work."""
+        return ranges(np.concatenate([[0], np.cumsum(self.length)]))
+
+
+@mirrors(reference.viterbi)
+def viterbi(scores: ChainScores) -> tuple[Array, Array]:
+    flat = FlatChains.of(scores)
+    value, labels = np.empty(len(flat.start)), np.full(len(flat.unary), -1)
+    in_parallel(lambda lo, hi: viterbi_range(lo, hi, *flat, value, labels), flat.ranges())
+    shape = tuple(scores.unary.shape[:-1])
+    return like(value.reshape(shape[:-1]), scores.unary), like(labels.reshape(shape), scores.unary)
+
+
+@mirrors(reference.forward_backward)
+def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, ChainScores]:
+    flat = FlatChains.of(scores)
+    pieces = flat.ranges()
+    shared = flat.edge_stride == 0
+    value, nodes = np.empty(len(flat.start)), np.zeros(flat.unary.shape)
+    edges = np.zeros((len(pieces) if shared else 1, *flat.pairwise.shape))
+
+    def run(lo: int, hi: int) -> None:
+        mine = edges[pieces.index((lo, hi)) if shared else 0]
+        forward_backward_range(lo, hi, *flat, float(mu), value, nodes, mine)
+
+    in_parallel(run, pieces)
+    marginals = ChainScores(
+        like(nodes.reshape(scores.unary.shape), scores.unary),
+        like(edges.sum(axis=0).reshape(scores.pairwise.shape), scores.pairwise),
+        scores.lengths,
+    )
+    return like(value.reshape(scores.unary.shape[:-2]), scores.unary), marginals
+
+
+class Chain(reference.Chain):
+    __doc__ = reference.Chain.__doc__
+    ops = sys.modules[__name__]
