@@ -1,0 +1,184 @@
+"""The claims ledger: each numbered statement of the papers, whether it holds, where it is in the code, what checks it.
+
+``python -m conformance.ledger`` prints it as a Markdown page, ``--json`` as JSON. The suite reads it: a row without code or test
+fails, and so does a row printed wrong whose test does not reject the printed form.
+
+Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+
+__all__ = ["ROWS", "Claim", "render"]
+
+VERDICTS = ("holds", "holds under a condition", "wrong as printed")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement. code: dotted names in ``reference``; tests: ``module::function`` in ``conformance``.
+
+    printed, rejected_by: the form as printed, where it is wrong, and the test that shows it wrong.
+    """
+
+    label: str
+    statement: str
+    verdict: str
+    code: tuple[str, ...]
+    tests: tuple[str, ...]
+    condition: str = ""
+    printed: str = ""
+    rejected_by: str = ""
+
+
+ROWS = (
+    Claim(
+        "P (1)-(3)",
+        "structural hinge: max_y [psi(y; w) + loss(y)] - psi(y_i; w), averaged over examples",
+        "holds",
+        ("objectives.StructuralHinge",),
+        ("test_objectives::test_losses_are_their_definitions",),
+    ),
+    Claim(
+        "P section 2.3.1",
+        "the max smoothed by entropy over m numbers is mu log sum exp(z/mu), with the softmax as gradient",
+        "holds",
+        ("structures.table.softmax", "smoothing.Entropy"),
+        ("test_table::test_expectation_is_the_definition", "test_ledger::test_entropy_smoothing_lies_within_mu_log_m"),
+    ),
+    Claim(
+        "P max^(k)",
+        "the k-th largest score of a set of outputs",
+        "wrong as printed",
+        ("structures.table.top_k",),
+        ("test_table::test_top_k_is_a_sorted_prefix",),
+        condition="a multiset: equal scores of distinct outputs count separately; -inf beyond the number of outputs",
+        printed="the k-th largest element of the set of scores",
+        rejected_by="test_ledger::test_max_k_of_a_set_of_scores_is_not_the_second_best_output",
+    ),
+    Claim(
+        "P Definition 6",
+        "max, top-K and exp oracles: value and gradient of the (smoothed) max over outputs",
+        "holds",
+        ("structures.base.Structure", "smoothing.Max", "smoothing.Entropy"),
+        ("test_structure::test_two_methods_derive_the_rest", "test_chain::test_viterbi_finds_a_best_labelling"),
+    ),
+    Claim(
+        "P Lemma 7 (i)",
+        "the parts of a best output are a subgradient of the max",
+        "holds",
+        ("smoothing.Max", "objectives.StructuralHinge"),
+        ("test_objectives::test_the_hinge_lies_above_its_tangents",),
+    ),
+    Claim(
+        "P Lemma 7 (ii)",
+        "the gradient of the entropy-smoothed max is the expectation of the parts under exp(psi/mu)",
+        "holds",
+        ("structures.chain.forward_backward", "smoothing.Entropy"),
+        (
+            "test_objectives::test_smooth_gradients_are_finite_differences",
+            "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
+        ),
+    ),
+    Claim(
+        "P Proposition 9",
+        "the entropy-smoothed max at mu is mu times the log-partition function of psi/mu",
+        "holds",
+        ("structures.chain.forward_backward",),
+        ("test_chain::test_scales", "test_chain::test_forward_backward_is_the_sum_over_all_labellings"),
+    ),
+    Claim(
+        "P Algorithm 1",
+        "max-product on a chain returns the highest score and an output that has it",
+        "holds",
+        ("structures.chain.viterbi",),
+        (
+            "test_chain::test_viterbi_finds_a_best_labelling",
+            "test_chain::test_viterbi_ties_go_to_the_smallest_label_from_the_end",
+        ),
+    ),
+    Claim(
+        "P Algorithm 3",
+        "sum-product on a chain returns the log-partition function and the marginals",
+        "holds under a condition",
+        ("structures.chain.forward_backward",),
+        (
+            "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
+            "test_chain::test_a_hundred_thousand_positions",
+        ),
+        condition="messages as normalised logarithms (or scaled probabilities), not as products of exp(psi)",
+        printed="messages are sums of products of exp(psi)",
+        rejected_by="test_ledger::test_messages_as_plain_products_overflow",
+    ),
+    Claim(
+        "P Example 5, section 7.1.1",
+        "a chain with start and stop symbols has one weight for each pair of neighbouring tags",
+        "wrong as printed",
+        ("models.sequence.SequenceModel",),
+        (
+            "test_models::test_scores_are_features_times_weights",
+            "test_models::test_start_and_stop_of_a_single_position_both_count",
+        ),
+        condition="L^2 + 2L weights: the pairs with the start and stop symbols are extra",
+        printed="L^2 weights",
+        rejected_by="test_ledger::test_start_and_stop_pairs_need_more_than_l_squared_weights",
+    ),
+    Claim(
+        "P section 7.2",
+        "SGD with gamma_0/(1 + floor(t/t_0)); average 2/(T^2+T) sum t w_t with gamma_t = 1/(lam t)",
+        "holds",
+        ("optimizers.sgd.sgd", "optimizers.schedules.Steps", "optimizers.schedules.Pegasos"),
+        (
+            "test_optimizers::test_sgd_is_its_equation",
+            "test_optimizers::test_schedules_are_their_formulas",
+            "test_optimizers::test_pegasos_with_weighted_average_converges",
+        ),
+    ),
+    Claim(
+        "M (3)",
+        "CRF loss: log sum_y exp(f(x, y)) - f(x, y_i), gradient E[phi(x, Y)] - phi(x, y_i)",
+        "holds",
+        ("objectives.LogLoss",),
+        (
+            "test_objectives::test_losses_are_their_definitions",
+            "test_objectives::test_multiclass_log_loss_is_softmax_regression",
+        ),
+    ),
+    Claim(
+        "M (4)",
+        "SVM loss: max_y [f(x, y) + loss(y, y_i)] - f(x, y_i), subgradient phi(x, best) - phi(x, y_i)",
+        "holds",
+        ("objectives.StructuralHinge",),
+        (
+            "test_objectives::test_losses_are_their_definitions",
+            "test_objectives::test_the_hinge_lies_above_its_tangents",
+        ),
+    ),
+)
+
+
+def render() -> str:
+    """The ledger as a Markdown page."""
+    lines = ["# The claims ledger", "", f"{len(ROWS)} statements; `python -m conformance.ledger` writes this page.", ""]
+    lines += ["| statement | says | verdict | code | checked by |", "|---|---|---|---|---|"]
+    for row in ROWS:
+        verdict = f"**{row.verdict}**"
+        if row.condition:
+            verdict += f": {row.condition}"
+        if row.printed:
+            verdict += f". Printed: {row.printed} (rejected by `{row.rejected_by}`)"
+        cells = (
+            row.label,
+            row.statement,
+            verdict,
+            *("<br>".join(f"`{x}`" for x in names) for names in (row.code, row.tests)),
+        )
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(json.dumps([asdict(row) for row in ROWS], indent=2) if "--json" in sys.argv[1:] else render(), end="")

@@ -1,0 +1,105 @@
+"""The suite's own pytest plugin: backends, namespaces and dtypes as axes; known gaps of a backend."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+from types import ModuleType
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+
+import reference
+from conformance import namespaces
+
+PANELS = ("reference", "accelerated")
+_SPACES, _MISSING = namespaces.available()
+
+
+class Backend:
+    """A backend under test; a test that asks it for a name that it lacks is skipped (``test_names`` fails instead)."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.__name__ = module.__name__
+
+    def __getattr__(self, name: str) -> Any:
+        if not hasattr(self.module, name):
+            if name not in reference.__all__:
+                raise AttributeError(name)
+            pytest.skip(f"{self.module.__name__} has no {name}")
+        return getattr(self.module, name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("conformance")
+    group.addoption(
+        "--backend", action="append", default=[], help="a module with the API (repeatable; default: both panels)"
+    )
+    group.addoption(
+        "--examples",
+        type=int,
+        default=None,
+        help="draw so many random instances a test (default: 40, the same each time)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given = config.getoption("--examples")
+    hypothesis.settings.register_profile(
+        "conformance",
+        max_examples=given or 40,
+        derandomize=given is None,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    hypothesis.settings.load_profile("conformance")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    lines = [f"backend {name}: {importlib.import_module(name).__file__}" for name in _names(config)]
+    return (
+        lines
+        + [f"namespace {name}: run" for name in _SPACES]
+        + [f"namespace {name}: not installed" for name in _MISSING]
+    )
+
+
+def _names(config: pytest.Config) -> list[str]:
+    return config.getoption("--backend") or list(PANELS)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" in metafunc.fixturenames:
+        backends = [Backend(importlib.import_module(name)) for name in _names(metafunc.config)]
+        metafunc.parametrize("backend", backends, ids=[b.__name__ for b in backends])
+    if "other" in metafunc.fixturenames:  # agreement: each backend but the reference, against the reference
+        others = [Backend(importlib.import_module(name)) for name in _names(metafunc.config) if name != "reference"]
+        metafunc.parametrize("other", others, ids=[b.__name__ for b in others])
+    if "space" in metafunc.fixturenames:
+        spaces = [
+            namespaces.Space(name, dtype, send) for name, send in _SPACES.items() for dtype in ("float64", "float32")
+        ]
+        metafunc.parametrize("space", spaces, ids=[f"{s.name}-{s.dtype}" for s in spaces])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the known gaps of each backend as strict expected failures; a gap that matches no test is an error."""
+    whole = not config.option.keyword and len({item.fspath for item in items}) > 3
+    for name in _names(config):
+        for pattern, reason in getattr(importlib.import_module(name), "__conformance_gaps__", {}).items():
+            matching = [item for item in items if fnmatch.fnmatch(item.nodeid, pattern) and f"[{name}" in item.nodeid]
+            for item in matching:
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+            if whole and not matching:
+                raise pytest.UsageError(f"{name}.__conformance_gaps__: {pattern!r} matches no test")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same draws in every run."""
+    return np.random.default_rng(20)

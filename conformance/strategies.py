@@ -1,0 +1,98 @@
+"""Drawn instances, nasty ones included: ties, zeros, -inf, one element, none, padding, huge and tiny scales."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+
+def values(forbidden: bool = True) -> st.SearchStrategy[float]:
+    """One score: few small integers (so that sums tie exactly), ordinary floats, huge ones, and -inf."""
+    kinds = [st.integers(-2, 2).map(float), st.floats(-5, 5, width=32), st.sampled_from([0.0, -0.0, 1e4, -1e4, 1e-30])]
+    return st.one_of(*kinds, st.just(-np.inf)) if forbidden else st.one_of(*kinds)
+
+
+@st.composite
+def arrays(draw: Any, shape: tuple[int, ...], forbidden: bool = True) -> np.ndarray:
+    """Scores of a shape; one draw in three uses integers only, so that whole outputs tie."""
+    size = int(np.prod(shape))
+    entry = st.integers(-1, 1).map(float) if draw(st.integers(0, 2)) == 0 else values(forbidden)
+    return np.array(draw(st.lists(entry, min_size=size, max_size=size)), dtype=np.float64).reshape(shape)
+
+
+class ChainInstance(NamedTuple):
+    """Host arrays: unary (..., n, L), pairwise (L, L) or (..., n-1, L, L), lengths (...,) or None."""
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    lengths: np.ndarray | None
+
+    def each(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Every chain of the batch alone, cut to its length: unary (n, L), pairwise (n-1, L, L)."""
+        *batch, n, L = self.unary.shape
+        chains = int(np.prod(batch))
+        unary = self.unary.reshape(chains, n, L)
+        shared = self.pairwise.ndim == 2
+        pairwise = None if shared else self.pairwise.reshape(chains, max(n - 1, 0), L, L)
+        lengths = np.full(len(unary), n) if self.lengths is None else self.lengths.reshape(-1)
+        return [
+            (
+                unary[i, :m],
+                np.broadcast_to(self.pairwise, (max(m - 1, 0), L, L)) if shared else pairwise[i, : max(m - 1, 0)],
+            )
+            for i, m in enumerate(lengths)
+        ]
+
+
+@st.composite
+def chains(draw: Any, forbidden: bool = True, batched: bool = True) -> ChainInstance:
+    """Small chains, or batches of them, that can be enumerated."""
+    n, L = draw(st.integers(0, 4)), draw(st.integers(1, 3))
+    batch = draw(st.sampled_from([(), (1,), (3,), (2, 2)])) if batched else ()
+    unary = draw(arrays((*batch, n, L), forbidden))
+    shared = draw(st.booleans())
+    pairwise = draw(arrays((L, L) if shared else (*batch, max(n - 1, 0), L, L), forbidden))
+    lengths = None
+    if batch and draw(st.booleans()):
+        size = int(np.prod(batch))
+        lengths = np.array(draw(st.lists(st.integers(0, n), min_size=size, max_size=size)), np.int64).reshape(batch)
+    return ChainInstance(unary, pairwise, lengths)
+
+
+@st.composite
+def tables(draw: Any, forbidden: bool = True) -> np.ndarray:
+    """Scores (..., m) of small lists of outputs."""
+    batch = draw(st.sampled_from([(), (1,), (3,)]))
+    return draw(arrays((*batch, draw(st.integers(1, 5))), forbidden))
+
+
+class SequenceProblem(NamedTuple):
+    """A small labelling problem: X[i] (n_i, F), Y[i] (n_i,), and the model's options."""
+
+    X: list[np.ndarray]
+    Y: list[np.ndarray]
+    n_features: int
+    n_labels: int
+    options: dict[str, Any]
+
+
+@st.composite
+def sequence_problems(draw: Any, integer: bool = False, longest: int = 4) -> SequenceProblem:
+    """1 to 5 sequences of 0 to ``longest`` positions; some rows are all zero."""
+    F, L = draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    lengths = draw(st.lists(st.integers(0, longest), min_size=1, max_size=5))
+    entry = st.integers(-1, 2).map(float) if integer else st.one_of(st.just(0.0), st.floats(-2, 2, width=32))
+    X = [
+        np.array(draw(st.lists(entry, min_size=n * F, max_size=n * F)), dtype=np.float64).reshape(n, F) for n in lengths
+    ]
+    Y = [np.array(draw(st.lists(st.integers(0, L - 1), min_size=n, max_size=n)), dtype=np.int64) for n in lengths]
+    options: dict[str, Any] = {"start_stop": draw(st.booleans()), "max_cells": draw(st.sampled_from([1, 3, 8192]))}
+    if draw(st.booleans()):
+        cost = np.array(draw(st.lists(st.integers(0, 3), min_size=L * L, max_size=L * L)), dtype=np.float64).reshape(
+            L, L
+        )
+        np.fill_diagonal(cost, 0.0)
+        options["cost"] = cost
+    return SequenceProblem(X, Y, F, L, options)

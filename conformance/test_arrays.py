@@ -1,0 +1,123 @@
+"""The array layer: dtypes, devices, sparse rows and their two primitives."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accelerated.arrays
+import reference.arrays
+from conformance.tolerances import close
+
+LAYERS = {"reference": reference.arrays, "accelerated": accelerated.arrays}
+
+
+def layer(backend):
+    """The backend's array layer: the module behind its model's ``arrays``."""
+    return backend.SequenceModel.arrays
+
+
+@st.composite
+def sparse(draw):
+    """Dense (N, d) with zeros, and index lists with repeats."""
+    n, d = draw(st.integers(0, 4)), draw(st.integers(1, 4))
+    entry = st.one_of(st.just(0.0), st.floats(-3, 3, width=32))
+    return np.array(draw(st.lists(entry, min_size=n * d, max_size=n * d)), dtype=np.float64).reshape(n, d)
+
+
+@given(data=st.data(), L=st.integers(1, 9))
+def test_gather_and_scatter_are_matrix_products(backend, space, data, L):
+    dense = data.draw(sparse())
+    rng = np.random.default_rng(0)
+    W, G = rng.normal(size=(dense.shape[1], L)), rng.normal(size=(len(dense), L))
+    rows = backend.Rows.of(dense, like=space.put(0.0 * W))
+    close(space.get(layer(backend).gather_sum(rows, space.put(W))), dense @ W, space.dtype)
+    close(space.get(layer(backend).scatter_sum(rows, space.put(G))), dense.T @ G, space.dtype)
+    assert space.get(layer(backend).gather_sum(rows, space.put(W))).dtype == space.dtype
+
+
+@given(data=st.data())
+def test_take_is_indexing(backend, space, data):
+    dense = data.draw(sparse().filter(len))
+    positions = np.array(data.draw(st.lists(st.integers(0, len(dense) - 1), max_size=6)), np.int64)
+    rows = backend.Rows.of(dense, like=space.put(dense)).take(positions)
+    identity = space.put(np.eye(dense.shape[1]))
+    close(space.get(layer(backend).gather_sum(rows, identity)), dense[positions], space.dtype)
+
+
+def test_an_index_that_occurs_twice_counts_twice(backend):
+    rows = backend.Rows.of([[1, 1, 0], [], [2]], width=3)
+    assert np.array_equal(layer(backend).gather_sum(rows, np.eye(3)), [[1, 2, 0], [0, 0, 0], [0, 0, 1]])
+
+
+def test_every_form_gives_the_same_rows(backend, rng):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    dense = (rng.random((5, 7)) < 0.4).astype(float)
+    forms = [
+        dense,
+        dense.astype(bool),
+        scipy_sparse.csr_matrix(dense),
+        scipy_sparse.csr_array(dense),
+        [np.flatnonzero(r) for r in dense],
+    ]
+    forms.append(backend.Rows.of(dense))
+    for form in forms:
+        assert np.array_equal(layer(backend).gather_sum(backend.Rows.of(form, width=7), np.eye(7)), dense)
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "error", "message"),
+    [
+        ([[0, 3]], {"width": 3}, ValueError, r"X: expected feature indices in 0..2, got 0..3"),
+        ([[0, -1]], {"width": 3}, ValueError, r"X: expected feature indices in 0..2, got -1..0"),
+        ([[0]], {}, ValueError, "give width"),
+        (np.zeros((2, 3)), {"width": 4}, ValueError, "X: expected 4 features, got 3"),
+        (np.array([[np.nan]]), {}, ValueError, "X: expected finite features, got nan"),
+        (np.zeros(3), {}, ValueError, "X: expected a two-dimensional array"),
+        (np.zeros((1, 1), complex), {}, TypeError, "X: .*complex128"),
+    ],
+)
+def test_bad_rows_are_refused(backend, x, options, error, message):
+    with pytest.raises(error, match=message):
+        backend.Rows.of(x, **options)
+
+
+def test_broken_csr_is_refused(backend):
+    broken = SimpleNamespace(indptr=[0, 2, 1], indices=np.array([0]), data=np.array([1.0]), shape=(2, 3))
+    with pytest.raises(ValueError, match="indptr must rise"):
+        backend.Rows.of(broken)
+
+
+def test_dtype_policy():
+    floats = reference.arrays.floats
+    assert floats(x=[1, 2])[0].dtype == np.float64
+    assert floats(x=np.zeros(2, bool))[0].dtype == np.float64
+    assert floats(x=np.zeros(2, np.float32))[0].dtype == np.float32
+    assert [a.dtype for a in floats(x=np.zeros(2, np.float32), y=np.zeros(2))] == [np.float64] * 2
+    for wrong in (np.zeros(2, np.float16), np.zeros(2, complex), ["a"], [None]):
+        with pytest.raises(TypeError, match="x: expected"):
+            floats(x=wrong)
+
+
+def test_mixed_namespaces_are_refused():
+    strict = pytest.importorskip("array_api_strict")
+    with pytest.raises(TypeError, match="several namespaces: x of numpy, y of array_api_strict"):
+        reference.arrays.floats(x=np.zeros(2), y=strict.asarray([1.0]))
+    one, two = (strict.asarray([1.0], device=strict.Device(name)) for name in ("CPU_DEVICE", "device1"))
+    with pytest.raises(ValueError, match="several devices"):
+        reference.arrays.floats(x=one, y=two)
+
+
+def test_lists_go_where_the_arrays_are():
+    strict = pytest.importorskip("array_api_strict")
+    x, y = reference.arrays.floats(x=strict.asarray([1.0], device=strict.Device("device1")), y=[[2.0]])
+    assert type(x) is type(y) and y.device == x.device
+
+
+def test_logsumexp_of_nothing_possible_is_minus_infinity():
+    x = np.array([[-np.inf, -np.inf], [0.0, -np.inf], [1e300, 1e300]])
+    close(reference.arrays.logsumexp(np, x, -1), [-np.inf, 0.0, 1e300])

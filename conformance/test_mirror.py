@@ -1,0 +1,173 @@
+"""The panels are mirrors: same names, same signatures; and training one never calls what it replaced in the other."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from types import FunctionType
+
+import numpy as np
+import pytest
+
+import accelerated
+import reference
+
+OWN = (
+    "kernel",
+    "mirror",
+    "threads",
+    "epochs",
+    "__main__",
+    "structures.chain_kernels",
+)  # of accelerated, without a twin
+
+
+def pairs():
+    """(accelerated module, its reference twin) for every module that has one."""
+    for info in pkgutil.walk_packages(accelerated.__path__, "accelerated."):
+        name = info.name.removeprefix("accelerated.")
+        if not any(name == own or name.startswith(f"{own}.") for own in OWN):
+            yield importlib.import_module(info.name), importlib.import_module(f"reference.{name}")
+
+
+def names(module):
+    return getattr(module, "__all__", [])
+
+
+def test_public_names_are_equal():
+    assert sorted(accelerated.__all__) == sorted(reference.__all__) == list(reference.__all__)
+    for ours, theirs in pairs():
+        assert sorted(names(ours)) == sorted(names(theirs)), ours.__name__
+        assert all(hasattr(ours, name) for name in names(ours)), ours.__name__
+
+
+def test_signatures_and_docstrings_are_equal():
+    for ours, theirs in [*pairs(), (accelerated, reference)]:
+        for name in names(theirs):
+            a, b = getattr(ours, name), getattr(theirs, name)
+            assert a.__doc__ == b.__doc__, f"{ours.__name__}.{name}"
+            if isinstance(b, FunctionType):
+                assert inspect.signature(a) == inspect.signature(b), name
+            if inspect.isclass(b):
+                for method, function in inspect.getmembers(b, inspect.isfunction):
+                    assert inspect.signature(getattr(a, method)) == inspect.signature(function), f"{name}.{method}"
+
+
+def test_every_public_thing_is_documented():
+    for module in [m for _, m in pairs()] + [reference]:
+        for name in names(module):
+            assert (getattr(module, name).__doc__ or "").strip(), f"{module.__name__}.{name}"
+
+
+def replaced():
+    """Every function of reference that accelerated has a version of its own of."""
+    found = {}
+    for ours, theirs in pairs():
+        for name in names(theirs):
+            if isinstance(getattr(theirs, name), FunctionType) and getattr(ours, name) is not getattr(theirs, name):
+                found[getattr(theirs, name)] = name
+    return found
+
+
+def bindings():
+    """Every (module of reference, attribute) that is bound to a replaced function, however it was imported."""
+    functions = replaced()
+    for module_name, module in list(sys.modules.items()):
+        if module_name.split(".")[0] == "reference":
+            for attribute, value in list(vars(module).items()):
+                if isinstance(value, FunctionType) and value in functions:
+                    yield module, attribute
+
+
+def arm(monkeypatch):
+    """Replace every binding by a function that raises; return the names replaced."""
+
+    def raiser(where):
+        def spy(*_, **__):
+            raise AssertionError(f"accelerated called {where}")
+
+        return spy
+
+    found = list(bindings())
+    for module, attribute in found:
+        monkeypatch.setattr(module, attribute, raiser(f"{module.__name__}.{attribute}"))
+    return {attribute for _, attribute in found}
+
+
+def learners(panel):
+    """One objective for each loss, smoothing and model, over a few sequences."""
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 0, 4)], [rng.integers(0, 2, n) for n in (2, 0, 4)]
+
+    class Mine(panel.SequenceModel):
+        """A trivial subclass: no kernel of ours may be used for it."""
+
+    for kind in (panel.SequenceModel, Mine):
+        model = kind(3, 2)
+        data = model.pack(X, Y)
+        yield panel.LogLoss(model, data), None
+        yield panel.StructuralHinge(model, data), None
+        yield panel.StructuralHinge(model, data, smoothing=panel.Entropy()), 0.5
+    model = panel.MulticlassModel(3, 2)
+    data = model.pack(np.concatenate(X), np.concatenate(Y))
+    yield panel.LogLoss(model, data), None
+    yield panel.StructuralHinge(model, data), None
+
+
+def exercise(panel):
+    for objective, mu in learners(panel):
+        w = panel.sgd(objective, lam=0.1, mu=mu, epochs=1, rng=0).x
+        panel.lbfgs(objective, w, lam=0.1, mu=mu, iterations=2)
+        objective.model.predict(objective.data, None, w)
+
+
+def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
+    armed = arm(monkeypatch)
+    assert {"viterbi", "forward_backward", "gather_sum", "scatter_sum"} <= armed
+    exercise(accelerated)
+
+
+def test_the_spy_would_see_a_slip(monkeypatch):
+    """The reference itself, and an accelerated model with one seam left unset, must trip it."""
+    arm(monkeypatch)
+    with pytest.raises(AssertionError, match=r"accelerated called reference\."):
+        exercise(reference)
+
+    class Slip(accelerated.SequenceModel):
+        structure_type = reference.Chain
+
+    model = Slip(3, 2)
+    data = model.pack([np.ones((2, 3))], [[0, 1]])
+    with pytest.raises(AssertionError, match="accelerated called reference.structures.chain"):
+        accelerated.LogLoss(model, data).value_and_gradient(np.zeros(model.size))
+
+
+def test_a_subclass_gets_the_loop_not_the_kernel():
+    kernels = [objective.fused_epoch("sgd") is not None for objective, _ in learners(accelerated)]
+    assert kernels == [True] * 3 + [False] * 5
+    assert all(objective.fused_epoch("sgd") is None for objective, _ in learners(reference))
+
+
+def test_a_subclass_with_its_own_task_loss_is_heard(rng):
+    """The kernel would ignore it: objective and training must use the override."""
+
+    class NoLoss(accelerated.SequenceModel):
+        def task_loss(self, data, batch):
+            loss = super().task_loss(data, batch)
+            return loss._replace(unary=0.0 * loss.unary)
+
+    X, Y = [rng.normal(size=(3, 2))], [[0, 1, 1]]
+    model = NoLoss(2, 2)
+    value, _ = accelerated.StructuralHinge(model, model.pack(X, Y)).value_and_gradient(np.zeros(model.size))
+    assert value == 0.0
+
+
+def test_import_reference_is_light():
+    import subprocess
+
+    code = "import sys, reference; print([m for m in ('numba', 'networkx', 'scipy', 'matplotlib', 'tqdm') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
