@@ -1,0 +1,99 @@
+"""Each known mistake is caught by the test that is meant to catch it, and by name."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accelerated
+import reference
+
+HERE = Path(__file__).parent.parent
+
+CASES = [
+    ("off_by_one_viterbi", "test_chain.py", "test_viterbi_finds_a_best_labelling"),
+    ("unshifted_partition", "test_chain.py", "test_forward_backward_is_the_sum_over_all_labellings"),
+    ("unshifted_partition", "test_chain.py", "test_scores_of_ten_thousand_leave_one_labelling"),
+    ("no_stop_in_pullback", "test_models.py", "test_the_adjoint_identity"),
+    ("hinge_without_loss", "test_objectives.py", "test_losses_are_their_definitions"),
+    ("wrong_average", "test_optimizers.py", "test_sgd_is_its_equation"),
+    ("lacks_names", "test_names.py", "test_name_is_there"),
+]
+
+
+def suite(backend, *arguments):
+    """Run part of the suite on one backend in a process of its own: exit status and output."""
+    command = [
+        sys.executable,
+        "-m",
+        "conformance",
+        "--backend",
+        backend,
+        "-k",
+        "not strict and not torch and not hundred",
+        *arguments,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("name", "module", "test"), CASES, ids=[f"{name}-{test}" for name, _, test in CASES])
+def test_a_known_mistake_is_caught(name, module, test):
+    status, output = suite(f"conformance.meta.{name}", f"{HERE / module}::{test}")
+    assert status == 1, output
+    assert f"FAILED {module}::{test}[conformance.meta.{name}" in output.replace("conformance/", ""), output
+
+
+def test_what_is_missing_is_said_and_the_rest_runs():
+    status, output = suite("conformance.meta.lacks_names", str(HERE / "test_names.py"), str(HERE / "test_chain.py"))
+    assert status == 1
+    assert "conformance.meta.lacks_names lacks SequenceModel" in output
+    failed = [line for line in output.splitlines() if line.startswith("FAILED")]
+    assert failed and all("test_names.py" in line for line in failed)
+
+
+def test_a_closed_gap_is_an_error():
+    status, output = suite("conformance.meta.stale_gap", f"{HERE / 'test_chain.py'}::test_count_is_exact_beyond_int64")
+    assert status == 1 and "XPASS(strict)" in output
+
+
+def test_a_gap_that_matches_no_test_is_an_error():
+    command = [sys.executable, "-m", "conformance", "--backend", "conformance.meta.stale_gap", "--collect-only"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 4 and "'*no_such_test*' matches no test" in done.stdout + done.stderr
+
+
+def test_a_kernel_sees_edits_of_its_callees_in_other_files(tmp_path):
+    """In a copy of the panels: a cached caller must not run the machine code of an older callee."""
+    for package in (reference, accelerated):
+        source = Path(package.__file__).parent
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    callee, caller = tmp_path / "accelerated" / "callee.py", tmp_path / "accelerated" / "caller.py"
+    caller.write_text(
+        "from accelerated.callee import inner\nfrom accelerated.kernel import kernel\n\n"
+        "@kernel\ndef outer(x):\n    return 10 * inner(x)\n"
+    )
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / "cache"), PYTHONPATH=str(tmp_path))
+    seen = []
+    for add in (1, 1, 2):
+        callee.write_text(f"from accelerated.kernel import kernel\n\n@kernel\ndef inner(x):\n    return x + {add}\n")
+        code = "from accelerated.caller import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        seen.append(done.stdout.split())
+    assert seen == [["20", "0"], ["20", "1"], ["30", "0"]]
+
+
+def test_nothing_writable_compiles_without_a_cache(tmp_path):
+    (tmp_path / "file").write_text("")
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / "file" / "below"))
+    code = "import accelerated.kernel as k; print(k.cache_folder(), k.kernel(lambda x: x + 1)(1))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["None", "2"] and "no cache folder" in done.stderr

@@ -1,0 +1,264 @@
+"""What stands around the algorithms: data files, model files, metrics, the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from reference.app import metrics, persistence
+from reference.app.cli import main
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def data_file(tmp_path, rng):
+    """Six sequences over three features, in two folds; labels follow the features, so that they can be learned."""
+    lengths = [3, 2, 4, 1, 3, 2]
+    labels = rng.integers(0, 3, sum(lengths))
+    path = tmp_path / "toy.npz"
+    np.savez(
+        path,
+        features=np.eye(3)[labels],
+        labels=labels,
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        fold=np.arange(6) % 2,
+        names=np.array(["a", "b", "c"]),
+    )
+    return path
+
+
+def run(panel, capsys, *arguments):
+    status = main(panel, [str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+# data sets ---------------------------------------------------------------------------------------------------------
+
+
+def test_letters_are_the_data_set(backend):
+    letters = backend.load_letters()
+    assert len(letters.X) == len(letters.Y) == 6877 and sum(map(len, letters.Y)) == 52_152
+    assert letters.labels == tuple("abcdefghijklmnopqrstuvwxyz") and set(np.unique(letters.fold)) == set(range(10))
+    assert all(x.shape == (len(y), 128) for x, y in zip(letters.X, letters.Y, strict=True))
+    assert set(np.unique(np.concatenate(letters.X))) == {0.0, 1.0}
+    assert "".join(letters.labels[i] for i in letters.Y[0]) == "ommanding"
+    train, test = letters.split(0)
+    assert len(train.X) + len(test.X) == 6877 and set(test.fold) == {0} and 0 not in train.fold
+    one, rest = letters.split(0, reverse=True)
+    assert len(one.X) == len(test.X) and len(rest.X) == len(train.X)
+    with pytest.raises(ValueError, match="fold: expected one of 0, 1"):
+        letters.split(10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": None}, "no field labels"),
+        ({"features": None}, r"no field features \(or pixels\)"),
+        ({"offsets": np.array([0, 3])}, "offsets must rise from 0 to the number of positions"),
+        ({"labels": np.full(15, -1)}, "labels: expected integers >= 0"),
+        ({"labels": np.full(15, 7)}, "labels: expected 0..2"),
+        ({"labels": np.zeros(15)}, "labels: expected a vector of integers"),
+        ({"fold": np.zeros(2, int)}, "fold: expected one for each of 6 sequences"),
+        ({"features": np.zeros(15)}, "features: expected a matrix of numbers"),
+        ({"features": np.array([[None]] * 15, object)}, "without pickled objects"),
+    ],
+)
+def test_malformed_data_files_are_named(backend, data_file, change, message):
+    with np.load(data_file) as archive:
+        fields = dict(archive) | change
+    np.savez(data_file, **{k: v for k, v in fields.items() if v is not None})
+    with pytest.raises(ValueError, match=message) as error:
+        backend.load_sequences(data_file)
+    assert str(data_file) in str(error.value)
+
+
+def test_what_is_no_npz_is_said(backend, tmp_path):
+    for name, content in (("text.npz", b"hello"), ("empty.npz", b"")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=f"{name}: not a readable sequence file"):
+            backend.load_sequences(tmp_path / name)
+
+
+def test_metrics_by_hand():
+    truth, guess = (
+        [np.array([0, 1]), np.array([2]), np.array([], int)],
+        [np.array([0, 0]), np.array([2]), np.array([], int)],
+    )
+    assert metrics.position_accuracy(truth, guess) == 2 / 3
+    assert metrics.sequence_accuracy(truth, guess) == 2 / 3
+    assert np.isnan(metrics.position_accuracy([], []))
+    with pytest.raises(ValueError, match="of the same lengths"):
+        metrics.position_accuracy(truth, guess[::-1])
+
+
+# model files -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model(backend):
+    return backend.SequenceModel(3, ["x", "y"], cost=[[0, 2], [1, 0]], start_stop=False)
+
+
+def test_a_model_file_loads_in_every_backend(backend, model, tmp_path, rng):
+    w = rng.normal(size=model.size)
+    backend.save_model(tmp_path / "m.npz", model, w, {"lam": 0.1})
+    import accelerated
+    import reference
+
+    for panel in (reference, accelerated):
+        loaded, weights, info = panel.load_model(tmp_path / "m.npz", panel)
+        assert type(loaded) is panel.SequenceModel and loaded.settings() == model.settings()
+        assert np.array_equal(weights, w) and info == {"lam": 0.1}
+
+
+def test_a_failed_save_leaves_the_old_file_whole(backend, model, tmp_path, monkeypatch):
+    path = tmp_path / "m.npz"
+    backend.save_model(path, model, np.zeros(model.size))
+    before = path.read_bytes()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(persistence.np, "savez_compressed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        backend.save_model(path, model, np.ones(model.size))
+    assert path.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["m.npz"]
+
+
+def test_files_of_other_formats_are_refused(backend, model, tmp_path):
+    path = tmp_path / "m.npz"
+    w = np.zeros(model.size)
+    header = {"format": 99, "model": "SequenceModel", "settings": model.settings()}
+    cases = [
+        ({"weights": w, "header": np.array(json.dumps(header))}, "format 99, this version of diptych reads format 1"),
+        (
+            {"weights": w, "header": np.array(json.dumps(header | {"format": 1, "model": "os"}))},
+            "unknown kind of model 'os'",
+        ),
+        ({"weights": w[:2], "header": np.array(json.dumps(header | {"format": 1}))}, "expected 10 finite weights"),
+        ({"weights": w, "header": np.array(json.dumps(header | {"format": 1, "settings": {}}))}, "damaged header"),
+        ({"weights": w, "header": np.array("{")}, "not a model file"),
+        ({"weights": w}, "not a model file"),
+        ({"weights": np.array([None]), "header": np.array("{}")}, "not a model file"),
+    ]
+    for fields, message in cases:
+        np.savez(path, **fields)
+        with pytest.raises(ValueError, match=message):
+            backend.load_model(path, backend.module)
+
+
+def test_what_cannot_be_saved_is_said(backend, model, tmp_path):
+    with pytest.raises(ValueError, match="w: expected 10 finite weights"):
+        backend.save_model(tmp_path / "m.npz", model, np.full(model.size, np.nan))
+    with pytest.raises(TypeError, match="model: expected MulticlassModel or SequenceModel, got Mine"):
+        mine = type("Mine", (backend.SequenceModel,), {})(3, 2)
+        backend.save_model(tmp_path / "m.npz", mine, np.zeros(mine.size))
+    assert not list(tmp_path.iterdir())
+
+
+# the command line --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["crf", "hinge"])
+@pytest.mark.parametrize("optimizer", ["sgd", "lbfgs"])
+def test_train_evaluate_predict(backend, data_file, tmp_path, capsys, loss, optimizer):
+    pytest.importorskip("matplotlib")
+    saved, picture = tmp_path / "model.npz", tmp_path / "curve.png"
+    job = ["--loss", loss, "--optimizer", optimizer, "--lam", 0.01, "--epochs", 20, "--rng", 1]
+    status, out, _ = run(
+        backend.module, capsys, "train", data_file, *job, "--fold", 1, "--save", saved, "--plot", picture, "--json"
+    )
+    report = json.loads(out)
+    assert status == 0 and picture.read_bytes().startswith(PNG)
+    assert report["sequences"] == 3 and report["train"]["letter"] > 0.9 and report["job"]["loss"] == loss
+    assert len(report["history"]) <= 20 and report["history"][-1]["objective"] == report["objective"]
+    model, w, info = backend.load_model(saved, backend.module)
+    assert model.labels == ("a", "b", "c") and info["lam"] == 0.01
+    train = backend.load_sequences(data_file).split(1)[0]
+    objective = (backend.LogLoss if loss == "crf" else backend.StructuralHinge)(model, model.pack(train.X, train.Y))
+    assert abs(objective.value_and_gradient(w)[0] + 0.005 * w @ w - report["objective"]) < 1e-9
+    status, out, _ = run(backend.module, capsys, "evaluate", saved, data_file, "--fold", 1, "--json")
+    assert status == 0 and json.loads(out)["accuracy"] == report["test"]
+    status, out, _ = run(backend.module, capsys, "predict", saved, data_file)
+    assert status == 0 and [len(line) for line in out.split()] == [3, 2, 4, 1, 3, 2]
+    status, out, _ = run(backend.module, capsys, "evaluate", saved, data_file)
+    assert status == 0 and "accuracy by letter" in out
+
+
+def test_compare_shows_both_panels(backend, data_file, capsys):
+    job = ["--loss", "crf", "--lam", 0.1, "--epochs", 3, "--rng", 4]
+    status, out, _ = run(backend.module, capsys, "compare", data_file, *job, "--json")
+    report = json.loads(out)
+    assert status == 0 and report["job"]["scale"] == 1e-6
+    ours, theirs = report["accelerated"]["objective"], report["reference"]["objective"]
+    assert abs(ours - theirs) <= 1e-10 * abs(theirs) == pytest.approx(1e-10 * ours)
+    assert (
+        report["largest_weight_difference"] < 1e-9
+        and report["reference"]["accuracy"] == report["accelerated"]["accuracy"]
+    )
+    status, out, _ = run(backend.module, capsys, "compare", data_file, *job)
+    assert status == 0 and "reference" in out and "largest difference of weights" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nowhere.npz"], "nowhere.npz"),
+        (["train", "DATA", "--fold", "7"], "fold: expected one of 0, 1, got 7"),
+        (["train", "DATA", "--lam", "0", "--epochs", "1"], "lam: Pegasos steps"),
+        (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),
+        (["train", "DATA", "--save", "no/such/folder/m.npz"], "no such folder"),
+        (["train", "DATA", "--limit", "0"], "no sequences to train on"),
+        (["evaluate", "DATA", "DATA"], "not a model file"),
+        (["predict", "nowhere.npz", "DATA"], "nowhere.npz"),
+        (["evaluate", "MODEL", "letters"], "letters has 128 features"),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_status_2(backend, data_file, tmp_path, capsys, arguments, message):
+    model = backend.SequenceModel(3, ["a", "b", "c"])
+    backend.save_model(tmp_path / "m.npz", model, np.zeros(model.size))
+    places = {"DATA": data_file, "MODEL": tmp_path / "m.npz"}
+    status, out, err = run(backend.module, capsys, *[places.get(a, a) for a in arguments])
+    lines = [line for line in err.splitlines() if not line.startswith("compiling")]
+    assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["fly"],
+        ["train"],
+        ["train", "letters", "--lam", "-1"],
+        ["train", "letters", "--loss", "x"],
+        ["train", "letters", "--epochs", "two"],
+    ],
+)
+def test_bad_options_exit_with_2(backend, capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(backend.module, arguments)
+    assert stop.value.code == 2
+    assert f"python -m {backend.__name__}" in capsys.readouterr().err
+
+
+def test_no_matplotlib_is_said_before_the_run(backend, data_file, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    status, _, err = run(backend.module, capsys, "train", data_file, "--plot", tmp_path / "x.png")
+    assert status == 2 and "pip install 'diptych[plots]'" in err
+
+
+def test_demo_writes_its_pictures(backend, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    status, out, _ = run(backend.module, capsys, "demo", "--epochs", 1, "--limit", 20, "--output", tmp_path / "demo")
+    assert status == 0 and "accelerated" in out and "read as" in out
+    written = tmp_path / "demo"
+    assert (written / "convergence.png").read_bytes().startswith(PNG) and (
+        written / "words.png"
+    ).read_bytes().startswith(PNG)
+    assert json.loads((written / "compare.json").read_text())["words"]
