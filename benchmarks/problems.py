@@ -1,0 +1,51 @@
+"""What the benchmarks run on, made once: batches of random chains, and the OCR letters."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+
+import reference
+
+PANELS = ["reference", "accelerated"]
+SIZES = [(10, 26), (30, 50)]  # positions, labels
+CHAINS = {"reference": 100, "accelerated": 1000, "numpy": 1000}
+
+
+@functools.cache
+def scores(n: int, L: int, chains: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian unary (chains, n, L) and pairwise (L, L)."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(chains, n, L)), rng.normal(size=(L, L))
+
+
+def chain_batch(panel: str, size: tuple[int, int]) -> Any:
+    """A batch of chains as the panel's view."""
+    return importlib.import_module(panel).Chain(*scores(*size, CHAINS[panel]))
+
+
+@functools.cache
+def letters(words: int | None = None) -> reference.Sequences:
+    """The OCR letters, or the first so many words of them."""
+    data = reference.load_letters()
+    return data if words is None else data.take(np.arange(words))
+
+
+def objective(panel: str, loss: str, words: int | None = None) -> Any:
+    """``LogLoss`` or ``StructuralHinge`` of a packed sequence model over the letters."""
+    module, data = importlib.import_module(panel), letters(words)
+    model = module.SequenceModel(128, data.labels)
+    return getattr(module, loss)(model, model.pack(data.X, data.Y))
+
+
+@functools.cache
+def weights(words: int | None = None) -> np.ndarray:
+    """Weights of a trained model: two epochs of SGD on the log loss."""
+    return (
+        importlib.import_module("accelerated")
+        .sgd(objective("accelerated", "LogLoss", words), lam=0.001, epochs=2, rng=0)
+        .x
+    )

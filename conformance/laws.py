@@ -1,0 +1,62 @@
+"""What any structure owes its own enumeration: one function, for ours and for yours.
+
+Give it a small instance of a structure that answers ``enumerate``; whatever else the structure answers is checked.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from conformance import brute
+from conformance.tolerances import close
+from reference.arrays import host
+from reference.structures.scores import score_fields
+
+__all__ = ["check_structure"]
+
+
+def check_structure(structure: Any, mus: tuple[float, ...] = (0.1, 1.0, 7.0)) -> None:
+    """Check every answer of a small structure (float64, one instance) against its list of outputs."""
+    outputs = list(structure.enumerate())
+    scores = np.array([float(structure.score(y)) for y in outputs])
+    parts = np.array([_vector(structure.parts(y)) for y in outputs])
+    own = _vector(structure.scores)
+
+    for score, row in zip(scores, parts, strict=True):
+        close(np.sum(np.where(row != 0, np.where(row != 0, own, 0.0) * row, 0.0)), score, scale=_size(own))
+    assert len({tuple(row) for row in parts}) == len(outputs), "two outputs have the same parts"
+    if structure.supports("count"):
+        assert structure.count() == len(outputs)
+    if not outputs:
+        return
+
+    value, y = structure.best()
+    close(value, scores.max())
+    close(float(structure.score(y)), scores.max())
+
+    if structure.supports("topk"):
+        for k in (1, 2, len(outputs) + 1):
+            best = structure.topk(k)
+            count = int(best.count)
+            assert count == min(k, len(outputs))
+            close(host(best.scores)[:count], np.sort(scores)[::-1][:count])
+            assert np.all(host(best.scores)[count:] == -np.inf)
+            labels = [tuple(np.ravel(y)) for y in host(best.labels)[:count]]
+            assert len(set(labels)) == count, "top-k outputs are not distinct"
+
+    if structure.supports("expectation"):
+        for mu in mus:
+            value, marginals = structure.expectation(mu)
+            expected, probabilities = brute.log_sum_exp(scores, mu)
+            close(value, expected)
+            close(_vector(marginals), probabilities @ parts, scale=max(1.0, _size(own) / mu))
+
+
+def _vector(scores: Any) -> np.ndarray:
+    return np.concatenate([host(field).ravel() for field in score_fields(scores)]).astype(np.float64)
+
+
+def _size(scores: np.ndarray) -> float:
+    return float(np.abs(scores[np.isfinite(scores)]).max(initial=1.0))

@@ -1,0 +1,1 @@
+"""The recipes of CONTRIBUTING.md, as files that run."""
