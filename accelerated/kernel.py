@@ -22,7 +22,7 @@ from typing import Any
 from numba import njit
 from numba.core import config
 
-__all__ = ["cache_folder", "cache_is_cold", "kernel"]
+__all__ = ["cache_folder", "cache_is_cold", "inlined", "kernel"]
 
 KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are dropped after this long without use
 
@@ -68,11 +68,20 @@ _FOLDER = _prepare()
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a module-level function of arrays, numbers and NamedTuples, cached on disk, GIL released."""
+    return _compiled(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A kernel that is copied into its callers: for bodies so short that handing over arrays costs as much as the work."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if _FOLDER is None:
-        return njit(nogil=True)(function)
+        return njit(nogil=True, **options)(function)
     before, config.CACHE_DIR = config.CACHE_DIR, str(_FOLDER)  # type: ignore[attr-defined]
     try:
-        return njit(cache=True, nogil=True)(function)
+        return njit(cache=True, nogil=True, **options)(function)
     finally:
         config.CACHE_DIR = before  # type: ignore[attr-defined]
 

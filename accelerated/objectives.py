@@ -1,12 +1,11 @@
 """Objectives whose full gradients and epochs run as kernels where the model is exactly ours.
 
-With ``SequenceModel`` itself (not a subclass) and a smoothing that has an oracle in :mod:`accelerated.epochs.problems`,
+With ``SequenceModel`` itself (not a subclass) and a smoothing that has an oracle in :mod:`accelerated.compiled.problems`,
 everything below runs over the packed data in one call; otherwise the reference's loop runs over this panel's structures.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,13 +13,13 @@ import numpy as np
 
 import reference.objectives as reference
 from accelerated.arrays import like, view
-from accelerated.epochs.loops import gradient_range, sgd_epoch
-from accelerated.epochs.problems import EntropyProblem, MaxProblem
-from accelerated.models.sequence import SequenceModel
+from accelerated.compiled.loops import gradient_range, sgd_epoch
+from accelerated.compiled.problems import EntropyProblem, MaxProblem
+from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.optimizers.sgd import SGDState, average_shares
-from reference.smoothing import Entropy, Max
+from reference.optimizers.sgd import SGDState
+from reference.smoothing import Entropy
 
 __all__ = ["LogLoss", "StructuralHinge"]
 
@@ -32,47 +31,31 @@ class StructuralHinge(reference.StructuralHinge):
         problem = self._problem(mu)
         if problem is None:
             return super()._sum(w, batch, mu)
-        model = self.model
-        W, A = model.split(view("w", w))
-        pieces = ranges(np.concatenate([[0], np.cumsum(self.data.lengths[batch])]))
-        G = np.zeros((len(pieces), model.size))
+        W, A = pad(*self.model.split(view("w", w)))
+        pieces = ranges(np.concatenate([[0], np.cumsum(self.data.lengths[batch])]), most=_accumulators(W))
+        sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
 
         def run(lo: int, hi: int) -> float:
-            G_W, G_A = model.split(G[pieces.index((lo, hi))])
-            return gradient_range(problem, batch, lo, hi, W, A[None], max(mu, 1e-300), G_W, G_A[None])
+            return gradient_range(problem, batch, lo, hi, W, A, mu, *sums[pieces.index((lo, hi))])
 
         total = sum(in_parallel(run, pieces))
-        return total, like(G.sum(axis=0), w)
+        return total, like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
         """The compiled epoch of ``"sgd"`` for exactly ``SequenceModel``; None means the reference's loop over ``Chain``."""
         if optimizer != "sgd" or type(self.model) is not SequenceModel:
             return None
-        return functools.partial(_sgd_epoch)
+        return _sgd_epoch
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
         if type(self.model) is not SequenceModel:
             return None
-        kind = (
-            MaxProblem
-            if mu == 0 or type(self.smoothing) is Max
-            else EntropyProblem
-            if type(self.smoothing) is Entropy
-            else None
-        )
+        kind = MaxProblem if mu == 0 else EntropyProblem if type(self.smoothing) is Entropy else None
         if kind is None:
             return None
-        rows, labels = self.data.rows, self.model.true_labels(self.data)
         cost = self.model.cost if self.loss_augmented else np.zeros_like(self.model.cost)
-        return kind(
-            self.data.offsets,
-            rows.indptr,
-            view("features", rows.indices, np.int64),
-            view("features", rows.data),
-            view("labels", labels, np.int64),
-            cost,
-        )
+        return packed(kind, self.data, self.model.true_labels(self.data), cost)
 
 
 class LogLoss(reference.LogLoss, StructuralHinge):
@@ -92,8 +75,21 @@ def _sgd_epoch(
 ) -> SGDState:
     mu = objective._mu(mu)
     problem = objective._problem(mu)
-    x, mean = view("w0", state.x).copy(), view("w0", state.mean).copy()
-    (W, A), (mean_W, mean_A) = objective.model.split(x), objective.model.split(mean)
-    t = np.arange(state.t + 1, state.t + len(order) + 1)
-    sgd_epoch(problem, order, steps, average_shares(t, average), lam, max(mu, 1e-300), W, A[None], mean_W, mean_A[None])
-    return SGDState(like(x, state.x), like(mean, state.x), state.t + len(order))
+    (W, A), (mean_W, mean_A) = (pad(*objective.model.split(view("w", w))) for w in (state.x, state.mean))
+    weights, weighed = _weights(average, state.t, len(order))
+    sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, mean_A)
+    return SGDState(like(unpad(W, A), state.x), like(unpad(mean_W, mean_A), state.x), state.t + len(order))
+
+
+def _accumulators(W: np.ndarray) -> int:
+    """How many gradients may be held at once: 8, or 2 where 8 would take more than 64 MiB."""
+    return 8 if 8 * W.nbytes <= 2**26 else 2
+
+
+def _weights(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
+    """The weights of the iterates after steps done+1..done+n in the average, and the sum of those before."""
+    if average == "last":
+        return np.eye(1, n, n - 1)[0], 0.0
+    if average == "uniform":
+        return np.ones(n), float(done)
+    return np.arange(done + 1.0, done + n + 1.0), done * (done + 1) / 2

@@ -27,6 +27,27 @@ def test_chain_functions(other, instance, mu):
     close(m.pairwise, marginals.pairwise, scale=1e2)
 
 
+@pytest.mark.parametrize("L", [1, 7, 8, 9, 26, 50])
+@pytest.mark.parametrize("scale", [0.1, 10.0, 1e4])
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+def test_chain_functions_at_every_width(other, rng, L, scale, forbidden):
+    """Ragged batches beyond enumeration: padded widths, underflow at large scales, forbidden parts."""
+
+    def draw(*shape):
+        return np.where(rng.random(shape) < forbidden, -np.inf, scale * rng.normal(size=shape))
+
+    lengths = np.array([17, 0, 40, 1, 5])
+    for pairwise in (draw(L, L), draw(5, 39, L, L)):
+        scores = reference.ChainScores(draw(5, 40, L), pairwise, lengths)
+        ours, theirs = reference.Chain(*scores).ops, other.Chain(*scores).ops
+        (value, labels), (v, y) = ours.viterbi(scores), theirs.viterbi(scores)
+        assert np.array_equal(v, value) and np.array_equal(y, labels)  # the same sums in the same order: equal bits
+        (value, marginals), (v, m) = ours.forward_backward(scores), theirs.forward_backward(scores)
+        close(v, value)
+        close(m.unary, marginals.unary, scale=max(1.0, 1e-3 * scale))
+        close(m.pairwise, marginals.pairwise, scale=max(1.0, 1e-3 * scale) * 5)
+
+
 @given(problem=strategies.sequence_problems())
 def test_objectives(other, problem):
     answers = []
@@ -40,15 +61,25 @@ def test_objectives(other, problem):
         close(h, g)
 
 
+STEPS = {
+    "constant": (0.1, reference.Constant(0.2)),
+    "pegasos": (1.0, reference.Pegasos()),  # the first step shrinks the weights to 0
+    "steps": (0.5, reference.Steps(1.5, 2)),
+    "vanishing": (100.0, reference.Constant(0.0099999)),  # each step shrinks the weights by 1e-5
+}
+
+
+@pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
 @given(problem=strategies.sequence_problems())
-def test_smooth_sgd_trajectories(other, average, problem):
+def test_smooth_sgd_trajectories(other, average, steps, problem):
     """Same rng, same trajectory, to rounding: log loss and smoothed hinge."""
+    lam, schedule = STEPS[steps]
     runs = []
     for b in (reference, other):
         model, data = sequence_model(b, problem)
         w0 = np.random.default_rng(10).normal(size=model.size)
-        options = {"lam": 0.1, "step_size": 0.2, "epochs": 2, "rng": 3, "average": average}
+        options = {"lam": lam, "step_size": schedule, "epochs": 2, "rng": 3, "average": average}
         log = b.sgd(b.LogLoss(model, data), w0, **options)
         smooth = b.sgd(b.StructuralHinge(model, data, smoothing=b.Entropy()), w0, mu=0.5, **options)
         runs.append((log, smooth))

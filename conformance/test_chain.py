@@ -184,6 +184,22 @@ def test_forbidden_transitions_in_a_left_to_right_chain(backend):
     close(np.asarray(chain.marginals().unary)[:, 0], expected)
 
 
+def test_a_path_that_messages_from_both_sides_lose(backend):
+    """Label 0 loses 640 nats at each of four positions, changing to label 1 and back loses 760 twice: the best labellings change.
+
+    In scaled probabilities exp(-760) is 0 on the way out and on the way back, with no tiny normaliser to show it.
+    """
+    unary, pairwise = np.zeros((6, 2)), np.array([[0.0, -760.0], [-760.0, 0.0]])
+    unary[1:5, 0] = -640.0
+    unary[[0, 5], 1] = -np.inf
+    value, marginals = backend.Chain(unary, pairwise).expectation()
+    expected, nodes, edges = brute.chain_marginals(unary, np.broadcast_to(pairwise, (5, 2, 2)), 1.0)
+    assert expected == -1520.0
+    close(value, expected)
+    close(marginals.unary, nodes)
+    close(marginals.pairwise, edges.sum(axis=0))
+
+
 @given(data=st.data())
 def test_a_batch_is_its_chains(backend, space, data):
     instance = data.draw(strategies.chains(forbidden=False).filter(lambda c: c.unary.ndim == 3))

@@ -1,8 +1,21 @@
-"""Sequence labelling with kernels."""
+"""Sequence labelling with kernels: packed data as problems, weights padded for them, tagging in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
 
 import accelerated.arrays
 import reference.models.sequence as reference
+from accelerated.arrays import view
+from accelerated.compiled.chains import padded
+from accelerated.compiled.loops import tag_range
+from accelerated.compiled.problems import EntropyProblem, MaxProblem
 from accelerated.structures.chain import Chain
+from accelerated.threads import in_parallel, ranges
+from reference.arrays import Array
+from reference.models.base import all_of
 from reference.models.sequence import ChainData
 
 __all__ = ["ChainData", "SequenceModel"]
@@ -12,3 +25,42 @@ class SequenceModel(reference.SequenceModel):
     __doc__ = reference.SequenceModel.__doc__
     structure_type = Chain
     arrays = accelerated.arrays
+
+    def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
+        if type(self) is not SequenceModel:
+            return super().predict(data, batch, w)
+        batch = all_of(data.n, batch)
+        start = np.concatenate([[0], np.cumsum(data.lengths[batch])])
+        labels = np.empty(start[-1], np.int64)
+        none = np.zeros(0, np.int64)
+        problem = packed(MaxProblem, data, none, np.zeros((0, 0)))
+        W, A = pad(*self.split(view("w", w)))
+        in_parallel(lambda lo, hi: tag_range(problem, batch, lo, hi, W, A, start, labels), ranges(start))
+        return [labels[a:b] for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+
+    predict.__doc__ = reference.SequenceModel.predict.__doc__
+
+
+def packed(kind: type, data: ChainData, labels: Array, cost: np.ndarray) -> MaxProblem | EntropyProblem:
+    """Packed data as a problem of the kernels: views, no copies of float64 data."""
+    rows = data.rows
+    return kind(
+        data.offsets,
+        rows.indptr,
+        view("features", rows.indices, np.int64),
+        view("features", rows.data),
+        view("labels", labels, np.int64),
+        cost,
+    )
+
+
+def pad(weights: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights (F, L) with labels padded to Lp by zeros, and a copy of the transitions (1, L, L)."""
+    W = np.zeros((len(weights), padded(weights.shape[1])))
+    W[:, : weights.shape[1]] = weights
+    return W, pairwise[None].copy()
+
+
+def unpad(W: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """The inverse of :func:`pad`: one vector (d,)."""
+    return np.concatenate([W[:, : A.shape[1]].ravel(), A.ravel()])

@@ -9,8 +9,8 @@ import numpy as np
 
 import reference.structures.chain as reference
 from accelerated.arrays import like, view
+from accelerated.compiled.chains import forward_backward_range, viterbi_range
 from accelerated.mirror import mirrors
-from accelerated.structures.chain_kernels import forward_backward_range, viterbi_range
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.structures.chain import ChainScores, parts, score

@@ -84,7 +84,7 @@ def sgd(
     state = init(objective.zeros() if w0 is None else w0)
     batches = -(-objective.n // batch_size)
     history: list[Row] = []
-    seconds, message = 0.0, f"{epochs} epochs done"
+    seconds, success, message = 0.0, True, f"{epochs} epochs done"
     for k in range(1, epochs + 1):
         started = time.perf_counter()
         order = rng.permutation(objective.n)
@@ -92,6 +92,9 @@ def sgd(
         state = run(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
         seconds += time.perf_counter() - started
         history.append(Row(k, k * objective.n, seconds, regularised(objective, state.mean, lam, mu)))
+        if not np.isfinite(history[-1].objective):
+            success, message = False, f"diverged in epoch {k}: objective {history[-1].objective}; take shorter steps"
+            break
         if wants_to_stop(callback, history[-1]):
             message = f"stopped by the callback after {k} of {epochs} epochs"
             break
@@ -99,7 +102,7 @@ def sgd(
         x=state.mean,
         fun=history[-1].objective if history else regularised(objective, state.mean, lam, mu),
         nit=len(history),
-        success=True,
+        success=success,
         message=message,
         iterate="last" if average == "last" else f"{average} average",
         oracle_calls=len(history) * objective.n,
@@ -138,13 +141,8 @@ def step(
     _, g = objective.value_and_gradient(state.x, batch, mu)
     t = state.t + 1
     x = (1.0 - gamma * lam) * state.x - gamma * g
-    share = average_shares(t, average)
+    share = {"last": 1.0, "uniform": 1.0 / t, "weighted": 2.0 / (t + 1)}[average]
     return SGDState(x, x if average == "last" else state.mean + share * (x - state.mean), t)
-
-
-def average_shares(t: Any, average: str) -> Any:
-    """How far the mean moves towards the iterate of step t (a number or an array): mean_t = mean + share (w_t - mean)."""
-    return {"last": 1.0 + 0.0 * t, "uniform": 1.0 / t, "weighted": 2.0 / (t + 1.0)}[average]
 
 
 def regularised(objective: Any, w: Array, lam: float, mu: float | None) -> float:

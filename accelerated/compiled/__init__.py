@@ -1,0 +1,10 @@
+"""Compiled code without a twin in the reference, from the bottom up.
+
+* ``arithmetic``, ``sweeps``: scalars and rows, written so that LLVM vectorises them;
+* ``chains``: max-product and sum-product, one chain after another;
+* ``problems``: packed data as NamedTuples whose type says which oracle they need, and those oracles;
+* ``loops``: full gradients, epochs of an optimiser, tagging; each written once for all problems.
+
+**Two speeds.** With exactly ``SequenceModel``, training, full gradients and predictions run in ``loops``: ``Chain``, its functions
+and ``model.scores`` are not called at all. A subclass of the model gets the reference's loop over those functions instead.
+"""

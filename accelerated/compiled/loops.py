@@ -1,0 +1,114 @@
+"""Loops over the sequences of a problem: gradients, an epoch of SGD, tagging. Weights W (F, Lp), A (1, L, L)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelerated.compiled.chains import load, max_product
+from accelerated.compiled.problems import add_features, add_transitions, flush, gather, new_work, oracle, prepared
+from accelerated.kernel import kernel
+
+__all__ = ["gradient_range", "sgd_epoch", "tag_range"]
+
+
+@kernel
+def longest_of(problem, batch, lo, hi):
+    """The number of positions of the longest of sequences batch[lo:hi]."""
+    n = 0
+    for k in range(lo, hi):
+        n = max(n, problem.offsets[batch[k] + 1] - problem.offsets[batch[k]])
+    return n
+
+
+@kernel
+def gradient_range(problem, batch, lo, hi, W, A, mu, G_W, G_A):
+    """The sum of the losses of sequences batch[lo:hi]; their gradients are added to G_W (F, Lp) and G_A (1, L, L)."""
+    work = new_work(longest_of(problem, batch, lo, hi), A.shape[1])
+    ready = prepared(problem, A, mu, work)
+    total = 0.0
+    for k in range(lo, hi):
+        total += oracle(problem, batch[k], 1.0, W, A, ready, mu, work)
+        add_features(problem, batch[k], 1.0, work, G_W)
+        add_transitions(problem, batch[k], 1.0, work, G_A)
+    flush(problem, 1.0, ready, work, G_A)
+    return total
+
+
+@kernel
+def sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, mean_A):
+    """One step for each sequence in ``order``: W, A and their weighted means change in place.
+
+    steps: step sizes gamma; weights: of the iterates after each step in the mean; weighed: the sum of the weights so far.
+
+    A step costs the sequence's features, not F: the feature weights are s V, shrinking changes s alone; and with S the sum of
+    weights * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
+    weights_t s_t V_t, each V_t written as the sum of its changes.)
+    """
+    work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1])
+    V, U, sums = W, np.zeros_like(W), np.zeros_like(W)
+    s, S, before = 1.0, 0.0, weighed
+    for k in range(len(order)):
+        gamma, shrink = steps[k], 1.0 - steps[k] * lam
+        ready = prepared(problem, A, mu, work)
+        oracle(problem, order[k], s, V, A, ready, mu, work)
+
+        s *= shrink
+        if abs(s) < 1e-6:  # also at shrink = 0: before division by s loses digits, start again from s = 1
+            fold(s, S, V, U, sums)
+            s, S = 1.0, 0.0
+        add_features(problem, order[k], -gamma / s, work, V)
+        if S != 0.0:
+            add_features(problem, order[k], -gamma / s * S, work, U)
+        S += weights[k] * s
+
+        scale(shrink, A[0])
+        add_transitions(problem, order[k], -gamma, work, A)
+        flush(problem, -gamma, ready, work, A)
+        weighed += weights[k]
+        if weights[k] != 0.0:
+            approach(mean_A[0], weights[k] / weighed, A[0])
+    fold(s, S, V, U, sums)
+    if weighed > before:
+        for i in range(W.shape[0]):
+            for j in range(W.shape[1]):
+                mean_W[i, j] = (before * mean_W[i, j] + sums[i, j]) / weighed
+
+
+@kernel
+def fold(s, S, V, U, sums):
+    """sums += S V - U; then V *= s and U = 0: the same weights with s = 1 and S = 0."""
+    for i in range(V.shape[0]):
+        for j in range(V.shape[1]):
+            sums[i, j] += S * V[i, j] - U[i, j]
+            V[i, j] *= s
+            U[i, j] = 0.0
+
+
+@kernel
+def scale(factor, x):
+    """x *= factor."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] *= factor
+
+
+@kernel
+def approach(mean, share, x):
+    """mean += share * (x - mean)."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            mean[i, j] += share * (x[i, j] - mean[i, j])
+
+
+@kernel
+def tag_range(problem, batch, lo, hi, W, A, start, labels):
+    """labels[start[k]:] = best labels of sequence batch[k], for k in lo..hi-1; -1 if all its labellings are forbidden."""
+    work = new_work(longest_of(problem, batch, lo, hi), A.shape[1])
+    load(A[0], 1.0, work.matrix)
+    for k in range(lo, hi):
+        first, n = problem.offsets[batch[k]], problem.offsets[batch[k] + 1] - problem.offsets[batch[k]]
+        for t in range(n):
+            gather(problem, first + t, W, work.scores, t)
+            for label in range(A.shape[1], work.scores.shape[1]):
+                work.scores[t, label] = -np.inf
+        max_product(work.scores, n, A.shape[1], work.matrix, work.chain.forward, labels[start[k] : start[k] + n])
