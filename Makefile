@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
 .PHONY: demo test lint bench ledger clean
 
@@ -13,12 +13,12 @@ test: $(VENV)/.installed
 	$(BIN)/python -m conformance
 
 lint: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet ".[dev]"
-	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m ruff check . && $(BIN)/python -m ruff format --check . && $(BIN)/python -m mypy
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet "asv>=0.6.4"
-	$(BIN)/asv run --python=same --show-stderr
+	$(BIN)/python -m pip install --quiet --editable ".[benchmarks]"
+	$(BIN)/python -m asv run --python=same --show-stderr
 
 ledger: $(VENV)/.installed
 	$(BIN)/python -m conformance.ledger

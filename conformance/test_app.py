@@ -211,7 +211,7 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
     [
         (["train", "nowhere.npz"], "nowhere.npz"),
         (["train", "DATA", "--fold", "7"], "fold: expected one of 0, 1, got 7"),
-        (["train", "DATA", "--lam", "0", "--epochs", "1"], "lam: Pegasos steps"),
+        (["train", "DATA", "--lam", "0", "--epochs", "1"], "step_size: lam = 0 has no default step size"),
         (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),
         (["train", "DATA", "--save", "no/such/folder/m.npz"], "no such folder"),
         (["train", "DATA", "--limit", "0"], "no sequences to train on"),

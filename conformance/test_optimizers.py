@@ -71,7 +71,10 @@ def test_schedules_are_their_formulas(backend, problem):
         result = backend.sgd(problem, lam=lam, step_size=schedule, epochs=2, average="last", rng=1)
         close(result.x, by_hand(problem, problem.zeros(), lam, formula, 1, 2, 1)[-1])
     result = backend.sgd(problem, lam=lam, epochs=2, average="last", rng=1)
-    close(result.x, by_hand(problem, problem.zeros(), lam, lambda t: 1 / (lam * (t + problem.n)), 1, 2, 1)[-1])
+    close(
+        result.x,
+        by_hand(problem, problem.zeros(), lam, lambda t: 1 / (lam * (t + max(problem.n, 1 / lam))), 1, 2, 1)[-1],
+    )
 
 
 def test_pegasos_with_weighted_average_converges(backend, rng):
@@ -124,7 +127,7 @@ def test_the_start_is_not_written_on(backend, problem):
     ("options", "message"),
     [
         ({"lam": -1.0}, "lam: expected a finite number >= 0, got -1.0"),
-        ({"lam": 0.0}, "lam: Pegasos steps"),
+        ({"lam": 0.0}, "step_size: lam = 0 has no default step size"),
         ({"lam": 0.1, "epochs": -1}, "epochs and batch_size"),
         ({"lam": 0.1, "average": "mean"}, "average: expected one of last, uniform, weighted, got 'mean'"),
         ({"lam": 0.1, "step_size": 0.0}, "gamma0: expected a finite number > 0"),

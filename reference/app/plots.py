@@ -48,7 +48,7 @@ def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[s
     for axis, x, (truth, guess) in zip(axes, pixels, read, strict=False):
         strip = np.concatenate([np.pad(character.reshape(16, 8), ((0, 0), (1, 1))) for character in x], axis=1)
         axis.imshow(1 - strip, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axis.set(xlim=(-0.5, 10 * longest - 0.5), ylim=(27.5, -0.5))
+        axis.set(xlim=(-0.5, 10 * longest + 9.5), ylim=(27.5, -0.5))
         for t, (y, z) in enumerate(zip(truth, guess, strict=True)):
             text, colour = (z, "black") if y == z else (f"{z} ({y})", "crimson")
             axis.text(10 * t + 4.5, 22, text, ha="center", va="center", color=colour, fontsize=9)

@@ -54,7 +54,7 @@ class ListModel(LinearModel):
     >>> from reference import ListModel, StructuralHinge, Table, TableScores
     >>> model = ListModel(lambda x: np.eye(3) * x, Table, size=3, shape=lambda x, v: TableScores(v))
     >>> data = model.pack([1.0, 2.0], [0, 2])
-    >>> model.predict(data, None, np.array([0.0, 1.0, 0.5]))
+    >>> [int(y) for y in model.predict(data, None, np.array([0.0, 1.0, 0.5]))]
     [1, 1]
     """
 

@@ -56,7 +56,8 @@ def sgd(
     mu : float, optional
         Smoothing, handed to the objective.
     step_size : float or schedule, optional
-        A number is a constant step; default ``Pegasos(offset=n)``, which is 1/(lam (t + n)): needs lam > 0.
+        A number is a constant step; default ``Pegasos(offset=max(n, 1/lam))``, which starts at 1/(lam n) or 1, whichever is
+        less: needs lam > 0. It knows nothing of the features' scale: where they are large, shorter steps are steadier.
     epochs : int >= 0
         Passes over the data, each in a new random order.
     batch_size : int
@@ -152,7 +153,9 @@ def regularised(objective: Any, w: Array, lam: float, mu: float | None) -> float
 
 def _schedule(step_size: Any, n: int, lam: float) -> Callable[[np.ndarray, float], np.ndarray]:
     if step_size is None:
-        return Pegasos(offset=n)
+        if lam == 0:
+            raise ValueError("step_size: lam = 0 has no default step size; give one")
+        return Pegasos(offset=max(n, 1.0 / lam))
     return step_size if callable(step_size) else Constant(step_size)
 
 

@@ -1,0 +1,36 @@
+"""Examples in docstrings and in README run as they stand."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import reference
+
+MODULES = [info.name for info in pkgutil.walk_packages(reference.__path__, "reference.") if not info.name.endswith("__main__")]
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_there_are_examples():
+    finder = doctest.DocTestFinder()
+    assert sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name))) >= 5
+
+
+def test_readme_examples(capsys):
+    """In a checkout: the Python blocks of README, one after another, in the panel that they name. (An installed suite has no README.)"""
+    if README.exists():
+        blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+        assert len(blocks) >= 2
+        exec("\n".join(blocks), {})
+        words = capsys.readouterr().out.split()
+        assert len(words) == 3 and all(word.isalpha() for word in words)
