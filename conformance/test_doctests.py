@@ -12,7 +12,9 @@ import pytest
 
 import reference
 
-MODULES = [info.name for info in pkgutil.walk_packages(reference.__path__, "reference.") if not info.name.endswith("__main__")]
+MODULES = [
+    info.name for info in pkgutil.walk_packages(reference.__path__, "reference.") if not info.name.endswith("__main__")
+]
 README = Path(__file__).parent.parent / "README.md"
 
 

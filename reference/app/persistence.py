@@ -40,7 +40,9 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
         raise TypeError(f"model: expected {' or '.join(MODELS)}, got {kind}, which has no file form")
     if weights.shape != (model.size,) or not np.all(np.isfinite(weights)):
         raise ValueError(f"w: expected {model.size} finite weights, got shape {weights.shape}")
-    header = {"format": FORMAT, "model": kind, "settings": model.settings(), "info": info or {}}
+    from reference import __version__
+
+    header = {"format": FORMAT, "diptych": __version__, "model": kind, "settings": model.settings(), "info": info or {}}
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:

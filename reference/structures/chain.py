@@ -137,20 +137,20 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
 
     backward = xp.zeros_like(message)
-    nodes, edges = [], []
+    nodes, edges = [], _Edges(xp, scores)
     for t in range(n - 1, -1, -1):
         nodes.append(xp.exp(forward[t] + backward))
         if t > 0:
             ahead = unary[..., t, :] + backward - _finite(xp, norms[t])[..., None]
             ahead = ahead[..., None, :] + _from(scaled, t)  # (..., label at t-1, label at t)
             pair = forward[t - 1][..., :, None] + ahead
-            edges.append(xp.exp(_frozen(xp, lengths, t, pair, xp.full_like(pair, -xp.inf))))
+            edges.add(xp.exp(_frozen(xp, lengths, t, pair, xp.full_like(pair, -xp.inf))))
             backward = _frozen(xp, lengths, t, logsumexp(xp, ahead, axis=-1), backward)
     nodes_ = xp.stack(nodes[::-1], axis=-2)
     nodes_ = xp.where(_mask(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
     if lengths is not None:
         log_z = xp.where(lengths > 0, log_z, xp.zeros_like(log_z))
-    return mu * log_z, ChainScores(nodes_, _collect(xp, scores, edges[::-1]), lengths)
+    return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)
 
 
 def score(scores: ChainScores, labels: Array) -> Array:
@@ -176,8 +176,12 @@ def parts(scores: ChainScores, labels: Array) -> ChainScores:
     xp = array_namespace(scores.unary)
     labels = xp.where(_mask(xp, scores), labels, xp.full_like(labels, -1))
     unary = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
-    edges = [unary[..., t - 1, :, None] * unary[..., t, None, :] for t in range(1, labels.shape[-1])]
-    return ChainScores(unary, _collect(xp, scores, edges), scores.lengths)
+    n = labels.shape[-1]
+    before, after = unary[..., : max(n - 1, 0), :], unary[..., min(n, 1) :, :]
+    if scores.pairwise.ndim > 2:
+        return ChainScores(unary, before[..., :, None] * after[..., None, :], scores.lengths)
+    counts = xp.matmul(xp.matrix_transpose(before), after)
+    return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), scores.lengths)
 
 
 # how a position looks at its neighbours: the only places that know whether pairwise is shared -----------------------
@@ -193,16 +197,25 @@ def _into(xp: Any, scores: ChainScores, t: int) -> Array:
     return xp.matrix_transpose(_from(scores, t))
 
 
-def _collect(xp: Any, scores: ChainScores, edges: list[Array]) -> Array:
-    """One array (..., L, L) for each t = 1..n-1, brought to the shape of the pairwise scores."""
-    if not edges:
-        return xp.zeros_like(scores.pairwise)
-    if scores.pairwise.ndim > 2:
-        return xp.stack(edges, axis=-3)
-    total = edges[0]
-    for edge in edges[1:]:
-        total = total + edge
-    return xp.sum(total, axis=tuple(range(total.ndim - 2))) if total.ndim > 2 else total
+class _Edges:
+    """Edge marginals (..., L, L) of one t after another, kept apart or summed, as the pairwise scores are."""
+
+    def __init__(self, xp: Any, scores: ChainScores) -> None:
+        self.xp, self.shared = xp, scores.pairwise.ndim == 2
+        self.empty = xp.zeros_like(scores.pairwise)
+        self.each: list[Array] = []
+
+    def add(self, pair: Array) -> None:
+        if self.shared:
+            summed = self.xp.sum(pair, axis=tuple(range(pair.ndim - 2))) if pair.ndim > 2 else pair
+            pair = self.each.pop() + summed if self.each else summed
+        self.each.append(pair)
+
+    def backwards(self) -> Array:
+        """What was added, last first, in the shape of the pairwise scores."""
+        if not self.each:
+            return self.empty
+        return self.each[0] if self.shared else self.xp.stack(self.each[::-1], axis=-3)
 
 
 def _frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Array:
