@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, device, is_numpy_array
 import reference.arrays
 from accelerated.kernel import kernel
 from accelerated.mirror import mirrors
-from reference.arrays import Array, Place, Rows
+from reference.arrays import Array, Place, Rows, fits
 
 __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
@@ -36,6 +36,7 @@ def like(x: np.ndarray, original: Array) -> Array:
 
 @mirrors(reference.arrays.gather_sum)
 def gather_sum(rows: Rows, W: Array) -> Array:
+    fits("W", W, rows.width)
     out = np.zeros((rows.n, W.shape[1]))
     _gather_sum(rows.indptr, view("rows", rows.indices, np.int64), view("rows", rows.data), view("W", W), out)
     return like(out, W)
@@ -43,6 +44,7 @@ def gather_sum(rows: Rows, W: Array) -> Array:
 
 @mirrors(reference.arrays.scatter_sum)
 def scatter_sum(rows: Rows, G: Array) -> Array:
+    fits("G", G, rows.n)
     out = np.zeros((rows.width, G.shape[1]))
     _scatter_sum(rows.indptr, view("rows", rows.indices, np.int64), view("rows", rows.data), view("G", G), out)
     return like(out, G)

@@ -3,7 +3,7 @@
 Numba's disk cache does not see that a function called from another file has changed and would run stale machine code.
 So for the moment of decoration its cache points at ``BASE/<hash of accelerated/**/*.py>``: an edit anywhere compiles
 afresh, and nobody needs a setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory.
-Kernels are float64 loops over arrays without fastmath (it breaks -inf) and release the GIL.
+Kernels are float64 loops over arrays without fastmath (it breaks -inf), divide as NumPy does, and release the GIL.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     if _FOLDER is None:
-        return njit(nogil=True, **options)(function)
+        return njit(nogil=True, error_model="numpy", **options)(function)
     before, config.CACHE_DIR = config.CACHE_DIR, str(_FOLDER)  # type: ignore[attr-defined]
     try:
-        return njit(cache=True, nogil=True, **options)(function)
+        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
         config.CACHE_DIR = before  # type: ignore[attr-defined]
 

@@ -19,6 +19,7 @@ from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.optimizers.sgd import SGDState
+from reference.optimizers.sgd import epoch as reference_epoch
 from reference.smoothing import Entropy
 
 __all__ = ["LogLoss", "StructuralHinge"]
@@ -31,7 +32,14 @@ class StructuralHinge(reference.StructuralHinge):
         problem = self._problem(mu)
         if problem is None:
             return super()._sum(w, batch, mu)
-        W, A = pad(*self.model.split(view("w", w)))
+        w_host = view("w", w)
+        if not np.all(
+            np.isfinite(w_host)
+        ):  # kernels take finite weights; -inf may forbid transitions, the others make nan
+            if np.all(w_host < np.inf):
+                return super()._sum(w, batch, mu)
+            return float("nan"), like(np.full(self.model.size, np.nan), w)
+        W, A = pad(*self.model.split(w_host))
         pieces = ranges(np.concatenate([[0], np.cumsum(self.data.lengths[batch])]), most=_accumulators(W))
         sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
 
@@ -42,10 +50,9 @@ class StructuralHinge(reference.StructuralHinge):
         return total, like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled epoch of ``"sgd"`` for exactly ``SequenceModel``; None means the reference's loop over ``Chain``."""
-        if optimizer != "sgd" or type(self.model) is not SequenceModel:
-            return None
-        return _sgd_epoch
+        """The compiled epoch of ``"sgd"`` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""
+        exactly_ours = type(self) in (StructuralHinge, LogLoss) and type(self.model) is SequenceModel
+        return _sgd_epoch if optimizer == "sgd" and exactly_ours else None
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
@@ -73,11 +80,14 @@ def _sgd_epoch(
     mu: float | None,
     average: str,
 ) -> SGDState:
-    mu = objective._mu(mu)
-    problem = objective._problem(mu)
+    problem = objective._problem(objective._mu(mu))
+    if problem is None or not np.all(np.isfinite(view("w0", state.x))):
+        return reference_epoch(
+            state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average
+        )
     (W, A), (mean_W, mean_A) = (pad(*objective.model.split(view("w", w))) for w in (state.x, state.mean))
     weights, weighed = _weights(average, state.t, len(order))
-    sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, mean_A)
+    sgd_epoch(problem, order, steps, weights, weighed, lam, objective._mu(mu), W, A, mean_W, mean_A)
     return SGDState(like(unpad(W, A), state.x), like(unpad(mean_W, mean_A), state.x), state.t + len(order))
 
 

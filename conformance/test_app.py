@@ -66,6 +66,7 @@ def test_letters_are_the_data_set(backend):
         ({"labels": np.zeros(15)}, "labels: expected a vector of integers"),
         ({"fold": np.zeros(2, int)}, "fold: expected one for each of 6 sequences"),
         ({"features": np.zeros(15)}, "features: expected a matrix of numbers"),
+        ({"names": np.array("a")}, "names: expected a vector of strings"),
         ({"features": np.array([[None]] * 15, object)}, "without pickled objects"),
     ],
 )
@@ -78,8 +79,30 @@ def test_malformed_data_files_are_named(backend, data_file, change, message):
     assert str(data_file) in str(error.value)
 
 
+def test_damaged_files_are_said(backend, data_file, model, tmp_path):
+    """One byte after another turned over in compressed files: read whole, or refused in one way."""
+    with np.load(data_file) as archive:
+        np.savez_compressed(tmp_path / "data.npz", **archive)
+    backend.save_model(tmp_path / "model.npz", model, np.arange(float(model.size)))
+    for name, read in (
+        ("data.npz", backend.load_sequences),
+        ("model.npz", lambda p: backend.load_model(p, backend.module)),
+    ):
+        whole = (tmp_path / name).read_bytes()
+        refused = 0
+        for at in range(0, len(whole), 7):
+            (tmp_path / name).write_bytes(whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :])
+            try:
+                read(tmp_path / name)
+            except ValueError as problem:
+                assert str(tmp_path / name) in str(problem)
+                refused += 1
+        assert refused > len(whole) / 7 / 3
+
+
 def test_what_is_no_npz_is_said(backend, tmp_path):
-    for name, content in (("text.npz", b"hello"), ("empty.npz", b"")):
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name, content in (("text.npz", b"hello"), ("empty.npz", b""), ("one.npz", (tmp_path / "one.npy").read_bytes())):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(ValueError, match=f"{name}: not a readable sequence file"):
             backend.load_sequences(tmp_path / name)
@@ -145,7 +168,7 @@ def test_files_of_other_formats_are_refused(backend, model, tmp_path):
         ({"weights": w, "header": np.array(json.dumps(header | {"format": 1, "settings": {}}))}, "damaged header"),
         ({"weights": w, "header": np.array("{")}, "not a model file"),
         ({"weights": w}, "not a model file"),
-        ({"weights": np.array([None]), "header": np.array("{}")}, "not a model file"),
+        ({"weights": np.array([None]), "header": np.array("{}")}, "not a readable model file"),
     ]
     for fields, message in cases:
         np.savez(path, **fields)
@@ -158,6 +181,9 @@ def test_what_cannot_be_saved_is_said(backend, model, tmp_path):
         backend.save_model(tmp_path / "m.npz", model, np.full(model.size, np.nan))
     with pytest.raises(TypeError, match="model: expected MulticlassModel or SequenceModel, got Mine"):
         mine = type("Mine", (backend.SequenceModel,), {})(3, 2)
+        backend.save_model(tmp_path / "m.npz", mine, np.zeros(mine.size))
+    with pytest.raises(TypeError, match="got SequenceModel, which has no file form"):
+        mine = type("SequenceModel", (backend.SequenceModel,), {})(3, 2)
         backend.save_model(tmp_path / "m.npz", mine, np.zeros(mine.size))
     assert not list(tmp_path.iterdir())
 
@@ -215,15 +241,31 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
         (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),
         (["train", "DATA", "--save", "no/such/folder/m.npz"], "no such folder"),
         (["train", "DATA", "--limit", "0"], "no sequences to train on"),
-        (["evaluate", "DATA", "DATA"], "not a model file"),
+        (["evaluate", "DATA", "DATA"], "not a model file of diptych: 'weights'"),
         (["predict", "nowhere.npz", "DATA"], "nowhere.npz"),
         (["evaluate", "MODEL", "letters"], "letters has 128 features"),
+        (["evaluate", "CLASSES", "DATA"], "holds a MulticlassModel; expected a SequenceModel"),
+        (["train", "DATA", "--reverse"], "--reverse has no effect without --fold"),
+        (
+            ["train", "DATA", "--optimizer", "lbfgs", "--step-size", "1"],
+            "--step-size has no effect with --optimizer lbfgs",
+        ),
+        (["train", "DATA", "--step-every", "2"], "--step-every has no effect with no --schedule"),
+        (
+            ["train", "DATA", "--schedule", "pegasos", "--step-size", "7"],
+            "--step-size has no effect with --schedule pegasos",
+        ),
+        (["train", "DATA", "--step-size", "1e300", "--lam", "1"], "diverged in epoch 1"),
+        (["train", "DATA", "--save", "."], "is a folder"),
+        (["train", "DATA", "--fold", "0", "--limit", "1"], "every sequence is in fold 0"),
     ],
 )
 def test_a_wrong_request_is_one_line_and_status_2(backend, data_file, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(3, ["a", "b", "c"])
     backend.save_model(tmp_path / "m.npz", model, np.zeros(model.size))
-    places = {"DATA": data_file, "MODEL": tmp_path / "m.npz"}
+    classes = backend.MulticlassModel(3, 3)
+    backend.save_model(tmp_path / "c.npz", classes, np.zeros(classes.size))
+    places = {"DATA": data_file, "MODEL": tmp_path / "m.npz", "CLASSES": tmp_path / "c.npz"}
     status, out, err = run(backend.module, capsys, *[places.get(a, a) for a in arguments])
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
@@ -244,7 +286,8 @@ def test_bad_options_exit_with_2(backend, capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         main(backend.module, arguments)
     assert stop.value.code == 2
-    assert f"python -m {backend.__name__}" in capsys.readouterr().err
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith(f"python -m {backend.__name__}") and "_number" not in lines[0]
 
 
 def test_no_matplotlib_is_said_before_the_run(backend, data_file, tmp_path, capsys, monkeypatch):

@@ -79,11 +79,38 @@ def test_every_form_gives_the_same_rows(backend, rng):
         (np.array([[np.nan]]), {}, ValueError, "X: expected finite features, got nan"),
         (np.zeros(3), {}, ValueError, "X: expected a two-dimensional array"),
         (np.zeros((1, 1), complex), {}, TypeError, "X: .*complex128"),
+        ([[0.1, 0.9]], {"width": 2}, TypeError, "X: expected lists of column numbers, got float64"),
+        ([[[0]]], {"width": 2}, TypeError, r"X: expected lists of column numbers, got int64 of shape \(1, 1\)"),
     ],
 )
 def test_bad_rows_are_refused(backend, x, options, error, message):
     with pytest.raises(error, match=message):
         backend.Rows.of(x, **options)
+
+
+def test_only_csr_matrices_pass_as_csr(backend):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    dense = np.array([[0.0, 5.0], [0.0, 7.0]])
+    for kind in (scipy_sparse.csc_matrix, scipy_sparse.bsr_matrix, scipy_sparse.coo_matrix, scipy_sparse.csc_array):
+        with pytest.raises(TypeError, match="X: expected a CSR matrix"):
+            backend.Rows.of(kind(dense))
+
+
+def test_packed_features_are_a_copy(backend):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    matrix = scipy_sparse.csr_matrix(np.eye(2))
+    rows = backend.Rows.of(matrix)
+    matrix.data[:] = np.nan
+    matrix.indices[:] = 99
+    assert np.array_equal(layer(backend).gather_sum(rows, np.eye(2)), np.eye(2))
+
+
+def test_matrices_that_do_not_fit_are_refused(backend):
+    rows = backend.Rows.of(np.eye(3))
+    with pytest.raises(ValueError, match="W: expected a matrix of 3 rows"):
+        layer(backend).gather_sum(rows, np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="G: expected a matrix of 3 rows"):
+        layer(backend).scatter_sum(rows, np.zeros((4, 4)))
 
 
 def test_broken_csr_is_refused(backend):

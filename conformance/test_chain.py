@@ -164,6 +164,16 @@ def test_scales(backend, rng, scale):
     assert np.array_equal(big.best()[1], plain.best()[1])
 
 
+@pytest.mark.parametrize("scale", [1e8, 1e15, 1e101, 1e300])
+def test_marginals_sum_to_one_at_any_scale(backend, rng, scale):
+    """Such scores have lost their fractions, but probabilities are still probabilities, and consistent ones."""
+    chain = backend.Chain(scale * rng.normal(size=(4, 9, 5)), scale * rng.normal(size=(4, 8, 5, 5)))
+    marginals = chain.marginals()
+    close(np.asarray(marginals.unary).sum(axis=-1), np.ones((4, 9)))
+    close(np.asarray(marginals.pairwise).sum(axis=-1), np.asarray(marginals.unary)[:, :-1])
+    close(np.asarray(marginals.pairwise).sum(axis=-2), np.asarray(marginals.unary)[:, 1:])
+
+
 def test_scores_of_ten_thousand_leave_one_labelling(backend, rng):
     """At such scores probability 1 goes to the best labelling: the log-partition is its score, the marginals its parts."""
     unary, pairwise = 1e4 * rng.normal(size=(50, 12, 5)), 1e4 * rng.normal(size=(5, 5))
@@ -240,8 +250,12 @@ def test_wrong_types_are_refused(backend):
         backend.Chain(np.zeros((2, 2)), np.zeros((2, 2), complex))
     with pytest.raises(TypeError, match="lengths: expected integers, got float64"):
         backend.Chain(np.zeros((1, 2, 2)), np.zeros((2, 2)), [1.5])
-    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
-        backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))).expectation(0.0)
+    for mu in (0.0, -1.0, np.inf, np.nan, 1e-309):
+        with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+            backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))).expectation(mu)
+    with pytest.raises(ValueError, match="other: expected the shape of the scores"):
+        chain = backend.Chain(np.zeros((2, 2)), np.zeros((2, 2)))
+        chain.augment(chain.scores._replace(unary=np.zeros((7, 2, 2))))
     with pytest.raises(ValueError, match=r"y: expected labels of shape \(2,\), got \(3,\)"):
         backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))).score([0, 0, 0])
 

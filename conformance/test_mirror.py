@@ -143,6 +143,51 @@ def test_a_subclass_gets_the_loop_not_the_kernel():
     assert all(objective.fused_epoch("sgd") is None for objective, _ in learners(reference))
 
 
+def test_a_subclass_of_an_objective_is_heard(rng):
+    """A ten times larger loss takes ten times larger steps; the kernel would not know."""
+
+    class Louder(accelerated.LogLoss):
+        def value_and_gradient(self, w, batch=None, mu=None):
+            value, g = super().value_and_gradient(w, batch, mu)
+            return 10 * value, 10 * g
+
+    model = accelerated.SequenceModel(3, 2)
+    data = model.pack([rng.normal(size=(3, 3)) for _ in range(4)], [[0, 1, 0]] * 4)
+    loud, plain = Louder(model, data), accelerated.LogLoss(model, data)
+    assert loud.fused_epoch("sgd") is None
+    a = accelerated.sgd(loud, lam=0.0, step_size=0.01, epochs=2, rng=0).x
+    b = accelerated.sgd(plain, lam=0.0, step_size=0.1, epochs=2, rng=0).x
+    np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_results_have_the_same_bits_on_any_number_of_threads():
+    from accelerated.threads import get_num_threads, set_num_threads
+
+    words = reference.load_letters().take(np.arange(800))
+    model = accelerated.SequenceModel(128, words.labels)
+    objective = accelerated.LogLoss(model, model.pack(words.X, words.Y))
+    w = 0.1 * np.random.default_rng(0).normal(size=model.size)
+    chain = accelerated.Chain(*model.scores(objective.data, np.arange(800), w))
+    seen = []
+    try:
+        for threads in (1, 3):
+            set_num_threads(threads)
+            assert get_num_threads() == threads
+            value, g = objective.value_and_gradient(w)
+            seen.append(
+                (
+                    value,
+                    *g,
+                    *chain.expectation()[0],
+                    *chain.marginals().pairwise.ravel(),
+                    *np.concatenate(model.predict(objective.data, None, w)),
+                )
+            )
+    finally:
+        set_num_threads(None)
+    assert seen[0] == seen[1]
+
+
 def test_a_subclass_with_its_own_task_loss_is_heard(rng):
     """The kernel would ignore it: objective and training must use the override."""
 

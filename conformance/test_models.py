@@ -165,7 +165,7 @@ def test_predict_gives_best_labellings_in_the_batch_order(backend, space, proble
         ([[[0], [5]]], None, ValueError, r"X\[0\]: expected feature indices in 0..2, got 0..5"),
         ([np.zeros((1, 3))], [["x"]], ValueError, r"Y\[0\]: unknown label 'x'; the model knows a, b"),
         ([np.zeros((1, 3))], [[0.5]], TypeError, r"Y\[0\]: expected label names or integer indices"),
-        ([np.full((1, 3), np.inf)], None, ValueError, "expected finite features, got inf"),
+        ([np.zeros((1, 3)), np.full((1, 3), np.inf)], None, ValueError, r"X\[1\]: expected finite features, got inf"),
     ],
 )
 def test_bad_sequences_are_named(backend, X, Y, error, message):
@@ -173,7 +173,56 @@ def test_bad_sequences_are_named(backend, X, Y, error, message):
         backend.SequenceModel(3, ["a", "b"]).pack(X, Y)
 
 
+def test_data_of_another_model_is_refused(backend):
+    """No kernel may be reached with an index outside its arrays."""
+    X, Y = [np.ones((2, 3))], [[0, 4]]
+    packed = backend.SequenceModel(3, 5).pack(X, Y)
+    for other, message in (
+        (backend.SequenceModel(2, 5), "packed with 5 columns, the model has 4"),
+        (backend.SequenceModel(3, 2), "labels beyond the model's 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            backend.LogLoss(other, packed)
+        with pytest.raises(ValueError, match=message):
+            other.predict(packed, None, np.zeros(other.size))
+    classes = backend.MulticlassModel(3, 5).pack(np.ones((2, 3)), [0, 4])
+    with pytest.raises(ValueError, match="labels beyond the model's 2"):
+        backend.StructuralHinge(backend.MulticlassModel(3, 2), classes)
+
+
+def test_weights_that_cannot_score_are_refused(backend):
+    model = backend.SequenceModel(1, 2)
+    data = model.pack([np.ones((2, 1))], [[0, 1]])
+    w = np.zeros(model.size)
+    with pytest.raises(ValueError, match="w: expected 10 weights, got shape"):
+        model.predict(data, None, w[:5])
+    with pytest.raises(ValueError, match="batch: expected example numbers in 0..0, got 1..1"):
+        model.predict(data, [1], w)
+    with pytest.raises(ValueError, match="batch: expected example numbers"):
+        model.scores(data, np.array([-1]), w)
+    for bad in (np.nan, np.inf):
+        w[0] = bad
+        with pytest.raises(ValueError, match="w: expected finite scores, or -inf"):
+            model.predict(data, None, w)
+
+
+def test_forbidden_transitions_as_weights(backend):
+    """-inf for every transition: no labelling of two positions, one of a single position."""
+    model = backend.SequenceModel(1, 2)
+    w = np.concatenate([np.ones(6), np.full(4, -np.inf)])
+    with pytest.raises(backend.InfeasibleError):
+        model.predict(model.pack([np.ones((2, 1))]), None, w)
+    for loss in (backend.StructuralHinge, backend.LogLoss):
+        with pytest.raises(backend.InfeasibleError):
+            loss(model, model.pack([np.ones((2, 1))], [[0, 1]])).value_and_gradient(w)
+    assert model.predict(model.pack([np.ones((1, 1))]), None, w)[0].tolist() == [0]
+
+
 def test_bad_models_are_refused(backend):
+    with pytest.raises(TypeError, match="n_features: expected an integer, got 3.9"):
+        backend.SequenceModel(3.9, 2)
+    with pytest.raises(TypeError, match="start_stop: expected True or False, got 'no'"):
+        backend.SequenceModel(3, 2, start_stop="no")
     with pytest.raises(ValueError, match=r"cost: expected shape \(2, 2\), got \(3, 3\)"):
         backend.SequenceModel(1, 2, cost=np.zeros((3, 3)))
     with pytest.raises(ValueError, match="zeros on the diagonal"):

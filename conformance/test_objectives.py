@@ -101,12 +101,32 @@ def test_multiclass_log_loss_is_softmax_regression(backend, rng):
     close(g, (X.T @ (probabilities - np.eye(3)[Y]) / 30).ravel())
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_give_no_number(backend, bad):
+    """A diverged run must be seen: nan, not some finite loss."""
+    model = backend.SequenceModel(2, 3)
+    data = model.pack([np.ones((3, 2))], [[0, 1, 2]])
+    for at in (0, model.size - 1):
+        w = np.zeros(model.size)
+        w[at] = bad
+        for loss in (backend.LogLoss, backend.StructuralHinge):
+            with np.errstate(invalid="ignore"):
+                value, _g = loss(model, data).value_and_gradient(w)
+            assert np.isnan(value) or value == np.inf, (at, loss)
+
+
 def test_bad_input_names_the_argument(backend):
     model = backend.SequenceModel(1, 2)
     objective = backend.LogLoss(model, model.pack([np.zeros((2, 1))], [[0, 1]]))
     w = objective.zeros()
     with pytest.raises(ValueError, match=r"w: expected 10 weights, got shape \(3,\)"):
         objective.value_and_gradient(np.zeros(3))
+    with pytest.raises(TypeError, match="w: expected float32 or float64, got complex128"):
+        objective.value_and_gradient(w * 1j)
+    with pytest.raises(ValueError, match="w: expected 10 weights, got list"):
+        objective.value_and_gradient([0.0] * 10)
+    with pytest.raises(ValueError, match="mu: the max itself has no smoothing"):
+        backend.sgd(backend.StructuralHinge(model, objective.data), lam=0.1, mu=0.5)
     with pytest.raises(ValueError, match="batch: expected at least one example"):
         objective.value_and_gradient(w, [])
     with pytest.raises(ValueError, match=r"batch: expected example numbers in 0..0, got 0..1"):

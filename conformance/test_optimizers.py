@@ -97,7 +97,9 @@ def test_callbacks_stop_a_run(backend, problem):
         raise StopIteration
 
     assert backend.sgd(problem, lam=0.1, epochs=9, rng=0, callback=stop).nit == 1
-    assert backend.lbfgs(problem, lam=0.1, callback=stop).nit == 1
+    stopped = backend.lbfgs(problem, lam=0.1, callback=stop)
+    assert stopped.nit == 1 and stopped.success and "callback" in stopped.message
+    assert backend.sgd(problem, lam=0.1, epochs=9, callback=lambda row: np.float64(row.epoch) == 3).nit == 3
 
 
 def test_rng_is_an_int_a_generator_or_none(backend, problem):
@@ -121,6 +123,36 @@ def test_the_start_is_not_written_on(backend, problem):
     backend.sgd(problem, w0, lam=0.1, epochs=1, rng=0)
     backend.lbfgs(problem, w0, lam=0.1, iterations=3)
     assert np.array_equal(w0, before)
+
+
+def test_a_schedule_gives_one_step_for_each_batch(backend, problem):
+    for schedule in (
+        lambda t, lam: np.array([0.1]),
+        lambda t, lam: 0.1,
+        lambda t, lam: -0.1 * t,
+        lambda t, lam: np.nan * t,
+    ):
+        with pytest.raises(ValueError, match="step_size: expected 5 finite steps >= 0"):
+            backend.sgd(problem, lam=0.1, step_size=schedule)
+
+
+def test_a_run_that_diverges_says_so(backend, problem):
+    result = backend.sgd(problem, lam=1.0, step_size=1e200, epochs=5, rng=0)
+    assert not result.success and "diverged in epoch" in result.message and result.nit < 5
+
+
+def test_a_list_is_a_start(backend, problem):
+    w0 = [0.5] * problem.model.size
+    assert np.array_equal(
+        backend.sgd(problem, w0, lam=0.1, epochs=1, rng=0).x,
+        backend.sgd(problem, np.array(w0), lam=0.1, epochs=1, rng=0).x,
+    )
+
+
+def test_lbfgs_without_iterations_is_the_start(backend, problem):
+    w0 = np.random.default_rng(0).normal(size=problem.model.size)
+    result = backend.lbfgs(problem, w0, lam=0.1, iterations=0)
+    assert np.array_equal(result.x, w0) and result.nit == 0 and not result.success
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,13 @@ class Place(NamedTuple):
         return cls(array_namespace(like), device(like), like.dtype)
 
     def floats(self, values: Any) -> Array:
-        """Host numbers as a floating array in this place."""
+        """Host numbers as a floating array in this place; always a copy."""
         dtype = np.float32 if self.dtype == self.xp.float32 else np.float64
-        return self.xp.asarray(np.ascontiguousarray(values, dtype=dtype), dtype=self.dtype, device=self.device)
+        return self.xp.asarray(np.array(values, dtype=dtype, order="C"), dtype=self.dtype, device=self.device)
 
     def integers(self, values: Any) -> Array:
-        """Host integers as an int64 array in this place."""
-        return self.xp.asarray(np.ascontiguousarray(values, np.int64), dtype=self.xp.int64, device=self.device)
+        """Host integers as an int64 array in this place; always a copy."""
+        return self.xp.asarray(np.array(values, np.int64, order="C"), dtype=self.xp.int64, device=self.device)
 
     def zeros(self, shape: Any) -> Array:
         """A floating array of zeros in this place."""
@@ -188,6 +188,10 @@ class Rows(NamedTuple):
             indptr, indices, data, columns = x
             data = host(data)
         elif all(hasattr(x, field) for field in ("indptr", "indices", "data", "shape")):
+            if getattr(x, "format", "csr") != "csr" or len(x.indptr) != x.shape[0] + 1:
+                raise TypeError(
+                    f"{name}: expected a CSR matrix (rows compressed), got {type(x).__name__}; .tocsr() makes one"
+                )
             indptr, indices, data, columns = x.indptr, x.indices, np.asarray(x.data), x.shape[1]
         elif is_array_api_obj(x):
             (x,) = floats(**{name: x})
@@ -198,19 +202,23 @@ class Rows(NamedTuple):
             dense = host(x)
             at, indices = np.nonzero(dense)
             indptr, data, columns = _offsets(np.bincount(at, minlength=len(dense))), dense[at, indices], dense.shape[1]
+        elif hasattr(x, "tocsr"):
+            raise TypeError(
+                f"{name}: expected a CSR matrix (rows compressed), got {type(x).__name__}; .tocsr() makes one"
+            )
         else:
             x = list(x)
             if width is None:
                 raise ValueError(f"{name}: index lists do not tell the number of features; give width")
             indptr, columns = _offsets([len(row) for row in x]), width
-            indices = np.concatenate([np.asarray(row, np.int64) for row in x]) if len(x) else np.zeros(0, np.int64)
+            indices = np.concatenate([np.zeros(0, np.int64), *(_columns(name, row) for row in x)])
             data = np.ones(len(indices))
         if width is not None and columns != width:
             raise ValueError(f"{name}: expected {width} features, got {columns}")
         indptr, indices = np.asarray(indptr, np.int64), np.asarray(host(indices), np.int64)
         _check_rows(name, indptr, indices, data, int(columns))
         place = Place.of(like)
-        return cls(indptr, place.integers(indices), place.floats(data), int(columns))
+        return cls(indptr.copy(), place.integers(indices), place.floats(data), int(columns))
 
     def take(self, positions: np.ndarray) -> Rows:
         """The rows at host ``positions`` (m,), in that order; the index is built on the host and sent once."""
@@ -223,6 +231,17 @@ class Rows(NamedTuple):
     def row_ids(self) -> Array:
         """The row of each entry (nnz,), in the namespace."""
         return self.place.integers(np.repeat(np.arange(self.n), np.diff(self.indptr)))
+
+
+def _columns(name: str, row: Any) -> np.ndarray:
+    """One row's list of active columns."""
+    columns = np.asarray(row)
+    if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
+        raise TypeError(
+            f"{name}: expected lists of column numbers, got {columns.dtype} of shape {columns.shape} in a row; "
+            "dense features go in as an array"
+        )
+    return columns.astype(np.int64)
 
 
 def _offsets(counts: Any) -> np.ndarray:
@@ -255,10 +274,16 @@ def gather_sum(rows: Rows, W: Array) -> Array:
     -------
     array (N, L)
 
+    Raises
+    ------
+    ValueError
+        W has not d rows.
+
     Notes
     -----
     Work and memory O(nnz L); entries are added in the order in which they are stored.
     """
+    fits("W", W, rows.width)
     xp = array_namespace(W)
     return _index_add(xp, rows.n, rows.row_ids(), rows.data[:, None] * xp.take(W, rows.indices, axis=0))
 
@@ -276,12 +301,24 @@ def scatter_sum(rows: Rows, G: Array) -> Array:
     -------
     array (d, L)
 
+    Raises
+    ------
+    ValueError
+        G has not N rows.
+
     Notes
     -----
     Work and memory O(nnz L).
     """
+    fits("G", G, rows.n)
     xp = array_namespace(G)
     return _index_add(xp, rows.width, rows.indices, rows.data[:, None] * xp.take(G, rows.row_ids(), axis=0))
+
+
+def fits(name: str, x: Array, rows: int) -> None:
+    """Raise ValueError unless x is a matrix of so many rows."""
+    if x.ndim != 2 or x.shape[0] != rows:
+        raise ValueError(f"{name}: expected a matrix of {rows} rows, got shape {tuple(x.shape)}")
 
 
 def _index_add(xp: Any, n: int, index: Array, values: Array) -> Array:

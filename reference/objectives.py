@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
-from reference.models.base import all_of
+from reference.models.base import all_of, check_weights
 from reference.smoothing import Entropy, Max
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import add, inner
@@ -53,6 +53,7 @@ class StructuralHinge:
         self.smoothing = Max() if smoothing is None else smoothing
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
+        model.check(data)
         for method in {"best", "parts", self.smoothing.needs}:
             if not model.structure_type.supports(method):
                 raise UnsupportedError(
@@ -83,9 +84,15 @@ class StructuralHinge:
         -------
         value : float
         gradient : array (d,)
+
+        Raises
+        ------
+        ValueError, TypeError
+            Weights of another size or dtype, a batch that is empty or out of range, mu out of range.
+        InfeasibleError
+            An example's every output is forbidden.
         """
-        if tuple(w.shape) != (self.model.size,):
-            raise ValueError(f"w: expected {self.model.size} weights, got shape {tuple(w.shape)}")
+        check_weights(self.model, w)
         batch = all_of(self.n, batch)
         if len(batch) == 0:
             raise ValueError("batch: expected at least one example, got none")

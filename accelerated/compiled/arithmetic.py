@@ -11,7 +11,7 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.693147180369123816490  # 33 leading bits: k * LN2_HIGH is exact for |k| < 2**20
 LN2_LOW = 1.90821492927058770002e-10
 ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
-SMALLEST = -400.0  # exp is 0 below: no denormal numbers, and far below what chain.LIMIT needs
+SMALLEST = -400.0  # exp is 0 below: no denormal numbers, and far below what chains.LIMIT needs
 
 
 @intrinsic
@@ -28,7 +28,7 @@ def muladd(typingctx, x, y, z):
 
 @inlined
 def exp(x):
-    """e**x to 2 ulp for x <= 700; exactly 0 below SMALLEST, -inf included.
+    """e**x to 2.2 ulp for x <= 700; exactly 0 below SMALLEST, -inf included.
 
     x = k ln 2 + r with |r| <= ln(2) / 2 (Cody and Waite), Taylor to degree 12 in r, times 2**k by its bits.
     """

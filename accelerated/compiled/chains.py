@@ -114,35 +114,19 @@ def _extremes(matrix, L, rows):
 
 
 @kernel
-def max_product(scores, n, L, pairwise, best, labels):
-    """Largest score, labels[0:n] a maximiser; scores and best (>= n, Lp), pairwise (Lp, Lp), all padded with -inf.
+def max_product(scores, n, pairwise, first, stride, matrix, best, labels):
+    """Largest score, labels[0:n] a maximiser; scores and best (>= n, Lp), padded with -inf.
 
-    No back-pointers: scores[t] becomes the score of the best path that ends in each label, best[t] what came from t - 1.
+    pairwise[first + (t - 1) * stride], of (E, L, L), lies between t - 1 and t; with stride 0 the caller has loaded it into
+    matrix (Lp, Lp), else matrix is scratch. No back-pointers: scores[t] becomes the score of the best path that ends in each
+    label, best[t] what came from t - 1.
     """
     if n == 0:
         return 0.0
+    L = pairwise.shape[1]
     for t in range(1, n):
-        _max_step(scores, pairwise, L, best, t)
-    y = _argmax(scores, n - 1, L)
-    value = scores[n - 1, y]
-    if value == -np.inf:
-        for t in range(n):
-            labels[t] = -1
-        return value
-    for t in range(n - 1, 0, -1):
-        labels[t] = y
-        y = _predecessor(scores, t - 1, pairwise, L, y, best[t, y])
-    labels[0] = y
-    return value
-
-
-@kernel
-def max_product_edges(scores, n, L, pairwise, first, stride, matrix, best, labels):
-    """`max_product` with pairwise[first + (t - 1) * stride], unpadded (E, L, L), between t - 1 and t; matrix (Lp, Lp)."""
-    if n == 0:
-        return 0.0
-    for t in range(1, n):
-        load(pairwise[first + (t - 1) * stride], 1.0, matrix)
+        if stride != 0:
+            load(pairwise[first + (t - 1) * stride], 1.0, matrix)
         _max_step(scores, matrix, L, best, t)
     y = _argmax(scores, n - 1, L)
     value = scores[n - 1, y]
@@ -152,7 +136,7 @@ def max_product_edges(scores, n, L, pairwise, first, stride, matrix, best, label
         return value
     for t in range(n - 1, 0, -1):
         labels[t] = y
-        y = _predecessor(scores, t - 1, pairwise[first + (t - 1) * stride], L, y, best[t, y])
+        y = _predecessor(scores, t - 1, pairwise, first + (t - 1) * stride, y, best[t, y])
     labels[0] = y
     return value
 
@@ -176,12 +160,13 @@ def _argmax(scores, t, L):
 
 
 @inlined
-def _predecessor(scores, t, pairwise, L, y, best):
-    """First i with scores[t, i] + pairwise[i, y] == best: the operation that made best, so equality is exact."""
-    for i in range(L - 1):
-        if scores[t, i] + pairwise[i, y] == best:
+def _predecessor(scores, t, pairwise, e, y, best):
+    """First i with scores[t, i] + pairwise[e, i, y] == best: the operation that made best, so equality is exact."""
+    last = pairwise.shape[1] - 1
+    for i in range(last):
+        if scores[t, i] + pairwise[e, i, y] == best:
             return i
-    return L - 1
+    return last
 
 
 # Sum-product
@@ -394,16 +379,12 @@ def viterbi_range(lo, hi, unary, pairwise, start, length, edge_start, edge_strid
     L = unary.shape[1]
     work = workspace(_longest(lo, hi, length), L)
     scores, best, matrix = work.factor, work.forward, work.matrix
-    shared = pairwise.shape[0] == 1 and edge_stride == 0
-    if shared:
+    if edge_stride == 0:
         load(pairwise[0], 1.0, matrix)
     for b in range(lo, hi):
         n, rows = length[b], slice(start[b], start[b] + length[b])
         load(unary[rows], 1.0, scores[:n])
-        if shared:
-            value[b] = max_product(scores, n, L, matrix, best, labels[rows])
-        else:
-            value[b] = max_product_edges(scores, n, L, pairwise, edge_start[b], edge_stride, matrix, best, labels[rows])
+        value[b] = max_product(scores, n, pairwise, edge_start[b], edge_stride, matrix, best, labels[rows])
 
 
 @kernel
@@ -416,7 +397,7 @@ def forward_backward_range(lo, hi, unary, pairwise, start, length, edge_start, e
     n, Lp = _longest(lo, hi, length), padded(L)
     work, scores, pairs = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp))
     inverse_mu = 1.0 / mu
-    shared = pairwise.shape[0] == 1 and edge_stride == 0
+    shared = edge_stride == 0
     if shared:
         transitions = prepare(pairwise[0], inverse_mu, np.empty((Lp, Lp)), np.empty((Lp, Lp)))
     for b in range(lo, hi):

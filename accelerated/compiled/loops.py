@@ -53,7 +53,7 @@ def sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, me
         oracle(problem, order[k], s, V, A, ready, mu, work)
 
         s *= shrink
-        if abs(s) < 1e-6:  # also at shrink = 0: before division by s loses digits, start again from s = 1
+        if abs(s) < 1e-3:  # also at shrink = 0: S V - U loses 1/s in accuracy, so start again from s = 1
             fold(s, S, V, U, sums)
             s, S = 1.0, 0.0
         add_features(problem, order[k], -gamma / s, work, V)
@@ -111,4 +111,4 @@ def tag_range(problem, batch, lo, hi, W, A, start, labels):
             gather(problem, first + t, W, work.scores, t)
             for label in range(A.shape[1], work.scores.shape[1]):
                 work.scores[t, label] = -np.inf
-        max_product(work.scores, n, A.shape[1], work.matrix, work.chain.forward, labels[start[k] : start[k] + n])
+        max_product(work.scores, n, A, 0, 0, work.matrix, work.chain.forward, labels[start[k] : start[k] + n])

@@ -176,7 +176,7 @@ def _oracle(problem, i, s, W, A, ready, mu, work):
         def best(problem, i, s, W, A, ready, mu, work):
             n = problem.offsets[i + 1] - problem.offsets[i]
             gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
-            return max_product(work.scores, n, A.shape[1], ready, work.chain.forward, work.labels) - gold
+            return max_product(work.scores, n, A, 0, 0, ready, work.chain.forward, work.labels) - gold
 
         return best
 

@@ -15,7 +15,7 @@ from accelerated.compiled.problems import EntropyProblem, MaxProblem
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.models.base import all_of
+from reference.models.base import all_of, check_weights
 from reference.models.sequence import ChainData
 
 __all__ = ["ChainData", "SequenceModel"]
@@ -27,8 +27,10 @@ class SequenceModel(reference.SequenceModel):
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        if type(self) is not SequenceModel:
+        if type(self) is not SequenceModel or not np.all(np.isfinite(view("w", w))):
             return super().predict(data, batch, w)
+        self.check(data)
+        check_weights(self, w)
         batch = all_of(data.n, batch)
         start = np.concatenate([[0], np.cumsum(data.lengths[batch])])
         labels = np.empty(start[-1], np.int64)

@@ -36,7 +36,13 @@ class FlatChains(NamedTuple):
         *batch, n, n_labels = scores.unary.shape
         chains = int(np.prod(batch))
         shared = scores.pairwise.ndim == 2
+        if tuple(scores.pairwise.shape) not in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
+            raise ValueError(
+                f"pairwise: shape {tuple(scores.pairwise.shape)} does not fit unary {tuple(scores.unary.shape)}"
+            )
         length = np.full(chains, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
+        if length.shape != (chains,) or (chains and not 0 <= length.min() <= length.max() <= n):
+            raise ValueError(f"lengths: expected {chains} numbers in 0..{n}, got {length.tolist()[:9]}")
         return cls(
             view("unary", scores.unary).reshape(chains * n, n_labels),
             view("pairwise", scores.pairwise).reshape(-1, n_labels, n_labels),

@@ -53,6 +53,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
     objective = objective_of(panel, job, training)
     with _Progress(job.epochs, options.quiet) as progress:
         result = train(panel, job, objective, progress)
+    if not math.isfinite(result.fun):
+        raise ValueError(result.message)
     report = {
         "command": "train",
         "panel": panel.__name__,
@@ -225,6 +227,8 @@ class _Progress:
 
 
 def _job(options: argparse.Namespace) -> Job:
+    if options.reverse and options.fold is None:
+        raise ValueError("--reverse has no effect without --fold")
     fields = {field: getattr(options, field) for field in Job.__dataclass_fields__ if hasattr(options, field)}
     return Job(**fields)
 
@@ -242,6 +246,8 @@ def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
 
 def _fitting(data: Sequences, model: Any, options: argparse.Namespace) -> Sequences:
     """The data, with labels in the model's order; an error where features or labels do not fit."""
+    if not hasattr(model, "start_stop"):
+        raise ValueError(f"{options.model} holds a {type(model).__name__}; expected a SequenceModel")
     wrong = next((x.shape[1] for x in data.X if x.shape[1] != model.n_features), None)
     if wrong is not None:
         raise ValueError(f"{options.data} has {wrong} features, {options.model} was trained on {model.n_features}")
@@ -259,12 +265,16 @@ def _writable(*paths: str | None) -> None:
     for path in paths:
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
+        if path is not None and Path(path).is_dir():
+            raise ValueError(f"{path}: is a folder")
     if paths and paths[-1] is not None:
         plots.require_matplotlib()
 
 
 def _warm_up(panel: ModuleType, job: Job, data: Sequences) -> None:
-    """Load or compile the job's kernels on one sequence before the clock starts."""
+    """Load or compile the job's kernels on one sequence before the clock starts; nothing where a panel has none."""
+    if not hasattr(panel, "kernels_are_cold"):
+        return
     _announce_compilation(panel)
     objective = objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
     train(panel, replace(job, epochs=1), objective)
@@ -320,8 +330,15 @@ def _jsonable(x: Any) -> Any:
 # options -----------------------------------------------------------------------------------------------------------
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> Any:
+        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+
+
 def _parser(name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog=f"python -m {name}", description="Train, evaluate and compare structured predictors.", allow_abbrev=False
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -346,7 +363,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         sub = command(name, run, summary)
         sub.add_argument("model", help="a file written by train --save")
         sub.add_argument("data", help="'letters', or a sequence file (.npz)")
-        sub.add_argument("--fold", type=int, help="only the sequences of this fold")
+        sub.add_argument("--fold", type=_count, help="only the sequences of this fold")
 
     sub = command(
         "compare",
@@ -369,7 +386,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
 
 def _add_data(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", help="'letters', or a sequence file (.npz; see reference/app/datasets)")
-    sub.add_argument("--fold", type=int, help="train on the other folds, test on this one")
+    sub.add_argument("--fold", type=_count, help="train on the other folds, test on this one")
     sub.add_argument("--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
     sub.add_argument("--limit", type=_count, help="only so many sequences, spread evenly")
 
@@ -389,7 +406,7 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--rng", type=_count, default=default.rng, help="seed of the orders and the start (default: 0)")
     sub.add_argument(
-        "--average", choices=("weighted", "uniform", "last"), default=default.average, help="iterate that SGD returns"
+        "--average", choices=("weighted", "uniform", "last"), help="iterate that SGD returns (default: weighted)"
     )
     sub.add_argument(
         "--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + max(n, 1/lam))))"
@@ -403,14 +420,17 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
 
 
 def _number(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not (math.isfinite(value) and value >= 0):
         raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text}")
     return value
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    value = int(text) if text.strip().isdecimal() else -1
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected an integer >= 0, got {text}")
     return value

@@ -35,13 +35,29 @@ class Job:
     lam: float = 0.01
     epochs: int = 10
     rng: int = 0
-    average: str = "weighted"
+    average: str | None = None  # of SGD; None: weighted
     schedule: str | None = None
     step_size: float | None = None
     step_offset: float | None = None
     step_every: float | None = None
     start_stop: bool = True
     scale: float = 0.0  # of the random start; 0 starts from zero
+
+    def __post_init__(self) -> None:
+        """Refuse options that would have no effect."""
+        if self.optimizer == "lbfgs":
+            self._unused("average", "schedule", "step_size", "step_offset", "step_every", why="--optimizer lbfgs")
+        elif self.schedule is None:
+            self._unused("step_offset", "step_every", why="no --schedule")
+        else:
+            used = SCHEDULES[self.schedule][1]
+            others = ("step_size", "step_offset", "step_every")
+            self._unused(*(name for name in others if name not in used), why=f"--schedule {self.schedule}")
+
+    def _unused(self, *names: str, why: str) -> None:
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
 
     def as_dict(self) -> dict[str, Any]:
         """The job as a plain dictionary, for JSON and model files."""
@@ -77,7 +93,7 @@ def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None
         lam=job.lam,
         step_size=_step_size(panel, job),
         epochs=job.epochs,
-        average=job.average,
+        average=job.average or "weighted",
         rng=job.rng,
         callback=callback,
     )

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from reference.app.datasets import read_npz
 from reference.arrays import host
 
 __all__ = ["load_model", "save_model"]
@@ -36,10 +36,11 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
         The file cannot be written; an older file at ``path`` is untouched.
     """
     path, weights, kind = Path(path), np.asarray(host(w)), type(model).__name__
-    if kind not in MODELS:
+    if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
         raise TypeError(f"model: expected {' or '.join(MODELS)}, got {kind}, which has no file form")
     if weights.shape != (model.size,) or not np.all(np.isfinite(weights)):
-        raise ValueError(f"w: expected {model.size} finite weights, got shape {weights.shape}")
+        wrong = "nan or inf among them" if weights.shape == (model.size,) else f"shape {weights.shape}"
+        raise ValueError(f"w: expected {model.size} finite weights, got {wrong}")
     from reference import __version__
 
     header = {"format": FORMAT, "diptych": __version__, "model": kind, "settings": model.settings(), "info": info or {}}
@@ -66,10 +67,10 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
     ValueError
         Naming the file: not a model file, written by another version of the format, or damaged.
     """
+    fields = read_npz(path, "model file of diptych")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            weights, header = archive["weights"], json.loads(str(archive["header"]))
-    except (ValueError, KeyError, zipfile.BadZipFile, EOFError, AttributeError, TypeError) as problem:
+        weights, header = fields["weights"], json.loads(str(fields["header"]))
+    except (KeyError, ValueError) as problem:
         raise ValueError(f"{path}: not a model file of diptych: {problem}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         found = header.get("format") if isinstance(header, dict) else None
@@ -78,7 +79,7 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
         raise ValueError(f"{path}: unknown kind of model {header.get('model')!r}; expected {' or '.join(MODELS)}")
     try:
         model = getattr(panel, header["model"])(**header["settings"])
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError) as problem:
         raise ValueError(f"{path}: damaged header: {problem}") from None
     if weights.shape != (model.size,) or weights.dtype.kind != "f" or not np.all(np.isfinite(weights)):
         raise ValueError(f"{path}: expected {model.size} finite weights, got {weights.dtype} of shape {weights.shape}")

@@ -6,15 +6,17 @@ weights it gives the scores of a structure, and it takes a gradient with respect
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
 
-from reference.arrays import Array
+from reference.arrays import Array, refuse_nan_and_inf
 from reference.structures.scores import Scores
 
-__all__ = ["LinearModel", "label_indices", "label_names"]
+__all__ = ["LinearModel"]
 
 
 class LinearModel:
@@ -31,6 +33,9 @@ class LinearModel:
         """Examples in the form that the other methods work on, checked, once."""
         raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
 
+    def check(self, data: Any) -> None:
+        """Raise ValueError if ``data`` was packed by a model of another shape."""
+
     def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
         """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
         return (batch[i : i + 1] for i in range(len(batch)))
@@ -44,7 +49,18 @@ class LinearModel:
         return self.scores(data, batch, dw)
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        """The best output of each example of the batch (None: all), in the batch's order."""
+        """The best output of each example of the batch (None: all), in the batch's order.
+
+        Raises
+        ------
+        ValueError
+            Weights of another size, nan or +inf among them, data of another model.
+        InfeasibleError
+            Every output of an example is forbidden.
+        """
+        self.check(data)
+        check_weights(self, w)
+        refuse_nan_and_inf("w", w)
         batch = all_of(data.n, batch)
         found: list[Any] = [None] * data.n
         for piece in self.chunks(data, batch):
@@ -58,6 +74,28 @@ class LinearModel:
         return [outputs]
 
 
+def check_packed(data: Any, width: int, n_labels: int) -> None:
+    """Raise ValueError unless packed rows and labels are of this width and number."""
+    if data.rows.width != width:
+        raise ValueError(f"data: packed with {data.rows.width} columns, the model has {width}: it is another model's")
+    if (
+        data.labels is not None
+        and data.labels.shape[0]
+        and int(array_namespace(data.labels).max(data.labels)) >= n_labels
+    ):
+        raise ValueError(f"data: packed with labels beyond the model's {n_labels}: it is another model's")
+
+
+def check_weights(model: Any, w: Array) -> None:
+    """Raise unless w is a real vector of the model's size."""
+    if not is_array_api_obj(w) or tuple(w.shape) != (model.size,):
+        raise ValueError(
+            f"w: expected {model.size} weights, got {f'shape {tuple(w.shape)}' if hasattr(w, 'shape') else type(w).__name__}"
+        )
+    if not array_namespace(w).isdtype(w.dtype, "real floating"):
+        raise TypeError(f"w: expected float32 or float64, got {w.dtype}")
+
+
 def all_of(n: int, batch: Any) -> np.ndarray:
     """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused."""
     if batch is None:
@@ -68,6 +106,17 @@ def all_of(n: int, batch: Any) -> np.ndarray:
     if batch.size and not 0 <= batch.min() <= batch.max() < n:
         raise ValueError(f"batch: expected example numbers in 0..{n - 1}, got {batch.min()}..{batch.max()}")
     return batch.astype(np.int64)
+
+
+def integer(name: str, value: Any, least: int) -> int:
+    """``value`` as an int of at least ``least``; other types and numbers are refused."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name}: expected an integer >= {least}, got {number}")
+    return number
 
 
 def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:

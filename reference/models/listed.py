@@ -13,6 +13,7 @@ import numpy as np
 from reference.arrays import Array, Place, Rows, gather_sum, host, scatter_sum
 from reference.models.base import LinearModel
 from reference.structures.scores import Scores, flatten
+from reference.structures.table import Table, TableScores
 
 __all__ = ["ListData", "ListModel"]
 
@@ -38,21 +39,26 @@ class ListModel(LinearModel):
     part_features : callable x -> (p, d)
         Dense array, CSR matrix or Rows: the features of each of the p parts of x's outputs.
     structure_type : type
-        A :class:`Structure` whose constructor takes what ``shape`` returns (``Table`` by default: part = output).
+        A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
         What each part adds to the loss of an output that has it, y being true; default 0.
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
         Brings the p part scores to the structure's scores, e.g. ``lambda x, v: ChainScores(v[:a].reshape(n, L), ...)``.
-        The fields of the scores, flattened in order, must be the p parts in order. Default: one field, or the bare
-        vector, as the structure has it.
+        The fields of the scores, flattened in order, must be the p parts in order. Default: ``TableScores`` for a Table,
+        the bare vector for any other structure.
+
+    Raises
+    ------
+    ValueError
+        From ``pack`` and ``task_loss``: another number of features or parts than expected, naming the example.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from reference import ListModel, StructuralHinge, Table, TableScores
-    >>> model = ListModel(lambda x: np.eye(3) * x, Table, size=3, shape=lambda x, v: TableScores(v))
+    >>> from reference import ListModel, Table
+    >>> model = ListModel(lambda x: np.eye(3) * x, Table, size=3)
     >>> data = model.pack([1.0, 2.0], [0, 2])
     >>> [int(y) for y in model.predict(data, None, np.array([0.0, 1.0, 0.5]))]
     [1, 1]
@@ -114,7 +120,9 @@ class ListModel(LinearModel):
         return (data.features[0].place if data.features else Place.of(None)).zeros((self.size,))
 
     def _shaped(self, data: ListData, i: int, values: Array) -> Scores:
-        return values if self._shape is None else self._shape(data.inputs[i], values)
+        if self._shape is not None:
+            return self._shape(data.inputs[i], values)
+        return TableScores(values) if issubclass(self.structure_type, Table) else values
 
     def _true(self, data: ListData, i: int) -> Any:
         if data.outputs is None:

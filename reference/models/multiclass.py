@@ -11,7 +11,7 @@ from array_api_compat import is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Rows, host, one_hot
-from reference.models.base import LinearModel, label_cost, label_indices, label_names
+from reference.models.base import LinearModel, check_packed, integer, label_cost, label_indices, label_names
 from reference.structures.table import Table, TableScores
 
 __all__ = ["MulticlassData", "MulticlassModel"]
@@ -56,9 +56,7 @@ class MulticlassModel(LinearModel):
     arrays: ModuleType = reference.arrays
 
     def __init__(self, n_features: int, labels: int | Sequence[str], *, cost: Any = None, max_rows: int = 8192) -> None:
-        if n_features < 0 or max_rows < 1:
-            raise ValueError(f"n_features and max_rows: expected >= 0 and >= 1, got {n_features} and {max_rows}")
-        self.n_features, self.max_rows = int(n_features), int(max_rows)
+        self.n_features, self.max_rows = integer("n_features", n_features, 0), integer("max_rows", max_rows, 1)
         self.labels = label_names(labels)
         self.n_labels = len(self.labels)
         self.cost = label_cost(cost, self.n_labels)
@@ -82,6 +80,10 @@ class MulticlassModel(LinearModel):
         if len(labels) != rows.n:
             raise ValueError(f"Y: expected {rows.n} labels, one for each row of X, got {len(labels)}")
         return MulticlassData(rows, rows.place.integers(labels))
+
+    def check(self, data: MulticlassData) -> None:
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes."""
+        check_packed(data, self.n_features, self.n_labels)
 
     def chunks(self, data: MulticlassData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Slices of at most ``max_rows`` examples."""

@@ -23,7 +23,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
-from reference.models.base import LinearModel, label_cost, label_indices, label_names
+from reference.models.base import LinearModel, all_of, check_packed, integer, label_cost, label_indices, label_names
 from reference.structures.chain import Chain, ChainScores
 
 __all__ = ["ChainData", "SequenceModel"]
@@ -90,9 +90,10 @@ class SequenceModel(LinearModel):
         start_stop: bool = True,
         max_cells: int = 8192,
     ) -> None:
-        if n_features < 0 or max_cells < 1:
-            raise ValueError(f"n_features and max_cells: expected >= 0 and >= 1, got {n_features} and {max_cells}")
-        self.n_features, self.start_stop, self.max_cells = int(n_features), bool(start_stop), int(max_cells)
+        self.n_features, self.max_cells = integer("n_features", n_features, 0), integer("max_cells", max_cells, 1)
+        if not isinstance(start_stop, bool):
+            raise TypeError(f"start_stop: expected True or False, got {start_stop!r}")
+        self.start_stop = start_stop
         self.labels = label_names(labels)
         self.n_labels = len(self.labels)
         self.cost = label_cost(cost, self.n_labels)
@@ -151,10 +152,16 @@ class SequenceModel(LinearModel):
         """All positions of X as host rows, and the offsets of the sequences."""
         if len(X) and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
             offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
-            return Rows.of(np.concatenate(list(X)), width=self.n_features), offsets
+            together = np.concatenate(list(X))
+            if together.dtype.kind in "fiub" and np.all(np.isfinite(together)):  # else one by one, to name the sequence
+                return Rows.of(together, width=self.n_features), offsets
         each = [Rows.of(x, width=self.n_features, name=f"X[{i}]") for i, x in enumerate(X)]
         offsets = np.concatenate([[0], np.cumsum([r.n for r in each])]).astype(np.int64)
         return _stacked(each, self.n_features), offsets
+
+    def check(self, data: ChainData) -> None:
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels."""
+        check_packed(data, self.width, self.n_labels)
 
     def chunks(self, data: ChainData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Pieces of like lengths: at most ``max_cells`` padded positions (or one sequence), at most half of them padding."""
@@ -240,6 +247,7 @@ class SequenceModel(LinearModel):
 
 def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions (P,) of the batch's sequences, and place (b, n): the picture at the head of this module."""
+    batch = all_of(len(offsets) - 1, batch)
     starts, lengths = offsets[batch], offsets[batch + 1] - offsets[batch]
     ends = np.cumsum(lengths)
     steps = np.arange(lengths.max(initial=0))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.arrays import Array, Place, host
+from reference.arrays import Array, Place, floats, host
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 
 __all__ = ["lbfgs"]
@@ -50,6 +50,11 @@ def lbfgs(
     Result
         ``success`` is False where the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a bound
         on the distance to the optimum by strong convexity.
+
+    Raises
+    ------
+    ValueError
+        Options out of range.
     """
     from scipy.optimize import minimize
 
@@ -57,10 +62,10 @@ def lbfgs(
         raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
     if iterations < 0 or memory < 1 or not tol >= 0:
         raise ValueError(f"iterations, memory, tol: expected >= 0, >= 1, >= 0, got {iterations}, {memory}, {tol}")
-    start = objective.zeros() if w0 is None else w0
+    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
     place = Place.of(start)
     history: list[Row] = []
-    calls, started = 0, time.perf_counter()
+    calls, stopped, started = 0, False, time.perf_counter()
 
     def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal calls
@@ -69,11 +74,16 @@ def lbfgs(
         return value + 0.5 * lam * float(x @ x), host(g).astype(np.float64) + lam * x
 
     def after_iteration(intermediate_result: Any) -> None:
+        nonlocal stopped
         seconds = time.perf_counter() - started
         history.append(Row(len(history) + 1, calls * objective.n, seconds, float(intermediate_result.fun)))
         if wants_to_stop(callback, history[-1]):
+            stopped = True
             raise StopIteration
 
+    if iterations == 0:
+        fun = value_and_gradient(host(start).astype(np.float64))[0]
+        return Result(start, fun, 0, False, "no iterations asked for", "last", objective.n, "none: not run", ())
     options = {"maxiter": iterations, "gtol": tol, "ftol": 0.0, "maxcor": memory, "maxfun": 20 * iterations + 20}
     x0 = host(start).astype(np.float64)
     found = minimize(value_and_gradient, x0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options)
@@ -82,8 +92,8 @@ def lbfgs(
         x=place.floats(found.x),
         fun=float(found.fun),
         nit=len(history),
-        success=bool(found.success),
-        message=str(found.message),
+        success=bool(found.success) or stopped,
+        message=f"stopped by the callback after {len(history)} iterations" if stopped else str(found.message),
         iterate="last",
         oracle_calls=calls * objective.n,
         certificate=float(gradient @ gradient) / (2 * lam) if lam > 0 else "none: lam = 0 gives no strong convexity",

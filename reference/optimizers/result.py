@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+
 from reference.arrays import Array
 
 __all__ = ["Result", "Row"]
@@ -58,6 +60,7 @@ def wants_to_stop(callback: Callback | None, row: Row) -> bool:
     if callback is None:
         return False
     try:
-        return callback(row) is True
+        answer = callback(row)
+        return isinstance(answer, (bool, np.bool_)) and bool(answer)
     except StopIteration:
         return True

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array
+from reference.arrays import Array, floats
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 from reference.optimizers.schedules import Constant, Pegasos
 
@@ -71,7 +71,12 @@ def sgd(
     Returns
     -------
     Result
-        Its certificate says that plain SGD proves no gap.
+        Its certificate says that plain SGD proves no gap. ``success`` is False where the objective left the finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Options out of range, a schedule that does not give one finite step >= 0 for each batch, no step size at lam = 0.
 
     Source
     ------
@@ -89,10 +94,11 @@ def sgd(
     for k in range(1, epochs + 1):
         started = time.perf_counter()
         order = rng.permutation(objective.n)
-        steps = schedule(np.arange(state.t + 1, state.t + batches + 1), lam)
-        state = run(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
-        seconds += time.perf_counter() - started
-        history.append(Row(k, k * objective.n, seconds, regularised(objective, state.mean, lam, mu)))
+        steps = _steps(schedule, np.arange(state.t + 1, state.t + batches + 1), lam)
+        with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
+            state = run(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
+            seconds += time.perf_counter() - started
+            history.append(Row(k, k * objective.n, seconds, regularised(objective, state.mean, lam, mu)))
         if not np.isfinite(history[-1].objective):
             success, message = False, f"diverged in epoch {k}: objective {history[-1].objective}; take shorter steps"
             break
@@ -112,8 +118,9 @@ def sgd(
     )
 
 
-def init(w0: Array) -> SGDState:
+def init(w0: Any) -> SGDState:
     """The state before the first step."""
+    (w0,) = floats(w0=w0)
     return SGDState(w0, w0, 0)
 
 
@@ -157,6 +164,15 @@ def _schedule(step_size: Any, n: int, lam: float) -> Callable[[np.ndarray, float
             raise ValueError("step_size: lam = 0 has no default step size; give one")
         return Pegasos(offset=max(n, 1.0 / lam))
     return step_size if callable(step_size) else Constant(step_size)
+
+
+def _steps(schedule: Callable[[np.ndarray, float], np.ndarray], t: np.ndarray, lam: float) -> np.ndarray:
+    steps = np.asarray(schedule(t, lam), dtype=np.float64)
+    if steps.shape != t.shape or not np.all(np.isfinite(steps) & (steps >= 0)):
+        raise ValueError(
+            f"step_size: expected {len(t)} finite steps >= 0 from {schedule}, got shape {steps.shape}: {steps}"
+        )
+    return steps
 
 
 def _check(lam: float, epochs: int, batch_size: int, average: str) -> None:

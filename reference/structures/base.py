@@ -8,6 +8,7 @@ Pillutla et al., Definition 6 (the max, top-K and exp oracles) and Lemma 7 (thei
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -94,7 +95,7 @@ class Structure:
         return inner(self.scores, self.parts(y))
 
     def augment(self, loss: Scores) -> Structure:
-        """The same space with ``loss`` (shaped like the scores) added to the scores."""
+        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
         return type(self).unchecked(add(self.scores, loss))
 
     def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
@@ -123,8 +124,8 @@ class Structure:
 def positive_mu(mu: float) -> float:
     """``mu`` as a float, checked to be a finite positive temperature."""
     mu = float(mu)
-    if not (mu > 0 and math.isfinite(mu)):
-        raise ValueError(f"mu: expected a finite number > 0, got {mu}")
+    if not (mu >= sys.float_info.min and math.isfinite(mu)):
+        raise ValueError(f"mu: expected a finite number > 0 (not subnormal), got {mu}")
     return mu
 
 

@@ -110,7 +110,7 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     Notes
     -----
     Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages are logarithms, so nothing underflows, and each is
-    normalised to sum to 1, so that rounding does not grow with the length of the chain. Scores up to 1e300 mu.
+    normalised, so that rounding does not grow with the length of the chain and marginals sum to 1. Scores up to 1e300 mu.
 
     Source
     ------
@@ -125,8 +125,8 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
     unary, lengths = scaled.unary, scaled.lengths
     message = unary[..., 0, :]
-    forward: list[Array] = []
-    norms: list[Array] = []  # log P(y_t | unary scores up to t), and what each step's normalisation took away
+    forward: list[Array] = []  # log P(y_t | scores up to t)
+    norms: list[Array] = []  # what each step's normalisation took away: their sum is the log-partition
     for t in range(n):
         if t > 0:
             message = unary[..., t, :] + logsumexp(xp, forward[-1][..., None, :] + _into(xp, scaled, t), axis=-1)
@@ -139,13 +139,20 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     backward = xp.zeros_like(message)
     nodes, edges = [], _Edges(xp, scores)
     for t in range(n - 1, -1, -1):
-        nodes.append(xp.exp(forward[t] + backward))
-        if t > 0:
-            ahead = unary[..., t, :] + backward - _finite(xp, norms[t])[..., None]
-            ahead = ahead[..., None, :] + _from(scaled, t)  # (..., label at t-1, label at t)
-            pair = forward[t - 1][..., :, None] + ahead
-            edges.add(xp.exp(_frozen(xp, lengths, t, pair, xp.full_like(pair, -xp.inf))))
-            backward = _frozen(xp, lengths, t, logsumexp(xp, ahead, axis=-1), backward)
+        if t < n - 1:
+            ahead = (unary[..., t + 1, :] + backward)[..., None, :] + _from(scaled, t + 1)  # (..., y_t, y_{t+1})
+            message = logsumexp(xp, ahead, axis=-1)
+            onward = ahead - _finite(xp, message)[..., None]  # log P(y_{t+1} | y_t)
+            onward = xp.exp(_frozen(xp, lengths, t + 1, onward, xp.full_like(onward, -xp.inf)))
+            backward = _frozen(xp, lengths, t + 1, message, backward)
+        joint = forward[t] + backward
+        norm = _finite(xp, logsumexp(xp, joint, axis=-1))[
+            ..., None
+        ]  # 0, but for rounding and a factor common to all labels
+        node, backward = xp.exp(joint - norm), backward - norm
+        nodes.append(node)
+        if t < n - 1:
+            edges.add(node[..., :, None] * onward)
     nodes_ = xp.stack(nodes[::-1], axis=-2)
     nodes_ = xp.where(_mask(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
     if lengths is not None:

@@ -31,6 +31,9 @@ def add(scores: Scores, other: Scores, factor: float = 1.0) -> Scores:
 
     ``other`` must be finite; -inf in ``scores`` stays. (``+`` on tuples would concatenate.)
     """
+    for mine, theirs in zip(score_fields(scores), score_fields(other), strict=True):
+        if tuple(mine.shape) != tuple(theirs.shape):
+            raise ValueError(f"other: expected the shape of the scores, {tuple(mine.shape)}, got {tuple(theirs.shape)}")
     if not isinstance(scores, tuple):
         return scores + factor * other
     layout = getattr(scores, "layout", ())

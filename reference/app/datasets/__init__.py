@@ -11,9 +11,9 @@ A sequence file is an ``.npz`` (read without pickle) with
 
 from __future__ import annotations
 
+import io
 import itertools
 import string
-import zipfile
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -49,7 +49,9 @@ class Sequences:
         if self.fold is None:
             raise ValueError(f"fold: {self.name} has no folds")
         held_out = self.fold == fold
-        if not held_out.any() or held_out.all():
+        if held_out.all() and held_out.size:
+            raise ValueError(f"fold: every sequence is in fold {fold}: nothing is left on the other side")
+        if not held_out.any():
             raise ValueError(f"fold: expected one of {', '.join(map(str, np.unique(self.fold)))}, got {fold}")
         rest, one = self.take(np.flatnonzero(~held_out)), self.take(np.flatnonzero(held_out))
         return (one, rest) if reverse else (rest, one)
@@ -74,11 +76,7 @@ def load_sequences(path: str | Path) -> Sequences:
     ValueError
         Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit.
     """
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            fields = {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as problem:
-        raise ValueError(f"{path}: not a readable sequence file (.npz without pickled objects): {problem}") from None
+    fields = read_npz(path, "sequence file (.npz without pickled objects)")
     missing = [name for name in ("labels", "offsets") if name not in fields]
     if missing or not {"features", "pixels"} & set(fields):
         raise ValueError(
@@ -102,6 +100,10 @@ def load_sequences(path: str | Path) -> Sequences:
         )
     if len(labels) and labels.min() < 0:
         raise ValueError(f"{path}: labels: expected integers >= 0, got {labels.min()}")
+    if "names" in fields and (fields["names"].ndim != 1 or fields["names"].dtype.kind != "U"):
+        raise ValueError(
+            f"{path}: names: expected a vector of strings, got {fields['names'].dtype} of shape {fields['names'].shape}"
+        )
     names = (
         tuple(str(name) for name in fields["names"])
         if "names" in fields
@@ -115,6 +117,16 @@ def load_sequences(path: str | Path) -> Sequences:
     features = features.astype(np.float64)
     bounds = list(itertools.pairwise(offsets))
     return Sequences(Path(path).stem, [features[a:b] for a, b in bounds], [labels[a:b] for a, b in bounds], names, fold)
+
+
+def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
+    """All arrays of an npz file, without pickle; ValueError naming the file if it is none or damaged, OSError if unreadable."""
+    content = Path(path).read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except Exception as problem:  # a damaged archive makes its readers raise nearly anything
+        raise ValueError(f"{path}: not a readable {what}: {problem}") from None
 
 
 def _matrix(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
