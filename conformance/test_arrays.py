@@ -125,6 +125,7 @@ def test_dtype_policy():
     assert floats(x=np.zeros(2, bool))[0].dtype == np.float64
     assert floats(x=np.zeros(2, np.float32))[0].dtype == np.float32
     assert [a.dtype for a in floats(x=np.zeros(2, np.float32), y=np.zeros(2))] == [np.float64] * 2
+    assert [a.dtype for a in floats(x=np.zeros(2, np.float32), y=[0.5, 1.0])] == [np.float32] * 2
     for wrong in (np.zeros(2, np.float16), np.zeros(2, complex), ["a"], [None]):
         with pytest.raises(TypeError, match="x: expected"):
             floats(x=wrong)

@@ -71,7 +71,8 @@ def floats(**arguments: Any) -> tuple[Array, ...]:
     if len(devices) > 1:
         raise ValueError(f"{', '.join(arguments)}: arrays on several devices ({', '.join(sorted(devices))})")
     arrays = [_floating(xp, name, x, device(given[0]) if given else None) for name, x in arguments.items()]
-    dtype = xp.result_type(*arrays)
+    own = [a for a, x in zip(arrays, arguments.values(), strict=True) if is_array_api_obj(x)]  # lists follow
+    dtype = xp.result_type(*(own or arrays))
     return tuple(x if x.dtype == dtype else xp.astype(x, dtype) for x in arrays)
 
 

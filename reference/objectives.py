@@ -53,6 +53,7 @@ class StructuralHinge:
         self.smoothing = Max() if smoothing is None else smoothing
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
+        self._like = self.zeros()  # namespace and dtype of weights
         model.check(data)
         for method in {"best", "parts", self.smoothing.needs}:
             if not model.structure_type.supports(method):
@@ -92,7 +93,7 @@ class StructuralHinge:
         InfeasibleError
             An example's every output is forbidden.
         """
-        check_weights(self.model, w)
+        check_weights(self.model, w, self._like)
         batch = all_of(self.n, batch)
         if len(batch) == 0:
             raise ValueError("batch: expected at least one example, got none")

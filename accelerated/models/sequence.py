@@ -27,10 +27,10 @@ class SequenceModel(reference.SequenceModel):
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
+        self.check(data)
+        check_weights(self, w, self.zeros(data))
         if type(self) is not SequenceModel or not np.all(np.isfinite(view("w", w))):
             return super().predict(data, batch, w)
-        self.check(data)
-        check_weights(self, w)
         batch = all_of(data.n, batch)
         start = np.concatenate([[0], np.cumsum(data.lengths[batch])])
         labels = np.empty(start[-1], np.int64)

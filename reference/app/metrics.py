@@ -10,7 +10,10 @@ __all__ = ["position_accuracy", "sequence_accuracy"]
 
 
 def position_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> float:
-    """Share of positions with the right label, over all sequences; nan without positions."""
+    """Share of positions with the right label, over all sequences of labels (n_i,); nan without positions.
+
+    Raises ValueError where truth and guess differ in number or lengths.
+    """
     _check(truth, guess)
     right = sum(int(np.sum(y == z)) for y, z in zip(truth, guess, strict=True))
     total = sum(len(y) for y in truth)
@@ -18,7 +21,10 @@ def position_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) 
 
 
 def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> float:
-    """Share of sequences with every label right; nan without sequences."""
+    """Share of sequences (n_i,) with every label right; nan without sequences.
+
+    Raises ValueError where truth and guess differ in number or lengths.
+    """
     _check(truth, guess)
     right = sum(bool(np.all(y == z)) for y, z in zip(truth, guess, strict=True))
     return right / len(truth) if len(truth) else float("nan")

@@ -36,6 +36,10 @@ class LinearModel:
     def check(self, data: Any) -> None:
         """Raise ValueError if ``data`` was packed by a model of another shape."""
 
+    def zeros(self, data: Any) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        raise TypeError(f"{type(self).__name__} does not say what weights look like: define zeros(data)")
+
     def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
         """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
         return (batch[i : i + 1] for i in range(len(batch)))
@@ -59,7 +63,7 @@ class LinearModel:
             Every output of an example is forbidden.
         """
         self.check(data)
-        check_weights(self, w)
+        check_weights(self, w, self.zeros(data))
         refuse_nan_and_inf("w", w)
         batch = all_of(data.n, batch)
         found: list[Any] = [None] * data.n
@@ -86,14 +90,14 @@ def check_packed(data: Any, width: int, n_labels: int) -> None:
         raise ValueError(f"data: packed with labels beyond the model's {n_labels}: it is another model's")
 
 
-def check_weights(model: Any, w: Array) -> None:
-    """Raise unless w is a real vector of the model's size."""
+def check_weights(model: Any, w: Array, like: Array) -> None:
+    """Raise unless w (d,) has the model's size and the packed data's namespace and dtype, as the zeros ``like`` have them."""
     if not is_array_api_obj(w) or tuple(w.shape) != (model.size,):
         raise ValueError(
             f"w: expected {model.size} weights, got {f'shape {tuple(w.shape)}' if hasattr(w, 'shape') else type(w).__name__}"
         )
-    if not array_namespace(w).isdtype(w.dtype, "real floating"):
-        raise TypeError(f"w: expected float32 or float64, got {w.dtype}")
+    if type(w) is not type(like) or w.dtype != like.dtype:
+        raise TypeError(f"w: expected {like.dtype} in {type(like)}, as the packed data, got {w.dtype} in {type(w)}")
 
 
 def all_of(n: int, batch: Any) -> np.ndarray:
