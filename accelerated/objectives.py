@@ -33,9 +33,8 @@ class StructuralHinge(reference.StructuralHinge):
         if problem is None:
             return super()._sum(w, batch, mu)
         w_host = view("w", w)
-        if not np.all(
-            np.isfinite(w_host)
-        ):  # kernels take finite weights; -inf may forbid transitions, the others make nan
+        # kernels take finite weights: -inf may forbid transitions, nan and +inf make no number
+        if not np.all(np.isfinite(w_host)):
             if np.all(w_host < np.inf):
                 return super()._sum(w, batch, mu)
             return float("nan"), like(np.full(self.model.size, np.nan), w)

@@ -1,7 +1,7 @@
 """Compiled code without a twin in the reference, from the bottom up.
 
-* ``arithmetic``, ``sweeps``: scalars and rows, written so that LLVM vectorises them;
-* ``chains``: max-product and sum-product, one chain after another;
+* ``arithmetic``, ``sweeps``: scalars and rows of padded arrays, written so that LLVM vectorises them;
+* ``chains``, ``log_chains``: max-product and sum-product, one chain after another;
 * ``problems``: packed data as NamedTuples whose type says which oracle they need, and those oracles;
 * ``loops``: full gradients, epochs of an optimiser, tagging; each written once for all problems.
 

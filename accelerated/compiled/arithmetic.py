@@ -1,5 +1,7 @@
 """Scalar arithmetic that LLVM can vectorise: a fused multiply-add and an exponential without library calls."""
 
+from __future__ import annotations
+
 import numpy as np
 from llvmlite import ir
 from numba import types

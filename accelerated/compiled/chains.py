@@ -7,12 +7,26 @@ Sum-product works with probabilities, rescaled at each position, where that is c
 the log domain.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 
 from accelerated.compiled.arithmetic import exp, muladd
-from accelerated.compiled.sweeps import fill, larger, largest, lowest_above, max_plus_product, product, smaller, total
+from accelerated.compiled.log_chains import log_sum_product
+from accelerated.compiled.sweeps import (
+    fill,
+    larger,
+    largest,
+    load,
+    lowest_above,
+    max_plus_product,
+    padded,
+    product,
+    smaller,
+    total,
+)
 from accelerated.kernel import inlined, kernel
 
 # When the scaled domain is safe. Factors are exp(score - largest score), and 0 below exp(-400).
@@ -46,28 +60,9 @@ class Workspace(NamedTuple):
 
 
 @kernel
-def padded(L):
-    """The multiple of 8 at or above L, at least 8."""
-    return max((L + 7) // 8 * 8, 8)
-
-
-@kernel
 def workspace(n, L):
     Lp = padded(L)
     return Workspace(np.empty((n + 4, Lp)), np.empty((n + 4, Lp)), np.empty((Lp, Lp)), np.empty((2, Lp)))
-
-
-@kernel
-def load(source, factor, out):
-    """out (>= r, Lp) = factor * source (r, L), and -inf beside and below it."""
-    r, L = source.shape
-    for i in range(r):
-        for j in range(L):
-            out[i, j] = source[i, j] * factor
-        for j in range(L, out.shape[1]):
-            out[i, j] = -np.inf
-    for i in range(r, out.shape[0]):
-        fill(-np.inf, out, i)
 
 
 @kernel
@@ -264,106 +259,6 @@ def _add_pairs(forward, factor, n, L, pairs):
             for j in range(factor.shape[1]):
                 first = muladd(x0, factor[t + 1, j], muladd(x1, factor[t + 2, j], pairs[i, j]))
                 pairs[i, j] = muladd(x2, factor[t + 3, j], muladd(x3, factor[t + 4, j], first))
-
-
-@kernel
-def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges):
-    """`sum_product` in the log domain, with pairwise[first + (t - 1) * stride] * inverse_mu, (E, K, K), between t - 1 and t.
-
-    scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to
-    largest 0, backward ones so that the marginals sum to 1: rounding does not grow with n.
-    """
-    if n == 0:
-        return 0.0
-    value = _log_forward(scores, n, pairwise, first, stride, inverse_mu, work)
-    if value == -np.inf:
-        for t in range(n):
-            fill(0.0, scores, t)
-        return value
-    rest = _log_total(work.forward, n - 1)
-    for j in range(scores.shape[1]):
-        work.rows[0, j] = scores[n - 1, j] - rest
-        scores[n - 1, j] = exp(work.forward[n - 1, j] - rest)
-    for t in range(n - 1, 0, -1):
-        e = first + (t - 1) * stride
-        load(pairwise[e], inverse_mu, work.matrix)
-        _log_backward(work.forward, scores, t - 1, work.matrix, work.rows, edges[e])
-    return value + rest
-
-
-@kernel
-def _log_forward(scores, n, pairwise, first, stride, inverse_mu, work):
-    """Sum of the shifts, -inf if nothing is allowed; work.forward[t] = log forward message, largest 0."""
-    alpha, value = work.forward, 0.0
-    for t in range(n):
-        if t == 0:
-            fill(0.0, alpha, t)
-        else:
-            load(pairwise[first + (t - 1) * stride], inverse_mu, work.matrix)
-            _log_product(alpha, t - 1, work.matrix, pairwise.shape[1], work.rows, alpha, t)
-        for j in range(alpha.shape[1]):
-            alpha[t, j] += scores[t, j]
-        top = largest(alpha, t)
-        if top == -np.inf:
-            return top
-        for j in range(alpha.shape[1]):
-            alpha[t, j] -= top
-        value += top
-    return value
-
-
-@kernel
-def _log_product(x, s, matrix, K, rows, out, t):
-    """out[t, j] = log sum_{i < K} exp(x[s, i] + matrix[i, j]); rows (2, Lp) is scratch."""
-    max_plus_product(x, s, matrix, K, out, t)
-    for j in range(out.shape[1]):
-        rows[0, j] = 0.0
-        rows[1, j] = out[t, j] if out[t, j] > -np.inf else 0.0
-    for i in range(K):
-        for j in range(out.shape[1]):
-            rows[0, j] += exp(x[s, i] + matrix[i, j] - rows[1, j])
-    for j in range(out.shape[1]):
-        out[t, j] += np.log(rows[0, j])
-
-
-@kernel
-def _log_backward(alpha, scores, t, matrix, rows, edges):
-    """Position t from t + 1: scores[t] becomes node marginals, edges (K, K) += edge marginals; matrix is used up.
-
-    rows[0] is scores[t + 1] + log backward message of t + 1 on entry, the same of t on return; alpha[t] is used up too.
-    """
-    K = edges.shape[0]
-    for j in range(matrix.shape[1]):
-        rows[1, j] = -np.inf
-    for i in range(K):
-        for j in range(matrix.shape[1]):
-            matrix[i, j] += rows[0, j]
-        top = max(largest(matrix, i), -1e300)
-        for j in range(matrix.shape[1]):
-            matrix[i, j] = exp(matrix[i, j] - top)
-        mass = total(matrix, i)
-        rows[1, i] = top + np.log(mass)
-        scale = 1.0 / mass if mass > 0.0 else 0.0
-        for j in range(matrix.shape[1]):
-            matrix[i, j] *= scale
-    for j in range(matrix.shape[1]):
-        alpha[t, j] += rows[1, j]
-    rest = _log_total(alpha, t)
-    for j in range(matrix.shape[1]):
-        rows[0, j] = scores[t, j] + rows[1, j] - rest
-        scores[t, j] = exp(alpha[t, j] - rest)
-    for i in range(K):
-        for j in range(K):
-            edges[i, j] += scores[t, i] * matrix[i, j]
-
-
-@kernel
-def _log_total(a, t):
-    """log sum exp of row t, which is not all -inf."""
-    top, mass = largest(a, t), 0.0
-    for j in range(a.shape[1]):
-        mass += exp(a[t, j] - top)
-    return top + np.log(mass)
 
 
 # Drivers over chains lo .. hi - 1: chain i owns rows start[i] : start[i] + length[i] of the flat unary (N, L); the matrix

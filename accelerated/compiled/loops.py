@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelerated.compiled.chains import load, max_product
+from accelerated.compiled.chains import max_product
 from accelerated.compiled.problems import add_features, add_transitions, flush, gather, new_work, oracle, prepared
+from accelerated.compiled.sweeps import load
 from accelerated.kernel import kernel
 
 __all__ = ["gradient_range", "sgd_epoch", "tag_range"]

@@ -21,8 +21,8 @@ import numpy as np
 from numba.extending import overload
 
 from accelerated.compiled.arithmetic import muladd
-from accelerated.compiled.chains import Workspace, finish, load, max_product, padded, prepare, sum_product, workspace
-from accelerated.compiled.sweeps import fill
+from accelerated.compiled.chains import Workspace, finish, max_product, prepare, sum_product, workspace
+from accelerated.compiled.sweeps import fill, load, padded
 from accelerated.kernel import inlined, kernel
 
 __all__ = [

@@ -5,10 +5,12 @@ wrap-around test inside, and the alias tests move out of the loop), reductions w
 with a row number as arguments, because a view such as a[t] costs two atomic reference counts.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
-from accelerated.kernel import inlined
+from accelerated.kernel import inlined, kernel
 
 
 @inlined
@@ -80,3 +82,22 @@ def lowest_above(a, t, bound):
         if a[t, j] > bound:
             m = smaller(m, a[t, j])
     return m
+
+
+@kernel
+def padded(L):
+    """The multiple of 8 at or above L, at least 8."""
+    return max((L + 7) // 8 * 8, 8)
+
+
+@kernel
+def load(source, factor, out):
+    """out (>= r, Lp) = factor * source (r, L), and -inf beside and below it."""
+    r, L = source.shape
+    for i in range(r):
+        for j in range(L):
+            out[i, j] = source[i, j] * factor
+        for j in range(L, out.shape[1]):
+            out[i, j] = -np.inf
+    for i in range(r, out.shape[0]):
+        fill(-np.inf, out, i)

@@ -9,9 +9,9 @@ import numpy as np
 import accelerated.arrays
 import reference.models.sequence as reference
 from accelerated.arrays import view
-from accelerated.compiled.chains import padded
 from accelerated.compiled.loops import tag_range
 from accelerated.compiled.problems import EntropyProblem, MaxProblem
+from accelerated.compiled.sweeps import padded
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array

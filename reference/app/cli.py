@@ -18,7 +18,8 @@ import numpy as np
 
 from reference.app import plots
 from reference.app.datasets import Sequences
-from reference.app.jobs import LOSSES, OPTIMIZERS, SCHEDULES, Job, accuracy, load, objective_of, train
+from reference.app.jobs import Job, accuracy, load, objective_of, train
+from reference.app.options import parser
 from reference.app.persistence import load_model, save_model
 from reference.optimizers.result import Row
 
@@ -29,7 +30,8 @@ OTHER = {"reference": "accelerated", "accelerated": "reference"}
 
 def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
     """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted."""
-    options = _parser(panel.__name__).parse_args(argv)
+    commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "compare": _compare, "demo": _demo}
+    options = parser(panel.__name__, commands).parse_args(argv)
     try:
         options.command(panel, options)
     except (ValueError, OSError, ImportError) as problem:
@@ -325,112 +327,3 @@ def _jsonable(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [_jsonable(value) for value in x]
     return None if isinstance(x, float) and not math.isfinite(x) else x
-
-
-# options -----------------------------------------------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> Any:
-        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
-
-
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog=f"python -m {name}", description="Train, evaluate and compare structured predictors.", allow_abbrev=False
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(name: str, run: Any, summary: str, description: str | None = None) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=summary, description=description or summary, allow_abbrev=False)
-        sub.set_defaults(command=run, name=name)
-        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
-        sub.add_argument("--quiet", action="store_true", help="no progress bar")
-        return sub
-
-    sub = command("train", _train, "train a sequence labeller and report objective, accuracy and seconds")
-    _add_data(sub)
-    _add_job(sub)
-    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
-    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve as PNG")
-
-    for name, run, summary in (
-        ("evaluate", _evaluate, "accuracy of a saved model"),
-        ("predict", _predict, "labels that a saved model gives, a line for each sequence"),
-    ):
-        sub = command(name, run, summary)
-        sub.add_argument("model", help="a file written by train --save")
-        sub.add_argument("data", help="'letters', or a sequence file (.npz)")
-        sub.add_argument("--fold", type=_count, help="only the sequences of this fold")
-
-    sub = command(
-        "compare",
-        _compare,
-        "run one job in both panels and show them side by side",
-        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the rng and "
-        "not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a whole step.",
-    )
-    _add_data(sub)
-    _add_job(sub)
-    sub.set_defaults(scale=1e-6)
-    sub.add_argument("--plot", metavar="FILE", help="write both convergence curves as PNG")
-
-    sub = command("demo", _demo, "both panels learn to read handwritten words; pictures of what they read")
-    sub.add_argument("--output", default="demo", metavar="FOLDER", help="where the pictures go (default: demo)")
-    sub.add_argument("--epochs", type=_count, default=3, help="passes over the words (default: 3)")
-    sub.add_argument("--limit", type=_count, default=2500, help="number of words to train on (default: 2500)")
-    return parser
-
-
-def _add_data(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("data", help="'letters', or a sequence file (.npz; see reference/app/datasets)")
-    sub.add_argument("--fold", type=_count, help="train on the other folds, test on this one")
-    sub.add_argument("--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
-    sub.add_argument("--limit", type=_count, help="only so many sequences, spread evenly")
-
-
-def _add_job(sub: argparse.ArgumentParser) -> None:
-    default = Job()
-    sub.add_argument(
-        "--loss",
-        choices=sorted(LOSSES),
-        default=default.loss,
-        help="crf: log loss; hinge: structural SVM (default: crf)",
-    )
-    sub.add_argument("--optimizer", choices=OPTIMIZERS, default=default.optimizer, help="default: sgd")
-    sub.add_argument("--lam", type=_number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
-    sub.add_argument(
-        "--epochs", type=_count, default=default.epochs, help="passes, or iterations of L-BFGS (default: 10)"
-    )
-    sub.add_argument("--rng", type=_count, default=default.rng, help="seed of the orders and the start (default: 0)")
-    sub.add_argument(
-        "--average", choices=("weighted", "uniform", "last"), help="iterate that SGD returns (default: weighted)"
-    )
-    sub.add_argument(
-        "--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + max(n, 1/lam))))"
-    )
-    sub.add_argument("--step-size", type=_number, help="gamma0; without --schedule, a constant step")
-    sub.add_argument("--step-offset", type=_number, help="with --schedule pegasos: 1/(lam (t + offset))")
-    sub.add_argument("--step-every", type=_number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
-    sub.add_argument(
-        "--no-start-stop", dest="start_stop", action="store_false", help="no weights for starting and ending"
-    )
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text}")
-    return value
-
-
-def _count(text: str) -> int:
-    value = int(text) if text.strip().isdecimal() else -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 0, got {text}")
-    return value
