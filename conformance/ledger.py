@@ -162,7 +162,7 @@ ROWS = (
 
 def render() -> str:
     """The ledger as a Markdown page."""
-    lines = ["# The claims ledger", "", f"{len(ROWS)} statements; `python -m conformance.ledger` writes this page.", ""]
+    lines = ["# The claims ledger", "", f"{len(ROWS)} statements; `python -m conformance.ledger` prints this page.", ""]
     lines += ["| statement | says | verdict | code | checked by |", "|---|---|---|---|---|"]
     for row in ROWS:
         verdict = f"**{row.verdict}**"

@@ -70,7 +70,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def _names(config: pytest.Config) -> list[str]:
-    return config.getoption("--backend") or list(PANELS)
+    names = config.getoption("--backend") or list(PANELS)
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except ImportError as problem:
+            raise pytest.UsageError(f"--backend {name}: cannot be imported: {problem}") from None
+        if not any(hasattr(module, public) for public in reference.__all__):
+            raise pytest.UsageError(f"--backend {name}: has none of the names of reference.__all__")
+    return names
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -217,6 +217,21 @@ def test_train_evaluate_predict(backend, data_file, tmp_path, capsys, loss, opti
     assert status == 0 and "accuracy by letter" in out
 
 
+def test_predict_needs_no_labels(backend, data_file, tmp_path, capsys):
+    with np.load(data_file) as archive:
+        np.savez(tmp_path / "new.npz", features=archive["features"], offsets=archive["offsets"])
+    run(backend.module, capsys, "train", data_file, "--epochs", 20, "--save", tmp_path / "m.npz")
+    labelled = run(backend.module, capsys, "predict", tmp_path / "m.npz", data_file)
+    assert run(backend.module, capsys, "predict", tmp_path / "m.npz", tmp_path / "new.npz") == labelled != (0, "", "")
+    status, _, err = run(backend.module, capsys, "evaluate", tmp_path / "m.npz", tmp_path / "new.npz")
+    assert status == 2 and "no field labels" in err
+
+
+def test_a_run_that_has_not_converged_says_so(backend, data_file, capsys):
+    status, out, _ = run(backend.module, capsys, "train", data_file, "--optimizer", "lbfgs", "--epochs", 1)
+    assert status == 0 and "not converged: " in out
+
+
 def test_compare_shows_both_panels(backend, data_file, capsys):
     job = ["--loss", "crf", "--lam", 0.1, "--epochs", 3, "--rng", 4]
     status, out, _ = run(backend.module, capsys, "compare", data_file, *job, "--json")
@@ -235,13 +250,13 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "nowhere.npz"], "nowhere.npz"),
+        (["train", "leters"], "leters: no such file (the data set that comes with diptych is called letters)"),
         (["train", "DATA", "--fold", "7"], "fold: expected one of 0, 1, got 7"),
         (["train", "DATA", "--lam", "0", "--epochs", "1"], "step_size: lam = 0 has no default step size"),
         (["train", "DATA", "--schedule", "steps", "--step-size", "1"], "--schedule steps needs --step-every"),
         (["train", "DATA", "--save", "no/such/folder/m.npz"], "no such folder"),
         (["train", "DATA", "--limit", "0"], "no sequences to train on"),
-        (["evaluate", "DATA", "DATA"], "not a model file of diptych: 'weights'"),
+        (["evaluate", "DATA", "DATA"], "not a model file of diptych: no field weights, header; found"),
         (["predict", "nowhere.npz", "DATA"], "nowhere.npz"),
         (["evaluate", "MODEL", "letters"], "letters has 128 features"),
         (["evaluate", "CLASSES", "DATA"], "holds a MulticlassModel; expected a SequenceModel"),

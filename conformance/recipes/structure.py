@@ -34,7 +34,7 @@ def train(X, Y, loss=StructuralHinge):
         part_features=lambda x: np.kron(np.eye(p), x),  # part = label; its features are x in the label's block
         structure_type=Subset,
         task_loss=lambda x, y: 1.0 - 2.0 * np.array(y),  # Hamming, up to the constant sum(y)
-        size=p * F,
+        size=p * F,  # scores that are no plain vector: shape=lambda x, v: v.reshape(...) brings the parts to their form
     )
     objective = loss(model, model.pack(list(X), [tuple(y) for y in Y]))
     return model, sgd(objective, lam=0.01, step_size=0.1, epochs=20, rng=0).x

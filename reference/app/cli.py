@@ -94,6 +94,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         _accuracy_line("train", report["train"]),
     ]
     lines += [_accuracy_line("test", report["test"])] if test is not None else []
+    lines += [] if result.success else [f"not converged: {result.message}"]
     lines += [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]
     _print(options, report, lines)
 
@@ -118,7 +119,8 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, _ = load_model(options.model, panel)
-    data = _part(_fitting(load(options.data), model, options), options)
+    data = _part(load(options.data, labelled=False), options)
+    _check_features(data, model, options)
     _announce_compilation(panel)
     guess = [[model.labels[i] for i in labels] for labels in model.predict(model.pack(data.X), None, w)]
     report = {
@@ -246,13 +248,18 @@ def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
     return data if options.fold is None else data.split(options.fold)[1]
 
 
-def _fitting(data: Sequences, model: Any, options: argparse.Namespace) -> Sequences:
-    """The data, with labels in the model's order; an error where features or labels do not fit."""
+def _check_features(data: Sequences, model: Any, options: argparse.Namespace) -> None:
+    """An error where the model is none of sequences, or the data has other features than it."""
     if not hasattr(model, "start_stop"):
         raise ValueError(f"{options.model} holds a {type(model).__name__}; expected a SequenceModel")
     wrong = next((x.shape[1] for x in data.X if x.shape[1] != model.n_features), None)
     if wrong is not None:
         raise ValueError(f"{options.data} has {wrong} features, {options.model} was trained on {model.n_features}")
+
+
+def _fitting(data: Sequences, model: Any, options: argparse.Namespace) -> Sequences:
+    """The data, with labels in the model's order; an error where features or labels do not fit."""
+    _check_features(data, model, options)
     if data.labels == model.labels:
         return data
     unknown = sorted(set(data.labels) - set(model.labels))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -64,9 +65,13 @@ class Job:
         return asdict(self)
 
 
-def load(name: str) -> Sequences:
+def load(name: str, *, labelled: bool = True) -> Sequences:
     """``letters``, or the sequence file at that path."""
-    return load_letters() if name == "letters" else load_sequences(name)
+    if name == "letters":
+        return load_letters()
+    if not Path(name).exists():
+        raise ValueError(f"{name}: no such file (the data set that comes with diptych is called letters)")
+    return load_sequences(name, labelled=labelled)
 
 
 def objective_of(panel: ModuleType, job: Job, data: Sequences) -> Any:

@@ -68,9 +68,14 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
         Naming the file: not a model file, written by another version of the format, or damaged.
     """
     fields = read_npz(path, "model file of diptych")
+    missing = [name for name in ("weights", "header") if name not in fields]
+    if missing:
+        raise ValueError(
+            f"{path}: not a model file of diptych: no field {', '.join(missing)}; found {', '.join(sorted(fields))}"
+        )
     try:
         weights, header = fields["weights"], json.loads(str(fields["header"]))
-    except (KeyError, ValueError) as problem:
+    except ValueError as problem:
         raise ValueError(f"{path}: not a model file of diptych: {problem}") from None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         found = header.get("format") if isinstance(header, dict) else None

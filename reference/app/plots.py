@@ -39,7 +39,7 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
 
 
 def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[str, str]]) -> None:
-    """Each word's characters (n, 128) as one strip, over the letters read; wrong letters in red with the true one."""
+    """Each word's characters (n, 128) as one strip, over the letters read; wrong letters in red, the true one below."""
     figure = require_matplotlib()(figsize=(9, 1.15 * ((len(read) + 1) // 2)), layout="constrained")
     axes = figure.subplots((len(read) + 1) // 2, 2, squeeze=False).ravel()
     for axis in axes:
@@ -48,8 +48,10 @@ def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[s
     for axis, x, (truth, guess) in zip(axes, pixels, read, strict=False):
         strip = np.concatenate([np.pad(character.reshape(16, 8), ((0, 0), (1, 1))) for character in x], axis=1)
         axis.imshow(1 - strip, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-        axis.set(xlim=(-0.5, 10 * longest + 9.5), ylim=(27.5, -0.5))
+        axis.set(xlim=(-0.5, 10 * longest + 9.5), ylim=(29.5, -0.5))
         for t, (y, z) in enumerate(zip(truth, guess, strict=True)):
-            text, colour = (z, "black") if y == z else (f"{z} ({y})", "crimson")
-            axis.text(10 * t + 4.5, 22, text, ha="center", va="center", color=colour, fontsize=9)
+            at = {"x": 10 * t + 4.5, "ha": "center", "va": "center", "fontsize": 9}
+            axis.text(y=20, s=z, color="black" if y == z else "crimson", **at)
+            if y != z:
+                axis.text(y=26, s=f"({y})", color="grey", **at)
     figure.savefig(path, format="png", dpi=120)

@@ -93,9 +93,19 @@ def lbfgs(
         fun=float(found.fun),
         nit=len(history),
         success=bool(found.success) or stopped,
-        message=f"stopped by the callback after {len(history)} iterations" if stopped else str(found.message),
+        message=_message(str(found.message), len(history), stopped),
         iterate="last",
         oracle_calls=calls * objective.n,
         certificate=float(gradient @ gradient) / (2 * lam) if lam > 0 else "none: lam = 0 gives no strong convexity",
         history=tuple(history),
     )
+
+
+def _message(scipy: str, iterations: int, stopped: bool) -> str:
+    if stopped:
+        return f"stopped by the callback after {iterations} iterations"
+    if scipy.startswith("ABNORMAL"):
+        return (
+            "the line search failed: the objective has kinks (an unsmoothed hinge: use sgd), or rounding allows no more"
+        )
+    return scipy

@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import itertools
 import string
+import zipfile
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -68,8 +69,10 @@ def load_letters() -> Sequences:
     return Sequences("letters", data.X, data.Y, tuple(string.ascii_lowercase), data.fold)
 
 
-def load_sequences(path: str | Path) -> Sequences:
+def load_sequences(path: str | Path, *, labelled: bool = True) -> Sequences:
     """Read a sequence file (format above).
+
+    With ``labelled`` False the file needs no ``labels``; where it has none, every label reads as 0, named "?".
 
     Raises
     ------
@@ -77,6 +80,9 @@ def load_sequences(path: str | Path) -> Sequences:
         Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit.
     """
     fields = read_npz(path, "sequence file (.npz without pickled objects)")
+    if not labelled and "labels" not in fields and ("features" in fields or "pixels" in fields):
+        rows = fields["features"] if "features" in fields else fields["pixels"]
+        fields |= {"labels": np.zeros(len(np.atleast_1d(rows)), np.int64), "names": np.array(["?"])}
     missing = [name for name in ("labels", "offsets") if name not in fields]
     if missing or not {"features", "pixels"} & set(fields):
         raise ValueError(
@@ -122,6 +128,8 @@ def load_sequences(path: str | Path) -> Sequences:
 def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
     """All arrays of an npz file, without pickle; ValueError naming the file if it is none or damaged, OSError if unreadable."""
     content = Path(path).read_bytes()
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ValueError(f"{path}: not a readable {what}: no npz archive")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
