@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
+import tempfile
 from types import ModuleType
 from typing import Any
 
 import hypothesis
 import numpy as np
 import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
 
 import reference
 from conformance import namespaces
@@ -47,6 +49,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    home = tempfile.TemporaryDirectory()  # whatever hypothesis would leave in the working folder
+    config.add_cleanup(home.cleanup)
+    set_hypothesis_home_dir(home.name)
     given = config.getoption("--examples")
     hypothesis.settings.register_profile(
         "conformance",
