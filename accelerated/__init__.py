@@ -12,6 +12,7 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
 
 from accelerated.arrays import Rows
 from accelerated.kernel import cache_is_cold as kernels_are_cold
+from accelerated.models.listed import ListModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.objectives import LogLoss, StructuralHinge
@@ -24,7 +25,6 @@ from reference import (
     InverseSqrt,
     InverseTime,
     KBest,
-    ListModel,
     Max,
     Pegasos,
     Result,

@@ -31,6 +31,7 @@ class Backend:
         if not hasattr(self.module, name):
             if name not in reference.__all__:
                 raise AttributeError(name)
+            # test_names fails for this name, once; failing here as well would bury that
             pytest.skip(f"{self.module.__name__} has no {name}")
         return getattr(self.module, name)
 
@@ -106,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for name in _names(config):
         for pattern, reason in getattr(importlib.import_module(name), "__conformance_gaps__", {}).items():
             matching = [item for item in items if fnmatch.fnmatch(item.nodeid, pattern) and f"[{name}" in item.nodeid]
-            for item in matching:
+            for item in matching:  # strict: a gap that has closed fails until its line is taken out
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
             if whole and not matching:
                 raise pytest.UsageError(f"{name}.__conformance_gaps__: {pattern!r} matches no test")

@@ -6,11 +6,13 @@ The user says what the features of each part are; scores, adjoint and gradient f
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, Place, Rows, gather_sum, host, scatter_sum
+import reference.arrays
+from reference.arrays import Array, Place, Rows, host
 from reference.models.base import LinearModel
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
@@ -64,6 +66,8 @@ class ListModel(LinearModel):
     [1, 1]
     """
 
+    arrays: ModuleType = reference.arrays
+
     def __init__(
         self,
         part_features: Callable[[Any], Any],
@@ -90,11 +94,11 @@ class ListModel(LinearModel):
     def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
         i = _only(batch)
-        return self._shaped(data, i, gather_sum(data.features[i], w[:, None])[:, 0])
+        return self._shaped(data, i, self.arrays.gather_sum(data.features[i], w[:, None])[:, 0])
 
     def pullback(self, data: ListData, batch: np.ndarray, w: Array, g: Scores) -> Array:
         """part_features(x).T @ g, flattened: (d,)."""
-        return scatter_sum(data.features[_only(batch)], flatten(g)[:, None])[:, 0]
+        return self.arrays.scatter_sum(data.features[_only(batch)], flatten(g)[:, None])[:, 0]
 
     def task_loss(self, data: ListData, batch: np.ndarray) -> Scores:
         """The task loss of the example as scores to add."""

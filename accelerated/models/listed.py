@@ -1,0 +1,12 @@
+"""Models from plain callables, with the sparse primitives as kernels."""
+
+import accelerated.arrays
+import reference.models.listed as reference
+from reference.models.listed import ListData
+
+__all__ = ["ListData", "ListModel"]
+
+
+class ListModel(reference.ListModel):
+    __doc__ = reference.ListModel.__doc__
+    arrays = accelerated.arrays
