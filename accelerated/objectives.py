@@ -18,35 +18,43 @@ from accelerated.compiled.problems import EntropyProblem, MaxProblem
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
+from reference.objectives import Linearization
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.sgd import epoch as reference_epoch
 from reference.smoothing import Entropy
 
-__all__ = ["LogLoss", "StructuralHinge"]
+__all__ = ["Linearization", "LogLoss", "StructuralHinge"]
 
 
 class StructuralHinge(reference.StructuralHinge):
     __doc__ = reference.StructuralHinge.__doc__
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
+        if self._problem(mu) is None:
+            return super()._sum(w, batch, mu)
+        return self._linearized(w, batch, mu)[:2]
+
+    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
         problem = self._problem(mu)
         if problem is None:
-            return super()._sum(w, batch, mu)
+            return super()._linearized(w, batch, mu)
         w_host = view("w", w)
         # kernels take finite weights: -inf may forbid transitions, nan and +inf make no number
         if not np.all(np.isfinite(w_host)):
             if np.all(w_host < np.inf):
-                return super()._sum(w, batch, mu)
-            return float("nan"), like(np.full(self.model.size, np.nan), w)
+                return super()._linearized(w, batch, mu)
+            nan = float("nan")
+            return nan, like(np.full(self.model.size, nan), w), nan, nan
         W, A = pad(*self.model.split(w_host))
         pieces = ranges(np.concatenate([[0], np.cumsum(self.data.lengths[batch])]), most=_accumulators(W))
         sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
 
-        def run(lo: int, hi: int) -> float:
+        def run(lo: int, hi: int) -> tuple[float, float, int]:
             return gradient_range(problem, batch, lo, hi, W, A, mu, *sums[pieces.index((lo, hi))])
 
-        total = sum(in_parallel(run, pieces))
-        return total, like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
+        value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
+        gradient = like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
+        return value, gradient, task_loss, float(exact)
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
         """The compiled epoch of ``"sgd"`` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""

@@ -6,12 +6,12 @@ from reference.arrays import Rows
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.sequence import SequenceModel
-from reference.objectives import LogLoss, StructuralHinge
+from reference.objectives import Linearization, LogLoss, StructuralHinge
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.optimizers.sgd import sgd
-from reference.smoothing import Entropy, Max
+from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.chain import Chain, ChainScores
 from reference.structures.table import Table, TableScores
@@ -28,6 +28,7 @@ __all__ = [
     "InverseSqrt",
     "InverseTime",
     "KBest",
+    "Linearization",
     "ListModel",
     "LogLoss",
     "Max",
@@ -38,11 +39,13 @@ __all__ = [
     "Rows",
     "SequenceModel",
     "Sequences",
+    "SquaredL2",
     "Steps",
     "StructuralHinge",
     "Structure",
     "Table",
     "TableScores",
+    "TopK",
     "UnsupportedError",
     "lbfgs",
     "load_letters",

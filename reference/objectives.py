@@ -3,23 +3,41 @@
 F(w) = (1/n) sum_i [ max_y (score_i(y; w) + loss_i(y)) - score_i(y_i; w) ], with the max possibly smoothed
 (Pillutla et al., equations (1), (3) and (13)). Neither lam nor mu lives here: the regulariser is the optimiser's, and
 mu is an argument. One loop serves every model and structure.
+
+Whatever the (smoothed) max, its gradient is an average of outputs, so it is a dual point: with u_i the weights of example i,
+
+    D(u) = mean_i <u_i, loss_i> - ||g||^2 / (2 lam) <= min F + lam/2 ||w||^2,   g = mean_i sum_y u_i(y) phi_i(y) - phi_i(y_i)
+
+and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a certificate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
-from reference.smoothing import Entropy, Max
-from reference.structures.base import UnsupportedError
+from reference.smoothing import Entropy, Max, Smoothed, SquaredL2
+from reference.structures.base import UnsupportedError, feasible
 from reference.structures.scores import add, inner
 
-__all__ = ["LogLoss", "StructuralHinge"]
+__all__ = ["Linearization", "LogLoss", "StructuralHinge"]
+
+
+class Linearization(NamedTuple):
+    """Means over a batch at w: the loss, its gradient (d,), the task loss under the oracle's weights, the share of exact calls.
+
+    The loss at any v, smoothed or not, is at least task_loss + <gradient, v>.
+    """
+
+    value: float
+    gradient: Array
+    task_loss: float
+    exact: float
 
 
 class StructuralHinge:
@@ -33,7 +51,7 @@ class StructuralHinge:
     data : packed data
         From ``model.pack(X, Y)``.
     smoothing : callable
-        ``Max()`` (default) or ``Entropy()``.
+        ``Max()`` (default), ``Entropy()``, ``SquaredL2()`` or ``TopK(k)``.
 
     Raises
     ------
@@ -100,17 +118,82 @@ class StructuralHinge:
         total, gradient = self._sum(w, batch, self._mu(mu))
         return total / len(batch), gradient / len(batch)
 
+    def linearize(self, w: Array, batch: Any = None, mu: float | None = None) -> Linearization:
+        """Value and gradient as :meth:`value_and_gradient`, with what a duality gap needs besides, and how exact they are.
+
+        Parameters
+        ----------
+        w, batch, mu
+            As there.
+
+        Returns
+        -------
+        Linearization
+            ``exact``: the share of examples whose smoothed max is certified (1 for the max, entropy and listed outputs; for
+            the top-K strategy, where Proposition 4 of Pillutla et al. holds). The log loss has task loss 0.
+
+        Raises
+        ------
+        ValueError, TypeError, InfeasibleError
+            As there.
+        """
+        check_weights(self.model, w, self._like)
+        batch = all_of(self.n, batch)
+        if len(batch) == 0:
+            raise ValueError("batch: expected at least one example, got none")
+        value, gradient, task_loss, exact = self._linearized(w, batch, self._mu(mu))
+        n = len(batch)
+        return Linearization(value / n, gradient / n, task_loss / n, exact / n)
+
+    def smoothness(self, mu: float | None = None) -> float | None:
+        """L: the gradient of each example's loss, smoothed at mu, is L-Lipschitz in w. The largest over examples, not that of the mean.
+
+        Entropy: max_i diam_i^2 / (4 mu), with diam_i the diameter of the feature vectors of example i's outputs; squared l2 over
+        listed outputs: max_i ||A_i||_2^2 / mu. None where no usable constant is known: the max itself, the top-K strategy, a
+        model that does not bound its features.
+
+        Source
+        ------
+        Pillutla et al., Lemma 40, sharpened for entropy: the covariance of outputs within a set of diameter diam is at most
+        diam^2/4 in any direction (Popoviciu).
+        """
+        mu = self._mu(mu)
+        if mu > 0 and isinstance(self.smoothing, Entropy):
+            bounds, factor = self.model.squared_diameters(self.data), 0.25
+        elif mu > 0 and isinstance(self.smoothing, SquaredL2):
+            bounds, factor = self.model.squared_norms(self.data), 1.0
+        else:
+            return None
+        return None if bounds is None else factor * float(np.max(bounds)) / mu
+
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         """The sum over the batch of losses and gradients."""
-        model, data = self.model, self.data
         total, gradient = 0.0, self.zeros()
+        for piece, scores, gold, _, structure in self._pieces(w, batch):
+            value, parts = structure.smooth_max(self.smoothing, mu)
+            total += _total(value) - inner(scores, gold)
+            gradient = gradient + self.model.pullback(self.data, piece, w, add(parts, gold, -1.0))
+        return total, gradient
+
+    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
+        """The sum over the batch of losses, gradients, task losses and exact calls."""
+        total, gradient, task_loss, exact = 0.0, self.zeros(), 0.0, 0.0
+        for piece, scores, gold, loss, structure in self._pieces(w, batch):
+            answer = _smoothed(self.smoothing, structure, mu)
+            total += _total(answer.value) - inner(scores, gold)
+            gradient = gradient + self.model.pullback(self.data, piece, w, add(answer.gradient, gold, -1.0))
+            task_loss += 0.0 if loss is None else inner(loss, answer.gradient)
+            exact += _total(answer.exact)
+        return total, gradient, task_loss, exact
+
+    def _pieces(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Any, Any, Any, Any]]:
+        """Each piece of the batch: example numbers, scores, parts of the true outputs, task loss (or None), the loss-augmented space."""
+        model, data = self.model, self.data
         for piece in model.chunks(data, batch):
             scores, gold = model.scores(data, piece, w), model.gold(data, piece)
-            augmented = add(scores, model.task_loss(data, piece)) if self.loss_augmented else scores
-            value, parts = model.structure_type.unchecked(augmented).smooth_max(self.smoothing, mu)
-            total += _total(value) - inner(scores, gold)
-            gradient = gradient + model.pullback(data, piece, w, add(parts, gold, -1.0))
-        return total, gradient
+            loss = model.task_loss(data, piece) if self.loss_augmented else None
+            augmented = scores if loss is None else add(scores, loss)
+            yield piece, scores, gold, loss, model.structure_type.unchecked(augmented)
 
     def _mu(self, mu: float | None) -> float:
         mu = self.mu if mu is None else float(mu)
@@ -149,6 +232,21 @@ class LogLoss(StructuralHinge):
         return 1.0
 
 
+def _smoothed(smoothing: Any, structure: Any, mu: float) -> Smoothed:
+    """The smoothing's answer with its exactness; a smoothing of the user's that does not say is taken as exact."""
+    if hasattr(smoothing, "smoothed"):
+        answer = smoothing.smoothed(structure, mu)
+    else:
+        value, gradient = smoothing(structure, mu)
+        answer = Smoothed(value, gradient, np.ones(getattr(value, "shape", ()), dtype=bool))
+    if hasattr(answer.value, "ndim"):
+        feasible(answer.value, "linearize")
+    return answer
+
+
 def _total(value: Any) -> float:
-    """The sum of a float or of an array of values, as a float."""
-    return float(value) if getattr(value, "ndim", 0) == 0 else float(array_namespace(value).sum(value))
+    """The sum of a number, or of an array of numbers or booleans, as a float."""
+    if getattr(value, "ndim", 0) == 0:
+        return float(value)
+    xp = array_namespace(value)
+    return float(xp.sum(xp.astype(value, xp.int64) if value.dtype == xp.bool else value))

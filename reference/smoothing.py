@@ -1,16 +1,33 @@
 """The max over outputs and its smoothings: small objects that ask a structure the right question.
 
 A smoothing is called with a structure and mu and returns value and gradient (shaped like the structure's scores); mu = 0
-is always the max itself. ``needs`` names the method of the structure that it calls when mu > 0. Source: Pillutla et al.,
-Definition 6 and Lemma 7.
+is always the max itself. ``needs`` names the method of the structure that it calls when mu > 0. ``smoothed`` says besides
+whether the value is that of the smoothed max itself (True), or of an approximation of it from the best outputs alone.
+
+With omega(u) = (||u||^2 - 1)/2, the max smoothed by squared l2 is max over u in the simplex of <psi, u> - mu omega(u):
+its weights u are the projection of psi/mu onto the simplex, and most of them are 0. Source: Pillutla et al., Definitions 1
+and 6, Propositions 3 and 4, Lemma 7.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["Entropy", "Max"]
+from array_api_compat import array_namespace, device
+
+from reference.arrays import Array
+
+__all__ = ["Entropy", "Max", "Smoothed", "SquaredL2", "TopK", "certified", "top_k_weights"]
+
+
+class Smoothed(NamedTuple):
+    """value (...,) and gradient of a smoothed max; exact (...,) booleans: whether they are those of the named smoothing."""
+
+    value: Any
+    gradient: Any
+    exact: Any
 
 
 @dataclass(frozen=True)
@@ -25,6 +42,10 @@ class Max:
         value, y = structure.best()
         return value, structure.parts(y)
 
+    def smoothed(self, structure: Any, mu: float = 0.0) -> Smoothed:
+        """Always exact."""
+        return _exactly(*self(structure, mu))
+
 
 @dataclass(frozen=True)
 class Entropy:
@@ -34,3 +55,182 @@ class Entropy:
 
     def __call__(self, structure: Any, mu: float = 1.0) -> tuple[Any, Any]:
         return Max()(structure) if mu == 0 else structure.expectation(mu)
+
+    def smoothed(self, structure: Any, mu: float = 1.0) -> Smoothed:
+        """Always exact."""
+        return _exactly(*self(structure, mu))
+
+
+@dataclass(frozen=True)
+class TopK:
+    """max_u sum_{i <= K} u_i psi_(i) + (mu/2)(1 - ||u||^2), u in the simplex over the K best outputs.
+
+    For any fixed K this is convex in the scores and lies between the max and the max + (mu/2)(1 - 1/K); its weights u are a
+    feasible dual point. It has no gradient where the K-th and the (K+1)-th score tie while u_K > 0 (what is returned there
+    depends on how the tie is broken), and no usable Lipschitz constant: finite differences need points away from such ties.
+    Where :func:`certified`, it equals the max smoothed by squared l2 over all outputs.
+
+    Parameters
+    ----------
+    k : int >= 1
+        Number of outputs K; may exceed how many there are.
+
+    Source
+    ------
+    Pillutla et al., section 4.1 and Algorithm 6, *corrected*: the value carries sum_k u_k psi(y_k) and mu/2 (1 - ||u||^2).
+    """
+
+    k: int
+    needs = "topk"
+
+    def __post_init__(self) -> None:
+        _at_least_one("k", self.k)
+
+    def __call__(self, structure: Any, mu: float = 1.0) -> tuple[Any, Any]:
+        if mu == 0:
+            return Max()(structure)
+        best = structure.topk(self.k)
+        value, u = top_k_weights(best.scores, mu)
+        return value, structure.expected_parts(best.labels, u)
+
+    def smoothed(self, structure: Any, mu: float = 1.0) -> Smoothed:
+        """exact: whether Proposition 4 certifies that more outputs would change nothing. Asks for K + 1 outputs."""
+        return Max().smoothed(structure) if mu == 0 else _from_best(structure, self.k, mu)
+
+
+@dataclass(frozen=True)
+class SquaredL2:
+    """max_u <psi, u> + (mu/2)(1 - ||u||^2) over the simplex of all outputs; between the max and the max + (mu/2)(1 - 1/m).
+
+    Exact for listed outputs. For other structures the best outputs are asked for, two at first and then twice as many, until
+    Proposition 4 certifies that the others have weight 0 (:func:`certified`), or ``max_k`` is reached: then the answer is that
+    of ``TopK(max_k)``, and ``smoothed`` says so. Where all scores tie, as at w = 0, no K short of all outputs certifies.
+
+    Parameters
+    ----------
+    max_k : int >= 1
+        At most so many outputs.
+
+    Source
+    ------
+    Pillutla et al., section 2.3.1, Propositions 3 and 4; growing K is a step beyond the paper.
+    """
+
+    max_k: int = 64
+    needs = "topk"
+
+    def __post_init__(self) -> None:
+        _at_least_one("max_k", self.max_k)
+
+    def __call__(self, structure: Any, mu: float = 1.0) -> tuple[Any, Any]:
+        value, gradient, _ = self.smoothed(structure, mu)
+        return value, gradient
+
+    def smoothed(self, structure: Any, mu: float = 1.0) -> Smoothed:
+        """exact: whether the K reached is certified."""
+        if mu == 0:
+            return Max().smoothed(structure)
+        k = structure.listed or min(2, self.max_k)
+        while True:
+            answer = _from_best(structure, k, mu)
+            if k >= self.max_k or _all(answer.exact):
+                return answer
+            k = min(2 * k, self.max_k)
+
+
+def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
+    """Value and weights of the max smoothed by squared l2, from scores sorted from high to low.
+
+    value = sum_i u_i psi_i + (mu/2)(1 - ||u||^2), u = the projection of psi/mu onto the simplex:
+    u_i = max(0, (psi_i - psi_1)/mu - tau), with tau such that they sum to 1
+
+    Parameters
+    ----------
+    psi : array (..., K)
+        Not increasing along the last axis; -inf (no such output) gets weight 0.
+    mu : float > 0
+
+    Returns
+    -------
+    value : array (...,)
+        -inf where all entries are.
+    u : array (..., K)
+        All 0 where all entries are -inf.
+
+    Source
+    ------
+    Pillutla et al., Proposition 3 (with z_(m+1) = -inf) and Lemma 7 (iii), *corrected*: u projects the K scores over mu.
+    """
+    xp = array_namespace(psi)
+    possible = psi[..., :1] > -xp.inf
+    top = xp.where(possible, psi[..., :1], xp.zeros_like(psi[..., :1]))
+    # an output more than mu below the best has weight 0, so that z = -1 may stand for all of them, -inf included
+    near = psi >= top - mu
+    z = xp.where(near, (xp.where(near, psi, top) - top) / mu, -xp.ones_like(psi))
+    z = xp.where(z > -1, z, -xp.ones_like(psi))
+    count = xp.astype(xp.arange(1, psi.shape[-1] + 1, dtype=xp.int64, device=device(psi)), psi.dtype)
+    sums = xp.cumulative_sum(z, axis=-1)
+    support = xp.sum(xp.astype(1 + count * z > sums, xp.int64), axis=-1, keepdims=True)  # a prefix, as z falls
+    tau = (xp.take_along_axis(sums, support - 1, axis=-1) - 1) / xp.astype(support, psi.dtype)
+    u = xp.where(possible & (z > tau), z - tau, xp.zeros_like(z))
+    value = psi[..., 0] + mu * (xp.sum(u * z, axis=-1) + (1 - xp.sum(u * u, axis=-1)) / 2)
+    return value, u
+
+
+def certified(psi: Array, k: int, mu: float) -> Array:
+    """Whether the k best of all outputs give the max smoothed by squared l2 exactly: booleans (...,).
+
+    mu <= sum_{i <= k} (psi_i - psi_{k+1}), or there are no more than k outputs
+
+    Parameters
+    ----------
+    psi : array (..., K)
+        Scores sorted from high to low, -inf where there are no more outputs; K > k, or all outputs.
+    k : int
+    mu : float > 0
+
+    Notes
+    -----
+    The sum is taken less a bound on its rounding, so that True is true of the numbers as given: (k + 2) eps times itself, and
+    eps times the largest score for each term.
+
+    Source
+    ------
+    Pillutla et al., Proposition 4, equation (12); it is an equivalence.
+    """
+    xp = array_namespace(psi)
+    if psi.shape[-1] <= k:
+        return xp.ones(psi.shape[:-1], dtype=xp.bool, device=device(psi))
+    best, following = psi[..., :k], psi[..., k : k + 1]
+    more = following[..., 0] > -xp.inf
+    inside = more[..., None] & (best > -xp.inf)
+    gap = xp.where(inside, best, xp.zeros_like(best)) - xp.where(inside, following, xp.zeros_like(best))
+    average = xp.sum(gap / k, axis=-1)  # not the sum, which may overflow
+    largest = xp.max(xp.where(inside, xp.abs(best), xp.zeros_like(best)), axis=-1)
+    eps = float(xp.finfo(psi.dtype).eps)
+    return (average - eps * ((k + 2) * average + largest) >= mu / k) | xp.logical_not(more)
+
+
+def _from_best(structure: Any, k: int, mu: float) -> Smoothed:
+    """The top-K strategy with its certificate."""
+    best = structure.topk(k if structure.listed == k else k + 1)
+    value, u = top_k_weights(best.scores[..., :k], mu)
+    batch = (slice(None),) * (best.scores.ndim - 1)
+    labels = best.labels[(*batch, slice(k), ...)] if batch else best.labels[:k]
+    return Smoothed(value, structure.expected_parts(labels, u), certified(best.scores, k, mu))
+
+
+def _exactly(value: Any, gradient: Any) -> Smoothed:
+    if not hasattr(value, "ndim"):
+        return Smoothed(value, gradient, True)
+    xp = array_namespace(value)
+    return Smoothed(value, gradient, xp.ones(value.shape, dtype=xp.bool, device=device(value)))
+
+
+def _all(exact: Any) -> bool:
+    return bool(array_namespace(exact).all(exact)) if hasattr(exact, "ndim") else bool(exact)
+
+
+def _at_least_one(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= sys.maxsize:
+        raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")

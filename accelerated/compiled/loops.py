@@ -5,7 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.chains import max_product
-from accelerated.compiled.problems import add_features, add_transitions, flush, gather, new_work, oracle, prepared
+from accelerated.compiled.problems import (
+    add_features,
+    add_transitions,
+    exact,
+    flush,
+    gather,
+    new_work,
+    oracle,
+    prepared,
+    task_loss,
+)
 from accelerated.compiled.sweeps import load
 from accelerated.kernel import kernel
 
@@ -23,16 +33,18 @@ def longest_of(problem, batch, lo, hi):
 
 @kernel
 def gradient_range(problem, batch, lo, hi, W, A, mu, G_W, G_A):
-    """The sum of the losses of sequences batch[lo:hi]; their gradients are added to G_W (F, Lp) and G_A (1, L, L)."""
+    """Sums over sequences batch[lo:hi]: losses, task losses, exact calls; gradients are added to G_W (F, Lp) and G_A (1, L, L)."""
     work = new_work(longest_of(problem, batch, lo, hi), A.shape[1])
     ready = prepared(problem, A, mu, work)
-    total = 0.0
+    total, cost, certified = 0.0, 0.0, 0
     for k in range(lo, hi):
         total += oracle(problem, batch[k], 1.0, W, A, ready, mu, work)
+        cost += task_loss(problem, batch[k], work)
+        certified += exact(problem, work)
         add_features(problem, batch[k], 1.0, work, G_W)
         add_transitions(problem, batch[k], 1.0, work, G_A)
     flush(problem, 1.0, ready, work, G_A)
-    return total
+    return total, cost, certified
 
 
 @kernel

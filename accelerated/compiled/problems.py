@@ -8,6 +8,8 @@ A problem holds sequences: number i owns positions offsets[i]:offsets[i+1], posi
     add_features(problem, i, factor, work, G)             G (F, Lp) += factor * (features of the (smoothed) best - of the truth)
     add_transitions(problem, i, factor, work, G)          G (1, L, L) likewise, but for expected transitions ...
     flush(problem, factor, ready, work, G)                ... which wait for this: all since the last flush
+    task_loss(problem, i, work)                           its mean under the oracle's weights
+    exact(problem, work)                                  whether the oracle's answer is that of the smoothing itself
 
 Each has one body for each problem type: numba's ``overload`` picks it when a loop is compiled. The Python functions of these names
 are only the places that the overloads hang on.
@@ -31,11 +33,13 @@ __all__ = [
     "Work",
     "add_features",
     "add_transitions",
+    "exact",
     "flush",
     "gather",
     "new_work",
     "oracle",
     "prepared",
+    "task_loss",
 ]
 
 
@@ -153,6 +157,16 @@ def flush(problem: Any, factor: Any, ready: Any, work: Any, G: Any) -> Any:
     raise TypeError("flush is called from kernels only")
 
 
+def task_loss(problem: Any, i: Any, work: Any) -> Any:
+    """The mean task loss of sequence i under the oracle's weights."""
+    raise TypeError("task_loss is called from kernels only")
+
+
+def exact(problem: Any, work: Any) -> Any:
+    """Whether the oracle's answer is that of the smoothing itself."""
+    raise TypeError("exact is called from kernels only")
+
+
 @overload(prepared)
 def _prepared(problem, A, mu, work):
     if problem.instance_class is MaxProblem:
@@ -257,3 +271,36 @@ def _flush(problem, factor, ready, work, G):
             fill(0.0, work.pairs, i)
 
     return expected
+
+
+@overload(task_loss)
+def _task_loss(problem, i, work):
+    if problem.instance_class is MaxProblem:
+
+        def best(problem, i, work):
+            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+            total = 0.0
+            for t in range(n):
+                total += problem.cost[problem.labels[first + t], work.labels[t]]
+            return total
+
+        return best
+
+    def expected(problem, i, work):  # scores are marginals less the truth, which costs nothing
+        first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+        total = 0.0
+        for t in range(n):
+            y = problem.labels[first + t]
+            for label in range(problem.cost.shape[1]):
+                total += problem.cost[y, label] * work.scores[t, label]
+        return total
+
+    return expected
+
+
+@overload(exact)
+def _exact(problem, work):
+    def always(problem, work):
+        return True
+
+    return always

@@ -52,6 +52,17 @@ class LinearModel:
         """The Jacobian of the scores at w times dw (d,): for a linear model, the scores at dw."""
         return self.scores(data, batch, dw)
 
+    def squared_diameters(self, data: Any) -> np.ndarray | None:
+        """(n,) bounds on max_{y, y'} ||phi(x_i, y) - phi(x_i, y')||^2, or None where the model knows none.
+
+        Smoothness constants come from it: StructuralHinge.smoothness.
+        """
+        return None
+
+    def squared_norms(self, data: Any) -> np.ndarray | None:
+        """(n,) bounds on ||A_i||_2^2, A_i (m, d) the features of example i's listed outputs; None where outputs are not listed."""
+        return None
+
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         """The best output of each example of the batch (None: all), in the batch's order.
 

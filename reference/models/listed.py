@@ -100,6 +100,22 @@ class ListModel(LinearModel):
         """part_features(x).T @ g, flattened: (d,)."""
         return self.arrays.scatter_sum(data.features[_only(batch)], flatten(g)[:, None])[:, 0]
 
+    def squared_norms(self, data: ListData) -> np.ndarray | None:
+        """The squared spectral norm of each example's features, for a Table whose outputs are the parts; None for other structures."""
+        if not self._is_listed():
+            return None
+        return np.array([np.linalg.norm(_dense(rows), 2) ** 2 if rows.n else 0.0 for rows in data.features])
+
+    def squared_diameters(self, data: ListData) -> np.ndarray | None:
+        """4 max_y ||phi_y - mean phi||^2 for each example, for a Table whose outputs are the parts; None for other structures."""
+        if not self._is_listed():
+            return None
+        dense = [_dense(rows) for rows in data.features]
+        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0) for x in dense])
+
+    def _is_listed(self) -> bool:
+        return self._shape is None and isinstance(self.structure_type, type) and issubclass(self.structure_type, Table)
+
     def task_loss(self, data: ListData, batch: np.ndarray) -> Scores:
         """The task loss of the example as scores to add."""
         i = _only(batch)
@@ -132,6 +148,13 @@ class ListModel(LinearModel):
         if data.outputs is None:
             raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
         return data.outputs[i]
+
+
+def _dense(rows: Rows) -> np.ndarray:
+    """Rows as a dense float64 matrix on the host."""
+    dense = np.zeros((rows.n, rows.width))
+    np.add.at(dense, (np.repeat(np.arange(rows.n), np.diff(rows.indptr)), host(rows.indices)), host(rows.data))
+    return dense
 
 
 def _only(batch: np.ndarray) -> int:

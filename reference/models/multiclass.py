@@ -94,6 +94,15 @@ class MulticlassModel(LinearModel):
         weights = data.rows.place.xp.reshape(w, (self.n_features, self.n_labels))
         return TableScores(self.arrays.gather_sum(data.rows.take(batch), weights))
 
+    def squared_norms(self, data: MulticlassData) -> np.ndarray:
+        """||x_i||^2 for each example: its features stand once for each class, in separate weights."""
+        squares = host(data.rows.data).astype(np.float64) ** 2
+        return np.bincount(np.repeat(np.arange(data.n), np.diff(data.rows.indptr)), squares, data.n)
+
+    def squared_diameters(self, data: MulticlassData) -> np.ndarray:
+        """2 ||x_i||^2 for each example (0 with a single class)."""
+        return (2.0 if self.n_labels > 1 else 0.0) * self.squared_norms(data)
+
     def pullback(self, data: MulticlassData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""
         return data.rows.place.xp.reshape(self.arrays.scatter_sum(data.rows.take(batch), g.values), (-1,))

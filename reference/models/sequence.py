@@ -182,6 +182,19 @@ class SequenceModel(LinearModel):
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
         return ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch))
 
+    def squared_diameters(self, data: ChainData) -> np.ndarray:
+        """2 ||sum_t |x_t| ||^2 + 2 (n_i - 1)^2 for each sequence: position features, then transition counts.
+
+        Two labellings differ by sum_t x_t (e_{y_t} - e_{y'_t})^T, whose squared norm is a sum over pairs of positions of <x_s, x_t> times an
+        inner product within [-2, 2]; counts of n - 1 transitions have norm at most n - 1 and no negative inner product.
+        """
+        entries, width = host(data.rows.data).astype(np.float64), data.rows.width
+        sequence = np.repeat(np.arange(data.n), np.diff(data.rows.indptr[data.offsets]))
+        cell, place = np.unique(sequence * width + host(data.rows.indices), return_inverse=True)
+        sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
+        features = np.bincount(cell // max(width, 1), sums**2, data.n)
+        return 2 * features + 2 * np.maximum(data.lengths - 1, 0) ** 2
+
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
         positions, place = _layout(data.offsets, batch)

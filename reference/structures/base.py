@@ -51,6 +51,7 @@ class Structure:
     """
 
     scores: Any
+    listed: int | None = None  # how many outputs there are, if they are few enough to ask for all
 
     def __init__(self, scores: Scores) -> None:
         self.scores = scores
@@ -94,13 +95,26 @@ class Structure:
         """The score of output ``y``."""
         return inner(self.scores, self.parts(y))
 
+    def expected_parts(self, outputs: Any, weights: Any) -> Scores:
+        """sum_k weights[k] parts(outputs[k]) over outputs as ``topk`` lists them; a weight of 0 needs no output."""
+        total = None
+        for k in range(weights.shape[-1]):
+            weight = float(weights[k])
+            if weight != 0:
+                parts = self.parts(outputs[k])
+                total = add(parts, parts, weight - 1.0) if total is None else add(total, parts, weight)
+        if total is None:
+            raise InfeasibleError("expected_parts: no output has weight")
+        return total
+
     def augment(self, loss: Scores) -> Structure:
         """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
         return type(self).unchecked(add(self.scores, loss))
 
     def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
-        """The max over outputs, smoothed: value and gradient (Definition 6; mu = 0 is the max itself)."""
-        return smoothing(self, mu)
+        """The max over outputs, smoothed: value and gradient (Definition 6; mu = 0 is the max itself). Raises InfeasibleError."""
+        value, gradient = smoothing(self, mu)
+        return (feasible(value, "smooth_max") if hasattr(value, "ndim") else value), gradient
 
     def log_partition(self, mu: float = 1.0) -> Any:
         """mu log sum_y exp(score(y) / mu)."""

@@ -320,6 +320,21 @@ class Chain(Structure):
         """Indicator of the parts of labels (..., n); see :func:`parts`."""
         return self.ops.parts(self.scores, self._labels(y))
 
+    def expected_parts(self, outputs: Array, weights: Array) -> ChainScores:
+        """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, n); see :func:`parts`."""
+        xp = array_namespace(self.scores.unary)
+        labels = xp.where(_mask(xp, self.scores)[..., None, :], outputs, xp.full_like(outputs, -1))
+        here = one_hot(xp, labels, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, n, L)
+        weighed = here * weights[..., None, None]
+        n = labels.shape[-1]
+        before, after = weighed[..., : max(n - 1, 0), :], here[..., min(n, 1) :, :]
+        unary = xp.sum(weighed, axis=-3)
+        if self.scores.pairwise.ndim > 2:
+            pairs = xp.sum(before[..., :, None] * after[..., None, :], axis=-4)
+            return ChainScores(unary, pairs, self.scores.lengths)
+        counts = xp.matmul(xp.matrix_transpose(before), after)
+        return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), self.scores.lengths)
+
     def count(self) -> int:
         """Number of labellings that are not forbidden (one chain at a time); exact, a Python int."""
         unary, pairwise = self._one_chain("count")

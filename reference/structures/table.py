@@ -133,6 +133,17 @@ class Table(Structure):
             raise ValueError(f"y: expected outputs of shape {tuple(values.shape[:-1])}, got {tuple(y.shape)}")
         return TableScores(one_hot(array_namespace(values), y, values.shape[-1], values.dtype))
 
+    @property
+    def listed(self) -> int:  # type: ignore[override]
+        """Number of outputs, forbidden ones included."""
+        return self.scores.values.shape[-1]
+
+    def expected_parts(self, outputs: Array, weights: Array) -> TableScores:
+        """Weights (..., k) of outputs (..., k) as (..., m); an output of -1 has no parts."""
+        values = self.scores.values
+        chosen = one_hot(array_namespace(values), outputs, values.shape[-1], values.dtype)
+        return TableScores(array_namespace(values).sum(chosen * weights[..., None], axis=-2))
+
     def score(self, y: Any) -> Array:
         """Score (...,) of outputs y (...,)."""
         values = self.scores.values

@@ -1,0 +1,190 @@
+"""The smoothed max: between its bounds, its own maximisation problem solved, gradients checked, exactness certified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from conformance import brute, strategies
+from conformance.test_models import sequence_model
+from reference.smoothing import certified, top_k_weights
+
+MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
+
+
+def projection(v):
+    """Onto the simplex, by trying every size of support (no sorting trick): the one that satisfies the optimality conditions."""
+    order = np.sort(v)[::-1]
+    for m in range(1, len(v) + 1):
+        tau = (order[:m].sum() - 1) / m
+        if order[m - 1] > tau and (m == len(v) or order[m] <= tau):
+            return np.maximum(v - tau, 0.0)
+    raise AssertionError("no support fits")
+
+
+def smoothed_max(psi, mu):
+    """max_u <psi, u> + mu/2 (1 - ||u||^2) by projection, from the definition."""
+    finite = psi[psi > -np.inf]
+    u = projection(finite / mu)
+    return float(finite @ u + 0.5 * mu * (1 - u @ u)), u
+
+
+@given(values=strategies.tables(), mu=MUS)
+def test_squared_l2_is_its_definition(backend, space, values, mu):
+    stored = np.atleast_2d(values.astype(space.dtype).astype(np.float64))
+    table = backend.Table(space.put(values))
+    if np.any(stored.max(axis=-1) == -np.inf):
+        with pytest.raises(backend.InfeasibleError):
+            table.smooth_max(backend.SquaredL2(), mu)
+        return
+    value, gradient = table.smooth_max(backend.SquaredL2(), mu)
+    u = np.atleast_2d(space.get(gradient.values))
+    tolerance = 1e-9 if space.dtype == "float64" else 1e-3
+    for row, v, weights in zip(stored, np.atleast_1d(space.get(value)), u, strict=True):
+        expected, support = smoothed_max(row, mu)
+        scale = max(1.0, mu, float(np.abs(row[row > -np.inf]).max()))
+        assert abs(v - expected) <= tolerance * scale
+        assert np.all(weights[row == -np.inf] == 0) and abs(weights.sum() - 1) <= 1e-5
+        np.testing.assert_allclose(weights[row > -np.inf], support, atol=tolerance * scale / min(1.0, mu))
+        m = np.sum(row > -np.inf)
+        assert -tolerance * scale <= v - row.max() <= 0.5 * mu * (1 - 1 / m) + tolerance * scale
+
+
+@pytest.mark.parametrize("mu", [0.2, 1.0, 5.0])
+def test_squared_l2_solves_its_quadratic_program(rng, mu):
+    """Against SciPy's solver, not a closed form."""
+    for m in (2, 3, 6):
+        psi = np.sort(rng.normal(size=m))[::-1]
+        value, _ = top_k_weights(psi, mu)
+        found = minimize(
+            lambda u, psi=psi: 0.5 * mu * (u @ u - 1) - psi @ u,
+            np.full(m, 1 / m),
+            jac=lambda u, psi=psi: mu * u - psi,
+            bounds=[(0, 1)] * m,
+            constraints={"type": "eq", "fun": lambda u: u.sum() - 1, "jac": lambda u: np.ones_like(u)},
+            options={"ftol": 1e-14},
+        )
+        assert found.success
+        np.testing.assert_allclose(float(value), -found.fun, atol=1e-9)
+
+
+@given(values=strategies.tables(), mu=MUS, k=st.integers(1, 7))
+def test_top_k_smooths_the_k_best(backend, values, mu, k):
+    """The value of Algorithm 6 on the K largest numbers; between the max and max + mu/2 (1 - 1/K); feasible weights on K outputs."""
+    for row in np.atleast_2d(values):
+        if row.max() == -np.inf:
+            continue
+        best = np.sort(row[row > -np.inf])[::-1][:k]
+        expected, _ = smoothed_max(best, mu)
+        answer = backend.TopK(k).smoothed(backend.Table(row), mu)
+        u = answer.gradient.values
+        scale = 1e-12 * max(mu, 1.0, np.abs(best).max())
+        assert abs(float(answer.value) - expected) <= scale
+        assert -scale <= float(answer.value) - best[0] <= 0.5 * mu * (1 - 1 / len(best)) + scale
+        assert np.all(u >= 0) and abs(u.sum() - 1) < 1e-12 and np.sum(u > 0) <= k
+
+
+@given(values=strategies.tables(), mu=MUS, k=st.integers(1, 7))
+def test_certified_means_exact(backend, values, mu, k):
+    """True only where the top-K value is that of all outputs; and where Proposition 4 holds with room to spare, it says True."""
+    for row in np.atleast_2d(values):
+        if row.max() == -np.inf:
+            continue
+        answer = backend.TopK(k).smoothed(backend.Table(row), mu)
+        everything, _ = smoothed_max(row, mu)
+        close_to = abs(float(answer.value) - everything) <= 1e-12 * max(mu, np.abs(row[row > -np.inf]).max())
+        psi = np.sort(row[row > -np.inf])[::-1]
+        room = np.inf if len(psi) <= k else np.sum(psi[:k] - psi[k]) - mu
+        if bool(answer.exact):
+            assert close_to
+        else:
+            assert room <= 1e-9 * max(mu, np.abs(psi).max())
+        if room < -1e-9 * max(mu, np.abs(psi).max()):
+            assert not bool(answer.exact)
+
+
+def test_certificates_do_not_round_up():
+    """Sums that reach mu only by rounding are not taken: integers where the exact answer is known."""
+    psi = np.array([2.0**53, 2.0**53 - 1, 0.0])
+    mu = float(psi[0] + psi[1])  # rounds to 2**54, the exact sum is 2**54 - 1
+    assert int(psi[0]) + int(psi[1]) < int(mu)
+    assert not bool(certified(psi, 2, mu))
+    assert bool(certified(psi, 2, mu * (1 - 1e-14)))
+    assert bool(certified(psi, 3, mu)) and bool(certified(np.array([1.0, -np.inf]), 1, 1e9))
+
+
+@given(values=strategies.tables(forbidden=False), mu=st.sampled_from([0.3, 1.0, 10.0]))
+def test_weights_are_the_gradient(values, mu):
+    """Squared l2 over all outputs is differentiable everywhere: finite differences, ties included."""
+    for row in np.atleast_2d(values):
+        if np.abs(row).max() > 10:
+            continue
+        direction, h = np.random.default_rng(3).normal(size=len(row)), 1e-6
+        ahead, behind = (smoothed_max(row + s * h * direction, mu)[0] for s in (1, -1))
+        order = np.argsort(-row, kind="stable")
+        _, u = top_k_weights(row[order], mu)
+        np.testing.assert_allclose((ahead - behind) / (2 * h), u @ direction[order], atol=1e-5)
+
+
+def test_fixed_k_has_a_kink_where_ranks_tie(backend):
+    """The left and right slopes of the top-1 smoothing differ at a tie: there is no gradient to be found."""
+    value = lambda x: float(backend.TopK(1).smoothed(backend.Table([x, 0.0]), 1.0).value)  # noqa: E731
+    h = 1e-6
+    assert (value(h) - value(0.0)) / h > 0.99 and abs(value(0.0) - value(-h)) / h < 0.01
+
+
+# objectives -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Multiclass", "List"])
+def test_smoothness_over_listed_outputs(backend, rng, kind):
+    X, Y = rng.normal(size=(6, 3)), rng.integers(0, 3, 6)
+    if kind == "Multiclass":
+        model = backend.MulticlassModel(3, 3)
+    else:
+        model = backend.ListModel(
+            lambda x: np.stack([x, 2 * x[::-1], -x]), backend.Table, lambda x, y: 1.0 * (np.arange(3) != y), size=3
+        )
+    data = model.pack(list(X) if kind == "List" else X, [int(y) for y in Y])
+    for smoothing in (backend.Entropy(), backend.SquaredL2()):
+        objective = backend.StructuralHinge(model, data, smoothing=smoothing)
+        for mu in (0.1, 1.0):
+            L, worst = objective.smoothness(mu), 0.0
+            for i in range(data.n):
+                for scale in (1e-3, 0.1, 1.0):
+                    w, step = rng.normal(size=(2, model.size))
+                    v = w + scale * step
+                    change = objective.value_and_gradient(v, [i], mu)[1] - objective.value_and_gradient(w, [i], mu)[1]
+                    worst = max(worst, np.linalg.norm(change) / np.linalg.norm(v - w))
+            assert 0.02 * L <= worst <= L * (1 + 1e-9)
+
+
+def test_diameters_bound_all_pairs_of_outputs(backend):
+    """Against the feature vectors of all labellings."""
+
+    @given(problem=strategies.sequence_problems(longest=3))
+    def check(problem):
+        model, data = sequence_model(backend, problem)
+        bounds = model.squared_diameters(data)
+        for i, x in enumerate(problem.X):
+            labellings, _ = brute.labellings(
+                np.zeros((len(x), problem.n_labels)), np.zeros((max(len(x) - 1, 0), problem.n_labels, problem.n_labels))
+            )
+            one = model.pack([x] * len(labellings), [np.array(y, np.int64) for y in labellings])
+            phi = [model.pullback(one, np.array([j]), None, model.gold(one, np.array([j]))) for j in range(one.n)]
+            for a in phi:
+                for b in phi:
+                    assert np.sum((a - b) ** 2) <= bounds[i] * (1 + 1e-12) + 1e-12
+
+    check()
+
+
+def test_bad_input_names_the_argument(backend):
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises(ValueError, match="k: expected an integer >= 1"):
+            backend.TopK(bad)
+        with pytest.raises(ValueError, match="max_k: expected an integer >= 1"):
+            backend.SquaredL2(bad)
