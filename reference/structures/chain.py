@@ -14,31 +14,17 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, logsumexp, one_hot, take_last
 from reference.structures.base import Structure, feasible, positive_mu
+from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions, transitions_into
 
 __all__ = ["Chain", "ChainScores", "forward_backward", "parts", "score", "viterbi"]
-
-
-class ChainScores(NamedTuple):
-    """The scores of a batch of chains; a gradient with respect to them has the same shapes.
-
-    unary (..., n, L); pairwise (L, L) shared by all positions and chains, or (..., n-1, L, L), one for each pair of
-    neighbours; lengths (...,) int64, or None where every chain has length n.
-    """
-
-    unary: Array
-    pairwise: Array
-    lengths: Array | None = None
-
-
-ChainScores.layout = ("lengths",)  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
 
 
 def viterbi(scores: ChainScores) -> tuple[Array, Array]:
@@ -69,19 +55,19 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
     unary, lengths = scores.unary, scores.lengths
     n = unary.shape[-2]
     if n == 0:
-        return _no_positions(xp, unary)
+        return no_positions(xp, unary)
     best = unary[..., 0, :]
     back = []
     for t in range(1, n):
-        total = best[..., None, :] + _into(xp, scores, t)  # (..., label at t, label at t-1)
+        total = best[..., None, :] + transitions_into(xp, scores, t)  # (..., label at t, label at t-1)
         back.append(xp.argmax(total, axis=-1))
-        best = _frozen(xp, lengths, t, unary[..., t, :] + xp.max(total, axis=-1), best)
+        best = frozen(xp, lengths, t, unary[..., t, :] + xp.max(total, axis=-1), best)
     value, last = xp.max(best, axis=-1), xp.argmax(best, axis=-1)
     labels = [last]
     for t in range(n - 1, 0, -1):
-        labels.append(_frozen(xp, lengths, t, take_last(xp, back[t - 1], labels[-1]), labels[-1]))
+        labels.append(frozen(xp, lengths, t, take_last(xp, back[t - 1], labels[-1]), labels[-1]))
     path = xp.stack(labels[::-1], axis=-1)
-    keep = _mask(xp, scores) & (value > -xp.inf)[..., None]
+    keep = exists(xp, scores) & (value > -xp.inf)[..., None]
     if lengths is not None:
         value = xp.where(lengths > 0, value, xp.zeros_like(value))
     return value, xp.where(keep, path, xp.full_like(path, -1))
@@ -119,7 +105,7 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     xp = array_namespace(scores.unary)
     n = scores.unary.shape[-2]
     if n == 0:
-        return _no_positions(xp, scores.unary)[0], ChainScores(
+        return no_positions(xp, scores.unary)[0], ChainScores(
             scores.unary, xp.zeros_like(scores.pairwise), scores.lengths
         )
     scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
@@ -129,22 +115,24 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     norms: list[Array] = []  # what each step's normalisation took away: their sum is the log-partition
     for t in range(n):
         if t > 0:
-            message = unary[..., t, :] + logsumexp(xp, forward[-1][..., None, :] + _into(xp, scaled, t), axis=-1)
+            message = unary[..., t, :] + logsumexp(
+                xp, forward[-1][..., None, :] + transitions_into(xp, scaled, t), axis=-1
+            )
         norm = logsumexp(xp, message, axis=-1)
-        norms.append(norm if t == 0 else _frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
+        norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
         normal = message - _finite(xp, norm)[..., None]
-        forward.append(normal if t == 0 else _frozen(xp, lengths, t, normal, forward[-1]))
+        forward.append(normal if t == 0 else frozen(xp, lengths, t, normal, forward[-1]))
     log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
 
     backward = xp.zeros_like(message)
     nodes, edges = [], _Edges(xp, scores)
     for t in range(n - 1, -1, -1):
         if t < n - 1:
-            ahead = (unary[..., t + 1, :] + backward)[..., None, :] + _from(scaled, t + 1)  # (..., y_t, y_{t+1})
+            ahead = (unary[..., t + 1, :] + backward)[..., None, :] + transitions(scaled, t + 1)  # (..., y_t, y_{t+1})
             message = logsumexp(xp, ahead, axis=-1)
             onward = ahead - _finite(xp, message)[..., None]  # log P(y_{t+1} | y_t)
-            onward = xp.exp(_frozen(xp, lengths, t + 1, onward, xp.full_like(onward, -xp.inf)))
-            backward = _frozen(xp, lengths, t + 1, message, backward)
+            onward = xp.exp(frozen(xp, lengths, t + 1, onward, xp.full_like(onward, -xp.inf)))
+            backward = frozen(xp, lengths, t + 1, message, backward)
         joint = forward[t] + backward
         norm = _finite(xp, logsumexp(xp, joint, axis=-1))[
             ..., None
@@ -154,7 +142,7 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
         if t < n - 1:
             edges.add(node[..., :, None] * onward)
     nodes_ = xp.stack(nodes[::-1], axis=-2)
-    nodes_ = xp.where(_mask(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
+    nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
     if lengths is not None:
         log_z = xp.where(lengths > 0, log_z, xp.zeros_like(log_z))
     return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)
@@ -163,13 +151,13 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
 def score(scores: ChainScores, labels: Array) -> Array:
     """The score (...,) of one labelling (..., n) of each chain; labels past a chain's length are ignored."""
     xp = array_namespace(scores.unary)
-    labels = xp.where(_mask(xp, scores), labels, xp.full_like(labels, -1))
+    labels = xp.where(exists(xp, scores), labels, xp.full_like(labels, -1))
     n = labels.shape[-1]
     here = one_hot(xp, labels, scores.unary.shape[-1], xp.bool)
     total = xp.sum(xp.where(here, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
     for t in range(1, n):
         pair = here[..., t - 1, :, None] & here[..., t, None, :]
-        table = xp.broadcast_to(_from(scores, t), pair.shape)
+        table = xp.broadcast_to(transitions(scores, t), pair.shape)
         total = total + xp.sum(xp.where(pair, table, xp.zeros_like(table)), axis=(-2, -1))
     return total
 
@@ -181,7 +169,7 @@ def parts(scores: ChainScores, labels: Array) -> ChainScores:
     chain's length and labels outside 0..L-1 (such as -1) have no parts.
     """
     xp = array_namespace(scores.unary)
-    labels = xp.where(_mask(xp, scores), labels, xp.full_like(labels, -1))
+    labels = xp.where(exists(xp, scores), labels, xp.full_like(labels, -1))
     unary = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
     n = labels.shape[-1]
     before, after = unary[..., : max(n - 1, 0), :], unary[..., min(n, 1) :, :]
@@ -189,19 +177,6 @@ def parts(scores: ChainScores, labels: Array) -> ChainScores:
         return ChainScores(unary, before[..., :, None] * after[..., None, :], scores.lengths)
     counts = xp.matmul(xp.matrix_transpose(before), after)
     return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), scores.lengths)
-
-
-# how a position looks at its neighbours: the only places that know whether pairwise is shared -----------------------
-
-
-def _from(scores: ChainScores, t: int) -> Array:
-    """Pairwise scores between t-1 and t: (label at t-1, label at t) on the last axes."""
-    return scores.pairwise if scores.pairwise.ndim == 2 else scores.pairwise[..., t - 1, :, :]
-
-
-def _into(xp: Any, scores: ChainScores, t: int) -> Array:
-    """The same with the label at t-1 on the last axis, so that reductions over it run along the last axis."""
-    return xp.matrix_transpose(_from(scores, t))
 
 
 class _Edges:
@@ -225,33 +200,9 @@ class _Edges:
         return self.each[0] if self.shared else self.xp.stack(self.each[::-1], axis=-3)
 
 
-def _frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Array:
-    """``new`` for the chains that have a position t, ``old`` for those that have ended."""
-    if lengths is None:
-        return new
-    alive = xp.reshape(lengths > t, tuple(lengths.shape) + (1,) * (new.ndim - lengths.ndim))
-    return xp.where(alive, new, old)
-
-
 def _finite(xp: Any, x: Array) -> Array:
     """x with 0 for -inf: what may be subtracted from -inf."""
     return xp.where(x > -xp.inf, x, xp.zeros_like(x))
-
-
-def _mask(xp: Any, scores: ChainScores) -> Array:
-    """(..., n) booleans: True on the positions that exist."""
-    shape = tuple(scores.unary.shape[:-1])
-    where = device(scores.unary)
-    if scores.lengths is None:
-        return xp.ones(shape, dtype=xp.bool, device=where)
-    return xp.arange(shape[-1], dtype=xp.int64, device=where) < scores.lengths[..., None]
-
-
-def _no_positions(xp: Any, unary: Array) -> tuple[Array, Array]:
-    """Value 0 and the empty labelling for chains of n = 0."""
-    shape = tuple(unary.shape[:-2])
-    where = device(unary)
-    return xp.zeros(shape, dtype=unary.dtype, device=where), xp.zeros((*shape, 0), dtype=xp.int64, device=where)
 
 
 class Chain(Structure):
@@ -323,7 +274,7 @@ class Chain(Structure):
     def expected_parts(self, outputs: Array, weights: Array) -> ChainScores:
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, n); see :func:`parts`."""
         xp = array_namespace(self.scores.unary)
-        labels = xp.where(_mask(xp, self.scores)[..., None, :], outputs, xp.full_like(outputs, -1))
+        labels = xp.where(exists(xp, self.scores)[..., None, :], outputs, xp.full_like(outputs, -1))
         here = one_hot(xp, labels, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, n, L)
         weighed = here * weights[..., None, None]
         n = labels.shape[-1]
