@@ -46,6 +46,11 @@ def check_structure(structure: Any, mus: tuple[float, ...] = (0.1, 1.0, 7.0)) ->
             labels = [tuple(np.ravel(y)) for y in host(best.labels)[:count]]
             assert len(set(labels)) == count, "top-k outputs are not distinct"
 
+    if structure.supports("max_marginals"):
+        found = _vector(structure.max_marginals())
+        if found.shape == own.shape:  # parts that share a score have one each, which parts() does not tell apart
+            close(found, np.where(parts > 0, scores[:, None], -np.inf).max(axis=0), scale=_size(own))
+
     if structure.supports("expectation"):
         for mu in mus:
             value, marginals = structure.expectation(mu)

@@ -36,6 +36,8 @@ def test_what_is_missing_is_said(backend, ask):
     structure = pick_one(backend)(np.zeros(3))
     with pytest.raises(backend.UnsupportedError, match="PickOne has no (topk|expectation)"):
         getattr(structure, ask)(1)
+    with pytest.raises(backend.UnsupportedError, match="PickOne has no max_marginals"):
+        structure.max_marginals()
 
 
 def test_an_objective_says_at_once_what_the_structure_lacks(backend):

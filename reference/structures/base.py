@@ -8,11 +8,12 @@ Pillutla et al., Definition 6 (the max, top-K and exp oracles) and Lemma 7 (thei
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, device
 
 from reference.arrays import Array
 from reference.structures.scores import Scores, add, inner
@@ -85,6 +86,10 @@ class Structure:
         """The number of outputs that are not forbidden, as a Python int."""
         raise self._lacks("count")
 
+    def max_marginals(self) -> Scores:
+        """For each part the highest score of an output that has it; -inf where there is none."""
+        raise self._lacks("max_marginals")
+
     def enumerate(self) -> Iterator[Any]:
         """Every output that is not forbidden, one at a time."""
         raise self._lacks("enumerate")
@@ -141,6 +146,33 @@ def positive_mu(mu: float) -> float:
     if not (mu >= sys.float_info.min and math.isfinite(mu)):
         raise ValueError(f"mu: expected a finite number > 0 (not subnormal), got {mu}")
     return mu
+
+
+def positive_k(k: int) -> int:
+    """``k`` as an int, checked to be an integer >= 1."""
+    try:
+        number = operator.index(k)
+    except TypeError:
+        raise TypeError(f"k: expected an integer >= 1, got {k!r}") from None
+    if isinstance(k, bool) or number < 1:
+        raise ValueError(f"k: expected an integer >= 1, got {k!r}")
+    return number
+
+
+def k_best(scores: Array, labels: Array, k: int) -> KBest:
+    """Sorted scores (..., j), j <= k, and labels (..., j) or (..., j, n) as KBest: padded to k, labels -1 beside -inf."""
+    xp = array_namespace(scores)
+    rank = scores.ndim - 1  # the axis
+    found = scores > -xp.inf
+    aligned = xp.reshape(found, (*scores.shape, *(1,) * (labels.ndim - scores.ndim)))
+    labels = xp.where(aligned, labels, xp.full_like(labels, -1))
+    missing = k - scores.shape[rank]
+    if missing > 0:
+        room, of_each = (*scores.shape[:rank], missing), labels.shape[rank + 1 :]
+        nothing = xp.full(room, -xp.inf, dtype=scores.dtype, device=device(scores))
+        nobody = xp.full((*room, *of_each), -1, dtype=labels.dtype, device=device(labels))
+        scores, labels = xp.concat([scores, nothing], axis=rank), xp.concat([labels, nobody], axis=rank)
+    return KBest(scores, labels, xp.sum(xp.astype(found, xp.int64), axis=rank))
 
 
 def feasible(value: Array, where: str) -> Array:

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, logsumexp, one_hot
-from reference.structures.base import KBest, Structure, feasible, positive_mu
+from reference.structures.base import KBest, Structure, feasible, k_best, positive_k, positive_mu
 
 __all__ = ["Table", "TableScores", "argmax", "softmax", "top_k"]
 
@@ -68,15 +68,7 @@ def top_k(scores: TableScores, k: int) -> KBest:
     xp = array_namespace(scores.values)
     kept = min(k, scores.values.shape[-1])
     order = xp.argsort(scores.values, axis=-1, descending=True, stable=True)[..., :kept]
-    best = xp.take_along_axis(scores.values, order, axis=-1)
-    order = xp.where(best > -xp.inf, order, xp.full_like(order, -1))
-    count = xp.sum(xp.astype(order >= 0, xp.int64), axis=-1)
-    pad = (*best.shape[:-1], k - kept)
-    filler = xp.broadcast_to(xp.zeros_like(best[..., :1]) - xp.inf, pad) if k > kept else None
-    if filler is not None:
-        best = xp.concat([best, filler], axis=-1)
-        order = xp.concat([order, xp.astype(xp.zeros_like(filler), xp.int64) - 1], axis=-1)
-    return KBest(best, order, count)
+    return k_best(xp.take_along_axis(scores.values, order, axis=-1), order, k)
 
 
 class Table(Structure):
@@ -115,10 +107,12 @@ class Table(Structure):
         return feasible(value, "best"), y
 
     def topk(self, k: int) -> KBest:
-        """The k best outputs; see :func:`top_k`."""
-        if k < 1:
-            raise ValueError(f"k: expected an integer >= 1, got {k}")
-        return self.ops.top_k(self.scores, k)
+        """The k best outputs; see :func:`top_k`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        return self.ops.top_k(self.scores, positive_k(k))
+
+    def max_marginals(self) -> TableScores:
+        """The scores themselves: each part is one output."""
+        return self.scores
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, TableScores]:
         """Log-partition (...,) and probabilities (..., m); see :func:`softmax`. Raises InfeasibleError."""
