@@ -101,6 +101,18 @@ ROWS = (
         ),
     ),
     Claim(
+        "P Algorithm 2",
+        "K max-product on a chain returns the K highest scores and distinct outputs that have them",
+        "holds under a condition",
+        ("structures.chain_k_best.top_k_viterbi", "structures.chain.Chain"),
+        (
+            "test_top_k::test_top_k_are_the_k_largest_scores",
+            "test_top_k::test_ties_go_to_the_smaller_label_from_the_end",
+            "test_top_k::test_possible_only_in_few_ways",
+        ),
+        condition="entries of score -inf are dropped, so that fewer than K are returned where there are fewer outputs",
+    ),
+    Claim(
         "P Algorithm 3",
         "sum-product on a chain returns the log-partition function and the marginals",
         "holds under a condition",
@@ -125,6 +137,16 @@ ROWS = (
         condition="L^2 + 2L weights: the pairs with the start and stop symbols are extra",
         printed="L^2 weights",
         rejected_by="test_ledger::test_start_and_stop_pairs_need_more_than_l_squared_weights",
+    ),
+    Claim(
+        "P Definition 13",
+        "the max-marginal of a label at a position is the highest score of an output that has it there",
+        "holds",
+        ("structures.chain_k_best.max_marginals", "structures.table.Table"),
+        (
+            "test_top_k::test_max_marginals_are_the_best_scores_with_each_part",
+            "test_top_k::test_max_marginals_of_listed_outputs_are_their_scores",
+        ),
     ),
     Claim(
         "P section 7.2",

@@ -272,7 +272,7 @@ def viterbi_range(lo, hi, unary, pairwise, start, length, edge_start, edge_strid
     An impossible chain has value -inf and labels -1, an empty one value 0.
     """
     L = unary.shape[1]
-    work = workspace(_longest(lo, hi, length), L)
+    work = workspace(longest(lo, hi, length), L)
     scores, best, matrix = work.factor, work.forward, work.matrix
     if edge_stride == 0:
         load(pairwise[0], 1.0, matrix)
@@ -289,7 +289,7 @@ def forward_backward_range(lo, hi, unary, pairwise, start, length, edge_start, e
     An impossible chain has value -inf and marginals 0, an empty one value 0.
     """
     L = unary.shape[1]
-    n, Lp = _longest(lo, hi, length), padded(L)
+    n, Lp = longest(lo, hi, length), padded(L)
     work, scores, pairs = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp))
     inverse_mu = 1.0 / mu
     shared = edge_stride == 0
@@ -311,7 +311,7 @@ def forward_backward_range(lo, hi, unary, pairwise, start, length, edge_start, e
 
 
 @kernel
-def _longest(lo, hi, length):
+def longest(lo, hi, length):
     n = 0
     for b in range(lo, hi):
         n = max(n, length[b])

@@ -10,12 +10,23 @@ import numpy as np
 import reference.structures.chain as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.chains import forward_backward_range, viterbi_range
+from accelerated.compiled.k_best import max_marginals_range, top_k_range
 from accelerated.mirror import mirrors
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
+from reference.structures.base import KBest, k_best
 from reference.structures.chain import ChainScores, parts, score
 
-__all__ = ["Chain", "ChainScores", "forward_backward", "parts", "score", "viterbi"]
+__all__ = [
+    "Chain",
+    "ChainScores",
+    "forward_backward",
+    "max_marginals",
+    "parts",
+    "score",
+    "top_k_viterbi",
+    "viterbi",
+]
 
 
 class FlatChains(NamedTuple):
@@ -85,6 +96,31 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
         scores.lengths,
     )
     return like(value.reshape(scores.unary.shape[:-2]), scores.unary), marginals
+
+
+@mirrors(reference.top_k_viterbi)
+def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
+    flat = FlatChains.of(scores)
+    *batch, n, n_labels = scores.unary.shape
+    chains, kept = len(flat.start), min(k, n_labels**n)
+    value, labels = np.full((chains, kept), -np.inf), np.full((chains, kept, n), -1)
+    in_parallel(lambda lo, hi: top_k_range(lo, hi, *flat, value, labels), flat.ranges())
+    shape = (*batch, kept)
+    return k_best(like(value.reshape(shape), scores.unary), like(labels.reshape(*shape, n), scores.unary), k)
+
+
+@mirrors(reference.max_marginals)
+def max_marginals(scores: ChainScores) -> ChainScores:
+    flat = FlatChains.of(scores)
+    *batch, n, n_labels = scores.unary.shape
+    nodes = np.full(flat.unary.shape, -np.inf)
+    edges = np.full((len(flat.start), max(n - 1, 0), n_labels, n_labels), -np.inf)
+    in_parallel(lambda lo, hi: max_marginals_range(lo, hi, *flat, nodes, edges), flat.ranges())
+    return ChainScores(
+        like(nodes.reshape(scores.unary.shape), scores.unary),
+        like(edges.reshape(*batch, *edges.shape[1:]), scores.unary),
+        scores.lengths,
+    )
 
 
 class Chain(reference.Chain):

@@ -22,6 +22,8 @@ CASES = [
     ("unshifted_partition", "test_chain.py", "test_scores_of_ten_thousand_leave_one_labelling"),
     ("no_stop_in_pullback", "test_models.py", "test_the_adjoint_identity"),
     ("hinge_without_loss", "test_objectives.py", "test_losses_are_their_definitions"),
+    ("top_k_padded_with_the_best", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),
+    ("top_k_without_distinctness", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),
     ("wrong_average", "test_optimizers.py", "test_sgd_is_its_equation"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]

@@ -1,8 +1,9 @@
 """Linear chains: one label a position, scores on labels and on neighbouring pairs.
 
 score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's boxes are functions, arrays in and
-arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. Source: Pillutla et al.,
-Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space, see the ledger).
+arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. The k best labellings and
+max-marginals are in ``chain_k_best``. Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product;
+here in log space, see the ledger).
 
 Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
 length are padding: their scores are ignored, their marginals are 0, their labels are -1. A label outside 0..L-1 has
@@ -21,10 +22,20 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, logsumexp, one_hot, take_last
-from reference.structures.base import Structure, feasible, positive_mu
+from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
+from reference.structures.chain_k_best import max_marginals, top_k_viterbi
 from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions, transitions_into
 
-__all__ = ["Chain", "ChainScores", "forward_backward", "parts", "score", "viterbi"]
+__all__ = [
+    "Chain",
+    "ChainScores",
+    "forward_backward",
+    "max_marginals",
+    "parts",
+    "score",
+    "top_k_viterbi",
+    "viterbi",
+]
 
 
 def viterbi(scores: ChainScores) -> tuple[Array, Array]:
@@ -262,6 +273,14 @@ class Chain(Structure):
         """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`. Raises InfeasibleError."""
         value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
         return feasible(value, "expectation"), marginals
+
+    def topk(self, k: int) -> KBest:
+        """The k best labellings; see :func:`top_k_viterbi`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        return self.ops.top_k_viterbi(self.scores, positive_k(k))
+
+    def max_marginals(self) -> ChainScores:
+        """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
+        return self.ops.max_marginals(self.scores)
 
     def score(self, y: Any) -> Array:
         """Score (...,) of labels (..., n)."""
