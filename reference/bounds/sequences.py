@@ -1,7 +1,4 @@
-"""What the papers promise, as plain numbers: sequences, rates, Lipschitz constants, iteration counts.
-
-Scalars only. Source: Pillutla et al., sections 2.3 and 5 and appendix D.
-"""
+"""The sequences alpha_k and beta_k of the Casimir algorithm. Source: Pillutla et al., Algorithm 4."""
 
 from __future__ import annotations
 
@@ -40,7 +37,9 @@ def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> flo
     is a hypotenuse, so that no scale over- or underflows. The condition on alpha_{k-1}^2 is not checked: a root of an
     exact equality may lie a rounding below it, and the root exists without it.
 
-    Source: Pillutla et al., (27), (74), Lemma 21.
+    Source
+    ------
+    Pillutla et al., (27), (74), Lemma 21.
     """
     _check(alpha, lam, kappa, kappa_next)
     s = sqrt((lam + kappa) / (lam + kappa_next)) * alpha  # s^2 = c_k alpha_{k-1}^2
@@ -73,7 +72,9 @@ def momentum(alpha: float, alpha_next: float, lam: float, kappa: float, kappa_ne
     ValueError
         As :func:`next_alpha`.
 
-    Source: Pillutla et al., (28), (29).
+    Source
+    ------
+    Pillutla et al., (28), (29).
     """
     _check(alpha, lam, kappa, kappa_next)
     c = (lam + kappa) / (lam + kappa_next)

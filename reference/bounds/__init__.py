@@ -1,0 +1,27 @@
+"""What the papers promise, as plain numbers: sequences, rates, Lipschitz constants, iteration counts. Scalars only."""
+
+from reference.bounds.casimir import Corollary17, Corollary18, Corollary19, Corollary20, Rate, casimir_rates, start_gap
+from reference.bounds.inner import accuracy_iterations, inner_iterations, log_rate_iterations, svrg_cost, svrg_rate
+from reference.bounds.sequences import momentum, next_alpha
+from reference.bounds.smoothing import entropy_smoothness, entropy_width, smoothness, squared_l2_width
+
+__all__ = [
+    "Corollary17",
+    "Corollary18",
+    "Corollary19",
+    "Corollary20",
+    "Rate",
+    "accuracy_iterations",
+    "casimir_rates",
+    "entropy_smoothness",
+    "entropy_width",
+    "inner_iterations",
+    "log_rate_iterations",
+    "momentum",
+    "next_alpha",
+    "smoothness",
+    "squared_l2_width",
+    "start_gap",
+    "svrg_cost",
+    "svrg_rate",
+]
