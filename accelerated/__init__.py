@@ -43,6 +43,7 @@ from reference import (
     load_sequences,
     save_model,
     sgd,
+    svrg,
 )
 
 _NO_DEVICES = "kernels run on the CPU; arrays of other devices are refused, not copied"
@@ -60,6 +61,7 @@ __conformance_gaps__ = {
         "test_optimizers.py::test_optimisers_work",
         "test_top_k.py::test_max_marginals_are",
         "test_top_k.py::test_top_k_are",
+        "test_svrg.py::test_svrg_works",
     )
 }
 

@@ -11,6 +11,7 @@ from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.optimizers.sgd import sgd
+from reference.optimizers.svrg import svrg
 from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.chain import Chain, ChainScores
@@ -53,4 +54,5 @@ __all__ = [
     "load_sequences",
     "save_model",
     "sgd",
+    "svrg",
 ]

@@ -1,0 +1,256 @@
+"""SVRG: stochastic gradients whose noise is taken out by a full gradient, once a pass.
+
+min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A pass starts from a snapshot s and
+its full gradient, and takes one step for each example of a random order:
+
+    v_i(w) = grad f_i(w) - grad f_i(s) + grad F(s)
+    w <- [w - gamma v_i(w) + gamma kappa z] / [1 + gamma (lam + kappa)]
+
+The quadratics are taken implicitly (a proximal step). kappa = 0 is SVRG itself; Casimir (Pillutla et al., Algorithm 4) solves its
+subproblems (25) with kappa > 0. Source: Johnson and Zhang (2013); Pillutla et al., sections 5.3, 7.2 and 7.3.1.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, floats, host
+from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.smoothness import ComponentSteps
+
+__all__ = ["Snapshot", "svrg"]
+
+AVERAGES = ("last", "uniform")
+
+
+class Snapshot(NamedTuple):
+    """x (d,), and F (without regulariser) and its gradient (d,) there over all examples."""
+
+    x: Array
+    value: float
+    gradient: Array
+
+
+def svrg(
+    objective: Any,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    mu: float | None = None,
+    step_size: float | None = None,
+    passes: int = 50,
+    average: str = "last",
+    tol: float | None = None,
+    rng: int | np.random.Generator | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2, F smooth, by variance-reduced stochastic gradient steps.
+
+    w <- [w - gamma (g_i(w) - g_i(s) + grad F(s))] / (1 + gamma lam), s the snapshot that the pass started from
+
+    Parameters
+    ----------
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
+        Smooth: the log loss, or a hinge with a smoothing and mu > 0.
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``.
+    lam : float >= 0
+        Weight of the squared norm.
+    mu : float, optional
+        Smoothing, handed to the objective.
+    step_size : float, optional
+        Constant step gamma; default 1 / (L + lam), L the smoothness of the components. It is found by backtracking on a few random
+        ones, each pass from half its last value, and a pass after which the objective is larger is taken back and L doubled; L
+        never exceeds ``objective.smoothness(mu)``, where the objective has that method and an answer.
+    passes : int >= 0
+        Passes over the data, each in a new random order, those taken back included.
+    average : {"last", "uniform"}
+        Where the next pass starts, and what is returned: the last iterate of a pass, or the average of its iterates.
+    tol : float >= 0, optional
+        Stop when ||grad F(w) + lam w||^2 / (2 lam) is at most this: then fun is that close to the optimum. Needs lam > 0.
+    rng : int, numpy.random.Generator or None
+        Orders are drawn with NumPy on the host, one permutation a pass.
+    callback : callable, optional
+        Called with a :class:`Row` after each pass; stops the run by returning True or raising StopIteration.
+
+    Returns
+    -------
+    Result
+        With lam > 0 and convex F the certificate, and the ``gap`` of each row, is ||grad F(w) + lam w||^2 / (2 lam): the duality
+        gap of the smoothed problem at the dual point grad F(w). ``success`` is False where ``tol`` was not reached, or the objective
+        ended above its start or left the finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Options out of range; an unsmoothed hinge; tol at lam = 0; no step size where no curvature can be found.
+
+    Notes
+    -----
+    A pass makes 2n calls: n for the full gradient, which also is the objective's value, and n for the steps; an example's
+    gradient at the snapshot is counted with the full gradient, though the plain loop computes it again. The gradient after the
+    last pass only evaluates and is not counted.
+
+    Source
+    ------
+    Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L must hold for
+    each component, not only for their average.
+    """
+    _check(lam, step_size, passes, average, tol)
+    _check_smooth(objective, mu)
+    rng = np.random.default_rng(rng)
+    run = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
+    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
+    steps = ComponentSteps(objective, mu, lam, step_size)
+    history: list[Row] = []
+    message, taken_back, calls, started = "", 0, 0, time.perf_counter()
+    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
+        now = snapshot(objective, start, mu)
+        fun, bound = _regularised(now, lam), _bound(now, lam)
+        first, seconds = fun, time.perf_counter() - started
+        for k in range(1, passes + 1):
+            if tol is not None and bound <= tol:
+                break
+            started = time.perf_counter()
+            order = rng.permutation(objective.n)
+            gamma = steps.at(now.x, order)
+            x = run(now, objective, order, step_size=gamma, lam=lam, kappa=0.0, center=None, mu=mu, average=average)
+            seconds += time.perf_counter() - started
+            started = time.perf_counter()
+            after = snapshot(objective, x, mu)
+            value = _regularised(after, lam)
+            accepted = not steps.guessed or value <= fun + _rounding(fun, x)
+            steps.judge(accepted)
+            if accepted:
+                now, fun, bound = after, value, _bound(after, lam)
+            taken_back += not accepted
+            calls = 2 * k * objective.n + steps.calls
+            history.append(Row(k, calls, seconds, fun, *((fun - bound, bound) if lam > 0 else ())))
+            seconds += time.perf_counter() - started  # the full gradient is the next pass's
+            if not np.isfinite(fun):
+                message = f"diverged in pass {k}: objective {fun}; take shorter steps"
+                break
+            if wants_to_stop(callback, history[-1]):
+                message = f"stopped by the callback after {k} of {passes} passes"
+                break
+    success, message = _outcome(message, len(history), taken_back, first, fun, bound, tol)
+    return Result(
+        x=now.x,
+        fun=fun,
+        nit=len(history),
+        success=success,
+        message=message,
+        iterate="last" if average == "last" else "average of the last pass",
+        oracle_calls=calls,
+        certificate=bound if lam > 0 else "none: lam = 0 gives no strong convexity",
+        history=tuple(history),
+    )
+
+
+def snapshot(objective: Any, x: Array, mu: float | None) -> Snapshot:
+    """F and its full gradient at x: n oracle calls."""
+    return Snapshot(x, *objective.value_and_gradient(x, None, mu))
+
+
+def epoch(
+    start: Snapshot,
+    objective: Any,
+    order: np.ndarray,
+    *,
+    step_size: float,
+    lam: float,
+    kappa: float,
+    center: Array | None,
+    mu: float | None,
+    average: str,
+) -> Array:
+    """One step for each example in ``order``, from the snapshot: the last iterate or the iterates' mean.
+
+    center (d,) is z; None where kappa = 0. No examples, no steps: the snapshot's x. A fused epoch has this signature.
+    """
+    w = mean = start.x
+    for t in range(len(order)):
+        w = step(w, start, objective, order[t : t + 1], step_size, lam, kappa, center, mu)
+        mean = mean + (w - mean) / (t + 1)
+    return w if average == "last" else mean
+
+
+def step(
+    w: Array,
+    start: Snapshot,
+    objective: Any,
+    one: np.ndarray,
+    gamma: float,
+    lam: float,
+    kappa: float,
+    center: Array | None,
+    mu: float | None,
+) -> Array:
+    """One step on the example ``one`` (1,): the equation above."""
+    moved = w - gamma * variance_reduced(w, start, objective, one, mu)
+    if center is not None:
+        moved = moved + (gamma * kappa) * center
+    return moved / (1.0 + gamma * (lam + kappa))
+
+
+def variance_reduced(w: Array, start: Snapshot, objective: Any, one: np.ndarray, mu: float | None) -> Array:
+    """v_i(w) = g_i(w) - g_i(s) + grad F(s): over all i its mean is grad F(w), and at w = s it has no noise."""
+    _, g = objective.value_and_gradient(w, one, mu)
+    _, g_s = objective.value_and_gradient(start.x, one, mu)
+    return g - g_s + start.gradient
+
+
+def _regularised(at: Snapshot, lam: float) -> float:
+    """F(x) + lam/2 ||x||^2."""
+    return at.value + 0.5 * lam * float(array_namespace(at.x).sum(at.x * at.x))
+
+
+def _bound(at: Snapshot, lam: float) -> float:
+    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x less its dual at g; inf at lam = 0."""
+    if lam == 0:
+        return np.inf
+    g = host(at.gradient).astype(np.float64) + lam * host(at.x)
+    return float(g @ g) / (2 * lam)
+
+
+def _rounding(fun: float, x: Array) -> float:
+    """What the objective may grow by without meaning it."""
+    return 1e3 * float(array_namespace(x).finfo(x.dtype).eps) * abs(fun)
+
+
+def _outcome(
+    message: str, k: int, taken_back: int, first: float, fun: float, bound: float, tol: float | None
+) -> tuple[bool, str]:
+    """Success, and the sentence about it."""
+    if message:
+        return not message.startswith("diverged"), message
+    done = f"{k} passes done" + (f", {taken_back} of them taken back for too long steps" if taken_back else "")
+    if not fun <= first:
+        return False, f"{done}: the objective grew from {first} to {fun}; take shorter steps"
+    if tol is None:
+        return True, done
+    return bound <= tol, f"{done}: the optimum is within {bound}" + ("" if bound <= tol else f", not {tol}")
+
+
+def _check(lam: float, step_size: float | None, passes: int, average: str, tol: float | None) -> None:
+    if not 0 <= lam < np.inf:
+        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
+    if step_size is not None and not 0 < step_size < np.inf:
+        raise ValueError(f"step_size: expected a finite number > 0, got {step_size}")
+    if passes < 0:
+        raise ValueError(f"passes: expected >= 0, got {passes}")
+    if average not in AVERAGES:
+        raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
+    if tol is not None and not (tol >= 0 and lam > 0):
+        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
+
+
+def _check_smooth(objective: Any, mu: float | None) -> None:
+    """Refuse our own hinges at mu = 0; what has no ``mu`` of its own is trusted."""
+    own = getattr(objective, "mu", None)
+    if own is not None and (own if mu is None else mu) == 0:
+        raise ValueError("mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing")
