@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from conformance import brute, strategies
 from conformance.test_models import sequence_model
+from conformance.tolerances import close
 from reference.smoothing import certified, top_k_weights
 
 MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
@@ -136,7 +137,99 @@ def test_fixed_k_has_a_kink_where_ranks_tie(backend):
     assert (value(h) - value(0.0)) / h > 0.99 and abs(value(0.0) - value(-h)) / h < 0.01
 
 
+@given(instance=strategies.chains(batched=False), mu=MUS, max_k=st.sampled_from([1, 3, 200]))
+def test_growing_k_on_chains(backend, instance, mu, max_k):
+    """Certified answers are the projection over all labellings; otherwise the answer is that of TopK(max_k)."""
+    outputs, scores = brute.labellings(*instance.each()[0])
+    if scores.max() == -np.inf:
+        return
+    chain = backend.Chain(*instance)
+    answer = backend.SquaredL2(max_k).smoothed(chain, mu)
+    size = max(1.0, mu, np.abs(scores[scores > -np.inf]).max())
+    if bool(answer.exact):
+        expected, _ = smoothed_max(scores, mu)
+        assert abs(float(answer.value) - expected) <= 1e-9 * size
+    else:
+        fixed = backend.TopK(max_k).smoothed(chain, mu)
+        assert not bool(fixed.exact) and np.sum(scores > -np.inf) > max_k
+        assert abs(float(answer.value) - float(fixed.value)) <= 1e-9 * size
+    if max_k == 200:
+        assert bool(answer.exact)
+    assert len(outputs) == len(scores)
+
+
+@given(instance=strategies.chains(), mu=st.sampled_from([0.3, 10.0]), k=st.integers(1, 4))
+def test_expected_parts_are_weighted_parts(backend, space, instance, mu, k):
+    """A batch, ragged or not, shared pairwise or not: the weighted sum of what parts() gives for each output alone."""
+    chain = backend.Chain(
+        space.put(instance.unary),
+        space.put(instance.pairwise),
+        None if instance.lengths is None else space.integers(instance.lengths),
+    )
+    best = chain.topk(k)
+    _, u = top_k_weights(best.scores, mu)
+    together = chain.expected_parts(best.labels, u)
+    u, labels = space.get(u), space.get(best.labels)
+    unary, pairwise = np.zeros(instance.unary.shape), np.zeros(instance.pairwise.shape)
+    for at in np.ndindex(*instance.unary.shape[:-2]):
+        n = instance.unary.shape[-2] if instance.lengths is None else instance.lengths[at]
+        for rank in range(k):
+            y = labels[(*at, rank)]
+            for t in range(n):
+                if y[t] >= 0:
+                    unary[(*at, t, y[t])] += u[(*at, rank)]
+                    if t > 0:
+                        pairwise[(y[t - 1], y[t]) if instance.pairwise.ndim == 2 else (*at, t - 1, y[t - 1], y[t])] += (
+                            u[(*at, rank)]
+                        )
+    close(space.get(together.unary), unary, space.dtype)
+    close(space.get(together.pairwise), pairwise, space.dtype)
+
+
 # objectives -----------------------------------------------------------------------------------------------------------
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.3, 5.0]))
+def test_linearize_is_a_lower_bound_everywhere(backend, problem, mu):
+    """The weights are a dual point: the hinge lies above task_loss + <gradient, v> at any v, for every smoothing."""
+    model, data = sequence_model(backend, problem)
+    rng = np.random.default_rng(4)
+    hinge = backend.StructuralHinge(model, data)
+    for smoothing in (backend.Entropy(), backend.SquaredL2(), backend.TopK(2)):
+        objective = backend.StructuralHinge(model, data, smoothing=smoothing)
+        w = rng.normal(size=model.size)
+        line = objective.linearize(w, mu=mu)
+        value, g = objective.value_and_gradient(w, mu=mu)
+        close(line.value, value)
+        close(line.gradient, g)
+        assert 0 <= line.exact <= 1
+        for v in rng.normal(size=(4, model.size)):
+            assert hinge.value_and_gradient(v)[0] >= line.task_loss + line.gradient @ v - 1e-9
+    line = hinge.linearize(w)  # the max touches its own
+    close(line.value, line.task_loss + line.gradient @ w)
+    assert line.exact == 1
+    log = backend.LogLoss(model, data).linearize(w)
+    assert log.task_loss == 0 and log.exact == 1
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.1, 1.0]))
+def test_smoothness_of_every_example(backend, problem, mu):
+    """||g_i(v) - g_i(w)|| <= L ||v - w|| for the entropy-smoothed hinge and the log loss."""
+    model, data = sequence_model(backend, problem)
+    rng = np.random.default_rng(5)
+    for objective, at in (
+        (backend.StructuralHinge(model, data, smoothing=backend.Entropy()), mu),
+        (backend.LogLoss(model, data), None),
+    ):
+        L = objective.smoothness(at)
+        for i in range(data.n):
+            w = rng.normal(size=model.size)
+            for scale in (1e-3, 1.0):
+                v = w + scale * rng.normal(size=model.size)
+                change = objective.value_and_gradient(v, [i], at)[1] - objective.value_and_gradient(w, [i], at)[1]
+                assert np.linalg.norm(change) <= L * np.linalg.norm(v - w) + 1e-9
+    assert backend.StructuralHinge(model, data).smoothness() is None
+    assert backend.StructuralHinge(model, data, smoothing=backend.TopK(2)).smoothness(1.0) is None
 
 
 @pytest.mark.parametrize("kind", ["Multiclass", "List"])
