@@ -1,0 +1,84 @@
+"""What every prox asks of its arguments, and the one place where an array is written in place.
+
+Work is done in float64 whatever comes in, and rounded once at the end; a value beyond the range is inf, never nan.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from reference.arrays import Array, floats, refuse_nan_and_inf
+
+__all__ = ["Point", "into", "number", "overflow_is_inf", "product", "slack"]
+
+overflow_is_inf = np.errstate(over="ignore")  # a decorator: NumPy does not warn where inf is the answer
+
+
+class Point(NamedTuple):
+    """A checked argument (..., p): its namespace, its numbers in float64, the dtype to answer in."""
+
+    xp: Any
+    x: Array
+    dtype: Any
+
+    @classmethod
+    def of(cls, name: str, x: Any) -> Point:
+        """Raise ValueError unless x has a last axis and finite numbers only."""
+        (x,) = floats(**{name: x})
+        xp = array_namespace(x)
+        if x.ndim == 0:
+            raise ValueError(f"{name}: expected shape (..., p), got ()")
+        refuse_nan_and_inf(name, x, forbidden=False)
+        return cls(xp, xp.astype(x, xp.float64, copy=False), x.dtype)
+
+    def back(self, result: Array) -> Array:
+        """A float64 result in the dtype that came in."""
+        return self.xp.astype(result, self.dtype, copy=False)
+
+    def send(self, numbers: np.ndarray) -> Array:
+        """Host numbers, float64 or int64, beside x."""
+        return self.xp.asarray(np.array(numbers), device=device(self.x))
+
+
+def number(name: str, value: Any, *, positive: bool = False) -> float:
+    """A finite scalar >= 0 (or > 0) as a float."""
+    try:
+        scalar = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}") from None
+    if not 0 <= scalar < np.inf or (positive and scalar == 0):
+        raise ValueError(f"{name}: expected a finite number {'>' if positive else '>='} 0, got {scalar}")
+    return scalar
+
+
+def product(a: float, b: float) -> float:
+    """a b for scalars >= 0, held inside the positive floats: no inf, and 0 only if a or b is."""
+    return 0.0 if a == 0 or b == 0 else min(max(a * b, math.ulp(0.0)), sys.float_info.max)
+
+
+def slack(point: Point) -> float:
+    """The relative rounding that membership in a set forgives: 4096 units of the dtype that came in."""
+    return 4096.0 * float(point.xp.finfo(point.dtype).eps)
+
+
+def into(out: Array | None, result: Array, *, name: str = "out") -> Array:
+    """``result``, written into ``out`` if there is one."""
+    if out is None:
+        return result
+    if type(out) is not type(result) or out.dtype != result.dtype or tuple(out.shape) != tuple(result.shape):
+        raise ValueError(
+            f"{name}: expected {type(result).__name__} of {result.dtype} and shape {tuple(result.shape)}, got "
+            f"{type(out).__name__} of {getattr(out, 'dtype', None)} and shape {tuple(getattr(out, 'shape', ()))}"
+        )
+    try:
+        out[...] = result
+    except TypeError:
+        raise TypeError(
+            f"{name}: arrays of {type(out).__module__} cannot be written in place; leave {name} out"
+        ) from None
+    return out

@@ -1,0 +1,221 @@
+"""What every regularizer can do, and the three ways in which a norm N becomes one.
+
+    tau N(x)            conjugate: the indicator of {N*(y) <= tau}
+    (lam/2) N(x)^2      conjugate: N*(y)^2 / (2 lam)
+    N(x) <= radius      conjugate: radius N*(y)
+
+with N*(y) = max {<x, y> : N(x) <= 1} the dual norm. N may be a seminorm (groups that leave coordinates out, weights of
+0): then N* is inf unless y is 0 there. Source: Martins et al. 2010, section 3.1; supplement, section A.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from array_api_compat import device
+
+from reference.arrays import Array
+from reference.prox import selection
+from reference.prox.arguments import Point, into, number, overflow_is_inf, product, slack
+
+__all__ = ["Ball", "HalfSquaredNorm", "Regularizer", "ScaledNorm"]
+
+
+class Regularizer:
+    """A convex, lower semicontinuous function of the last axis of x (..., p), by its value, prox and conjugate.
+
+    A subclass defines ``_value(xp, x)``, ``_conjugate(xp, y)`` and ``_prox(xp, x, step_size)`` on checked float64
+    arrays; the rest follows, and may be overridden where a closed form exists.
+    """
+
+    ops: Any = selection  # the module that holds the selections; the accelerated panel has its own
+
+    @overflow_is_inf
+    def value(self, x: Array) -> Array:
+        """phi(x) (...,) of x (..., p); inf outside an indicator's set, where 4096 units of rounding are forgiven."""
+        point = Point.of("x", x)
+        return point.back(self._value(point))
+
+    @overflow_is_inf
+    def prox(self, x: Array, step_size: float = 1.0, *, out: Array | None = None) -> Array:
+        """The proximity operator argmin_u step_size phi(u) + ||u - x||^2 / 2 (..., p); of an indicator, the projection.
+
+        Parameters
+        ----------
+        x : array (..., p)
+            Finite.
+        step_size : float > 0
+        out : array (..., p), optional
+            Receives the result (shape, dtype and namespace of x; may be x itself).
+
+        Returns
+        -------
+        array (..., p)
+            ``out`` if given.
+
+        Raises
+        ------
+        ValueError, TypeError
+            A number of x is not finite, the step is not positive and finite, the last axis does not fit, ``out`` does
+            not fit or cannot be written.
+        """
+        point = Point.of("x", x)
+        return into(out, point.back(self._prox(point, number("step_size", step_size, positive=True))))
+
+    @overflow_is_inf
+    def conjugate(self, y: Array) -> Array:
+        """phi*(y) = sup_x <x, y> - phi(x) (...,) of y (..., p); inf outside its domain (4096 units are forgiven)."""
+        point = Point.of("y", y)
+        return point.back(self._conjugate(point))
+
+    @overflow_is_inf
+    def prox_conjugate(self, y: Array, step_size: float = 1.0) -> Array:
+        """argmin_v step_size phi*(v) + ||v - y||^2 / 2 (..., p), the prox of the conjugate.
+
+        Source: Martins et al., Proposition 2 (Moreau), where there is no shorter way.
+        """
+        point = Point.of("y", y)
+        return point.back(self._prox_conjugate(point, number("step_size", step_size, positive=True)))
+
+    @overflow_is_inf
+    def envelope(self, x: Array, step_size: float = 1.0) -> Array:
+        """The Moreau envelope min_u phi(u) + ||u - x||^2 / (2 step_size) (...,) of x (..., p)."""
+        point, step_size = Point.of("x", x), number("step_size", step_size, positive=True)
+        xp, x, _ = point
+        p = self.prox(x, step_size)
+        distance = l2(xp, x - p)
+        return point.back(self.value(p) + half_square(xp, product(1.0, 1.0 / step_size), distance))
+
+    def _value(self, point: Point) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} has no _value")
+
+    def _prox(self, point: Point, step_size: float) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} has no _prox")
+
+    def _conjugate(self, point: Point) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} has no _conjugate")
+
+    def _prox_conjugate(self, point: Point, step_size: float) -> Array:
+        """Moreau: y - s prox_{phi/s}(y/s)."""
+        return point.x - step_size * self.prox(point.x / step_size, 1.0 / step_size)
+
+    def __post_init__(self) -> None:
+        """Dataclasses check their fields here, each class its own."""
+
+
+@dataclass(frozen=True)
+class ScaledNorm(Regularizer):
+    """tau N(x), for a norm N given by ``_norm`` and ``_dual_norm``."""
+
+    tau: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tau", number("tau", self.tau))
+        super().__post_init__()
+
+    def _value(self, point: Point) -> Array:
+        norm = self._norm(point)
+        return self.tau * norm if self.tau > 0 else point.xp.zeros_like(norm)
+
+    def _conjugate(self, point: Point) -> Array:
+        return indicator(point.xp, self._dual_norm(point) <= self.tau * (1.0 + slack(point)))
+
+    def _prox_conjugate(self, point: Point, step_size: float) -> Array:
+        """The projection onto {N* <= tau}, whatever the step: y - prox(y)."""
+        return point.x - self.prox(point.x)
+
+    def _norm(self, point: Point) -> Array:
+        raise NotImplementedError
+
+    def _dual_norm(self, point: Point) -> Array:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class HalfSquaredNorm(Regularizer):
+    """(lam/2) N(x)^2, for a norm N given by ``_norm`` and ``_dual_norm``."""
+
+    lam: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lam", number("lam", self.lam))
+        super().__post_init__()
+
+    def _value(self, point: Point) -> Array:
+        return half_square(point.xp, self.lam, self._norm(point))
+
+    def _conjugate(self, point: Point) -> Array:
+        dual = self._dual_norm(point)
+        return (0.5 * dual / self.lam) * dual if self.lam > 0 else indicator(point.xp, dual == 0)
+
+    def _prox_conjugate(self, point: Point, step_size: float) -> Array:
+        """y - prox(y, 1/s), as phi is homogeneous of degree 2."""
+        return point.x - self.prox(point.x, product(1.0, 1.0 / step_size))
+
+    def _norm(self, point: Point) -> Array:
+        raise NotImplementedError
+
+    def _dual_norm(self, point: Point) -> Array:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Ball(Regularizer):
+    """The indicator of {N(x) <= radius}, for a norm N given by ``_norm`` and ``_dual_norm``; the prox is the projection."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", number("radius", self.radius))
+        super().__post_init__()
+
+    def _value(self, point: Point) -> Array:
+        return indicator(point.xp, self._norm(point) <= self.radius * (1.0 + slack(point)))
+
+    def _conjugate(self, point: Point) -> Array:
+        dual = self._dual_norm(point)  # inf where y asks for a direction in which the set is unbounded
+        bounded = dual < math.inf
+        return point.xp.where(bounded, self.radius * point.xp.where(bounded, dual, point.xp.zeros_like(dual)), dual)
+
+    def _prox(self, point: Point, step_size: float) -> Array:
+        return self._project(point.x, self.radius)
+
+    def _prox_conjugate(self, point: Point, step_size: float) -> Array:
+        """y less its projection onto the ball of radius s radius."""
+        return point.x - self._project(point.x, product(step_size, self.radius))
+
+    def _norm(self, point: Point) -> Array:
+        raise NotImplementedError
+
+    def _dual_norm(self, point: Point) -> Array:
+        raise NotImplementedError
+
+    def _project(self, x: Array, radius: float) -> Array:
+        raise NotImplementedError
+
+
+def indicator(xp: Any, inside: Array) -> Array:
+    """0 where inside, inf elsewhere, in float64."""
+    zero = xp.astype(xp.zeros_like(inside), xp.float64)
+    return xp.where(inside, zero, zero + math.inf)
+
+
+def half_square(xp: Any, lam: float, norm: Array) -> Array:
+    """(lam/2) norm^2 without needless overflow; 0 for lam = 0, of anything."""
+    return (0.5 * lam * norm) * norm if lam > 0 else xp.zeros_like(norm)
+
+
+def largest(xp: Any, x: Array) -> Array:
+    """max |x_k| along the last axis (...,), 0 if there is none."""
+    return xp.max(
+        xp.concat([xp.abs(x), xp.zeros((*x.shape[:-1], 1), dtype=x.dtype, device=device(x))], axis=-1), axis=-1
+    )
+
+
+def l2(xp: Any, x: Array) -> Array:
+    """||x|| along the last axis (...,), at any scale."""
+    top = largest(xp, x)
+    scale = xp.where(top > 0, top, xp.ones_like(top))
+    return top * xp.sqrt(xp.sum((x / scale[..., None]) ** 2, axis=-1))

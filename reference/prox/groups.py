@@ -1,0 +1,137 @@
+"""Groups of coordinates: the l2 norms of all of them at once, and the way back.
+
+Prop. 1 of Martins et al. turns the prox of a function of group norms into the prox of a function of K numbers; this is
+the gathering and the scaling that it needs. Groups are host data: they decide shapes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from reference.arrays import Array, host
+from reference.prox.arguments import Point
+from reference.prox.base import l2
+
+__all__ = ["Groups"]
+
+
+class Groups:
+    """K disjoint groups of coordinates; a coordinate may be in none of them.
+
+    Parameters
+    ----------
+    groups : sequence of index sequences, or integer array (p,)
+        The coordinates of each group; or each coordinate's group number, from 0, with -1 for none.
+
+    Attributes
+    ----------
+    members : tuple of int64 arrays
+        The coordinates of each group, on the host.
+    width : int
+        The least p that they fit.
+    exact : bool
+        Given as an array of p numbers: x must have that many coordinates.
+    """
+
+    def __init__(self, groups: Any) -> None:
+        self.exact = is_array_api_obj(groups) and groups.ndim == 1
+        self.members = _by_number(groups) if self.exact else by_lists(groups)
+        flat = np.concatenate([np.zeros(0, np.int64), *self.members])
+        if flat.size and flat.min() < 0:
+            raise ValueError(f"groups: expected coordinates >= 0, got {flat.min()}")
+        self.width = groups.shape[0] if self.exact else int(flat.max(initial=-1)) + 1
+        if np.bincount(flat, minlength=1).max() > 1:
+            twice = np.flatnonzero(np.bincount(flat) > 1)[0]
+            among = [k for k, group in enumerate(self.members) if twice in group]
+            raise ValueError(
+                f"groups: expected disjoint groups, got coordinate {twice} in group {among[0]} and in group {among[-1]}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __repr__(self) -> str:
+        return f"Groups of {[len(group) for group in self.members]}"
+
+    def number(self, p: int) -> np.ndarray:
+        """The group of each of p coordinates (p,) int64; K for none."""
+        if p < self.width or (self.exact and p != self.width):
+            expected = f"{self.width}" if self.exact else f"at least {self.width}"
+            raise ValueError(f"x: expected {expected} coordinates along the last axis, as the groups have, got {p}")
+        return self.label(p)
+
+    def label(self, p: int) -> np.ndarray:
+        """As :meth:`number`, for any p that is large enough."""
+        label = np.full(p, len(self))
+        for k, group in enumerate(self.members):
+            label[group] = k
+        return label
+
+    def norms(self, point: Point) -> Array:
+        """||x_k|| (..., K); 0 for an empty group.
+
+        Groups of like size go together, padded to the next power of two: at most twice the work, and one operation
+        for each of log p sizes.
+        """
+        xp, x, _ = point
+        p = x.shape[-1]
+        self.number(p)
+        padded = xp.concat([x, xp.zeros_like(x[..., :1]) if p else point.send(np.zeros((*x.shape[:-1], 1)))], axis=-1)
+        sizes = np.array([len(group) for group in self.members], dtype=np.int64)
+        length = 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
+        found, order = [point.send(np.zeros((*x.shape[:-1], 0)))], []
+        for size in np.unique(length):
+            which = np.flatnonzero(length == size)
+            index = np.full((len(which), size), p)
+            for row, k in enumerate(which):
+                index[row, : sizes[k]] = self.members[k]
+            part = xp.take(padded, point.send(index.reshape(-1)), axis=-1)
+            found.append(l2(xp, xp.reshape(part, (*x.shape[:-1], len(which), int(size)))))
+            order.append(which)
+        back = np.argsort(np.concatenate([np.zeros(0, np.int64), *order]))
+        return xp.take(xp.concat(found, axis=-1), point.send(back), axis=-1)
+
+    def scale(self, point: Point, factors: Array) -> Array:
+        """x with group k multiplied by factors[..., k] (..., K); coordinates in no group stay."""
+        xp, x, _ = point
+        ones = point.send(np.ones((*x.shape[:-1], 1)))
+        factors = xp.concat([factors, ones], axis=-1)
+        return x * xp.take(factors, point.send(self.number(x.shape[-1])), axis=-1)
+
+    def free(self, point: Point) -> Array:
+        """The coordinates in no group (..., m)."""
+        index = np.flatnonzero(self.number(point.x.shape[-1]) == len(self))
+        return point.xp.take(point.x, point.send(index), axis=-1)
+
+
+def _by_number(groups: Any) -> tuple[np.ndarray, ...]:
+    number = host(groups)
+    if number.dtype.kind not in "iu":
+        raise TypeError(f"groups: expected integer group numbers, got {number.dtype}")
+    if number.size and number.min() < -1:
+        raise ValueError(f"groups: expected group numbers >= 0, or -1 for none, got {number.min()}")
+    order = np.argsort(number, kind="stable").astype(np.int64)
+    bounds = np.searchsorted(number[order], np.arange(int(number.max(initial=-1)) + 2))
+    return tuple(order[a:b] for a, b in itertools.pairwise(bounds))
+
+
+def by_lists(groups: Any) -> tuple[np.ndarray, ...]:
+    if not isinstance(groups, Sequence):
+        raise TypeError(
+            f"groups: expected a sequence of index arrays, or an integer array (p,), got {type(groups).__name__}"
+        )
+    members = []
+    for k, group in enumerate(groups):
+        index = host(group) if is_array_api_obj(group) else np.asarray(group)
+        if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
+            raise TypeError(
+                f"groups: expected index arrays, got {index.dtype} of shape {index.shape} as group {k}; "
+                "group numbers go in as one integer array"
+            )
+        members.append(index.astype(np.int64))
+    return tuple(members)
