@@ -15,7 +15,7 @@ from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.models.listed import ListModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
-from accelerated.objectives import Linearization, LogLoss, StructuralHinge
+from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from accelerated.structures.chain import Chain, ChainScores
 from reference import (
     L1,

@@ -18,12 +18,12 @@ from accelerated.compiled.problems import EntropyProblem, MaxProblem
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.objectives import Linearization
+from reference.objectives import Corners, Linearization
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.sgd import epoch as reference_epoch
 from reference.smoothing import Entropy
 
-__all__ = ["Linearization", "LogLoss", "StructuralHinge"]
+__all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
 
 class StructuralHinge(reference.StructuralHinge):

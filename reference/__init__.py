@@ -6,7 +6,7 @@ from reference.arrays import Rows
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.sequence import SequenceModel
-from reference.objectives import Linearization, LogLoss, StructuralHinge
+from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
@@ -51,6 +51,7 @@ __all__ = [
     "Constant",
     "ElasticNet",
     "ElasticNetMKL",
+    "Corners",
     "Entropy",
     "HalfSquaredL2",
     "InfeasibleError",

@@ -19,13 +19,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array
-from reference.models.base import all_of, check_weights
+from reference.arrays import Array, Place
+from reference.models.base import all_of, check_weights, integer
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2
-from reference.structures.base import UnsupportedError, feasible
+from reference.structures.base import KBest, UnsupportedError, feasible
 from reference.structures.scores import add, inner
 
-__all__ = ["Linearization", "LogLoss", "StructuralHinge"]
+__all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
+
+
+class Corners(NamedTuple):
+    """The k best loss-augmented outputs of b examples, as the planes that make up the hinge.
+
+    hinge_i(w) = max_y losses_i(y) + <directions_i(y), w>, with directions_i(y) = phi(x_i, y) - phi(x_i, y_i)
+
+    directions (b, k, d); losses (b, k), the task losses; count (b,) int64, how many of the k there are. Past the count, directions
+    are 0 and losses -inf.
+    """
+
+    directions: Array
+    losses: Array
+    count: Array
 
 
 class Linearization(NamedTuple):
@@ -166,6 +180,64 @@ class StructuralHinge:
             return None
         return None if bounds is None else factor * float(np.max(bounds)) / mu
 
+    def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
+        """The k best outputs of each example under scores plus task loss, as directions and losses.
+
+        Parameters
+        ----------
+        w : array (d,)
+        batch : int array (b,), optional
+            Example numbers; None: all.
+        k : int >= 1
+            More than 1 needs a structure with ``topk``.
+
+        Returns
+        -------
+        Corners
+            Sorted by losses + <directions, w>, from high to low.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :meth:`value_and_gradient`; k < 1; a true output whose own task loss is not 0 (it would be no corner at 0).
+        UnsupportedError
+            On the log loss, which is no maximum of planes; k > 1 without ``topk``.
+
+        Notes
+        -----
+        Memory O(b k d): the directions are dense.
+
+        Source
+        ------
+        Pillutla et al., equation (3): the structural hinge is a maximum of affine functions of w.
+        """
+        check_weights(self.model, w, self._like)
+        batch, k, place = all_of(self.n, batch), integer("k", k, 1), Place.of(w)
+        xp = place.xp
+        directions, losses, count = [], [], []
+        for i in batch:
+            found = list(self._planes(w, i, k))
+            missing = k - len(found)
+            rows = [direction for direction, _ in found] + [xp.zeros_like(w)] * missing
+            directions.append(xp.stack(rows))
+            losses.append([loss for _, loss in found] + [-np.inf] * missing)
+            count.append(len(found))
+        shape = (len(batch), k)
+        together = xp.stack(directions) if directions else place.zeros((*shape, self.model.size))
+        return Corners(together, xp.reshape(place.floats(losses), shape), place.integers(count))
+
+    def _planes(self, w: Array, i: int, k: int) -> Iterator[tuple[Array, float]]:
+        """Direction and task loss of the k best loss-augmented outputs of example i, one after another."""
+        model, data = self.model, self.data
+        (piece,) = model.chunks(data, np.array([i]))
+        task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
+        if (own := inner(task_loss, gold)) != 0:
+            raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
+        structure = model.structure_type.unchecked(add(model.scores(data, piece, w), task_loss))
+        for y in [structure.best()[1]] if k == 1 else _labels(structure.topk(k)):
+            parts = structure.parts(y)
+            yield model.pullback(data, piece, w, add(parts, gold, -1.0)), inner(task_loss, parts)
+
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         """The sum over the batch of losses and gradients."""
         total, gradient = 0.0, self.zeros()
@@ -224,6 +296,10 @@ class LogLoss(StructuralHinge):
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())
 
+    def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
+        """Refused: the log loss is no maximum of planes."""
+        raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
+
     def _mu(self, mu: float | None) -> float:
         if mu is not None and mu != 1.0:
             raise ValueError(
@@ -250,3 +326,10 @@ def _total(value: Any) -> float:
         return float(value)
     xp = array_namespace(value)
     return float(xp.sum(xp.astype(value, xp.int64) if value.dtype == xp.bool else value))
+
+
+def _labels(found: KBest) -> Iterator[Any]:
+    """The outputs of the one example of a batch (or of no batch), from the best on."""
+    batch = (slice(None),) * found.count.ndim
+    for j in range(int(array_namespace(found.count).sum(found.count))):
+        yield found.labels[(*batch, j, ...)]
