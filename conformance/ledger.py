@@ -160,6 +160,13 @@ ROWS = (
         ),
     ),
     Claim(
+        "P section 7.2 (bcfw-wavg)",
+        "block-coordinate Frank-Wolfe with the average 2/(T^2+T) sum t w_t; the same average of dual points certifies it",
+        "holds",
+        ("optimizers.bcfw.bcfw", "objectives.Corners"),
+        ("test_bcfw::test_bcfw_is_its_equations", "test_bcfw::test_bounds_hold_the_optimum_between_them"),
+    ),
+    Claim(
         "M (3)",
         "CRF loss: log sum_y exp(f(x, y)) - f(x, y_i), gradient E[phi(x, Y)] - phi(x, y_i)",
         "holds",

@@ -116,6 +116,8 @@ def exercise(panel):
         w = panel.sgd(objective, lam=0.1, mu=mu, epochs=1, rng=0).x
         panel.lbfgs(objective, w, lam=0.1, mu=mu, iterations=2)
         objective.model.predict(objective.data, None, w)
+        if isinstance(objective.smoothing, panel.Max):
+            panel.bcfw(objective, lam=0.1, epochs=2, rng=0)
 
 
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):

@@ -7,6 +7,7 @@ from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.sequence import SequenceModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
+from reference.optimizers.bcfw import bcfw
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
@@ -89,6 +90,7 @@ __all__ = [
     "TreeGroupLasso",
     "UnsupportedError",
     "WeightedSquaredL1",
+    "bcfw",
     "lbfgs",
     "load_letters",
     "load_model",

@@ -1,0 +1,297 @@
+"""Block-coordinate Frank-Wolfe on the dual of the structural SVM, with the outputs found kept in working sets.
+
+    min_w  lam/2 ||w||^2 + (1/n) sum_i max_y [loss_i(y) + <v_i(y), w>],   v_i(y) = phi(x_i, y) - phi(x_i, y_i)
+    max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||w(alpha)||^2,   w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
+
+with each alpha_i in the simplex over the outputs of example i. Source: Lacoste-Julien et al. (2013), "Block-coordinate
+Frank-Wolfe optimization for structural SVMs", Algorithm 4, one of the methods in Pillutla et al., section 7.2; pairwise steps
+and cached outputs are ideas of Osokin et al. (2016), "Minding the gaps for block Frank-Wolfe optimization of structured SVMs".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, device
+
+from reference.arrays import Array, host
+from reference.models.base import integer
+from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.sgd import regularised
+
+__all__ = ["BCFWState", "WorkingSet", "bcfw"]
+
+AVERAGES = ("last", "weighted")
+PAIRWISE_STEPS = 10  # at most so many a visit
+PAIRWISE_SHARE = 0.05  # and none once the largest violation is this share of what the visit began with
+EQUAL = 1e-6  # scores that differ by this share of the violation are equal
+
+
+class WorkingSet(NamedTuple):
+    """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha (m,)."""
+
+    directions: Array
+    losses: np.ndarray
+    alpha: np.ndarray
+
+
+class BCFWState(NamedTuple):
+    """x = w(alpha) (d,); loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); mean, mean_loss: their averages over steps 1..t.
+
+    sets: the working sets, example number to :class:`WorkingSet`; an example without one has all weight on its true output. A
+    fused epoch keeps them in a form of its own.
+    """
+
+    x: Array
+    loss: float
+    mean: Array
+    mean_loss: float
+    t: int
+    sets: Any
+
+
+def bcfw(
+    objective: Any,
+    *,
+    lam: float,
+    epochs: int = 100,
+    tol: float = 1e-3,
+    cached_passes: int = 3,
+    capacity: int = 32,
+    average: str = "weighted",
+    line_search: bool = True,
+    rng: int | np.random.Generator | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Train a structural SVM by block-coordinate Frank-Wolfe, until the duality gap is small.
+
+    A visit of example i finds s = argmax_y loss_i(y) + <v_i(y), w> and moves alpha_i towards it:
+
+    alpha_i <- (1 - gamma) alpha_i + gamma e_s,  gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
+
+    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the worst to the
+    best of the outputs found so far, in pairs, and visits that do only this follow.
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)`` and ``corners(w, batch)``
+        A structural hinge, not smoothed.
+    lam : float > 0
+        Weight of the squared norm; C = 1/(lam n).
+    epochs : int >= 0
+        At most so many passes that call the oracle of each example.
+    tol : float >= 0
+        Stop when gap <= tol * objective.
+    cached_passes : int >= 0
+        Passes over the working sets after each pass of oracles. 0: plain block-coordinate Frank-Wolfe.
+    capacity : int >= 1
+        Outputs kept for an example, as far as can be: a new output takes the place of one of weight 0, the one of the lowest score; where all
+        have weight, the set grows.
+    average : {"weighted", "last"}
+        Which iterate is returned: 2/(t^2+t) sum_s s w_s over the t visits, or w_t.
+    line_search : bool
+        Whether gamma is as above; else gamma = 2n/(2n + visits so far).
+    rng : int, numpy.random.Generator or None
+        Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
+    callback : callable, optional
+        Called with a :class:`Row` after each epoch (a pass of oracles and the cached passes after it); stops the run by
+        returning True or raising StopIteration.
+
+    Returns
+    -------
+    Result
+        ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate that would be
+        returned: the average's dual point is the average of the dual points. ``success`` is False where ``tol`` > 0 was not reached.
+
+    Raises
+    ------
+    ValueError
+        Options out of range.
+    UnsupportedError, TypeError
+        An objective without corners, such as the log loss.
+
+    Notes
+    -----
+    The dual never decreases along the last iterates under line search, up to rounding. A step whose direction is too long for its
+    square to be a number is not taken. Memory: the working sets, O(d) an output here, O(length + outputs) an output in the
+    compiled epoch.
+
+    Source
+    ------
+    Lacoste-Julien et al. (2013), Algorithm 4; Pillutla et al., section 7.2 (bcfw-wavg).
+    """
+    _check(objective, lam, epochs, tol, cached_passes, capacity, average)
+    rng = np.random.default_rng(rng)
+    run = getattr(objective, "fused_epoch", lambda name: None)("bcfw") or epoch
+    state = init(objective)
+    options: dict[str, Any] = {"lam": lam, "capacity": capacity, "average": average, "line_search": line_search}
+    fun, dual = _bounds(objective, state, lam)
+    history: list[Row] = []
+    seconds, success, message = 0.0, tol == 0, f"{epochs} epochs done"
+    for k in range(1, epochs + 1):
+        started = time.perf_counter()
+        orders = [rng.permutation(objective.n) for _ in range(1 + cached_passes)]
+        with np.errstate(over="ignore", invalid="ignore"):  # see Notes
+            state = run(state, objective, orders, **options)
+        seconds += time.perf_counter() - started
+        fun, dual = _bounds(objective, state, lam)
+        history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
+        if fun - dual <= tol * fun:
+            success, message = True, f"relative gap {tol:g} reached in epoch {k}"
+            break
+        if wants_to_stop(callback, history[-1]):
+            success, message = True, f"stopped by the callback after {k} of {epochs} epochs"
+            break
+    return Result(
+        x=state.mean,
+        fun=fun,
+        nit=len(history),
+        success=success,
+        message=message if success else f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective",
+        iterate="last" if average == "last" else f"{average} average",
+        oracle_calls=len(history) * objective.n,
+        certificate=fun - dual,
+        history=tuple(history),
+    )
+
+
+def init(objective: Any) -> BCFWState:
+    """All weight on the true outputs, whose direction and loss are 0."""
+    zero = objective.zeros()
+    return BCFWState(zero, 0.0, zero, 0.0, 0, {})
+
+
+def epoch(
+    state: BCFWState,
+    objective: Any,
+    orders: Sequence[np.ndarray],
+    *,
+    lam: float,
+    capacity: int,
+    average: str,
+    line_search: bool,
+) -> BCFWState:
+    """One pass that calls the oracles, in the first order, then passes over the working sets in the others.
+
+    A fused epoch has this signature.
+    """
+    for number, order in enumerate(orders):
+        for i in order.tolist():
+            visit = {"oracle": number == 0, "pairwise": len(orders) > 1}
+            state = step(
+                state, objective, i, **visit, lam=lam, capacity=capacity, average=average, line_search=line_search
+            )
+    return state
+
+
+def step(
+    state: BCFWState,
+    objective: Any,
+    i: int,
+    *,
+    oracle: bool,
+    pairwise: bool,
+    lam: float,
+    capacity: int,
+    average: str,
+    line_search: bool,
+) -> BCFWState:
+    """A visit of example i: the oracle's output joins its set and draws weight; then, in pairs, from the worst to the best."""
+    x, loss, lam_n = state.x, state.loss, lam * objective.n
+    found = state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1))
+    if oracle:
+        corner = objective.corners(x, [i])
+        found, s = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), x, capacity)
+    violation = worst_pair(found, x)[2]
+    if oracle:
+        fixed = None if line_search else 2 * objective.n / (2 * objective.n + state.t)
+        x, found = moved(x, found, np.eye(len(found.alpha))[s] - found.alpha, 1.0, lam_n, fixed)
+    for _ in range(PAIRWISE_STEPS if pairwise else 0):
+        worst, best, left = worst_pair(found, x)
+        if left <= PAIRWISE_SHARE * violation:
+            break
+        one = np.eye(len(found.alpha))
+        x, found = moved(x, found, one[best] - one[worst], float(found.alpha[worst]), lam_n)
+    before = state.sets[i].alpha @ state.sets[i].losses if i in state.sets else 0.0
+    loss = loss + float(found.alpha @ found.losses - before) / objective.n
+    t = state.t + 1
+    share = 1.0 if average == "last" else 2.0 / (t + 1)
+    mean = x if average == "last" else state.mean + share * (x - state.mean)
+    mean_loss = state.mean_loss + share * (loss - state.mean_loss)
+    return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: found})
+
+
+def joined(found: WorkingSet, direction: Array, loss: float, x: Array, capacity: int) -> tuple[WorkingSet, int]:
+    """The set with one more output, and that output's place; a known one, known by direction and loss, stays where it is."""
+    xp = array_namespace(x)
+    known = host(xp.all(found.directions == direction, axis=1)) & (found.losses == loss)
+    idle = np.flatnonzero(found.alpha == 0)
+    if np.any(known):
+        return found, int(np.argmax(known))
+    if len(found.alpha) < capacity or len(idle) == 0:
+        directions = xp.concat([found.directions, direction[None, :]])
+        return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0)), len(found.alpha)
+    place = int(idle[np.argmin(scores(found, x)[idle])])
+    here = np.arange(len(found.alpha)) == place
+    directions = xp.concat([found.directions[:place, :], direction[None, :], found.directions[place + 1 :, :]])
+    return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha), place
+
+
+def scores(found: WorkingSet, x: Array) -> np.ndarray:
+    """loss_i(y) + <v_i(y), w> of each output (m,): n times the gradient of the dual with respect to alpha_i."""
+    return found.losses + host(found.directions @ x)
+
+
+def worst_pair(found: WorkingSet, x: Array) -> tuple[int, int, float]:
+    """The lowest in score of the outputs that have weight, the highest of all, and how far they are apart.
+
+    A step makes two scores equal but for rounding; the first in the set is taken of those that are, so that rounding decides nothing.
+    """
+    g = scores(found, x)
+    low, high = np.where(found.alpha > 0, g, np.inf), g
+    violation = float(np.max(high) - np.min(low))
+    worst = np.argmax(low <= np.min(low) + EQUAL * violation)
+    best = np.argmax(high >= np.max(high) - EQUAL * violation)
+    return int(worst), int(best), violation
+
+
+def moved(
+    x: Array, found: WorkingSet, towards: np.ndarray, most: float, lam_n: float, fixed: float | None = None
+) -> tuple[Array, WorkingSet]:
+    """alpha_i + gamma towards, and w to match; gamma in [0, most] has the highest dual, unless it is fixed.
+
+    n (dual at gamma - dual at 0) = gamma <towards, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y towards(y) v_i(y)
+    """
+    xp = array_namespace(x)
+    weights = xp.asarray(towards, dtype=x.dtype, device=device(x))
+    v = weights @ found.directions
+    gain, length = float(towards @ scores(found, x)), float(xp.sum(v * v))
+    gamma = fixed
+    if gamma is None:
+        gamma = min(most, max(0.0, lam_n * gain / length)) if length > 0 else most * (gain > 0)
+    return x - (gamma / lam_n) * v, found._replace(alpha=found.alpha + gamma * towards)
+
+
+def _bounds(objective: Any, state: BCFWState, lam: float) -> tuple[float, float]:
+    """Objective and dual at the iterate that would be returned now."""
+    quadratic = 0.5 * lam * float(array_namespace(state.mean).sum(state.mean * state.mean))
+    return regularised(objective, state.mean, lam, None), state.mean_loss - quadratic
+
+
+def _check(
+    objective: Any, lam: float, epochs: int, tol: float, cached_passes: int, capacity: int, average: str
+) -> None:
+    if not hasattr(objective, "corners"):
+        raise TypeError(f"objective: bcfw needs corners(w, batch), which {type(objective).__name__} lacks")
+    if not 0 < lam < np.inf:
+        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
+    if not 0 <= tol < np.inf:
+        raise ValueError(f"tol: expected a finite number >= 0, got {tol}")
+    integer("epochs", epochs, 0)
+    integer("cached_passes", cached_passes, 0)
+    integer("capacity", capacity, 1)
+    if average not in AVERAGES:
+        raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
