@@ -40,7 +40,7 @@ def sparsity(z: Array, mu: float) -> Array:
 
     Source
     ------
-    Pillutla et al., Proposition 3 (8), *corrected*: z is in non-increasing order and z_(m+1) is -inf.
+    Pillutla et al., Proposition 3 (8), *corrected*: z is in non-increasing order, not in "non-decreasing".
     """
     left = _thresholds(z)
     xp = array_namespace(left)

@@ -1,0 +1,432 @@
+"""Smoothing and oracles against what Pillutla et al. prove of them: sections 1.2, 2 and 3, appendix A."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance import strategies
+from conformance.tolerances import RELATIVE, close
+from reference import bounds
+from reference.arrays import host
+from reference.identities import pillutla as law
+
+SMOOTHERS = {"entropy": (1, law.negative_entropy), "l2": (2, law.centred_squared_l2)}
+WIDTHS = {"entropy": bounds.entropy_width, "l2": bounds.squared_l2_width}
+
+
+def supports(m):
+    return (list(s) for r in range(1, m + 1) for s in itertools.combinations(range(m), r))
+
+
+def projection(x):
+    """The projection onto the simplex by trying every support; exact for fractions, which need no tolerance."""
+    best = None
+    for s in supports(len(x)):
+        u = [0 * x[0]] * len(x)
+        for i in s:
+            u[i] = x[i] + (1 - sum(x[j] for j in s)) / len(s)
+        if min(u) >= 0:
+            distance = sum((a - b) ** 2 for a, b in zip(u, x, strict=True))
+            best = min(best, (distance, u)) if best else (distance, u)
+    return best[1]
+
+
+def squared_l2(z, mu):
+    """The squared l2 smoothing of finite z, by brute force: value and gradient."""
+    u = np.array(projection(list(z / mu)))
+    return float(z @ u - mu / 2 * (u @ u - 1)), u
+
+
+def smooth(backend, kind, z, mu):
+    """Value and gradient of the smoothed max of host scores."""
+    if kind == "l2":
+        return squared_l2(z, mu)
+    value, marginals = backend.Table(z).expectation(mu)
+    return float(value), np.asarray(marginals.values)
+
+
+@st.composite
+def scores(draw, forbidden=False, largest=6):
+    return draw(strategies.arrays((draw(st.integers(1, largest)),), forbidden))
+
+
+def scaled(space, z, scale):
+    """Scores of a scale and what the space's dtype stores of them; float32 has no huge or tiny scale."""
+    scale = 1.0 if space.dtype == "float32" else scale
+    stored = (z * scale).astype(space.dtype)
+    return space.put(stored), stored.astype(np.float64), scale
+
+
+simplex_points = st.lists(st.integers(0, 4), min_size=6, max_size=6)
+
+
+def simplex_point(weights, m):
+    weights = np.array(weights[:m], dtype=np.float64)
+    return weights / weights.sum() if weights.sum() else np.full(m, 1 / m)
+
+
+# section 1.2 --------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data(), alpha=st.sampled_from([1, 2]), scale=st.sampled_from([1.0, 1e-150, 1e150]))
+def test_operator_norm_is_attained_and_never_exceeded(space, data, alpha, scale):
+    m, d = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    A, stored, scale = scaled(space, data.draw(strategies.arrays((m, d), forbidden=False)), scale)
+    x, y = data.draw(strategies.arrays((d,), False)), data.draw(strategies.arrays((m,), False))
+    slack = space.get(law.operator_norm_slack(A, space.put(x), space.put(y), alpha))
+    size = scale * max(1.0, np.abs(stored).max() / scale) * max(1, np.abs(x).max()) * max(1, np.abs(y).max())
+    assert slack >= -20 * RELATIVE[space.dtype] * size
+    norm = float(space.get(law.operator_norm(A, alpha)))
+    left, singular, right = np.linalg.svd(stored)
+    longest = np.argmax(np.linalg.norm(stored, axis=1))
+    if alpha == 2:
+        attained, x, y = singular[0], right[0], left[:, 0]
+    else:
+        attained, y = np.linalg.norm(stored[longest]), np.eye(m)[longest]
+        x = stored[longest] / (attained if attained > 0 else 1.0)
+    close(norm, attained, space.dtype, scale * 1e4)
+    slack = space.get(law.operator_norm_slack(A, space.put(x), space.put(y), alpha))
+    close(slack, 0.0, space.dtype, max(scale, 10 * attained))
+    assert space.get(law.operator_norm(A, 2)) >= norm * (1 - RELATIVE[space.dtype])  # Remark 28
+
+
+def test_the_second_quotient_divides_by_the_norm_of_x():
+    """Equation (65) as printed divides ||A x|| by ||y||, which can be anything."""
+    A, x, y = np.array([[3.0, 4.0]]), np.array([0.6, 0.8]), np.array([0.1])
+    norm = float(law.operator_norm(A, 2))
+    assert np.linalg.norm(A @ x) / np.linalg.norm(x) == pytest.approx(norm) == pytest.approx(5.0)
+    assert np.linalg.norm(A @ x) / np.linalg.norm(y) > 9 * norm
+
+
+def test_norms_refuse_other_orders():
+    with pytest.raises(ValueError, match="alpha: expected 1 or 2, got 3"):
+        law.operator_norm(np.eye(2), 3)
+    with pytest.raises(ValueError, match="alpha: expected 1 or 2, got 3"):
+        law.lipschitz_slack(np.ones(2), np.ones(2), np.ones(2), np.ones(2), 1.0, 3)
+
+
+# section 2.2: Definition 1, Propositions 2 and 39, Lemma 40 ------------------------------------------------------------
+
+
+@given(data=st.data(), factor=st.sampled_from([0.125, 1.0, 8.0]), weights=simplex_points)
+@pytest.mark.parametrize("kind", SMOOTHERS)
+def test_the_smoothing_is_its_definition(backend, kind, data, factor, weights):
+    """h(z) is the largest of <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2 ||u - grad||^2."""
+    z = data.draw(scores()) * data.draw(st.sampled_from([1.0, 1e-300, 1e300]))
+    size = max(np.abs(z).max(), 1e-300)
+    mu = factor * max(size, 1e-300)
+    alpha, omega = SMOOTHERS[kind]
+    value, u = smooth(backend, kind, z, mu)
+    close(law.fenchel_young_slack(value / mu, z / mu, u, 1.0, omega), 0.0, scale=10.0)
+    close(u.sum(), 1.0)
+    other = simplex_point(weights, len(z))
+    slack = float(law.fenchel_young_slack(value / mu, z / mu, other, 1.0, omega))
+    assert slack >= np.linalg.norm(u - other, alpha) ** 2 / 2 - 1e-8
+    assert law.fenchel_young_slack(value / mu - 1e-3, z / mu, u, 1.0, omega) < -9e-4  # a value too low is seen
+
+
+@given(data=st.data(), mus=st.tuples(st.sampled_from([0.0, 0.1, 1.0, 5.0]), st.sampled_from([0.0, 0.1, 1.0, 5.0])))
+@pytest.mark.parametrize("kind", SMOOTHERS)
+def test_smoothings_differ_by_at_most_their_width(backend, kind, data, mus):
+    z = data.draw(scores())
+    low, high = sorted(mus)
+    values = [smooth(backend, kind, z, mu)[0] if mu > 0 else z.max() for mu in (high, low)]
+    D = WIDTHS[kind](len(z))
+    lower, upper = law.width_slacks(*values, high, low, lowest=-D)
+    assert min(lower, upper) >= -1e-9 * max(1, np.abs(z).max())
+    if low < high:
+        too_low, _ = law.width_slacks(high * D + z.max() + 1e-3, z.max(), high, 0.0, lowest=-D)
+        assert too_low < 0
+
+
+@pytest.mark.parametrize("kind", SMOOTHERS)
+@pytest.mark.parametrize("m", [1, 2, 7])
+def test_the_width_is_attained_at_ties(backend, kind, m):
+    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, and none is more."""
+    z, mu = np.full(m, 3.0), 2.0
+    lower, _ = law.width_slacks(smooth(backend, kind, z, mu)[0], 3.0, mu, 0.0, lowest=-WIDTHS[kind](m))
+    close(lower, 0.0, scale=3.0)
+    omega = SMOOTHERS[kind][1]
+    close(-omega(np.full(m, 1 / m)), WIDTHS[kind](m))
+    others = np.random.default_rng(0).dirichlet(np.ones(m), size=50)
+    assert np.all(-omega(others) <= WIDTHS[kind](m) + 1e-12) and np.all(omega(others) <= 1e-12)
+    close(omega(np.eye(m)), np.zeros(m))
+
+
+def test_the_uncentred_squared_norm_does_not_lie_below_zero(backend):
+    """Section 7.3 prints omega = ||u||^2/2: Theorem 16 asks for omega <= 0, and the smoothed max then lies below the max."""
+    z, mu = np.array([1.0, 0.0]), 0.5
+    value, u = squared_l2(z, mu)
+    printed = float(z @ u - mu / 2 * (u @ u))
+    assert (
+        law.width_slacks(value, 1.0, mu, 0.0, lowest=-0.25)[1]
+        >= 0
+        > law.width_slacks(printed, 1.0, mu, 0.0, lowest=-0.25)[1]
+    )
+    close(value - printed, mu / 2)
+
+
+@given(data=st.data(), mu=st.sampled_from([0.1, 1.0, 7.0]), step=st.sampled_from([1e-3, 0.3, 10.0]))
+@pytest.mark.parametrize("kind", SMOOTHERS)
+def test_gradients_are_lipschitz_and_values_lie_between_their_parabolas(backend, kind, data, mu, step):
+    z = data.draw(scores())
+    other = z + step * data.draw(strategies.arrays((len(z),), False))
+    alpha, _ = SMOOTHERS[kind]
+    (value, u), (other_value, other_u) = smooth(backend, kind, z, mu), smooth(backend, kind, other, mu)
+    size = max(1.0, np.abs(z).max(), np.abs(other).max())
+    assert law.lipschitz_slack(z, other, u, other_u, mu, alpha) >= -1e-9 * size
+    above = float(law.subgradient_slack(value, u, z, other_value, other))
+    dual = np.linalg.norm(other - z, 2 if alpha == 2 else np.inf)
+    assert -1e-9 * size <= above <= dual**2 / (2 * mu) + 1e-9 * size
+
+
+@pytest.mark.parametrize("kind", SMOOTHERS)
+def test_the_lipschitz_constant_is_attained(backend, kind):
+    """1/mu can be no smaller: two tied scores that part by a little."""
+    mu, step = 2.0, 1e-4
+    z, other = np.zeros(2), np.array([step, -step])
+    u, other_u = smooth(backend, kind, z, mu)[1], smooth(backend, kind, other, mu)[1]
+    alpha = SMOOTHERS[kind][0]
+    assert 0 <= law.lipschitz_slack(z, other, u, other_u, mu, alpha) + 1e-15 < 1e-6 * step
+    assert law.lipschitz_slack(z, other, u, other_u, 1.001 * mu, alpha) < -1e-4 * step
+
+
+@given(data=st.data(), mu=st.sampled_from([0.2, 1.0, 5.0]))
+@pytest.mark.parametrize("kind", SMOOTHERS)
+def test_a_smoothing_of_an_affine_map_is_smooth(backend, kind, data, mu):
+    """Lemma 40, and what is sharper: rows less a centre; for the entropy half the diameter of the rows."""
+    m, d = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    entry = st.floats(-2, 2, width=32)
+    A = np.array(data.draw(st.lists(entry, min_size=m * d, max_size=m * d))).reshape(m, d)
+    b = data.draw(strategies.arrays((m,), False)) / 10
+    w, other = (np.array(data.draw(st.lists(entry, min_size=d, max_size=d))) for _ in range(2))
+    u, other_u = (smooth(backend, kind, A @ x + b, mu)[1] for x in (w, other))
+    alpha = SMOOTHERS[kind][0]
+    assert law.composition_slack(A, w, other, u, other_u, mu, alpha) >= -1e-8
+    centred = A - A.mean(axis=0)
+    constants = [bounds.smoothness(float(law.operator_norm(rows, alpha)), mu) for rows in (A, centred)]
+    if kind == "entropy":
+        constants.append(bounds.entropy_smoothness(float(law.row_diameter(A)), mu))
+        assert constants[2] <= min(constants) + 1e-9
+    moved = np.linalg.norm(A.T @ (u - other_u))
+    assert all(moved <= L * np.linalg.norm(w - other) + 1e-8 for L in constants)
+
+
+def test_the_diameter_constant_is_attained_and_the_row_norm_is_not(backend):
+    """Rows a and -a at tied scores: the second derivative is ||2a||^2/(4 mu); with rows 0 and 2a the row norm gives 4 times that."""
+    mu, h = 0.5, 1e-5
+    for A in (np.array([[1.0, 2.0], [-1.0, -2.0]]), np.array([[0.0, 0.0], [2.0, 4.0]])):
+        direction = np.array([1.0, 2.0]) / np.sqrt(5)
+        u, other_u = (smooth(backend, "entropy", A @ x, mu)[1] for x in (-h * direction, h * direction))
+        moved = np.linalg.norm(A.T @ (u - other_u)) / (2 * h)
+        close(moved, bounds.entropy_smoothness(float(law.row_diameter(A)), mu), scale=1e5)
+    close(bounds.smoothness(float(law.operator_norm(A, 1)), mu), 4 * moved, scale=1e5)
+
+
+# section 2.3.2: Propositions 3 and 4 ------------------------------------------------------------------------------------
+
+
+@given(data=st.data(), factor=st.sampled_from([0.125, 1.0, 8.0]), scale=st.sampled_from([1.0, 1e-300, 1e300]))
+def test_the_projection_has_the_closed_form(space, data, factor, scale):
+    z, stored, scale = scaled(space, data.draw(scores(forbidden=True)), scale)
+    if stored.max() == -np.inf:
+        return
+    mu = factor * scale
+    k = law.sparsity(z, mu)
+    u = space.get(law.sparse_projection(z, mu, k))
+    allowed = stored > -np.inf
+    expected = np.zeros(len(stored))
+    expected[allowed] = projection(list(stored[allowed] / mu))
+    close(u, expected, space.dtype, max(1.0, np.abs(stored[allowed]).max() / mu))
+    left, right = law.sparsity_slacks(z, mu, int(k))
+    assert space.get(left) > 0 and space.get(right) >= 0
+
+
+@given(z=st.lists(st.integers(-3, 3), min_size=1, max_size=5), mu=st.integers(1, 6))
+def test_sparsity_is_exact(z, mu):
+    """In fractions: k non-zeros if and only if (8), ties and equality included; and the closed form."""
+    u = projection([Fraction(x, mu) for x in z])
+    k = sum(x > 0 for x in u)
+    assert int(law.sparsity(z, mu)) == k
+    for j in range(1, len(z) + 1):
+        left, right = law.sparsity_slacks(z, mu, j)
+        assert (left > 0 and right >= 0) == (j == k)
+    close(law.sparse_projection(z, mu, np.array(k)), [float(x) for x in u])
+    close(projection([x / mu for x in z]), [float(x) for x in u])  # and a yardstick in floats is one
+
+
+def test_sparsity_in_batches(space, rng):
+    z = rng.normal(size=(2, 3, 4)).astype(space.dtype)
+    k = law.sparsity(space.put(z), 0.7)
+    u = space.get(law.sparse_projection(space.put(z), 0.7, k))
+    close(u, [[projection(list(row.astype(np.float64) / 0.7)) for row in rows] for rows in z], space.dtype)
+
+
+def test_scores_in_non_decreasing_order_have_another_sparsity():
+    """Proposition 3 prints non-decreasing order: then (8) holds at k = 2 for z = (0, 1), mu = 1/2, whose projection is (0, 1)."""
+    z, mu = np.array([0.0, 1.0]), 0.5
+    as_printed = [k for k in (1, 2) if sum(z[:k] - z[k - 1]) < mu <= sum(z[:k] - [*z, -np.inf][k])]
+    assert as_printed == [2]
+    assert int(law.sparsity(z, mu)) == 1 and projection(list(z / mu)) == [0.0, 1.0]
+
+
+@given(z=st.lists(st.integers(-3, 3), min_size=1, max_size=5), mu=st.integers(1, 6), K=st.integers(1, 6))
+def test_top_k_is_exact_exactly_where_the_slack_allows(z, mu, K):
+    """Proposition 4, both ways: with value and gradient in fractions, and its second part."""
+    u = projection([Fraction(x, mu) for x in z])
+    best = sorted(range(len(z)), key=lambda i: -z[i])[:K]
+    kept = projection([Fraction(z[i], mu) for i in best])
+
+    def value(scores, v):
+        return sum(a * b for a, b in zip(scores, v, strict=True)) - Fraction(mu, 2) * (sum(a * a for a in v) - 1)
+
+    same_value = value(z, u) == value([z[i] for i in best], kept)
+    same_gradient = u == [kept[best.index(i)] if i in best else 0 for i in range(len(z))]
+    slack = float(law.exactness_slack(z, mu, K))
+    assert (same_value and same_gradient) == (slack >= 0) == same_value
+    if len(z) > K:
+        ordered = sorted(z, reverse=True)
+        assert slack >= 0 or mu > ordered[0] - ordered[K]
+    else:
+        assert slack == np.inf
+
+
+# section 3.2: the oracles ---------------------------------------------------------------------------------------------
+
+
+def listed(structure):
+    """Scores and parts of every output, as arrays (m,) and (m, d)."""
+    outputs = list(structure.enumerate())
+    psi = np.array([float(structure.score(y)) for y in outputs])
+    return psi, np.array([flat(structure.parts(y)) for y in outputs])
+
+
+def flat(parts):
+    return np.concatenate([np.asarray(x).ravel() for x in (parts.unary, parts.pairwise)])
+
+
+@given(data=st.data(), mu=st.sampled_from([0.2, 1.0, 5.0]))
+def test_max_and_exp_oracles_of_a_chain(backend, data, mu):
+    """Lemma 7 (i) and (ii), Proposition 9: the weights are the scores themselves."""
+    instance = data.draw(strategies.chains(forbidden=False, batched=False))
+    chain = backend.Chain(instance.unary, instance.pairwise)
+    moved = instance._replace(
+        unary=instance.unary + data.draw(strategies.arrays(instance.unary.shape, False)),
+        pairwise=instance.pairwise - data.draw(strategies.arrays(instance.pairwise.shape, False)),
+    )
+    other = backend.Chain(moved.unary, moved.pairwise)
+    w, other_w = flat(chain.scores), flat(other.scores)
+    size = max(1.0, np.abs(w).max(initial=0.0), np.abs(other_w).max(initial=0.0))
+    for smoothing, level in ((backend.Max(), 0.0), (backend.Entropy(), mu)):
+        value, v = smoothing(chain, level)
+        other_value, _ = smoothing(other, level)
+        assert law.subgradient_slack(value, flat(v), w, other_value, other_w) >= -1e-8 * size
+    psi, parts = listed(chain)
+    value_residual, gradient_residual = law.exp_oracle_residuals(value, flat(v), psi, parts, mu)
+    close(value_residual, 0.0, scale=size)
+    close(gradient_residual, np.zeros(len(w)), scale=10 * size)
+    wrong = law.exp_oracle_residuals(float(value) + 0.1 * size, flat(v), psi, parts, mu)
+    assert wrong[0] > 0.05 * size
+
+
+def top_k_oracle(A, b, w, mu, K):
+    """The K best of listed outputs with scores A w + b, weighed by a projection found by brute force."""
+    psi = A @ w + b
+    best = np.argsort(-psi, kind="stable")[:K]
+    u = np.array(projection(list(psi[best] / mu)))
+    return float(u @ psi[best] + mu / 2 * (1 - u @ u)), u @ A[best], psi[best], A[best], u
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("mu", [0.3, 3.0])
+def test_the_top_k_oracle_is_its_definition(rng, K, mu):
+    for _ in range(10):
+        A, b, w = rng.normal(size=(5, 3)), rng.normal(size=5), rng.normal(size=3)
+        value, v, psi, gradients, _ = top_k_oracle(A, b, w, mu, K)
+        value_residual, gradient_residual = law.top_k_residuals(value, v, psi, gradients, mu)
+        close(value_residual, 0.0)
+        close(gradient_residual, np.zeros(3))
+        assert np.abs(law.top_k_residuals(value, v + 1e-3, psi, gradients, mu)[1]).min() > 9e-4
+        h = 1e-6
+        slopes = [
+            (top_k_oracle(A, b, w + e, mu, K)[0] - top_k_oracle(A, b, w - e, mu, K)[0]) / (2 * h) for e in h * np.eye(3)
+        ]
+        gaps = np.diff(np.sort(A @ w + b))
+        if gaps.min() > 1e-3:  # the K best do not change within h
+            np.testing.assert_allclose(v, slopes, atol=1e-5)
+
+
+def test_the_projection_of_the_scores_themselves_is_not_the_gradient():
+    """Lemma 7 (iii) prints the projection of psi: psi = (1, 0), mu = 10 gives (1, 0), the gradient is (.55, .45)."""
+    A, w, mu = np.eye(2), np.array([1.0, 0.0]), 10.0
+    value, v, psi, gradients, u = top_k_oracle(A, np.zeros(2), w, mu, 2)
+    close(u, [0.55, 0.45])
+    as_printed = np.array(projection(list(psi)))
+    assert as_printed.tolist() == [1.0, 0.0]
+    assert np.abs(law.top_k_residuals(value, as_printed @ gradients, psi, gradients, mu)[1]).max() > 0.4
+    close(law.top_k_residuals(value, v, psi, gradients, mu)[1], np.zeros(2))
+
+
+def test_the_weighted_score_is_not_the_value_of_the_top_k_oracle():
+    """Algorithm 6, line 4, prints sum_k u_k psi(y_k): .55 for psi = (1, 0), mu = 10, whose smoothed max is 3.025."""
+    value, v, psi, gradients, u = top_k_oracle(np.eye(2), np.zeros(2), np.array([1.0, 0.0]), 10.0, 2)
+    close(value, 3.025)
+    as_printed = float(u @ psi)
+    close(as_printed, 0.55)
+    assert abs(float(law.top_k_residuals(as_printed, v, psi, gradients, 10.0)[0])) > 2.4
+    close(law.top_k_residuals(value, v, psi, gradients, 10.0)[0], 0.0)
+
+
+def test_oracle_laws_hold_in_every_namespace(space, rng):
+    """The residuals are computed where the arrays live, with forbidden outputs."""
+    psi = np.array([1.0, -np.inf, 0.5, 0.5]).astype(space.dtype)
+    gradients = rng.normal(size=(4, 3)).astype(space.dtype)
+    mu = 0.5
+    p = np.exp((psi.astype(np.float64) - 1.0) / mu)
+    value = 1.0 + mu * np.log(p.sum())
+    zero = law.exp_oracle_residuals(
+        space.put(value), space.put(p / p.sum() @ gradients), space.put(psi), space.put(gradients), mu
+    )
+    u = np.array(projection([2.0, 1.0, 1.0]))
+    finite = [0, 2, 3]
+    value = u @ psi[finite] + mu / 2 * (1 - u @ u)
+    zero += law.top_k_residuals(
+        space.put(value), space.put(u @ gradients[finite]), space.put(psi), space.put(gradients), mu
+    )
+    for residual in zero:
+        close(space.get(residual), np.zeros(residual.shape), space.dtype)
+    for slack in (
+        law.fenchel_young_slack(space.put(value), space.put(psi[finite]), space.put(u), mu, law.centred_squared_l2),
+        law.lipschitz_slack(
+            space.put([0.0, 1.0]), space.put([0.0, 2.0]), space.put([0.5, 0.5]), space.put([0.5, 0.5]), mu, 1
+        )
+        - 1,
+        law.composition_slack(
+            *(space.put(x) for x in (np.eye(2), [0.0, 1.0], [0.0, 2.0], [0.5, 0.5], [0.5, 0.5])), 1.0, 2
+        )
+        - 1,
+    ):
+        close(space.get(slack), 0.0, space.dtype)
+    assert host(law.row_diameter(space.put([[0.0, 0.0], [3.0, 4.0]]))) == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: law.sparsity_slacks([1.0, 2.0], 1.0, 3), "k: expected a number of non-zeros in 1..2, got 3"),
+        (lambda: law.exactness_slack([1.0], 1.0, 0), "K: expected an integer >= 1, got 0"),
+        (
+            lambda: law.width_slacks(1.0, 1.0, 1.0, 2.0, lowest=-1.0),
+            "mu_1, mu_2: expected mu_1 >= mu_2 >= 0, got 1.0 and 2.0",
+        ),
+    ],
+)
+def test_errors_name_the_argument(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
