@@ -33,19 +33,18 @@ def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> flo
 
     Notes
     -----
-    The difference of the printed root (74) cancels where alpha is small; this is its product form, and its square root
-    is a hypotenuse, so that no scale over- or underflows. The condition on alpha_{k-1}^2 is not checked: a root of an
-    exact equality may lie a rounding below it, and the root exists without it.
+    The root as printed in (74), with s^2 = c_k alpha_{k-1}^2 and b = s^2 - d_k: since b <= s^2 < s its difference costs no
+    digits, and with its square root taken as a hypotenuse no scale over- or underflows. The condition on alpha_{k-1}^2 is
+    not checked: a root of an exact equality may lie a rounding below it, and the root exists without it.
 
     Source
     ------
     Pillutla et al., (27), (74), Lemma 21.
     """
     _check(alpha, lam, kappa, kappa_next)
-    s = sqrt((lam + kappa) / (lam + kappa_next)) * alpha  # s^2 = c_k alpha_{k-1}^2
+    s = sqrt((lam + kappa) / (lam + kappa_next)) * alpha
     b = s * s - lam / (lam + kappa_next)
-    root = hypot(b, 2 * s)
-    return 2 * s * (s / (b + root)) if b >= 0 else (root - b) / 2
+    return (hypot(b, 2 * s) - b) / 2
 
 
 def momentum(alpha: float, alpha_next: float, lam: float, kappa: float, kappa_next: float) -> float:
