@@ -39,11 +39,11 @@ from reference import (
     Result,
     Row,
     Sequences,
-    SquaredL2,
     Sequential,
     Simplex,
     SparseGroupLasso,
     SquaredL1,
+    SquaredL2,
     SquaredL21,
     Steps,
     Structure,
@@ -64,8 +64,8 @@ from reference import (
     prox_weighted_squared_l1,
     save_model,
     sgd,
-    svrg,
     soft_threshold,
+    svrg,
 )
 
 _NO_DEVICES = "kernels run on the CPU; arrays of other devices are refused, not copied"

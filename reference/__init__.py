@@ -13,7 +13,6 @@ from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.optimizers.sgd import sgd
 from reference.optimizers.svrg import svrg
-from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.prox import (
     L1,
     L21,
@@ -37,7 +36,7 @@ from reference.prox import (
     prox_weighted_squared_l1,
     soft_threshold,
 )
-from reference.smoothing import Entropy, Max
+from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.chain import Chain, ChainScores
 from reference.structures.table import Table, TableScores
@@ -50,9 +49,9 @@ __all__ = [
     "Chain",
     "ChainScores",
     "Constant",
+    "Corners",
     "ElasticNet",
     "ElasticNetMKL",
-    "Corners",
     "Entropy",
     "HalfSquaredL2",
     "InfeasibleError",
@@ -60,10 +59,10 @@ __all__ = [
     "InverseSqrt",
     "InverseTime",
     "KBest",
-    "Linearization",
     "L1Ball",
     "L2Ball",
     "L21Ball",
+    "Linearization",
     "ListModel",
     "LogLoss",
     "Max",
@@ -75,11 +74,11 @@ __all__ = [
     "Rows",
     "SequenceModel",
     "Sequences",
-    "SquaredL2",
     "Sequential",
     "Simplex",
     "SparseGroupLasso",
     "SquaredL1",
+    "SquaredL2",
     "SquaredL21",
     "Steps",
     "StructuralHinge",
@@ -101,6 +100,6 @@ __all__ = [
     "prox_weighted_squared_l1",
     "save_model",
     "sgd",
-    "svrg",
     "soft_threshold",
+    "svrg",
 ]
