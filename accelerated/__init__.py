@@ -54,6 +54,7 @@ from reference import (
     UnsupportedError,
     WeightedSquaredL1,
     bcfw,
+    casimir,
     lbfgs,
     load_letters,
     load_model,
@@ -74,6 +75,7 @@ __conformance_gaps__ = {
     for test in (
         "test_arrays.py::test_gather_and_scatter",
         "test_arrays.py::test_take",
+        "test_casimir.py::test_casimir_works",
         "test_chain.py::test_viterbi_finds",
         "test_chain.py::test_forward_backward",
         "test_chain.py::test_a_batch",

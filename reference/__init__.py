@@ -8,6 +8,7 @@ from reference.models.multiclass import MulticlassModel
 from reference.models.sequence import SequenceModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.optimizers.bcfw import bcfw
+from reference.optimizers.casimir import casimir
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
@@ -90,6 +91,7 @@ __all__ = [
     "UnsupportedError",
     "WeightedSquaredL1",
     "bcfw",
+    "casimir",
     "lbfgs",
     "load_letters",
     "load_model",

@@ -143,6 +143,12 @@ def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
     return xp.astype(index[..., None] == xp.arange(n, dtype=xp.int64, device=device(index)), dtype)
 
 
+def squared_norm(x: Array) -> float:
+    """||x||^2, summed in float64 on the host."""
+    flat = host(x).astype(np.float64).reshape(-1)
+    return float(flat @ flat)
+
+
 class Rows(NamedTuple):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
 

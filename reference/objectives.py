@@ -238,6 +238,10 @@ class StructuralHinge:
             parts = structure.parts(y)
             yield model.pullback(data, piece, w, add(parts, gold, -1.0)), inner(task_loss, parts)
 
+    def width(self) -> float:
+        """D: smoothing at mu adds at most mu D to any example's loss. Asks the model for numbers of outputs."""
+        return max(self.smoothing.width(m) for m in self.model.counts(self.data))
+
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         """The sum over the batch of losses and gradients."""
         total, gradient = 0.0, self.zeros()

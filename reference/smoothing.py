@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from array_api_compat import array_namespace, device
 
 from reference.arrays import Array
+from reference.bounds import entropy_width, squared_l2_width
 
 __all__ = ["Entropy", "Max", "Smoothed", "SquaredL2", "TopK", "certified", "top_k_weights"]
 
@@ -46,6 +47,10 @@ class Max:
         """Always exact."""
         return _exactly(*self(structure, mu))
 
+    def width(self, outputs: int) -> float:
+        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        return 0.0
+
 
 @dataclass(frozen=True)
 class Entropy:
@@ -59,6 +64,10 @@ class Entropy:
     def smoothed(self, structure: Any, mu: float = 1.0) -> Smoothed:
         """Always exact."""
         return _exactly(*self(structure, mu))
+
+    def width(self, outputs: int) -> float:
+        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        return entropy_width(outputs)
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,10 @@ class TopK:
     def smoothed(self, structure: Any, mu: float = 1.0) -> Smoothed:
         """exact: whether Proposition 4 certifies that more outputs would change nothing. Asks for K + 1 outputs."""
         return Max().smoothed(structure) if mu == 0 else _from_best(structure, self.k, mu)
+
+    def width(self, outputs: int) -> float:
+        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        return squared_l2_width(min(self.k, outputs))
 
 
 @dataclass(frozen=True)
@@ -136,6 +149,10 @@ class SquaredL2:
             if k >= self.max_k or _all(answer.exact):
                 return answer
             k = min(2 * k, self.max_k)
+
+    def width(self, outputs: int) -> float:
+        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        return squared_l2_width(outputs)
 
 
 def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:

@@ -59,6 +59,11 @@ class LinearModel:
         """
         return None
 
+    def counts(self, data: Any) -> list[int]:
+        """The number of outputs of each example, as Python ints."""
+        w = self.zeros(data)
+        return [self.structure_type.unchecked(self.scores(data, np.array([i]), w)).count() for i in range(data.n)]
+
     def squared_norms(self, data: Any) -> np.ndarray | None:
         """(n,) bounds on ||A_i||_2^2, A_i (m, d) the features of example i's listed outputs; None where outputs are not listed."""
         return None

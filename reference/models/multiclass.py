@@ -94,6 +94,10 @@ class MulticlassModel(LinearModel):
         weights = data.rows.place.xp.reshape(w, (self.n_features, self.n_labels))
         return TableScores(self.arrays.gather_sum(data.rows.take(batch), weights))
 
+    def counts(self, data: MulticlassData) -> list[int]:
+        """L for each example."""
+        return [self.n_labels] * data.n
+
     def squared_norms(self, data: MulticlassData) -> np.ndarray:
         """||x_i||^2 for each example: its features stand once for each class, in separate weights."""
         squares = host(data.rows.data).astype(np.float64) ** 2

@@ -182,6 +182,10 @@ class SequenceModel(LinearModel):
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
         return ChainScores(self._padded(data, flat, place), pairwise, self._lengths(data, batch))
 
+    def counts(self, data: ChainData) -> list[int]:
+        """L^n_i for each sequence."""
+        return [self.n_labels**n for n in data.lengths.tolist()]
+
     def squared_diameters(self, data: ChainData) -> np.ndarray:
         """2 ||sum_t |x_t| ||^2 + 2 (n_i - 1)^2 for each sequence: position features, then transition counts.
 

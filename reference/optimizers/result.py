@@ -18,7 +18,8 @@ class Row:
     """One pass over the data.
 
     epoch: passes so far. oracle_calls: examples' oracles so far, evaluations of the objective not counted. seconds: time so far
-    without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: where known.
+    without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: where known. exact: the share
+    of examples whose smoothed max is certified exact there, where smoothings are asked.
     """
 
     epoch: int
@@ -27,6 +28,7 @@ class Row:
     objective: float
     dual: float | None = None
     gap: float | None = None
+    exact: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dictionary, for JSON."""

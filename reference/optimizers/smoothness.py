@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, host
+from reference.arrays import Array, squared_norm
 
 __all__ = ["ComponentSteps", "component_smoothness", "secant"]
 
@@ -117,7 +117,7 @@ def component_smoothness(
     for i in range(len(batch)):
         one = batch[i : i + 1]
         value, g = objective.value_and_gradient(w, one, mu)
-        square = _square(g)
+        square = squared_norm(g)
         slack = 64 * float(array_namespace(g).finfo(g.dtype).eps) * abs(value)
         calls += 1
         while square > 0 and L > 0:
@@ -146,16 +146,10 @@ def secant(objective: Any, w: Array, mu: float | None, batch: np.ndarray) -> tup
     for i in range(len(batch)):
         one = batch[i : i + 1]
         _, g = objective.value_and_gradient(w, one, mu)
-        norm = _square(g) ** 0.5
+        norm = squared_norm(g) ** 0.5
         calls += 1
         if norm > 0:
             calls += 1
             _, below = objective.value_and_gradient(w - g / norm, one, mu)
-            largest = max(largest, _square(below - g) ** 0.5)
+            largest = max(largest, squared_norm(below - g) ** 0.5)
     return largest, calls
-
-
-def _square(g: Array) -> float:
-    """||g||^2 in float64."""
-    x = host(g).astype(np.float64)
-    return float(x @ x)

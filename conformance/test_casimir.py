@@ -1,0 +1,304 @@
+"""Casimir: Algorithm 4 by hand, its promised rate with its own constants, bounds that are bounds, every way to run it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from conformance.test_svrg import Logistic
+from conformance.tolerances import close
+from reference.bounds import Corollary17, Corollary18, Corollary20
+from reference.optimizers import casimir as module
+from reference.optimizers.evaluation import evaluate
+
+
+def hinge(backend, rng, smoothing=None, words=5):
+    """A few words of up to three letters from three: small enough to know its optimum."""
+    model = backend.SequenceModel(2, 3)
+    X = [rng.normal(size=(n, 2)) for n in rng.integers(1, 4, words)]
+    Y = [rng.integers(0, 3, len(x)) for x in X]
+    return backend.StructuralHinge(model, model.pack(X, Y), smoothing=smoothing or backend.Entropy())
+
+
+def optimum(objective, lam):
+    """min F + lam/2 ||w||^2 for the hinge itself: SciPy on the dual over all outputs, each block a simplex (projected by softmax-free SLSQP)."""
+    corners = objective.corners(objective.zeros(), None, 27)
+    blocks = [(corners.directions[i, :c], corners.losses[i, :c]) for i, c in enumerate(np.asarray(corners.count))]
+    V, b = np.concatenate([v for v, _ in blocks]), np.concatenate([loss for _, loss in blocks])
+    n, cuts = objective.n, np.cumsum([len(loss) for _, loss in blocks])[:-1]
+    alpha = np.concatenate([np.full(len(loss), 1 / len(loss)) for _, loss in blocks])
+    G = V @ V.T / (lam * n * n)
+    constraints = [
+        {
+            "type": "eq",
+            "fun": lambda a, k=k: np.split(a, cuts)[k].sum() - 1,
+            "jac": lambda a, k=k: np.concatenate(
+                [np.full(len(p), float(j == k)) for j, p in enumerate(np.split(a, cuts))]
+            ),
+        }
+        for k in range(n)
+    ]
+    found = minimize(
+        lambda a: 0.5 * a @ G @ a - b @ a / n,
+        alpha,
+        jac=lambda a: G @ a - b / n,
+        bounds=[(0, 1)] * len(b),
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 1000},
+    )
+    assert found.success
+    return -found.fun
+
+
+def test_an_outer_step_is_its_equations(rng):
+    """(27), (28), (29) solved and multiplied out by hand, for kappa and mu that change."""
+    choice = Corollary20(0.7, 1.0)  # kappa_k = 0.7 k, lam = 0
+    w = rng.normal(size=(5, 3))
+    state = module.CasimirState(w[0], w[0], w[0], choice.alpha_0, 0)
+    z, alpha = w[0], choice.alpha_0
+    for k in range(1, 5):
+        before, now, following = alpha, choice.kappa_k(k), choice.kappa_k(k + 1)
+        roots = np.roots([following, before**2 * now, -(before**2) * now])  # alpha^2 k' = (1 - alpha) before^2 k
+        alpha = float(roots[(roots > 0) & (roots < 1)][0])
+        beta = before * (1 - before) * now / (before**2 * now + alpha * following)
+        center, z = z, w[k] + beta * (w[k] - w[k - 1])
+        state = module.outer_step(state, w[k], choice)
+        assert state.k == k and np.array_equal(state.w, w[k]) and np.allclose(state.center, center, rtol=1e-12)
+        np.testing.assert_allclose([state.alpha, *state.z], [alpha, *z], rtol=1e-12)
+
+
+def test_runs_are_algorithm_4(backend, rng):
+    """Gradient descent inside, one step a subproblem, with given constants: the loop written out."""
+    objective, lam, mu, kappa, gamma = hinge(backend, rng), 0.1, 0.5, 0.3, 0.05
+    result = backend.casimir(objective, lam=lam, mu=mu, kappa=kappa, inner="gradient", step_size=gamma, passes=6)
+    q = lam / (lam + kappa)
+    w = z = np.zeros(objective.zeros().shape)
+    for _ in range(6):
+        g = objective.value_and_gradient(z, None, mu)[1] + lam * z
+        following = z - gamma * g  # started at z, where kappa (w - z) = 0
+        w, z = following, following + (1 - np.sqrt(q)) / (1 + np.sqrt(q)) * (following - w)
+    np.testing.assert_allclose(result.x, w, rtol=1e-9, atol=1e-12)
+    assert result.oracle_calls == 6 * objective.n and result.nit == 6
+
+
+@pytest.mark.parametrize("inner", ["svrg", "gradient"])
+@pytest.mark.parametrize("smoothing", ["Entropy", "SquaredL2"])
+def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
+    """Proposition 29 on listed outputs: every w_k within Corollary 17's bound, and the accuracy reached when it says so."""
+    X, Y = 3 * rng.normal(size=(6, 2)), rng.integers(0, 3, 6)
+    model = backend.MulticlassModel(2, 3)
+    objective = backend.StructuralHinge(model, model.pack(X, Y), smoothing=getattr(backend, smoothing)())
+    lam, accuracy = 0.05, 0.3
+    best = optimum(objective, lam)
+    rows = []
+    result = backend.casimir(
+        objective,
+        lam=lam,
+        schedule="theory",
+        accuracy=accuracy,
+        inner=inner,
+        passes=4000,
+        rng=0,
+        callback=lambda row: rows.append(row) or row.objective - best <= accuracy / 3,
+    )
+    choice = Corollary17.for_svrg(accuracy, lam=lam, A=objective.smoothness(1.0), D=objective.width(), n=6)
+    start = evaluate(objective, objective.zeros(), lam, 0.1).objective - best
+    for k, row in enumerate(rows, 1):
+        assert -1e-9 <= row.objective - best <= choice.bound(k, start, 0.0, objective.width()) + 1e-9
+        assert row.dual <= best + 1e-9 and row.exact == 1
+    assert result.fun - best <= accuracy / 3, "it should stop by the callback long before the passes run out"
+    assert len(rows) <= choice.iterations(accuracy, start, objective.width())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mu": 0.05},
+        {"inner": "gradient"},
+        {"stop": "gradient"},
+        {"warm_start": "last"},
+        {"warm_start": "extrapolated"},
+    ],
+    ids=str,
+)
+def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
+    """In every row, for every way to run; and the gap shrinks."""
+    lam = 0.2
+    for smoothing in (backend.Entropy(), backend.SquaredL2(8), backend.TopK(3)):
+        objective = hinge(backend, rng, smoothing)
+        best = optimum(objective, lam)
+        result = backend.casimir(objective, lam=lam, passes=40, rng=1, **options)
+        for row in result.history:
+            assert row.dual <= best + 1e-8 <= row.objective + 2e-8
+            close(row.gap, row.objective - row.dual)
+        first, last = result.history[0], result.history[-1]
+        assert result.success and result.certificate == last.gap and result.fun == last.objective
+        assert last.gap < 0.5 * first.gap or last.gap < 0.05 * last.objective
+
+
+def test_default_settings_reach_a_small_gap(backend, rng):
+    """Stages of smoothing: no tuning, no scale given."""
+    for scale in (0.1, 1.0, 30.0):
+        model = backend.SequenceModel(2, 3)
+        X = [scale * rng.normal(size=(n, 2)) for n in (3, 1, 2, 3, 3, 2)]
+        objective = backend.StructuralHinge(
+            model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]), smoothing=backend.Entropy()
+        )
+        result = backend.casimir(objective, lam=0.1, passes=300, rng=0)
+        start = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
+        assert result.success and result.certificate <= 0.1 * start, (scale, result.certificate)
+
+
+@pytest.mark.parametrize("inner", ["svrg", "gradient"])
+def test_smooth_sums_are_minimised(backend, rng, inner):
+    """The log loss and a plain logistic objective of another's: to SciPy's optimum, with a certificate; lam = 0 too."""
+    model = backend.SequenceModel(2, 3)
+    X = [rng.normal(size=(n, 2)) for n in (3, 1, 2)]
+    log = backend.LogLoss(model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]))
+    plain = Logistic(rng.normal(size=(20, 3)), np.sign(rng.normal(size=20)))
+    for objective, w0 in ((log, None), (plain, np.zeros(3))):
+        result = backend.casimir(objective, w0, lam=0.1, inner=inner, passes=400, tol=1e-9, rng=0)
+        size = len(result.x)
+        best = minimize(
+            lambda w, o=objective: tuple(
+                a + b for a, b in zip(o.value_and_gradient(w), (0.05 * w @ w, 0.1 * w), strict=True)
+            ),
+            np.zeros(size),
+            jac=True,
+            method="BFGS",
+            options={"gtol": 1e-9},
+        )
+        assert (
+            result.success
+            and result.fun - best.fun + 1e-12 >= 0
+            and result.fun - best.fun <= result.certificate + 1e-12
+        )
+    free = backend.casimir(plain, np.zeros(3), lam=0.0, inner=inner, passes=30, rng=0)
+    assert "lam = 0" in free.certificate and free.fun < plain.value_and_gradient(np.zeros(3))[0]
+    assert free.history[-1].gap is None and free.history[-1].dual is None
+
+
+def test_schedules_of_the_corollaries(backend, rng):
+    """Decreasing smoothing closes the gap that constant smoothing leaves."""
+    objective, lam = hinge(backend, rng), 0.2
+    constant = backend.casimir(objective, lam=lam, schedule=Corollary17(lam, 0.2, 1.0), passes=60, rng=0)
+    falling = backend.casimir(objective, lam=lam, schedule=Corollary18(lam, 0.2, 1.0), passes=60, rng=0)
+    assert falling.certificate < constant.certificate
+    with pytest.raises(ValueError, match="schedule: made for lam = 0.2, got lam = 0.1"):
+        backend.casimir(objective, lam=0.1, schedule=Corollary17(0.2, 0.2, 1.0))
+
+
+def test_the_share_of_exact_calls_is_reported(backend, rng):
+    """At w = 0 the scores tie and two outputs certify nothing; Entropy is always exact."""
+    objective = hinge(backend, rng, backend.TopK(2))
+    rows = backend.casimir(objective, lam=0.1, mu=0.01, passes=30, rng=0).history
+    assert all(0 <= row.exact <= 1 for row in rows) and rows[-1].exact > 0
+    line = objective.linearize(objective.zeros(), None, 50.0)
+    assert line.exact < 1
+    assert all(row.exact == 1 for row in backend.casimir(hinge(backend, rng), lam=0.1, passes=3, rng=0).history)
+
+
+def test_calls_are_counted(backend, rng):
+    """SVRG: 2n a pass, and what backtracking asks; nothing is counted twice or forgotten."""
+    plain = Logistic(rng.normal(size=(20, 3)), np.sign(rng.normal(size=20)))
+    run = backend.casimir(plain, np.zeros(3), lam=0.1, kappa=0.1, step_size=0.1, passes=4, rng=0)
+    assert run.oracle_calls == 4 * 2 * 20 and [row.epoch for row in run.history] == [1, 2, 3, 4]
+    assert [row.oracle_calls for row in run.history] == [40, 80, 120, 160]
+
+
+def test_trajectories_agree(other, rng):
+    """Two panels from one random start: entropy to rounding; top-K while no ranks tie."""
+    import reference
+
+    for smoothing, tolerance in (("Entropy", 1e-9), ("TopK", 1e-7)):
+        runs = []
+        for b in (reference, other):
+            made = b.TopK(3) if smoothing == "TopK" else b.Entropy()
+            objective = hinge(b, np.random.default_rng(3), made, words=8)
+            w0 = np.random.default_rng(4).normal(size=objective.zeros().shape)
+            runs.append(b.casimir(objective, w0, lam=0.1, mu=0.5, kappa=0.1, step_size=0.02, passes=6, rng=2))
+        np.testing.assert_allclose(runs[1].x, runs[0].x, rtol=tolerance, atol=tolerance)
+        close(runs[1].certificate, runs[0].certificate)
+
+
+def test_a_callback_stops_and_a_start_is_kept(backend, rng):
+    objective = hinge(backend, rng)
+    w0 = rng.normal(size=objective.zeros().shape)
+    kept = w0.copy()
+    result = backend.casimir(objective, w0, lam=0.1, passes=9, rng=0, callback=lambda row: row.epoch == 2)
+    assert (
+        np.array_equal(w0, kept) and result.nit == 2 and result.success and "stopped by the callback" in result.message
+    )
+    same = backend.casimir(objective, w0, lam=0.1, passes=2, rng=0)
+    assert np.array_equal(same.x, result.x)
+    none = backend.casimir(objective, w0, lam=0.1, passes=0)
+    assert np.array_equal(none.x, w0) and none.history == ()
+
+
+def test_too_long_steps(backend, rng):
+    """Given steps are the user's: divergence is said. Guessed ones are taken back."""
+    objective = hinge(backend, rng)
+    result = backend.casimir(objective, lam=0.1, mu=0.1, kappa=0.01, inner="gradient", step_size=1e3, passes=400, rng=0)
+    assert not result.success or result.fun < 1e3
+    plain = Logistic(1e6 * rng.normal(size=(20, 3)), np.sign(rng.normal(size=20)))
+    assert (
+        backend.casimir(plain, np.zeros(3), lam=0.1, passes=40, rng=0).fun <= plain.value_and_gradient(np.zeros(3))[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lam": -1.0}, "lam: expected a finite number >= 0"),
+        ({"inner": "sgd"}, "inner: expected one of svrg, gradient, got 'sgd'"),
+        ({"stop": "never"}, "stop: expected one of budget, gradient"),
+        ({"warm_start": "zero"}, "warm_start: expected one of center, last, extrapolated"),
+        ({"passes": -1}, "passes: expected >= 0"),
+        ({"tol": 0.0}, "tol: expected a number > 0"),
+        ({"lam": 0.0, "tol": 0.1}, "tol: expected a number > 0, and lam > 0"),
+        ({"schedule": "theory"}, "accuracy: schedule='theory' needs a finite number > 0"),
+        ({"schedule": "theory", "accuracy": 0.1, "mu": 1.0}, "mu: schedule='theory' has its own"),
+        ({"accuracy": 0.1}, "accuracy: only schedule='theory' takes one"),
+        ({"kappa": 0.0}, "kappa: expected a finite number > 0"),
+        ({"schedule": Corollary17(0.1, 1.0, 1.0), "kappa": 1.0}, "kappa: the schedule has its own"),
+        ({"schedule": "fast"}, "schedule: expected 'theory' or an object"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_named(backend, rng, options, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        backend.casimir(hinge(backend, rng), **{"lam": 0.1, **options})
+
+
+def test_an_unsmoothed_hinge_is_refused(backend, rng):
+    with pytest.raises(ValueError, match="objective: casimir needs a smoothing"):
+        backend.casimir(hinge(backend, rng, backend.Max()), lam=0.1)
+
+
+@pytest.mark.parametrize("inner", ["svrg", "gradient"])
+def test_casimir_works_in_every_namespace(backend, space, rng, inner):
+    model = backend.SequenceModel(2, 3)
+    X = [rng.normal(size=(n, 2)).astype(space.dtype) for n in (2, 3)]
+    data = model.pack([space.put(x) for x in X], [[0, 1], [2, 1, 0]], like=space.put([0.0]))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+    result = backend.casimir(objective, lam=0.1, mu=0.5, inner=inner, passes=4, rng=0)
+    assert space.get(result.x).dtype == space.dtype
+    host = model.pack(X, [[0, 1], [2, 1, 0]])
+    again = backend.casimir(
+        backend.StructuralHinge(model, host, smoothing=backend.Entropy()),
+        lam=0.1,
+        mu=0.5,
+        inner=inner,
+        passes=4,
+        rng=0,
+        kappa=None,
+    )
+    np.testing.assert_allclose(
+        space.get(result.x),
+        again.x,
+        rtol=1e-6 if space.dtype == "float64" else 5e-2,
+        atol=1e-6 if space.dtype == "float64" else 5e-2,
+    )

@@ -1,0 +1,46 @@
+"""What an iterate is worth: the objective that is minimised there, and a dual value where one is to be had."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reference.arrays import Array, host, squared_norm
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+class Evaluation(NamedTuple):
+    """At w: objective F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed F_mu(w); slope, a bound on how far
+    F_mu(w) + lam/2 ||w||^2 is from its own minimum; exact, the share of exact oracles. lam = 0 bounds nothing: -inf, inf.
+    """
+
+    objective: float
+    dual: float
+    smoothed: float
+    slope: float
+    exact: float
+
+
+def evaluate(objective: Any, w: Array, lam: float, mu: float | None) -> Evaluation:
+    """Objective and dual at w (d,), by the oracles smoothed at mu.
+
+    A structural hinge is evaluated unsmoothed, and the weights of its smoothed max are a dual point:
+    D = task loss - ||g||^2 / (2 lam). Any other objective F is its own target; if it is convex, then
+    F(w) + lam/2 ||w||^2 - ||g + lam w||^2 / (2 lam) is a lower bound by strong convexity.
+    """
+    x = host(w).astype(np.float64)
+    is_hinge = getattr(objective, "loss_augmented", False)
+    if is_hinge:
+        value, g, task_loss, exact = objective.linearize(w, None, mu)
+        target = value if mu == 0 else objective.value_and_gradient(w, None, 0.0)[0]
+    else:
+        value, g = objective.value_and_gradient(w, None, mu)
+        target, exact = value, 1.0
+    regularised = target + 0.5 * lam * squared_norm(x)
+    if lam == 0:
+        return Evaluation(regularised, -np.inf, value, np.inf, exact)
+    slope = squared_norm(host(g).astype(np.float64) + lam * x) / (2 * lam)
+    dual = task_loss - squared_norm(g) / (2 * lam) if is_hinge else regularised - slope
+    return Evaluation(regularised, dual, value, slope, exact)
