@@ -322,6 +322,81 @@ def test_corollary_19_for_svrg():
     assert choice.bound(10**6, 1e-6, 0.0, 2.0) <= 1e-3
 
 
+def outer_iterations(choice, accuracy, gap, distance, D):
+    """The first k whose bound is at most the accuracy."""
+    high = 1
+    while choice.bound(high, gap, distance, D) > accuracy:
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if choice.bound(middle, gap, distance, D) <= accuracy else (middle, high)
+    return high
+
+
+def total_work(choice, K, A, n):
+    """sum_{k <= K} 1/tau_k: the SVRG steps of all subproblems, without the logarithm of Proposition 27."""
+    work = 0.0
+    for k in range(1, K + 1):
+        kappa = choice.kappa_k(k)
+        work += 1 / bounds.svrg_rate(choice.lam + kappa + A / choice.mu_k(k), choice.lam + kappa, n)[0]
+    return work
+
+
+work_instances = given(
+    n=st.sampled_from([1, 10, 1000]),
+    A=st.floats(0.1, 10),
+    D=st.floats(0.1, 5),
+    gap=st.floats(0.1, 10),
+    distance=st.floats(0, 3),
+    accuracy=st.floats(0.02, 1),
+)
+
+
+@work_instances
+def test_total_work_with_constant_smoothing(n, A, D, gap, distance, accuracy):
+    """Propositions 29 and 31: Casimir with SVRG takes O~ of what is printed; one outer iteration at least."""
+    for lam in (1e-3, 1.0):
+        choice = bounds.Corollary17.for_svrg(accuracy, lam=lam, A=A, D=D, n=n)
+        K = outer_iterations(choice, accuracy, gap, distance, D)
+        order = (n + sqrt(A * D * n / (lam * accuracy))) * (1 + log(1 + 10 * gap / accuracy))
+        assert total_work(choice, K, A, n) <= 110 * order
+    choice = bounds.Corollary19.for_svrg(accuracy, A=A, D=D, n=n)
+    K = outer_iterations(choice, accuracy, gap, distance, D)
+    order = n * sqrt(gap / accuracy) + sqrt(A * D * n) * distance / accuracy + n
+    assert total_work(choice, K, A, n) <= 300 * order
+
+
+@work_instances
+def test_total_work_with_decreasing_smoothing(n, A, D, gap, distance, accuracy):
+    """Propositions 30 and 32; the hidden constant of 30 grows like 1/sqrt(q) with kappa/lam."""
+    mu, kappa = 0.5, 1.0
+    for lam in (1e-3, 1.0):
+        choice = bounds.Corollary18(lam, kappa, mu)
+        K = outer_iterations(choice, accuracy, gap, distance, D)
+        start = gap + mu * D / (1 - choice.alpha_0)
+        order = n * (1 + log(1 + 6 * start / accuracy)) + A / (mu * (lam + kappa) * accuracy) * start
+        assert total_work(choice, K, A, n) <= 300 / choice.alpha_0 * order
+    choice = bounds.Corollary20(kappa, mu)
+    K = outer_iterations(choice, accuracy, gap, distance, D)
+    start = gap + kappa * distance**2 + mu * D
+    assert total_work(choice, K, A, n) <= 500 * (1 + start / accuracy * log(2 + 54 * start / accuracy)) * (
+        n + A / (mu * kappa)
+    )
+
+
+def test_the_constant_of_proposition_30_is_not_universal():
+    """Table 4 calls its constants universal: with lam = 1e-8 kappa the same order takes 1000 times what it takes with lam = kappa."""
+    ratios = []
+    for lam in (1.0, 1e-8):
+        choice = bounds.Corollary18(lam, 1.0, 0.5)
+        K = outer_iterations(choice, 0.01, 1.0, 0.0, 1.0)
+        geometric = choice.eta**-0.5  # sum_{k <= K} A/mu_k in closed form
+        work = K * 18 + 8 * 2 / (lam + 1) * geometric * (geometric**K - 1) / (geometric - 1)
+        ratios.append(work / (10 + 2 / (lam + 1) / 0.01 * (1 + 0.5 / (1 - choice.alpha_0))))
+    assert ratios[1] > 1000 * ratios[0]
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
