@@ -119,8 +119,10 @@ class SparseGroupLasso(Sequential):
     Martins et al., section 3.2 ("other variants"), with the order of the two proxes made definite: l1 first.
     """
 
+    inner_type: type[L1] = L1  # a seam: its prox is a selection
+
     def __init__(self, tau: float, groups: Any, group_tau: float) -> None:
-        super().__init__((L1(tau), L21(group_tau, groups)))
+        super().__init__((self.inner_type(tau), L21(group_tau, groups)))
 
     def _conjugate(self, point: Point) -> Array:
         l1, l21 = self.parts

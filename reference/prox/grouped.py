@@ -225,8 +225,8 @@ def _power_shrinkage(xp: Any, n: Array, half: float, q: float) -> Array:
 class ElasticNet(Regularizer):
     """R(x) + (sigma/2) ||x||^2, a regularizer made strongly convex.
 
-    prox: prox_R(x / (1 + s sigma), s / (1 + s sigma)). conjugate: <y, u> - R(u) - (sigma/2) ||u||^2 at
-    u = prox_R(y / sigma, 1 / sigma); R*(y) for sigma = 0.
+    prox: prox_R(x / (1 + s sigma), s / (1 + s sigma)). conjugate: R*(y - sigma u) + (sigma/2) ||u||^2 at
+    u = prox_R(y / sigma, 1 / sigma), so that y - sigma u is the prox of sigma R* at y; R*(y) for sigma = 0.
 
     Parameters
     ----------
@@ -257,7 +257,9 @@ class ElasticNet(Regularizer):
         if self.sigma == 0:
             return self.part.conjugate(point.x)
         u = self.part.prox(point.x / self.sigma, product(1.0, 1.0 / self.sigma))
-        return point.xp.sum(point.x * u, axis=-1) - self._value(point._replace(x=u))
+        square = half_square(point.xp, self.sigma, l2(point.xp, u))
+        rest = self.part.conjugate(self.part.prox_conjugate(point.x, self.sigma))
+        return rest + point.xp.where(rest > -point.xp.inf, square, point.xp.zeros_like(square))
 
 
 @dataclass(frozen=True, eq=False)

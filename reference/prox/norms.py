@@ -144,7 +144,7 @@ class L2Ball(_L2Norm, Ball):
 
     Source
     ------
-    Martins et al., Algorithm 3, line 9; the factor is 1 at x = 0.
+    Martins et al., Algorithm 3, projection step; the factor is 1 at x = 0.
     """
 
     radius: float = 1.0
