@@ -8,6 +8,7 @@ and a group of norm 0 stays 0, where the printed b_k / n_k is 0/0.
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -208,7 +209,7 @@ class NonSparseMKL(Regularizer):
 def _power_shrinkage(xp: Any, n: Array, half: float, q: float) -> Array:
     """u / n for the root u of u + half q u^(q-1) = n, with q > 1 and half > 0; 0 for n = 0."""
     log_n = xp.log(xp.where(n > 0, n, xp.ones_like(n)))
-    log_c = np.log(half) + np.log(q) + (q - 2.0) * log_n
+    log_c = math.log(half) + math.log(q) + (q - 2.0) * log_n
     v = xp.minimum(xp.zeros_like(n), -log_c / (q - 1.0))
     for _ in range(100):
         linear, power = v, log_c + (q - 1.0) * v
