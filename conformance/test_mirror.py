@@ -30,7 +30,7 @@ def names(module):
 
 
 def test_public_names_are_equal():
-    assert sorted(accelerated.__all__) == sorted(reference.__all__) == list(reference.__all__)
+    assert sorted(accelerated.__all__) == sorted(reference.__all__)  # their order is the linter's
     for ours, theirs in pairs():
         assert sorted(names(ours)) == sorted(names(theirs)), ours.__name__
         assert all(hasattr(ours, name) for name in names(ours)), ours.__name__
