@@ -23,8 +23,8 @@ EPSILON = 2.0**-52
 class KBestWork(NamedTuple):
     """Room for k labellings of a chain of n positions, to be used again for any other: `k_best_workspace`.
 
-    A visited node (a label at a position; number 0 is the end of the chain) has the next candidate from each label before it and
-    the entries chosen so far, best first.
+    A visited node (a label at a position; number 0 is the end of the chain) has the next candidate from each label before it, and a
+    list of entries, the best first: the candidates chosen so far.
     """
 
     messages: np.ndarray  # (n, Lp) best score of what ends in each label
@@ -32,28 +32,38 @@ class KBestWork(NamedTuple):
     node: np.ndarray  # (n, Lp) number of the visited node, or -1
     home: np.ndarray  # (S,) position * Lp + label of each node
     candidates: np.ndarray  # (S, Lp)
-    found: np.ndarray  # (S,) number of entries
-    value: np.ndarray  # (S, k) score of each entry, -inf when no more come
-    label: np.ndarray  # (S, k) label before
-    rank: np.ndarray  # (S, k) and which of the entries there
+    origin: np.ndarray  # (S, Lp) entry of the label before that each candidate extends, or FIRST
+    front: np.ndarray  # (S,) first entry
+    final: np.ndarray  # (S,) last entry
+    value: np.ndarray  # (E,) score of each entry, -inf when no more come
+    label: np.ndarray  # (E,) label before
+    back: np.ndarray  # (E,) its entry there, or FIRST
+    after: np.ndarray  # (E,) the next entry of the same node, or -1
     walk: np.ndarray  # (n + 1,) nodes that wait for an entry below
+
+
+FIRST = -1  # the first entry of a node, which may not have been visited
 
 
 @kernel
 def k_best_workspace(n, L, k):
     """Room for chains of up to n positions and L labels, and up to k labellings."""
     Lp = padded(L)
-    nodes = 1 + min(k - 1, L) * max(n - 1, 0)  # each labelling but the last is walked down once
+    nodes = 1 + min(k - 1, L) * max(n - 1, 0)  # each labelling but the last is traced once
+    entries = nodes + k * max(n, 1)
     return KBestWork(
         np.empty((n, Lp)),
         np.empty((n, Lp)),
         np.full((n, Lp), -1),
         np.empty(nodes, np.int64),
         np.empty((nodes, Lp)),
+        np.empty((nodes, Lp), np.int64),
         np.empty(nodes, np.int64),
-        np.empty((nodes, k)),
-        np.empty((nodes, k), np.int64),
-        np.empty((nodes, k), np.int64),
+        np.empty(nodes, np.int64),
+        np.empty(entries),
+        np.empty(entries, np.int64),
+        np.empty(entries, np.int64),
+        np.empty(entries, np.int64),
         np.empty(n + 1, np.int64),
     )
 
@@ -65,10 +75,10 @@ def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, wo
     scores (>= n, Lp), padded with -inf; pairwise, first, stride and matrix as for `max_product`; values (>= k,) and labels (>= k, >= n)
     are written up to count only; work from `k_best_workspace`, for at least n, L and k.
 
-    Certified: the values smoothed by squared l2 norm at mu > 0 are those of all labellings, because the next would get weight 0
-    (Pillutla et al., Proposition 4: mu <= sum_{i <= count} (values[i] - next)), or because there are no more. With mu > 0 enumeration
-    stops there, so count is k only where it takes all of k, and they may not be enough. With mu = 0 it stops at k, certified if there
-    are fewer. Whether there are more than k is not looked up: exactly k come uncertified.
+    Certified: the max smoothed by squared l2 at mu > 0 over these is that over all labellings, because the next one would get weight
+    0 (Pillutla et al., Proposition 4: mu <= sum_{i <= count} (values[i] - next), less a bound on rounding), or because there are no
+    more. With mu > 0 enumeration stops there; with mu = 0 at k, or certified where there are fewer. At count = k nothing is known of the
+    next: never certified, even where it is the last.
     """
     if n == 0:
         values[0] = 0.0
@@ -80,7 +90,7 @@ def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, wo
     return count, certified
 
 
-@kernel
+@inlined
 def _forward(scores, n, pairwise, first, stride, matrix, work):
     """messages and best, by the steps of `max_product`."""
     messages, best, L = work.messages, work.best, pairwise.shape[1]
@@ -94,111 +104,127 @@ def _forward(scores, n, pairwise, first, stride, matrix, work):
             messages[t, j] = best[t, j] + scores[t, j]
 
 
-@kernel
+@inlined
 def _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work):
     """(count, number of nodes visited, certified)."""
-    candidates, label, rank = work.candidates, work.label, work.rank
-    nodes = 1
-    work.found[0] = 0
+    candidates, origin = work.candidates, work.origin
     for j in range(scores.shape[1]):
         candidates[0, j] = work.messages[n - 1, j]
+        origin[0, j] = FIRST
+    nodes, entries = 1, 1
+    _choose(work, 0, 0, 0.0)
+    work.front[0] = 0
     gap = 0.0  # sum_{i < count} (values[i] - value)
     for count in range(k):
         if count > 0:
-            _next_best(scores, n, pairwise, first, stride, work)
-        _choose(work, 0, 0.0)
-        value = work.value[0, count]
+            entries = _next_best(scores, n, pairwise, first, stride, entries, work)
+        entry = work.final[0]
+        value = work.value[entry]
         if value == -np.inf:
             return count, nodes, True
-        if count > 0:
+        if count > 0 and mu > 0.0:
             gap += count * (values[count - 1] - value)
-            if mu > 0.0 and gap - EPSILON * (count + 2) * (gap + abs(values[0]) + abs(value)) >= mu:
+            largest_score = max(abs(values[0]), abs(values[count - 1]))
+            if gap * (1.0 - EPSILON * (count + 2)) - EPSILON * count * largest_score >= mu:
                 return count, nodes, True
         values[count] = value
-        nodes = _trace(
-            n, pairwise, first, stride, label[0, count], rank[0, count], count < k - 1, count, labels, nodes, work
-        )
+        nodes, entries = _trace(n, pairwise, first, stride, entry, count < k - 1, count, labels, nodes, entries, work)
     return k, nodes, False
 
 
 @inlined
-def _choose(work, s, own):
-    """Append the best candidate of node s, whose label scores ``own``: the first of the largest, and how many came from there before."""
-    candidates, label = work.candidates, work.label
-    count = work.found[s]
-    top = largest(candidates, s)
-    i = _first(candidates, s, top)
-    before = 0
-    for e in range(count):
-        if label[s, e] == i:
-            before += 1
-    work.value[s, count] = own + top
-    label[s, count] = i
-    work.rank[s, count] = before
-    work.found[s] = count + 1
+def _choose(work, s, entry, own):
+    """The best candidate of node s, whose label scores ``own``, as its last entry: the first of the largest."""
+    top = largest(work.candidates, s)
+    i = _first(work.candidates, s, top)
+    work.value[entry] = own + top
+    work.label[entry] = i
+    work.back[entry] = work.origin[s, i]
+    work.after[entry] = -1
+    work.final[s] = entry
 
 
 @inlined
 def _first(x, s, value):
-    """The first i with x[s, i] == value, or the last i."""
-    last = x.shape[1] - 1
-    for i in range(last):
-        if x[s, i] == value:
-            return i
-    return last
+    """The first i with x[s, i] == value; without a branch, as it may be anywhere."""
+    first = x.shape[1]
+    for i in range(x.shape[1]):
+        first = min(first, i if x[s, i] == value else x.shape[1])
+    return first
 
 
-@kernel
-def _next_best(scores, n, pairwise, first, stride, work):
-    """Replace in the candidates of the end what its last entry came from by the next best there."""
-    node, candidates, found = work.node, work.candidates, work.found
-    label, rank, walk, Lp = work.label, work.rank, work.walk, scores.shape[1]
-    s, t = 0, n  # down: while an entry is wanted that is not there
+@inlined
+def _next_best(scores, n, pairwise, first, stride, entries, work):
+    """Append the next entry of the end, with all that it takes below; the number of entries then."""
+    node, candidates, origin = work.node, work.candidates, work.origin
+    value, label, back, after = work.value, work.label, work.back, work.after
+    final, walk, Lp = work.final, work.walk, scores.shape[1]
+    s, entry, t = 0, final[0], n  # down: what comes after this, the last entry of node s?
     while True:
         walk[t] = s
-        j, r = label[s, found[s] - 1], rank[s, found[s] - 1] + 1
+        j, wanted = label[entry], back[entry]
         t -= 1
         if t == 0:  # the first position has one entry a label
-            x = -np.inf
+            entry, x = FIRST, -np.inf
             break
         s = node[t, j]
-        if found[s] > r:
-            x = work.value[s, r]
+        if wanted == FIRST:
+            wanted = work.front[s]
+        entry = after[wanted]
+        if entry >= 0:
+            x = value[entry]
             break
-    for u in range(t + 1, n):  # up: each gets its candidate, and chooses
+        entry = wanted
+    for u in range(t + 1, n + 1):  # up: each node gets its candidate, and chooses
         s = walk[u]
-        i, j = label[s, found[s] - 1], work.home[s] - u * Lp
-        candidates[s, i] = x + pairwise[first + (u - 1) * stride, i, j]
-        _choose(work, s, scores[u, j])
-        x = work.value[s, found[s] - 1]
-    candidates[0, label[0, found[0] - 1]] = x
+        previous = final[s]
+        i = label[previous]
+        if u < n:
+            j = work.home[s] - u * Lp
+            candidates[s, i], own = x + pairwise[first + (u - 1) * stride, i, j], scores[u, j]
+        else:
+            candidates[s, i], own = x, 0.0
+        origin[s, i] = entry
+        entry, entries = entries, entries + 1
+        _choose(work, s, entry, own)
+        after[previous] = entry
+        x = value[entry]
+    return entries
 
 
-@kernel
-def _trace(n, pairwise, first, stride, j, r, visit, row, labels, nodes, work):
-    """labels[row, :n] of entry r in label j at n - 1; the number of nodes, after visiting those on the way if that is asked."""
+@inlined
+def _trace(n, pairwise, first, stride, entry, visit, row, labels, nodes, entries, work):
+    """labels[row, :n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is asked."""
     node, best, messages, candidates = work.node, work.best, work.messages, work.candidates
-    L = pairwise.shape[1]
+    L, Lp = pairwise.shape[1], messages.shape[1]
+    j, entry = work.label[entry], work.back[entry]
     for t in range(n - 1, 0, -1):
         labels[row, t] = j
         e, s = first + (t - 1) * stride, node[t, j]
         if s < 0 and visit:
             s, nodes = nodes, nodes + 1
+            entry, entries = entries, entries + 1
             node[t, j] = s
-            work.home[s] = t * messages.shape[1] + j
-            fill(-np.inf, candidates, s)
+            work.home[s] = t * Lp + j
             for i in range(L):
                 candidates[s, i] = messages[t - 1, i] + pairwise[e, i, j]
-            work.found[s] = 1
-            work.value[s, 0] = messages[t, j]
-            work.label[s, 0] = _first(candidates, s, best[t, j])
-            work.rank[s, 0] = 0
+            for i in range(L, Lp):
+                candidates[s, i] = -np.inf
+            for i in range(Lp):
+                work.origin[s, i] = FIRST
+            work.value[entry] = messages[t, j]
+            work.label[entry] = _first(candidates, s, best[t, j])
+            work.back[entry] = FIRST
+            work.after[entry] = -1
+            work.front[s] = work.final[s] = entry
         if s >= 0:
-            j, r = work.label[s, r], work.rank[s, r]
+            if entry == FIRST:
+                entry = work.front[s]
+            j, entry = work.label[entry], work.back[entry]
         else:
-            j, r = _before(messages, t - 1, pairwise, e, j, best[t, j]), 0
+            j = _before(messages, t - 1, pairwise, e, j, best[t, j])
     labels[row, 0] = j
-    return nodes
+    return nodes, entries
 
 
 @inlined
