@@ -14,16 +14,18 @@ import numpy as np
 import reference.objectives as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.loops import gradient_range, sgd_epoch
-from accelerated.compiled.problems import EntropyProblem, MaxProblem
+from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.objectives import Corners, Linearization
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.sgd import epoch as reference_epoch
-from reference.smoothing import Entropy
+from reference.smoothing import Entropy, SquaredL2, TopK
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
+
+_LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop, which asks for as many as it needs
 
 
 class StructuralHinge(reference.StructuralHinge):
@@ -61,15 +63,33 @@ class StructuralHinge(reference.StructuralHinge):
         exactly_ours = type(self) in (StructuralHinge, LogLoss) and type(self.model) is SequenceModel
         return _sgd_epoch if optimizer == "sgd" and exactly_ours else None
 
-    def _problem(self, mu: float) -> MaxProblem | EntropyProblem | None:
+    def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
         if type(self.model) is not SequenceModel:
             return None
-        kind = MaxProblem if mu == 0 else EntropyProblem if type(self.smoothing) is Entropy else None
+        kind, options = _oracle_of(self.smoothing, mu)
+        if kind is TopKProblem:
+            longest = int(self.data.lengths.max())
+            options = (min(options[0], self.model.n_labels**longest),)
+            if options[0] * (longest + 1) > _LARGEST_SEARCH:
+                return None
         if kind is None:
             return None
         cost = self.model.cost if self.loss_augmented else np.zeros_like(self.model.cost)
-        return packed(kind, self.data, self.model.true_labels(self.data), cost)
+        return packed(kind, self.data, self.model.true_labels(self.data), cost, *options)
+
+
+def _oracle_of(smoothing: Any, mu: float) -> tuple[type | None, tuple[int, ...]]:
+    """The problem type of a smoothing, None if it has none, and what it takes besides the data."""
+    if mu == 0:
+        return MaxProblem, ()
+    if type(smoothing) is Entropy:
+        return EntropyProblem, ()
+    if type(smoothing) is TopK:
+        return TopKProblem, (smoothing.k,)
+    if type(smoothing) is SquaredL2:
+        return TopKProblem, (smoothing.max_k,)
+    return None, ()
 
 
 class LogLoss(reference.LogLoss, StructuralHinge):

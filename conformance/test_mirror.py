@@ -103,6 +103,7 @@ def learners(panel):
         yield panel.LogLoss(model, data), None
         yield panel.StructuralHinge(model, data), None
         yield panel.StructuralHinge(model, data, smoothing=panel.Entropy()), 0.5
+        yield panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), 0.5
     model = panel.ListModel(lambda x: np.eye(3) * x, panel.Table, size=3)
     yield panel.LogLoss(model, model.pack([1.0, 2.0], [0, 2])), None
     model = panel.MulticlassModel(3, 2)
@@ -122,7 +123,7 @@ def exercise(panel):
 
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
-    assert {"viterbi", "forward_backward", "gather_sum", "scatter_sum"} <= armed
+    assert {"viterbi", "forward_backward", "top_k_viterbi", "gather_sum", "scatter_sum"} <= armed
     exercise(accelerated)
 
 
@@ -143,7 +144,7 @@ def test_the_spy_would_see_a_slip(monkeypatch):
 
 def test_a_subclass_gets_the_loop_not_the_kernel():
     kernels = [objective.fused_epoch("sgd") is not None for objective, _ in learners(accelerated)]
-    assert kernels == [True] * 3 + [False] * 6
+    assert kernels == [True] * 4 + [False] * 7
     assert all(objective.fused_epoch("sgd") is None for objective, _ in learners(reference))
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 import reference
 from conformance import brute, strategies
 from conformance.test_chain import put, rounded
+from conformance.test_models import sequence_model
+from conformance.test_smoothing import projection
 from conformance.tolerances import close
 
 KS = st.one_of(st.integers(1, 6), st.sampled_from([26, 27, 28, 80, 81, 82, 90]))  # 3**3 and 3**4 are numbers of outputs
@@ -167,3 +169,99 @@ def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, ties
                 assert np.array_equal(b, a)
         for a, b in zip(ours.max_marginals(), theirs.max_marginals(), strict=True):
             assert np.array_equal(b, a)
+
+
+# the search of the kernels, which stops as soon as the rest is certified to have weight 0 -----------------------------
+
+
+@given(instance=strategies.chains(), k=st.integers(1, 90), mu=st.sampled_from([0.0, 1e-3, 0.5, 3.0, 100.0]))
+def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
+    """Against the projection of the scores of all labellings; one workspace for all chains of a batch."""
+    from accelerated.compiled.k_best import k_best, k_best_workspace
+    from accelerated.compiled.sweeps import load, padded
+
+    n, L = instance.unary.shape[-2:]
+    work, matrix = k_best_workspace(n, L, k), np.empty((padded(L), padded(L)))
+    for unary, pairwise in [*instance.each(), *instance.each()[::-1]]:
+        everything = brute.labellings(unary, pairwise)[1]
+        psi = np.sort(everything[everything > -np.inf])[::-1]
+        scale = np.abs(psi).max(initial=1.0)
+        scores, values, labels = np.empty((len(unary), padded(L))), np.full(k, np.nan), np.full((k, n), -7)
+        load(unary, 1.0, scores)
+        edges = np.ascontiguousarray(pairwise) if len(pairwise) else np.zeros((1, L, L))
+        count, certified = k_best(scores, len(unary), edges, 0, 1, matrix, k, mu, values, labels, work)
+        close(values[:count], psi[:count])
+        assert np.all(np.isnan(values[count:])) and np.all(labels[count:] == -7)  # nothing beyond
+        if mu == 0.0:
+            assert count == min(k, len(psi)) and (certified or count == k)
+        elif certified and count:
+            u = projection(psi / mu)
+            np.testing.assert_allclose(projection(values[:count] / mu), u[:count], atol=1e-12 * scale / mu)
+            assert u[count:].max(initial=0.0) <= 1e-12 * scale / mu
+            before = np.sum(psi[: count - 1] - psi[count - 1])  # one labelling less would not do
+            assert before <= mu + 1e-9 * scale
+        elif not certified:
+            assert count == k <= len(psi) and np.sum(psi[: k - 1] - psi[k - 1]) <= mu + 1e-9 * scale
+        assert np.all(work.node == -1)  # as it was
+
+
+@given(values=strategies.tables(forbidden=False), mu=st.sampled_from([1e-3, 0.5, 3.0, 100.0]))
+def test_kernel_weights_are_the_projection(values, mu):
+    from accelerated.compiled.top_k import weights_of
+
+    psi = np.sort(values.ravel())[::-1]
+    u = np.zeros(len(psi))
+    m = weights_of(psi, len(psi), mu, u)
+    assert np.all(u[:m] > 0)
+    np.testing.assert_allclose(np.where(np.arange(len(psi)) < m, u, 0.0), projection(psi / mu), atol=1e-12 * 1e4 / mu)
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.01, 0.5, 10.0]))
+def test_objectives_over_the_best_outputs(other, problem, mu):
+    """All outputs are within reach (at most 81), so that the smoothing is a function with a gradient, ties or not."""
+    answers = []
+    for b in (reference, other):
+        model, data = sequence_model(b, problem)
+        w = np.random.default_rng(9).normal(size=model.size)
+        answers.append(b.StructuralHinge(model, data, smoothing=b.SquaredL2(128)).linearize(w, mu=mu))
+    ours, theirs = answers
+    close(theirs.value, ours.value)
+    close(theirs.gradient, ours.gradient, scale=10.0 / min(mu, 1.0))
+    close(theirs.task_loss, ours.task_loss, scale=10.0 / min(mu, 1.0))
+    assert theirs.exact == ours.exact == 1.0
+
+
+@pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_letters_over_the_best_outputs(other, smoothing, k):
+    """Gradients, how many are certified, and trajectories from a random start on real words."""
+    words = reference.load_letters().take(np.arange(0, 6000, 150))
+    runs = []
+    for b in (reference, other):
+        model = b.SequenceModel(128, words.labels)
+        objective = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=getattr(b, smoothing)(k))
+        w = 0.1 * np.random.default_rng(0).normal(size=model.size)
+        runs.append(
+            (
+                objective.linearize(w, mu=0.3),
+                b.sgd(objective, w, lam=0.01, mu=0.3, step_size=0.01, epochs=1, rng=0),
+            )
+        )
+    (ours, x), (theirs, y) = runs
+    close(theirs.value, ours.value)
+    close(theirs.gradient, ours.gradient)
+    close(theirs.task_loss, ours.task_loss)
+    assert theirs.exact == ours.exact
+    np.testing.assert_allclose(y.x, x.x, rtol=1e-10, atol=1e-10)
+
+
+def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
+    """The kernel holds all outputs that it is asked for; where that would be gigabytes, the smoothing's own loop runs."""
+    import accelerated
+
+    model = accelerated.SequenceModel(3, 4)
+    data = model.pack([rng.normal(size=(30, 3))], [rng.integers(0, 4, 30)])
+    w = rng.normal(size=model.size)
+    few, many = (accelerated.StructuralHinge(model, data, smoothing=accelerated.SquaredL2(k)) for k in (64, 10**9))
+    assert few._problem(0.1) is not None and many._problem(0.1) is None
+    close(many.linearize(w, mu=0.1).gradient, few.linearize(w, mu=0.1).gradient)

@@ -13,6 +13,7 @@ from accelerated.compiled.problems import (
     gather,
     new_work,
     oracle,
+    outputs_of,
     prepared,
     task_loss,
 )
@@ -34,7 +35,7 @@ def longest_of(problem, batch, lo, hi):
 @kernel
 def gradient_range(problem, batch, lo, hi, W, A, mu, G_W, G_A):
     """Sums over sequences batch[lo:hi]: losses, task losses, exact calls; gradients are added to G_W (F, Lp) and G_A (1, L, L)."""
-    work = new_work(longest_of(problem, batch, lo, hi), A.shape[1])
+    work = new_work(longest_of(problem, batch, lo, hi), A.shape[1], outputs_of(problem))
     ready = prepared(problem, A, mu, work)
     total, cost, certified = 0.0, 0.0, 0
     for k in range(lo, hi):
@@ -57,7 +58,7 @@ def sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, me
     weights * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
     weights_t s_t V_t, each V_t written as the sum of its changes.)
     """
-    work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1])
+    work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1], outputs_of(problem))
     V, U, sums = W, np.zeros_like(W), np.zeros_like(W)
     s, S, before = 1.0, 0.0, weighed
     for k in range(len(order)):

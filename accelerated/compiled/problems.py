@@ -3,6 +3,7 @@
 A problem holds sequences: number i owns positions offsets[i]:offsets[i+1], position p has entries indptr[p]:indptr[p+1] of
 ``indices`` and ``data``. Weights are s W, with W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L). One example is
 
+    work = new_work(longest, L, outputs_of(problem))      once
     ready = prepared(problem, A, mu, work)                once for each A
     loss = oracle(problem, i, s, W, A, ready, mu, work)   scores, then the (smoothed) max
     add_features(problem, i, factor, work, G)             G (F, Lp) += factor * (features of the (smoothed) best - of the truth)
@@ -25,11 +26,13 @@ from numba.extending import overload
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.chains import Workspace, finish, max_product, prepare, sum_product, workspace
 from accelerated.compiled.sweeps import fill, load, padded
+from accelerated.compiled.top_k import Outputs, mixture, outputs_room, smoothed_best
 from accelerated.kernel import inlined, kernel
 
 __all__ = [
     "EntropyProblem",
     "MaxProblem",
+    "TopKProblem",
     "Work",
     "add_features",
     "add_transitions",
@@ -38,6 +41,7 @@ __all__ = [
     "gather",
     "new_work",
     "oracle",
+    "outputs_of",
     "prepared",
     "task_loss",
 ]
@@ -65,11 +69,23 @@ class EntropyProblem(NamedTuple):
     cost: np.ndarray
 
 
+class TopKProblem(NamedTuple):
+    """The max smoothed by squared l2 over the k best outputs, or fewer where they are certified to be enough."""
+
+    offsets: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    labels: np.ndarray
+    cost: np.ndarray
+    k: int
+
+
 class Work(NamedTuple):
     """Room for one sequence of up to n positions, and for sums over sequences.
 
     scores (n, Lp): scores, then node marginals; labels (n,); matrix, transposed (Lp, Lp): the prepared transitions; pairs (Lp, Lp) and
-    edges (1, L, L): expected transitions, to be flushed; chain: the chain kernels' own.
+    edges (1, L, L): expected transitions, to be flushed; chain: the chain kernels' own; outputs: the best outputs, for TopKProblem.
     """
 
     scores: np.ndarray
@@ -79,11 +95,12 @@ class Work(NamedTuple):
     pairs: np.ndarray
     edges: np.ndarray
     chain: Workspace
+    outputs: Outputs
 
 
 @kernel
-def new_work(longest, n_labels):
-    """Room for sequences of up to ``longest`` positions."""
+def new_work(longest, n_labels, outputs=0):
+    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: `outputs_of` the problem."""
     Lp = padded(n_labels)
     return Work(
         np.empty((longest, Lp)),
@@ -93,6 +110,7 @@ def new_work(longest, n_labels):
         np.zeros((Lp, Lp)),
         np.zeros((1, n_labels, n_labels)),
         workspace(longest, n_labels),
+        outputs_room(longest if outputs > 0 else 0, n_labels, outputs),
     )
 
 
@@ -132,6 +150,11 @@ def augmented_scores(problem, i, s, W, A, inverse_mu, scores):
     return gold
 
 
+def outputs_of(problem: Any) -> Any:
+    """How many outputs of a sequence the oracle keeps: k, or 0 where it keeps labels or marginals instead."""
+    raise TypeError("outputs_of is called from kernels only")
+
+
 def prepared(problem: Any, A: Any, mu: Any, work: Any) -> Any:
     """What the oracle needs of the transition weights."""
     raise TypeError("prepared is called from kernels only")
@@ -167,9 +190,24 @@ def exact(problem: Any, work: Any) -> Any:
     raise TypeError("exact is called from kernels only")
 
 
+@overload(outputs_of)
+def _outputs_of(problem):
+    if problem.instance_class is TopKProblem:
+
+        def best(problem):
+            return problem.k
+
+        return best
+
+    def none(problem):
+        return 0
+
+    return none
+
+
 @overload(prepared)
 def _prepared(problem, A, mu, work):
-    if problem.instance_class is MaxProblem:
+    if problem.instance_class in (MaxProblem, TopKProblem):
 
         def best(problem, A, mu, work):
             load(A[0], 1.0, work.matrix)
@@ -193,6 +231,17 @@ def _oracle(problem, i, s, W, A, ready, mu, work):
             return max_product(work.scores, n, A, 0, 0, ready, work.chain.forward, work.labels) - gold
 
         return best
+
+    if problem.instance_class is TopKProblem:
+
+        def several(problem, i, s, W, A, ready, mu, work):
+            n = problem.offsets[i + 1] - problem.offsets[i]
+            if len(work.outputs.values) != problem.k + 1 or work.outputs.labels.shape[1] < n:
+                raise ValueError("work: no room for the outputs of this problem; new_work takes outputs_of(problem)")
+            gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
+            return smoothed_best(work.scores, n, A, ready, mu, work.outputs) - gold
+
+        return several
 
     def expected(problem, i, s, W, A, ready, mu, work):
         n = problem.offsets[i + 1] - problem.offsets[i]
@@ -221,6 +270,21 @@ def _add_features(problem, i, factor, work, G):
 
         return best
 
+    if problem.instance_class is TopKProblem:
+
+        def several(problem, i, factor, work, G):
+            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+            here, share = work.outputs.here, work.outputs.share
+            for t in range(n):
+                m = mixture(work.outputs, t, problem.labels[first + t])
+                if m > 0:
+                    for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+                        x, j = factor * problem.data[e], problem.indices[e]
+                        for a in range(m):
+                            G[j, here[a]] += x * share[a]
+
+        return several
+
     def expected(problem, i, factor, work, G):
         first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
         for t in range(n):
@@ -244,6 +308,21 @@ def _add_transitions(problem, i, factor, work, G):
 
         return best
 
+    if problem.instance_class is TopKProblem:
+
+        def several(problem, i, factor, work, G):
+            first, n, labels = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], work.outputs.labels
+            for t in range(1, n):
+                before, y, others = problem.labels[first + t - 1], problem.labels[first + t], 0.0
+                for a in range(work.outputs.state[0]):
+                    if labels[a, t - 1] != before or labels[a, t] != y:
+                        weight = factor * work.outputs.weights[a]
+                        G[0, labels[a, t - 1], labels[a, t]] += weight
+                        others += weight
+                G[0, before, y] -= others
+
+        return several
+
     def expected(problem, i, factor, work, G):
         first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
         for t in range(1, n):
@@ -254,7 +333,7 @@ def _add_transitions(problem, i, factor, work, G):
 
 @overload(flush)
 def _flush(problem, factor, ready, work, G):
-    if problem.instance_class is MaxProblem:
+    if problem.instance_class in (MaxProblem, TopKProblem):
 
         def nothing(problem, factor, ready, work, G):
             pass
@@ -286,6 +365,19 @@ def _task_loss(problem, i, work):
 
         return best
 
+    if problem.instance_class is TopKProblem:
+
+        def several(problem, i, work):
+            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+            total = 0.0
+            for a in range(work.outputs.state[0]):
+                for t in range(n):
+                    cost = problem.cost[problem.labels[first + t], work.outputs.labels[a, t]]
+                    total += work.outputs.weights[a] * cost
+            return total
+
+        return several
+
     def expected(problem, i, work):  # scores are marginals less the truth, which costs nothing
         first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
         total = 0.0
@@ -300,6 +392,13 @@ def _task_loss(problem, i, work):
 
 @overload(exact)
 def _exact(problem, work):
+    if problem.instance_class is TopKProblem:
+
+        def certified(problem, work):
+            return work.outputs.state[1] == 1
+
+        return certified
+
     def always(problem, work):
         return True
 

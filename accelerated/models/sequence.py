@@ -10,7 +10,7 @@ import accelerated.arrays
 import reference.models.sequence as reference
 from accelerated.arrays import view
 from accelerated.compiled.loops import tag_range
-from accelerated.compiled.problems import EntropyProblem, MaxProblem
+from accelerated.compiled.problems import MaxProblem
 from accelerated.compiled.sweeps import padded
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
@@ -43,8 +43,8 @@ class SequenceModel(reference.SequenceModel):
     predict.__doc__ = reference.SequenceModel.predict.__doc__
 
 
-def packed(kind: type, data: ChainData, labels: Array, cost: np.ndarray) -> MaxProblem | EntropyProblem:
-    """Packed data as a problem of the kernels: views, no copies of float64 data."""
+def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
+    """Packed data as a problem of the kernels, of type ``kind``: views, no copies of float64 data."""
     rows = data.rows
     return kind(
         data.offsets,
@@ -53,6 +53,7 @@ def packed(kind: type, data: ChainData, labels: Array, cost: np.ndarray) -> MaxP
         view("features", rows.data),
         view("labels", labels, np.int64),
         cost,
+        *options,
     )
 
 
