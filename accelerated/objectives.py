@@ -15,12 +15,15 @@ import reference.objectives as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.loops import gradient_range, sgd_epoch
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem
+from accelerated.compiled.variance_reduced import svrg_epoch
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.objectives import Corners, Linearization
+from reference.optimizers import svrg
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.sgd import epoch as reference_epoch
+from reference.optimizers.svrg import Snapshot
 from reference.smoothing import Entropy, SquaredL2, TopK
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
@@ -59,9 +62,10 @@ class StructuralHinge(reference.StructuralHinge):
         return value, gradient, task_loss, float(exact)
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled epoch of ``"sgd"`` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""
+        """The compiled epoch of ``"sgd"`` or ``"svrg"`` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""
         exactly_ours = type(self) in (StructuralHinge, LogLoss) and type(self.model) is SequenceModel
-        return _sgd_epoch if optimizer == "sgd" and exactly_ours else None
+        epochs: dict[str, Callable[..., Any]] = {"sgd": _sgd_epoch, "svrg": _svrg_epoch}
+        return epochs.get(optimizer) if exactly_ours else None
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
@@ -116,6 +120,41 @@ def _sgd_epoch(
     weights, weighed = _weights(average, state.t, len(order))
     sgd_epoch(problem, order, steps, weights, weighed, lam, objective._mu(mu), W, A, mean_W, mean_A)
     return SGDState(like(unpad(W, A), state.x), like(unpad(mean_W, mean_A), state.x), state.t + len(order))
+
+
+def _svrg_epoch(
+    start: Snapshot,
+    objective: StructuralHinge,
+    order: np.ndarray,
+    *,
+    step_size: float,
+    lam: float,
+    kappa: float,
+    center: Array | None,
+    mu: float | None,
+    average: str,
+) -> Array:
+    problem = objective._problem(objective._mu(mu))
+    x, gradient = view("w0", start.x), view("gradient", start.gradient)
+    pull = -gradient if center is None else kappa * view("center", center) - gradient
+    if problem is None or len(order) == 0 or not np.all(np.isfinite(x) & np.isfinite(pull)):
+        return svrg.epoch(
+            start,
+            objective,
+            order,
+            step_size=step_size,
+            lam=lam,
+            kappa=kappa,
+            center=center,
+            mu=mu,
+            average=average,
+        )
+    a = 1.0 / (1.0 + step_size * (lam + kappa))
+    (X, X_A), (b, b_A), (W, A) = (pad(*objective.model.split(v)) for v in (x, a * step_size * pull, x))
+    averaged = average != "last"
+    sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
+    svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, X, X_A, b, b_A, W, A, *sums)
+    return like(unpad(*sums) / len(order) if averaged else unpad(W, A), start.x)
 
 
 def _accumulators(W: np.ndarray) -> int:
