@@ -1,0 +1,140 @@
+"""Passes of SVRG (a full gradient, then a step for each example) on the OCR letters: raw pixels, and hashed patches of pixels."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks import problems
+from reference.optimizers.svrg import epoch, snapshot
+
+SMOOTHINGS = {
+    "LogLoss": lambda: accelerated.Entropy(),
+    "Entropy": lambda: accelerated.Entropy(),
+    "TopK(5)": lambda: accelerated.TopK(5),
+}
+SIZES = [16, 20]  # log2 of the number of hashed weights
+LABELS = 26
+
+
+@functools.cache
+def hashed(bits: int) -> list[accelerated.Rows]:
+    """The letters with hashed features: each active pixel with the pattern of the 3 x 3, 1 x 5 and 5 x 1 pixels around it.
+
+    A feature is hashed to one of 2^bits // 26 rows, whose 26 weights lie side by side.
+    """
+    rows = 2**bits // LABELS
+    images = np.concatenate(problems.letters().X).reshape(-1, 16, 8) > 0
+    padded = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.int64)
+    squares = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    columns, lines = [(i, 0) for i in range(-2, 3)], [(0, j) for j in range(-2, 3)]
+    codes = []
+    for kind, patch in enumerate((squares, columns, lines)):
+        pattern = sum(padded[:, 2 + i : 18 + i, 2 + j : 10 + j] << b for b, (i, j) in enumerate(patch))
+        pixel = np.arange(128).reshape(16, 8)
+        codes.append((pattern * 128 + pixel) * 3 + kind)
+    code = np.stack(codes, axis=-1)[images].astype(np.uint64)  # (active pixels, 3)
+    with np.errstate(over="ignore"):
+        mixed = (code ^ (code >> np.uint64(7))) * np.uint64(0x9E3779B97F4A7C15)
+    index = ((mixed >> np.uint64(33)) % np.uint64(rows)).astype(np.int64).ravel()
+    ends = np.concatenate([[0], 3 * np.cumsum(images.sum(axis=(1, 2)))])
+    found, first = [], 0
+    for X in problems.letters().X:
+        here = ends[first : first + len(X) + 1]
+        found.append(accelerated.Rows(here - here[0], index[here[0] : here[-1]], np.ones(here[-1] - here[0]), rows))
+        first += len(X)
+    return found
+
+
+def objective(smoothing: str, bits: int | None = None) -> tuple[Any, float | None]:
+    """An objective over the letters, raw or hashed, and its mu."""
+    letters = problems.letters()
+    X = letters.X if bits is None else hashed(bits)
+    model = accelerated.SequenceModel(128 if bits is None else X[0].width, letters.labels)
+    data = model.pack(X, letters.Y)
+    if smoothing == "LogLoss":
+        return accelerated.LogLoss(model, data), None
+    return accelerated.StructuralHinge(model, data, smoothing=SMOOTHINGS[smoothing]()), 1.0
+
+
+class Pass:
+    """One pass from weights near a solution; best() is its least time."""
+
+    def __init__(self, smoothing: str, bits: int | None = None, kappa: float = 0.0, average: str = "last") -> None:
+        self.objective, self.mu = objective(smoothing, bits)
+        n = self.objective.n
+        self.order = np.random.default_rng(0).permutation(n)
+        self.options = {"step_size": 1 / 30, "lam": 1 / n, "kappa": kappa, "mu": self.mu, "average": average}
+        self.x = accelerated.sgd(self.objective, lam=1 / n, mu=self.mu, step_size=1 / 30, epochs=1, rng=0).x
+        self.options["center"] = self.x if kappa else None
+        self.epoch = self.objective.fused_epoch("svrg") or epoch
+
+    def __call__(self) -> np.ndarray:
+        """Full gradient, then a step for each example."""
+        return self.epoch(snapshot(self.objective, self.x, self.mu), self.objective, self.order, **self.options)
+
+    def best(self, repeat: int = 7) -> float:
+        """The least of several wall-clock times, in seconds, after one call that does not count."""
+        self()
+        times = []
+        for _ in range(repeat):
+            started = time.perf_counter()
+            self()
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+
+def figures() -> Iterator[tuple[str, float, str, float | None]]:
+    """What, measured, unit, target: one core."""
+    yield "SVRG pass over all letters, log loss", Pass("LogLoss").best(), "s", 0.15
+    yield "SVRG pass over all letters, log loss, averaged", Pass("LogLoss", average="uniform").best(), "s", None
+    yield "Casimir-SVRG pass over all letters, top-5", Pass("TopK(5)", kappa=0.03).best(), "s", 0.15
+    small, large = (Pass("LogLoss", bits).best() for bits in SIZES)
+    yield "SVRG pass, 2^16 hashed weights, log loss", small, "s", None
+    yield "SVRG pass, 2^20 hashed weights / 2^16", large / small, "ratio", 2.5
+
+
+class SVRG:
+    """One core, all letters: raw pixels (0 bits) and hashed features."""
+
+    params = (["LogLoss", "TopK(5)"], [0, *SIZES])
+    param_names = ("loss", "bits")
+    timeout = 300
+
+    def setup(self, loss, bits):
+        set_num_threads(1)
+        self.run = Pass(loss, bits or None, kappa=0.03 if loss != "LogLoss" else 0.0)
+        self.run()
+
+    def teardown(self, loss, bits):
+        set_num_threads(None)
+
+    def time_pass(self, loss, bits):
+        self.run()
+
+
+class OracleCalls:
+    """Oracle calls of SVRG to a duality gap of 1 % of the objective: work, not seconds."""
+
+    params = ["last", "uniform"]
+    param_names = ("average",)
+    timeout = 300
+    unit = "oracle calls"
+
+    def track_calls_to_one_percent(self, average):
+        crf = problems.objective("accelerated", "LogLoss", 1000)
+        return accelerated.svrg(
+            crf, lam=0.01, average=average, passes=200, rng=0, callback=lambda row: row.gap <= 0.01 * row.objective
+        ).oracle_calls
+
+
+if __name__ == "__main__":
+    set_num_threads(1)
+    for what, value, unit, target in figures():
+        print(f"{what}: {value:.4g} {unit}" + (f" (at most {target})" if target else ""), flush=True)
