@@ -15,7 +15,7 @@ import reference.objectives as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.loops import gradient_range, sgd_epoch
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem
-from accelerated.compiled.variance_reduced import svrg_epoch
+from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -23,6 +23,7 @@ from reference.objectives import Corners, Linearization
 from reference.optimizers import svrg
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.sgd import epoch as reference_epoch
+from reference.optimizers.smoothness import component_smoothness, rounding
 from reference.optimizers.svrg import Snapshot
 from reference.smoothing import Entropy, SquaredL2, TopK
 
@@ -62,10 +63,17 @@ class StructuralHinge(reference.StructuralHinge):
         return value, gradient, task_loss, float(exact)
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled epoch of ``"sgd"`` or ``"svrg"`` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""
+        """The compiled epoch of ``"sgd"`` or ``"svrg"``, or ``"component_smoothness"``, for exactly our objectives and ``SequenceModel``.
+
+        None: the loop over ``Chain``.
+        """
         exactly_ours = type(self) in (StructuralHinge, LogLoss) and type(self.model) is SequenceModel
-        epochs: dict[str, Callable[..., Any]] = {"sgd": _sgd_epoch, "svrg": _svrg_epoch}
-        return epochs.get(optimizer) if exactly_ours else None
+        loops: dict[str, Callable[..., Any]] = {
+            "sgd": _sgd_epoch,
+            "svrg": _svrg_epoch,
+            "component_smoothness": _component_smoothness,
+        }
+        return loops.get(optimizer) if exactly_ours else None
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
@@ -155,6 +163,18 @@ def _svrg_epoch(
     sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
     svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, X, X_A, b, b_A, W, A, *sums)
     return like(unpad(*sums) / len(order) if averaged else unpad(W, A), start.x)
+
+
+def _component_smoothness(
+    objective: StructuralHinge, w: Array, mu: float | None, batch: np.ndarray, start: float
+) -> tuple[float, int]:
+    problem = objective._problem(objective._mu(mu))
+    if problem is not None and np.all(np.isfinite(view("w", w))):
+        W, A = pad(*objective.model.split(view("w", w)))
+        L, calls = try_components(problem, batch, start, objective._mu(mu), rounding(w), W, A)
+        if np.isfinite(L):
+            return L, calls
+    return component_smoothness(objective, w, mu, batch, start)
 
 
 def _accumulators(W: np.ndarray) -> int:

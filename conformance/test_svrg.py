@@ -397,3 +397,20 @@ def test_runs_agree_with_their_steps_found(other):
     np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(theirs.certificate, ours.certificate, rtol=1e-9)
     assert theirs.oracle_calls == ours.oracle_calls and theirs.message == ours.message
+
+
+@pytest.mark.parametrize("mu", [None, 0.5])
+def test_compiled_trials_of_a_smoothness_agree(other, rng, mu):
+    """The same power of two after the same number of calls, with features that occur several times in a sequence."""
+    X = [rng.normal(size=(n, 3)) * (rng.random((n, 3)) < 0.7) for n in (2, 5, 1, 0, 9, 3)]
+    problem = SequenceProblem(X, [rng.integers(0, 3, len(x)) for x in X], 3, 3, {})
+    for scale, start in ((0.0, 1e-3), (1.0, 0.5), (10.0, 1e-6)):
+        found = []
+        w = scale * rng.normal(size=24)
+        for b in (reference, other):
+            model, data = sequence_model(b, problem)
+            smooth = b.LogLoss(model, data) if mu is None else b.StructuralHinge(model, data, smoothing=b.Entropy())
+            steps = ComponentSteps(smooth, mu, 0.0)
+            found.append(steps.find(smooth, w, mu, np.array([4, 1, 3, 0, 4]), start))
+        assert found[0] == found[1]
+        assert found[0][0] > start

@@ -49,6 +49,8 @@ class ComponentSteps:
         self.L: float | None = None
         self.guessed = given is None
         self.calls = 0
+        fused = getattr(objective, "fused_epoch", lambda name: None)("component_smoothness")
+        self.find = fused or component_smoothness
 
     def at(self, w: Array, order: np.ndarray) -> float:
         """The step size for a pass from w (d,); a guess is tried on the first examples of its order.
@@ -66,7 +68,7 @@ class ComponentSteps:
             self.calls += calls
         if self.bound > self.L:
             least = max(self.L, self.curvature)
-            self.L, calls = component_smoothness(self.objective, w, self.mu, batch, least)
+            self.L, calls = self.find(self.objective, w, self.mu, batch, least)
             self.calls += calls
         self.L = min(self.L, self.bound)
         self.guessed = self.bound > self.L
@@ -111,14 +113,15 @@ def component_smoothness(
 
     Notes
     -----
-    A condition at w only: an L that passes may be too small elsewhere.
+    A condition at w only: an L that passes may be too small elsewhere. An objective may bring a compiled loop, with this
+    signature, as its ``fused_epoch("component_smoothness")``.
     """
     L, calls = start, 0
     for i in range(len(batch)):
         one = batch[i : i + 1]
         value, g = objective.value_and_gradient(w, one, mu)
         square = squared_norm(g)
-        slack = 64 * float(array_namespace(g).finfo(g.dtype).eps) * abs(value)
+        slack = rounding(w) * abs(value)
         calls += 1
         while square > 0 and L > 0:
             calls += 1
@@ -153,3 +156,8 @@ def secant(objective: Any, w: Array, mu: float | None, batch: np.ndarray) -> tup
             _, below = objective.value_and_gradient(w - g / norm, one, mu)
             largest = max(largest, squared_norm(below - g) ** 0.5)
     return largest, calls
+
+
+def rounding(w: Array) -> float:
+    """What an inequality between losses at weights like w may miss, as a share of the loss."""
+    return 64 * float(array_namespace(w).finfo(w.dtype).eps)
