@@ -116,6 +116,9 @@ def exercise(panel):
     for objective, mu in learners(panel):
         w = panel.sgd(objective, lam=0.1, mu=mu, epochs=1, rng=0).x
         panel.lbfgs(objective, w, lam=0.1, mu=mu, iterations=2)
+        if mu or objective.mu:
+            panel.svrg(objective, w, lam=0.1, mu=mu, passes=1, rng=0)
+            panel.casimir(objective, w, lam=0.1, passes=1, rng=0)
         objective.model.predict(objective.data, None, w)
         if isinstance(objective.smoothing, panel.Max):
             panel.bcfw(objective, lam=0.1, epochs=2, rng=0)
@@ -143,9 +146,10 @@ def test_the_spy_would_see_a_slip(monkeypatch):
 
 
 def test_a_subclass_gets_the_loop_not_the_kernel():
-    kernels = [objective.fused_epoch("sgd") is not None for objective, _ in learners(accelerated)]
-    assert kernels == [True] * 4 + [False] * 7
-    assert all(objective.fused_epoch("sgd") is None for objective, _ in learners(reference))
+    for loop in ("sgd", "svrg", "component_smoothness"):
+        kernels = [objective.fused_epoch(loop) is not None for objective, _ in learners(accelerated)]
+        assert kernels == [True] * 4 + [False] * 7
+        assert all(objective.fused_epoch(loop) is None for objective, _ in learners(reference))
 
 
 def test_a_subclass_of_an_objective_is_heard(rng):

@@ -14,6 +14,7 @@ and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,13 +173,18 @@ class StructuralHinge:
         diam^2/4 in any direction (Popoviciu).
         """
         mu = self._mu(mu)
-        if mu > 0 and isinstance(self.smoothing, Entropy):
+        return None if mu == 0 or self._curvature is None else self._curvature / mu
+
+    @cached_property
+    def _curvature(self) -> float | None:
+        """The smoothness at mu = 1."""
+        if isinstance(self.smoothing, Entropy):
             bounds, factor = self.model.squared_diameters(self.data), 0.25
-        elif mu > 0 and isinstance(self.smoothing, SquaredL2):
+        elif isinstance(self.smoothing, SquaredL2):
             bounds, factor = self.model.squared_norms(self.data), 1.0
         else:
             return None
-        return None if bounds is None else factor * float(np.max(bounds)) / mu
+        return None if bounds is None else factor * float(np.max(bounds))
 
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
         """The k best outputs of each example under scores plus task loss, as directions and losses.

@@ -172,7 +172,7 @@ def casimir(
         while done < passes and not message:
             started, k = time.perf_counter(), state.k + 1
             problem = Subproblem(objective, lam, schedule.kappa_k(k), _mu(objective, schedule, k), state.z)
-            steps.mu, steps.curvature = problem.mu, lam + problem.kappa
+            steps.aim(problem.mu, lam + problem.kappa)
             limit, delta = (1, None) if stop == "budget" else (passes - done, schedule.delta_k(k))
             found = solve(problem, _warm(state, problem, warm_start), inner, limit, delta, steps, rng)
             seconds += time.perf_counter() - started

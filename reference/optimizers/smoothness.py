@@ -43,14 +43,19 @@ class ComponentSteps:
     """
 
     def __init__(self, objective: Any, mu: float | None, curvature: float, given: float | None = None) -> None:
-        self.objective, self.mu, self.curvature, self.given = objective, mu, curvature, given
-        bound = getattr(objective, "smoothness", lambda mu: None)(mu) if given is None else None
-        self.bound = np.inf if bound is None else float(bound)
+        self.objective, self.given = objective, given
+        self.aim(mu, curvature)
         self.L: float | None = None
         self.guessed = given is None
         self.calls = 0
         fused = getattr(objective, "fused_epoch", lambda name: None)("component_smoothness")
         self.find = fused or component_smoothness
+
+    def aim(self, mu: float | None, curvature: float) -> None:
+        """Find steps for this smoothing and this curvature from now on; L is kept as a guess."""
+        self.mu, self.curvature = mu, curvature
+        bound = getattr(self.objective, "smoothness", lambda mu: None)(mu) if self.given is None else None
+        self.bound = np.inf if bound is None else float(bound)
 
     def at(self, w: Array, order: np.ndarray) -> float:
         """The step size for a pass from w (d,); a guess is tried on the first examples of its order.
