@@ -6,7 +6,7 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.loops import longest_of
-from accelerated.compiled.problems import add_features, add_transitions, flush, new_work, oracle, prepared
+from accelerated.compiled.problems import add_features, add_transitions, flush, new_work, oracle, outputs_of, prepared
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["svrg_epoch", "try_components"]
@@ -24,8 +24,11 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, X, X_A, b, b_A, W, A, sum
 
         w <- a^m w + Q_m b,   sum of its m iterates = a Q_m w + P_m b,   Q_m = 1 + a + ... + a^(m-1), P_m = Q_1 + ... + Q_m
     """
-    n, longest = len(order), longest_of(problem, order, 0, len(order))
-    work, still = new_work(longest, A.shape[1]), new_work(longest, A.shape[1])  # at the iterate, and at the snapshot
+    n, longest, room = len(order), longest_of(problem, order, 0, len(order)), outputs_of(problem)
+    work, still = (
+        new_work(longest, A.shape[1], room),
+        new_work(longest, A.shape[1], room),
+    )  # at the iterate, and at the snapshot
     ready_still = prepared(problem, X_A, mu, still)
     power, Q, P = missed(a, n)
     done = np.zeros(W.shape[0], np.int64)
@@ -91,8 +94,8 @@ def try_components(problem, batch, start, mu, slack, W, A):
 
     slack: what the inequality may miss, as a share of f_i(w). inf where no finite L will do.
     """
-    longest = longest_of(problem, batch, 0, len(batch))
-    work, other = new_work(longest, A.shape[1]), new_work(longest, A.shape[1])
+    longest, room = longest_of(problem, batch, 0, len(batch)), outputs_of(problem)
+    work, other = new_work(longest, A.shape[1], room), new_work(longest, A.shape[1], room)
     ready = prepared(problem, A, mu, work)
     G, G_A, moved, moved_A = np.zeros_like(W), np.zeros_like(A), np.empty_like(W), np.empty_like(A)
     seen = np.full(W.shape[0], -1)
