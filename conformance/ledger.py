@@ -12,6 +12,8 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 
+from conformance import ledger_pillutla
+
 __all__ = ["ROWS", "Claim", "render"]
 
 VERDICTS = ("holds", "holds under a condition", "wrong as printed")
@@ -34,7 +36,7 @@ class Claim:
     rejected_by: str = ""
 
 
-ROWS = (
+OURS = (
     Claim(
         "P (1)-(3)",
         "structural hinge: max_y [psi(y; w) + loss(y)] - psi(y_i; w), averaged over examples",
@@ -70,15 +72,19 @@ ROWS = (
         "P Lemma 7 (i)",
         "the parts of a best output are a subgradient of the max",
         "holds",
-        ("smoothing.Max", "objectives.StructuralHinge"),
-        ("test_objectives::test_the_hinge_lies_above_its_tangents",),
+        ("smoothing.Max", "objectives.StructuralHinge", "identities.pillutla.subgradient_slack"),
+        (
+            "test_objectives::test_the_hinge_lies_above_its_tangents",
+            "test_pillutla_smoothing::test_max_and_exp_oracles_of_a_chain",
+        ),
     ),
     Claim(
         "P Lemma 7 (ii)",
         "the gradient of the entropy-smoothed max is the expectation of the parts under exp(psi/mu)",
         "holds",
-        ("structures.chain.forward_backward", "smoothing.Entropy"),
+        ("structures.chain.forward_backward", "smoothing.Entropy", "identities.pillutla.exp_oracle_residuals"),
         (
+            "test_pillutla_smoothing::test_max_and_exp_oracles_of_a_chain",
             "test_objectives::test_smooth_gradients_are_finite_differences",
             "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
         ),
@@ -87,8 +93,12 @@ ROWS = (
         "P Proposition 9",
         "the entropy-smoothed max at mu is mu times the log-partition function of psi/mu",
         "holds",
-        ("structures.chain.forward_backward",),
-        ("test_chain::test_scales", "test_chain::test_forward_backward_is_the_sum_over_all_labellings"),
+        ("structures.chain.forward_backward", "identities.pillutla.exp_oracle_residuals"),
+        (
+            "test_chain::test_scales",
+            "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
+            "test_pillutla_smoothing::test_max_and_exp_oracles_of_a_chain",
+        ),
     ),
     Claim(
         "P Algorithm 1",
@@ -167,6 +177,18 @@ ROWS = (
         ("test_bcfw::test_bcfw_is_its_equations", "test_bcfw::test_bounds_hold_the_optimum_between_them"),
     ),
     Claim(
+        "P section 7.3.1",
+        "SVRG and Casimir-SVRG take steps 1/(L + lam + kappa), L the Lipschitz constant of the gradient",
+        "holds under a condition",
+        ("optimizers.svrg.svrg", "optimizers.smoothness.ComponentSteps"),
+        (
+            "test_svrg::test_a_pass_is_its_equation",
+            "test_svrg::test_linear_convergence_to_the_optimum",
+            "test_svrg::test_the_smoothness_of_the_average_is_not_enough",
+        ),
+        condition="L holds for each component; with that of their average SVRG diverges where one is much more curved",
+    ),
+    Claim(
         "M (3)",
         "CRF loss: log sum_y exp(f(x, y)) - f(x, y_i), gradient E[phi(x, Y)] - phi(x, y_i)",
         "holds",
@@ -187,6 +209,9 @@ ROWS = (
         ),
     ),
 )
+
+# the statements behind the algorithms have files of their own
+ROWS = OURS + ledger_pillutla.rows(Claim)
 
 
 def render() -> str:
