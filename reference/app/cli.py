@@ -90,7 +90,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         report["plot"] = str(options.plot)
     lines = [
         f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {result.nit} epochs ({result.iterate} iterate)",
-        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}",
+        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}{_gap(result.certificate)}",
         _accuracy_line("train", report["train"]),
     ]
     lines += [_accuracy_line("test", report["test"])] if test is not None else []
@@ -226,7 +226,7 @@ class _Progress:
 
     def __call__(self, row: Row) -> None:
         if self.bar is not None:
-            self.bar.update(1)
+            self.bar.update(row.epoch - self.bar.n)
             self.bar.set_postfix(objective=f"{row.objective:.4f}")
 
 
@@ -301,6 +301,10 @@ def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
 
 def _word(model: Any, labels: np.ndarray) -> str:
     return "".join(model.labels[i] for i in labels)
+
+
+def _gap(certificate: float | str) -> str:
+    return "" if isinstance(certificate, str) else f"    within {certificate:.3g} of the optimum"
 
 
 def _accuracy_line(name: str, scores: dict[str, float]) -> str:

@@ -14,10 +14,31 @@ from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.metrics import position_accuracy, sequence_accuracy
 from reference.optimizers.result import Callback, Result
 
-__all__ = ["LOSSES", "OPTIMIZERS", "SCHEDULES", "Job", "accuracy", "load", "objective_of", "start", "train"]
+__all__ = [
+    "AVERAGES",
+    "LOSSES",
+    "OPTIMIZERS",
+    "SCHEDULES",
+    "SMOOTHINGS",
+    "Job",
+    "accuracy",
+    "load",
+    "objective_of",
+    "start",
+    "train",
+]
 
-LOSSES = {"crf": "LogLoss", "hinge": "StructuralHinge"}
-OPTIMIZERS = ("sgd", "lbfgs")
+LOSSES = ("crf", "hinge")
+# the optimisers, and which of the job's options each understands
+OPTIMIZERS = {
+    "sgd": ("mu", "average", "schedule", "step_size", "step_offset", "step_every"),
+    "lbfgs": ("mu",),
+    "svrg": ("mu", "average", "step_size", "tol"),
+    "casimir": ("mu", "kappa", "step_size", "tol"),
+    "bcfw": ("average", "tol"),
+}
+SMOOTHINGS = ("entropy", "l2", "top-k")
+AVERAGES = {"sgd": ("weighted", "uniform", "last"), "svrg": ("uniform", "last"), "bcfw": ("weighted", "last")}
 SCHEDULES = {
     "constant": ("Constant", ("step_size",)),
     "inverse-time": ("InverseTime", ("step_size",)),
@@ -36,7 +57,12 @@ class Job:
     lam: float = 0.01
     epochs: int = 10
     rng: int = 0
-    average: str | None = None  # of SGD; None: weighted
+    smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max itself, entropy for svrg and casimir
+    k: int | None = None  # of the smoothing "top-k"; None: 5
+    mu: float | None = None
+    kappa: float | None = None
+    tol: float | None = None  # relative gap to stop at
+    average: str | None = None  # None: the optimiser's default
     schedule: str | None = None
     step_size: float | None = None
     step_offset: float | None = None
@@ -45,15 +71,33 @@ class Job:
     scale: float = 0.0  # of the random start; 0 starts from zero
 
     def __post_init__(self) -> None:
-        """Refuse options that would have no effect."""
-        if self.optimizer == "lbfgs":
-            self._unused("average", "schedule", "step_size", "step_offset", "step_every", why="--optimizer lbfgs")
-        elif self.schedule is None:
+        """Refuse options that would have no effect, and combinations that make no objective."""
+        every = {option for options in OPTIMIZERS.values() for option in options}
+        self._unused(*sorted(every - set(OPTIMIZERS[self.optimizer])), why=f"--optimizer {self.optimizer}")
+        if self.average is not None and self.average not in AVERAGES[self.optimizer]:
+            expected = ", ".join(AVERAGES[self.optimizer])
+            raise ValueError(f"--average: {self.optimizer} returns one of {expected}, got {self.average}")
+        if self.optimizer == "sgd" and self.schedule is None:
             self._unused("step_offset", "step_every", why="no --schedule")
-        else:
+        elif self.schedule is not None:
             used = SCHEDULES[self.schedule][1]
             others = ("step_size", "step_offset", "step_every")
             self._unused(*(name for name in others if name not in used), why=f"--schedule {self.schedule}")
+        if self.loss == "crf":
+            self._unused("smoothing", "k", "mu", why="--loss crf")
+            if self.optimizer == "bcfw":
+                raise ValueError("--optimizer bcfw needs --loss hinge")
+        elif self.optimizer == "bcfw":
+            self._unused("smoothing", "k", why="--optimizer bcfw, which needs no smoothing")
+        else:
+            if self.smoothing != "top-k":
+                self._unused("k", why="no --smoothing top-k")
+            if self.optimizer == "svrg" and not self.mu:
+                raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
+            if self.smoothing is None and self.optimizer in ("sgd", "lbfgs"):
+                self._unused("mu", why="no --smoothing")
+            elif self.smoothing is not None and not self.mu and self.optimizer != "casimir":
+                raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
 
     def _unused(self, *names: str, why: str) -> None:
         for name in names:
@@ -79,7 +123,19 @@ def objective_of(panel: ModuleType, job: Job, data: Sequences) -> Any:
     if not data.X:
         raise ValueError(f"{data.name}: no sequences to train on")
     model = panel.SequenceModel(data.X[0].shape[1], data.labels, start_stop=job.start_stop)
-    return getattr(panel, LOSSES[job.loss])(model, model.pack(data.X, data.Y))
+    packed = model.pack(data.X, data.Y)
+    if job.loss == "crf":
+        return panel.LogLoss(model, packed)
+    return panel.StructuralHinge(model, packed, smoothing=_smoothing(panel, job))
+
+
+def _smoothing(panel: ModuleType, job: Job) -> Any:
+    if job.smoothing == "top-k":
+        return panel.TopK(5 if job.k is None else job.k)
+    if job.smoothing == "l2":
+        return panel.SquaredL2()
+    smooth = job.smoothing == "entropy" or job.optimizer in ("svrg", "casimir")
+    return panel.Entropy() if smooth else panel.Max()
 
 
 def start(job: Job, size: int) -> np.ndarray:
@@ -90,18 +146,21 @@ def start(job: Job, size: int) -> np.ndarray:
 def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None = None) -> Result:
     """Run the job's optimiser from its start."""
     w0 = start(job, objective.model.size)
+    options: dict[str, Any] = {"lam": job.lam, "callback": callback}
     if job.optimizer == "lbfgs":
-        return panel.lbfgs(objective, w0, lam=job.lam, iterations=job.epochs, callback=callback)
-    return panel.sgd(
-        objective,
-        w0,
-        lam=job.lam,
-        step_size=_step_size(panel, job),
-        epochs=job.epochs,
-        average=job.average or "weighted",
-        rng=job.rng,
-        callback=callback,
-    )
+        return panel.lbfgs(objective, w0, iterations=job.epochs, mu=job.mu, **options)
+    options |= {"rng": job.rng}
+    if job.optimizer == "casimir":
+        options |= {"mu": job.mu, "kappa": job.kappa, "step_size": job.step_size, "tol": job.tol}
+        return panel.casimir(objective, w0, passes=job.epochs, **options)
+    if job.average is not None:
+        options |= {"average": job.average}
+    if job.optimizer == "svrg":
+        options |= {"mu": job.mu, "step_size": job.step_size, "tol": job.tol}
+        return panel.svrg(objective, w0, passes=job.epochs, **options)
+    if job.optimizer == "bcfw":  # starts where every example has its true output: w = 0
+        return panel.bcfw(objective, epochs=job.epochs, **options, **({} if job.tol is None else {"tol": job.tol}))
+    return panel.sgd(objective, w0, mu=job.mu, step_size=_step_size(panel, job), epochs=job.epochs, **options)
 
 
 def _step_size(panel: ModuleType, job: Job) -> Any:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reference.app.jobs import LOSSES, OPTIMIZERS, SCHEDULES, Job
+from reference.app.jobs import LOSSES, OPTIMIZERS, SCHEDULES, SMOOTHINGS, Job
 
 __all__ = ["parser"]
 
@@ -74,19 +74,30 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
         default=default.loss,
         help="crf: log loss; hinge: structural SVM (default: crf)",
     )
-    sub.add_argument("--optimizer", choices=OPTIMIZERS, default=default.optimizer, help="default: sgd")
+    sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default=default.optimizer, help="default: sgd")
     sub.add_argument("--lam", type=_number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
     sub.add_argument(
         "--epochs", type=_count, default=default.epochs, help="passes, or iterations of L-BFGS (default: 10)"
     )
     sub.add_argument("--rng", type=_count, default=default.rng, help="seed of the orders and the start (default: 0)")
     sub.add_argument(
-        "--average", choices=("weighted", "uniform", "last"), help="iterate that SGD returns (default: weighted)"
+        "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg or bcfw returns"
     )
+    sub.add_argument(
+        "--smoothing", choices=SMOOTHINGS, help="of the hinge (default: none; entropy for svrg and casimir)"
+    )
+    sub.add_argument("--mu", type=_number, help="strength of the smoothing (casimir's default: decreasing)")
+    sub.add_argument("--k", type=_count, help="with --smoothing top-k: number of outputs (default: 5)")
+    sub.add_argument("--kappa", type=_number, help="casimir's proximal weight (default: from the data)")
+    sub.add_argument("--tol", type=_number, help="svrg, casimir, bcfw: stop at this gap, relative to the objective")
     sub.add_argument(
         "--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + max(n, 1/lam))))"
     )
-    sub.add_argument("--step-size", type=_number, help="gamma0; without --schedule, a constant step")
+    sub.add_argument(
+        "--step-size",
+        type=_number,
+        help="of sgd: gamma0, or a constant step without --schedule; of svrg and casimir: the step",
+    )
     sub.add_argument("--step-offset", type=_number, help="with --schedule pegasos: 1/(lam (t + offset))")
     sub.add_argument("--step-every", type=_number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
     sub.add_argument(
