@@ -173,7 +173,7 @@ def _outer(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "lam = 0, mu_k = mu: 8/(k+2)^2 (gap + kappa/2 distance^2) + mu D (1 + 12/(k+2) + 30/(k+2)^2)",
             "holds",
             ("bounds.Corollary19",),
-            (follows, kept),
+            (f"{BOUNDS}::test_corollary_19_is_its_formula", follows, kept),
         ),
         Claim(
             "P Corollary 20",

@@ -211,6 +211,11 @@ def test_corollary_18_is_its_formula():
     np.testing.assert_allclose(choice.bound(k, 0.7, 0.0, 2.0), expected, rtol=1e-12)
 
 
+def test_corollary_19_is_its_formula():
+    """At k = 3, kappa = 0.8, mu = 0.3, gap 0.7, distance 3, D = 2: 8/25 (0.7 + 3.6) + 0.6 (1 + 12/5 + 30/25)."""
+    np.testing.assert_allclose(bounds.Corollary19(0.8, 0.3).bound(3, 0.7, 3.0, 2.0), 1.376 + 2.76, rtol=1e-12)
+
+
 def test_corollary_20_at_the_first_iteration():
     """At k = 1 the logarithm is below 1; the bound is larger there by the factor 1/log 2 of the paper."""
     choice = bounds.Corollary20(1.0, 0.3)
