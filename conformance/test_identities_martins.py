@@ -1,0 +1,169 @@
+"""Martins et al., section 3.1 and appendices A, B, F: residuals that vanish, slacks that stay positive, and both able to fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance import regularizers
+from conformance.tolerances import close
+from reference.identities import martins
+
+every_kind = pytest.mark.parametrize("kind", regularizers.KINDS)
+
+
+class Shifted:
+    """A regularizer whose prox is off by a little: what each check must notice."""
+
+    def __init__(self, phi, by):
+        self.phi, self.by = phi, by
+
+    def __getattr__(self, name):
+        return getattr(self.phi, name)
+
+    def prox(self, x, step_size=1.0):
+        return self.phi.prox(x, step_size) + self.by
+
+
+@every_kind
+@given(data=st.data(), step=regularizers.STEPS)
+def test_moreau_decomposition(backend, kind, data, step):
+    p, make = data.draw(regularizers.instances(kind))
+    phi, x = make(backend), data.draw(regularizers.points(p, 2))
+    close(martins.moreau(phi, x, step), np.zeros((2, p)))
+    close(martins.moreau_envelopes(phi, x, step), np.zeros(2), scale=10 * (1 + np.sum(x**2)))
+    assert np.abs(martins.moreau(Shifted(phi, 1e-3), x, step)).max() > 1e-4
+
+
+@every_kind
+@given(data=st.data())
+def test_lemma_7_and_corollary_3(backend, kind, data):
+    p, make = data.draw(regularizers.instances(kind))
+    phi, x, y = make(backend), data.draw(regularizers.points(p)), data.draw(regularizers.points(p))
+    for other in (y, phi.prox(y), phi.prox(x) + 1e-4 * y):
+        near = 1e-10 * (1 + np.sum(x**2) + np.sum(other**2))
+        gap = martins.lemma_7(phi, x, other)
+        assert gap >= -near
+        assert martins.corollary_3(phi, x, other) >= -near
+        sharper = martins.corollary_3_sharper(phi, x, other)
+        assert sharper >= -near
+        if np.isfinite(gap):
+            np.testing.assert_allclose(sharper, 2 * gap, atol=near)
+
+
+def test_lemma_7_fails_for_another_point(backend):
+    """A point that is not the prox has a y against it; Corollary 3, which is weaker, sees it where x is near its prox."""
+    x, off = np.array([2.0, -0.5]), np.array([0.3, 0.0])
+    for tau in (0.0, 1.0):
+        phi = backend.L1(tau)
+        wrong, y = Shifted(phi, off), phi.prox(x)
+        assert martins.lemma_7(wrong, x, y) < -0.01
+        assert martins.corollary_3_sharper(wrong, x, y) < -0.01
+        assert (martins.corollary_3(wrong, x, y) < -0.01) == (tau == 0.0)
+
+
+@given(data=st.data(), lam=regularizers.FACTORS, batch=st.sampled_from([(), (2,), (2, 2)]))
+def test_proposition_1(backend, data, lam, batch):
+    """Four functions of norms, even in each coordinate; groups of norm 0 come with the points."""
+    groups, x = [[0, 3], [1], [2, 4]], data.draw(regularizers.points(5, *batch))
+    for phi, psi in (
+        (backend.SquaredL21(lam, groups), backend.SquaredL1(lam)),
+        (backend.L21(lam, groups), backend.L1(lam)),
+        (backend.L21Ball(lam, groups), backend.L1Ball(lam)),
+        (backend.NonSparseMKL(lam, 2.0, groups), backend.HalfSquaredL2(lam)),
+        (backend.HalfSquaredL2(lam), backend.HalfSquaredL2(lam)),
+    ):
+        close(martins.proposition_1(phi, psi, groups, x), np.zeros(x.shape))
+        close(martins.proposition_1_envelope(phi, psi, groups, x), np.zeros(batch), scale=100.0)
+    if np.any(x) and lam > 0:
+        wrong = backend.L21(1.5 * lam, groups), backend.HalfSquaredL2(lam)
+        assert np.any(martins.proposition_1(*wrong, groups, x)) and np.any(
+            martins.proposition_1_envelope(*wrong, groups, x)
+        )
+
+
+@st.composite
+def squared_weighted(draw):
+    """x0, d > 0, lam: dyadic, so that sums are exact and the split point is decided, not rounded."""
+    p = draw(st.integers(1, 6))
+    x0 = np.array(draw(st.lists(st.integers(-6, 6).map(float), min_size=p, max_size=p)))
+    d = np.array(draw(st.lists(st.sampled_from([0.5, 1.0, 2.0, 4.0]), min_size=p, max_size=p)))
+    return x0, d, draw(st.sampled_from([0.25, 1.0, 3.0, 8.0]))
+
+
+@given(instance=squared_weighted(), data=st.data())
+def test_lemma_9(backend, instance, data):
+    x0, d, lam = instance
+    signs = np.array(data.draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=len(x0), max_size=len(x0))))
+    phi = backend.WeightedSquaredL1(lam, d)
+    assert martins.lemma_9_signs(x0, phi.prox(x0)) >= 0
+    assert not np.any(martins.lemma_9_flips(phi, x0, signs))
+    if np.any(x0):
+        assert martins.lemma_9_signs(x0, -x0) < 0
+    assert np.any(martins.lemma_9_flips(backend.Simplex(), np.array([2.0, 0.5]), np.array([-1.0, 1.0])))
+
+
+@given(instance=squared_weighted())
+def test_lemma_10_and_proposition_11(backend, instance):
+    x0, d, lam = instance
+    x = backend.prox_weighted_squared_l1(x0, d, lam)
+    rho, tau = martins.split_point(d, x0, lam)
+    assert martins.lemma_10(d, x0, x) == 0
+    assert martins.proposition_11(d, x0, x, lam) == 0
+    close(martins.equation_34(d, x0, x, lam), 0.0)
+    u0 = np.sort(np.abs(x0) / d)[::-1]
+    assert rho == 0 or u0[rho - 1] > tau  # (38)
+    assert rho == len(u0) or tau >= u0[rho]
+
+
+def test_the_split_point_can_be_missed(backend):
+    d, x0, lam = np.array([1.0, 2.0, 1.0]), np.array([3.0, 4.0, 1.0]), 1.0
+    x = backend.prox_weighted_squared_l1(x0, d, lam)
+    assert np.count_nonzero(x) == 2
+    swapped = np.where(x0 == 3.0, 0.0, np.where(x0 == 1.0, 0.5, x))  # the first coordinate vanishes before the last
+    assert martins.lemma_10(d, x0, swapped) == -0.5
+    assert martins.proposition_11(d, x0, swapped, lam) == 0
+    assert martins.proposition_11(d, x0, x0, lam) == 1
+    assert abs(martins.equation_34(d, x0, x0, lam)) > 1
+
+
+@given(seed=st.integers(0, 10**6))
+def test_lemma_10_by_its_exchange(seed):
+    """Case (i) of the proof, a_j <= a_k and u0_j < u0_k: the whole objective (31) falls by what the corrected line says."""
+    rng = np.random.default_rng(seed)
+    a, u0, lam, eps = rng.uniform(0.1, 2.0, 3), rng.normal(size=3), rng.uniform(0.0, 3.0), rng.uniform(0.1, 1.0)
+    a[1], u0[1] = a[0] * rng.choice([1.0, 1.7]), u0[0] + rng.uniform(0.1, 1.0)
+
+    def F(u):
+        return 0.5 * np.sum(a * (u - u0) ** 2) + 0.5 * lam * np.sum(a * u) ** 2
+
+    before, after = np.array([eps, 0.0, 0.3]), np.array([0.0, eps * a[0] / a[1], 0.3])
+    corrected = eps**2 * (a[0] ** 2 / a[1] - a[0]) + 2 * a[0] * eps * (u0[0] - u0[1])
+    np.testing.assert_allclose(2 * (F(after) - F(before)), corrected, atol=1e-12)
+    assert corrected < 0
+    np.testing.assert_allclose(martins.lemma_10_exchange(a[0], a[1], u0[0], u0[1], eps), 0.0, atol=1e-12)
+
+
+@given(instance=squared_weighted())
+def test_in_every_namespace(backend, space, instance):
+    x0, d, lam = instance
+    phi = backend.WeightedSquaredL1(lam, d)
+    x0, d = space.put(x0), space.put(d)
+    x = phi.prox(x0)
+    for residual in (
+        martins.moreau(phi, x0),
+        martins.moreau_envelopes(phi, x0),
+        martins.lemma_10(d, x0, x),
+        martins.equation_34(d, x0, x, lam),
+        martins.lemma_9_flips(phi, x0, -1.0 + 0.0 * x0),
+    ):
+        close(space.get(residual), 0.0 * space.get(residual), space.dtype, scale=100.0)
+    assert int(space.get(martins.proposition_11(d, x0, x, lam))) == 0
+    assert float(space.get(martins.lemma_9_signs(x0, x))) >= 0
+    for slack in (martins.lemma_7, martins.corollary_3, martins.corollary_3_sharper):
+        assert float(space.get(slack(phi, x0, 0.5 * x0))) >= -1e-2
+    groups = [[i] for i in range(x0.shape[-1])]
+    close(space.get(martins.proposition_1(phi, phi, groups, x0)), np.zeros(x0.shape), space.dtype, scale=10.0)
+    close(space.get(martins.proposition_1_envelope(phi, phi, groups, x0)), 0.0, space.dtype, scale=100.0)
