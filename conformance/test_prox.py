@@ -81,10 +81,10 @@ def test_fenchel_and_young(backend, kind, data, step):
 def test_the_conjugate_is_the_supremum(backend, kind, data):
     """Approached from below where it is finite, and exceeded along a ray where it is not."""
     p, make = data.draw(regularizers.instances(kind))
-    phi, y = make(backend), data.draw(regularizers.points(p))
+    phi, y = make(backend), np.round(8 * data.draw(regularizers.points(p))) / 8
     conjugate = float(phi.conjugate(y))
     if conjugate < np.inf:  # prox of y/s with step 1/s tends to a maximiser as s falls
-        reached = [(phi.prox(y / s, 1 / s)) for s in (1e-9, 1e-6, 1e-3, 1.0)]
+        reached = [(phi.prox(y / s, 1 / s)) for s in (1e-20, 1e-12, 1e-9, 1e-6, 1e-3, 1.0)]
         best = max(y @ u - float(phi.value(u)) for u in reached)
         np.testing.assert_allclose(best, conjugate, rtol=1e-6, atol=1e-5)
     else:
@@ -305,6 +305,9 @@ def test_bad_input_names_the_argument(backend):
         (lambda: backend.L1(1.0).prox(x, out=np.zeros(2)), ValueError, r"out: expected ndarray of float64 and shape"),
         (lambda: backend.L1(1.0).prox(x, out=np.zeros(3, np.float32)), ValueError, "out: expected ndarray of float64"),
         (lambda: backend.L1(1.0).prox(x, out=[0.0] * 3), ValueError, "out: expected ndarray .* got list"),
+        (lambda: backend.L1(1.0).prox(x, out=np.broadcast_to(0.0, 3)), TypeError, "out: .* cannot be written in place"),
+        (lambda: backend.Simplex().value(np.zeros((2, 0))), ValueError, "x: expected at least one number along"),
+        (lambda: backend.Simplex().conjugate([]), ValueError, "y: expected at least one number along"),
     ):
         with pytest.raises(error, match=words):
             make()

@@ -14,7 +14,7 @@ from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, floats, refuse_nan_and_inf
 
-__all__ = ["Point", "into", "number", "overflow_is_inf", "product", "slack"]
+__all__ = ["Point", "into", "not_empty", "number", "overflow_is_inf", "product", "slack"]
 
 overflow_is_inf = np.errstate(over="ignore")  # a decorator: NumPy does not warn where inf is the answer
 
@@ -56,6 +56,12 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
     return scalar
 
 
+def not_empty(name: str, point: Point) -> None:
+    """Raise ValueError if there is nothing along the last axis."""
+    if point.x.shape[-1] == 0:
+        raise ValueError(f"{name}: expected at least one number along the last axis, got shape {tuple(point.x.shape)}")
+
+
 def product(a: float, b: float) -> float:
     """a b for scalars >= 0, held inside the positive floats: no inf, and 0 only if a or b is."""
     return 0.0 if a == 0 or b == 0 else min(max(a * b, math.ulp(0.0)), sys.float_info.max)
@@ -77,8 +83,8 @@ def into(out: Array | None, result: Array, *, name: str = "out") -> Array:
         )
     try:
         out[...] = result
-    except TypeError:
+    except (TypeError, ValueError):
         raise TypeError(
-            f"{name}: arrays of {type(out).__module__} cannot be written in place; leave {name} out"
+            f"{name}: this {type(out).__module__} array cannot be written in place; do not give it"
         ) from None
     return out

@@ -51,62 +51,67 @@ class Groups:
             raise ValueError(
                 f"groups: expected disjoint groups, got coordinate {twice} in group {among[0]} and in group {among[-1]}"
             )
+        self._label = np.full(self.width, len(self))
+        self._label[flat] = np.repeat(np.arange(len(self)), [len(group) for group in self.members])
+        self._blocks, self._back = _blocks(self.members)
 
     def __len__(self) -> int:
         return len(self.members)
 
     def __repr__(self) -> str:
-        return f"Groups of {[len(group) for group in self.members]}"
-
-    def number(self, p: int) -> np.ndarray:
-        """The group of each of p coordinates (p,) int64; K for none."""
-        if p < self.width or (self.exact and p != self.width):
-            expected = f"{self.width}" if self.exact else f"at least {self.width}"
-            raise ValueError(f"x: expected {expected} coordinates along the last axis, as the groups have, got {p}")
-        return self.label(p)
+        return f"<{len(self)} groups of {sum(len(group) for group in self.members)} coordinates>"
 
     def label(self, p: int) -> np.ndarray:
-        """As :meth:`number`, for any p that is large enough."""
-        label = np.full(p, len(self))
-        for k, group in enumerate(self.members):
-            label[group] = k
-        return label
+        """The group of each of p >= width coordinates (p,) int64; K for none."""
+        return np.concatenate([self._label, np.full(p - self.width, len(self))])
 
     def norms(self, point: Point) -> Array:
-        """||x_k|| (..., K); 0 for an empty group.
-
-        Groups of like size go together, padded to the next power of two: at most twice the work, and one operation
-        for each of log p sizes.
-        """
+        """||x_k|| (..., K); 0 for an empty group."""
         xp, x, _ = point
-        p = x.shape[-1]
-        self.number(p)
-        padded = xp.concat([x, xp.zeros_like(x[..., :1]) if p else point.send(np.zeros((*x.shape[:-1], 1)))], axis=-1)
-        sizes = np.array([len(group) for group in self.members], dtype=np.int64)
-        length = 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
-        found, order = [point.send(np.zeros((*x.shape[:-1], 0)))], []
-        for size in np.unique(length):
-            which = np.flatnonzero(length == size)
-            index = np.full((len(which), size), p)
-            for row, k in enumerate(which):
-                index[row, : sizes[k]] = self.members[k]
-            part = xp.take(padded, point.send(index.reshape(-1)), axis=-1)
-            found.append(l2(xp, xp.reshape(part, (*x.shape[:-1], len(which), int(size)))))
-            order.append(which)
-        back = np.argsort(np.concatenate([np.zeros(0, np.int64), *order]))
-        return xp.take(xp.concat(found, axis=-1), point.send(back), axis=-1)
+        *batch, p = x.shape
+        self._check(p)
+        padded = xp.concat([x, point.send(np.zeros((*batch, 1)))], axis=-1)
+        found = [point.send(np.zeros((*batch, 0)))]
+        for index in self._blocks:
+            part = xp.take(padded, point.send(np.where(index < 0, p, index).reshape(-1)), axis=-1)
+            found.append(l2(xp, xp.reshape(part, (*batch, *index.shape))))
+        return xp.take(xp.concat(found, axis=-1), point.send(self._back), axis=-1)
 
     def scale(self, point: Point, factors: Array) -> Array:
         """x with group k multiplied by factors[..., k] (..., K); coordinates in no group stay."""
         xp, x, _ = point
+        self._check(x.shape[-1])
         ones = point.send(np.ones((*x.shape[:-1], 1)))
         factors = xp.concat([factors, ones], axis=-1)
-        return x * xp.take(factors, point.send(self.number(x.shape[-1])), axis=-1)
+        return x * xp.take(factors, point.send(self.label(x.shape[-1])), axis=-1)
 
     def free(self, point: Point) -> Array:
         """The coordinates in no group (..., m)."""
-        index = np.flatnonzero(self.number(point.x.shape[-1]) == len(self))
+        self._check(point.x.shape[-1])
+        index = np.flatnonzero(self.label(point.x.shape[-1]) == len(self))
         return point.xp.take(point.x, point.send(index), axis=-1)
+
+    def _check(self, p: int) -> None:
+        if p < self.width or (self.exact and p != self.width):
+            expected = f"{self.width}" if self.exact else f"at least {self.width}"
+            raise ValueError(f"x: expected {expected} coordinates along the last axis, as the groups have, got {p}")
+
+
+def _blocks(members: tuple[np.ndarray, ...]) -> tuple[list[np.ndarray], np.ndarray]:
+    """Index matrices (groups, size) of groups of like size, padded by -1 to a power of two; and each group's row.
+
+    So the norms of all groups cost at most twice the work and one operation for each of log p sizes.
+    """
+    sizes = np.array([len(group) for group in members], dtype=np.int64)
+    padded = 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)
+    blocks, order = [], [np.zeros(0, np.int64)]
+    for size in np.unique(padded):
+        which = np.flatnonzero(padded == size)
+        block = np.full((len(which), size), -1)
+        block[np.arange(size) < sizes[which, None]] = np.concatenate([members[k] for k in which])
+        blocks.append(block)
+        order.append(which)
+    return blocks, np.argsort(np.concatenate(order))
 
 
 def _by_number(groups: Any) -> tuple[np.ndarray, ...]:

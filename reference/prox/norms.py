@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, host
-from reference.prox.arguments import Point, number, product, slack
+from reference.prox.arguments import Point, not_empty, number, product, slack
 from reference.prox.base import Ball, HalfSquaredNorm, Regularizer, ScaledNorm, indicator, l2, largest
 
 __all__ = ["L1", "HalfSquaredL2", "L1Ball", "L2Ball", "Simplex", "SquaredL1", "WeightedSquaredL1"]
@@ -185,11 +185,13 @@ class Simplex(Regularizer):
 
     def _value(self, point: Point) -> Array:
         xp, x, _ = point
+        not_empty("x", point)
         near = slack(point) * self.radius
         total = xp.sum(x, axis=-1) - self.radius
         return indicator(xp, xp.all(x >= -near, axis=-1) & (xp.abs(total) <= near))
 
     def _conjugate(self, point: Point) -> Array:
+        not_empty("y", point)
         return self.radius * point.xp.max(point.x, axis=-1)
 
     def _prox_conjugate(self, point: Point, step_size: float) -> Array:

@@ -17,7 +17,7 @@ import math
 from typing import Any
 
 from reference.arrays import Array, floats, refuse_nan_and_inf, take_last
-from reference.prox.arguments import Point, into, number, overflow_is_inf
+from reference.prox.arguments import Point, into, not_empty, number, overflow_is_inf
 
 __all__ = ["project_l1_ball", "project_simplex", "prox_squared_l1", "prox_weighted_squared_l1", "soft_threshold"]
 
@@ -90,8 +90,7 @@ def project_simplex(x: Array, radius: float = 1.0, *, out: Array | None = None) 
     Duchi et al. 2008; Pillutla et al., Proposition 3.
     """
     point, radius = Point.of("x", x), number("radius", radius, positive=True)
-    if point.x.shape[-1] == 0:
-        raise ValueError(f"x: expected at least one number along the last axis, got shape {tuple(point.x.shape)}")
+    not_empty("x", point)
     return into(out, point.back(_simplex(point.xp, point.x, radius)))
 
 
