@@ -30,19 +30,19 @@ class KBestWork(NamedTuple):
     messages: np.ndarray  # (n, Lp) best score of what ends in each label
     best: np.ndarray  # (n, Lp) the same without the label's own score
     node: np.ndarray  # (n, Lp) number of the visited node, or -1
-    home: np.ndarray  # (S,) position * Lp + label of each node
     candidates: np.ndarray  # (S, Lp)
     origin: np.ndarray  # (S, Lp) entry of the label before that each candidate extends, or FIRST
-    front: np.ndarray  # (S,) first entry
-    final: np.ndarray  # (S,) last entry
+    nodes: np.ndarray  # (S, 3) position * Lp + label of each node (HOME), its first entry and its last (FRONT, FINAL)
     value: np.ndarray  # (E,) score of each entry, -inf when no more come
-    label: np.ndarray  # (E,) label before
-    back: np.ndarray  # (E,) its entry there, or FIRST
-    after: np.ndarray  # (E,) the next entry of the same node, or -1
+    links: (
+        np.ndarray
+    )  # (E, 3) LABEL before, its entry there or FIRST (BACK), the next entry of the same node or -1 (AFTER)
     walk: np.ndarray  # (n + 1,) nodes that wait for an entry below
 
 
 FIRST = -1  # the first entry of a node, which may not have been visited
+HOME, FRONT, FINAL = 0, 1, 2
+LABEL, BACK, AFTER = 0, 1, 2
 
 
 @kernel
@@ -55,15 +55,11 @@ def k_best_workspace(n, L, k):
         np.empty((n, Lp)),
         np.empty((n, Lp)),
         np.full((n, Lp), -1),
-        np.empty(nodes, np.int64),
         np.empty((nodes, Lp)),
         np.empty((nodes, Lp), np.int64),
-        np.empty(nodes, np.int64),
-        np.empty(nodes, np.int64),
+        np.empty((nodes, 3), np.int64),
         np.empty(entries),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
-        np.empty(entries, np.int64),
+        np.empty((entries, 3), np.int64),
         np.empty(n + 1, np.int64),
     )
 
@@ -86,7 +82,8 @@ def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, wo
     _forward(scores, n, pairwise, first, stride, matrix, work)
     count, nodes, certified = _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work)
     for s in range(1, nodes):
-        work.node[work.home[s] // scores.shape[1], work.home[s] % scores.shape[1]] = -1
+        home = work.nodes[s, HOME]
+        work.node[home // scores.shape[1], home % scores.shape[1]] = -1
     return count, certified
 
 
@@ -107,41 +104,39 @@ def _forward(scores, n, pairwise, first, stride, matrix, work):
 @inlined
 def _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work):
     """(count, number of nodes visited, certified)."""
-    candidates, origin = work.candidates, work.origin
+    candidates, origin, ends, value, links = work.candidates, work.origin, work.nodes, work.value, work.links
     for j in range(scores.shape[1]):
         candidates[0, j] = work.messages[n - 1, j]
         origin[0, j] = FIRST
     nodes, entries = 1, 1
-    _choose(work, 0, 0, 0.0)
-    work.front[0] = 0
-    gap = 0.0  # sum_{i < count} (values[i] - value)
+    _choose(candidates, origin, ends, value, links, 0, 0, 0.0)
+    ends[0, FRONT] = 0
+    gap = 0.0  # sum_{i < count} (values[i] - score)
     for count in range(k):
         if count > 0:
             entries = _next_best(scores, n, pairwise, first, stride, entries, work)
-        entry = work.final[0]
-        value = work.value[entry]
-        if value == -np.inf:
+        entry = ends[0, FINAL]
+        score = value[entry]
+        if score == -np.inf:
             return count, nodes, True
         if count > 0 and mu > 0.0:
-            gap += count * (values[count - 1] - value)
+            gap += count * (values[count - 1] - score)
             largest_score = max(abs(values[0]), abs(values[count - 1]))
             if gap * (1.0 - EPSILON * (count + 2)) - EPSILON * count * largest_score >= mu:
                 return count, nodes, True
-        values[count] = value
+        values[count] = score
         nodes, entries = _trace(n, pairwise, first, stride, entry, count < k - 1, count, labels, nodes, entries, work)
     return k, nodes, False
 
 
 @inlined
-def _choose(work, s, entry, own):
+def _choose(candidates, origin, nodes, value, links, s, entry, own):
     """The best candidate of node s, whose label scores ``own``, as its last entry: the first of the largest."""
-    top = largest(work.candidates, s)
-    i = _first(work.candidates, s, top)
-    work.value[entry] = own + top
-    work.label[entry] = i
-    work.back[entry] = work.origin[s, i]
-    work.after[entry] = -1
-    work.final[s] = entry
+    top = largest(candidates, s)
+    i = _first(candidates, s, top)
+    value[entry] = own + top
+    links[entry, LABEL], links[entry, BACK], links[entry, AFTER] = i, origin[s, i], -1
+    nodes[s, FINAL] = entry
 
 
 @inlined
@@ -156,75 +151,73 @@ def _first(x, s, value):
 @inlined
 def _next_best(scores, n, pairwise, first, stride, entries, work):
     """Append the next entry of the end, with all that it takes below; the number of entries then."""
-    node, candidates, origin = work.node, work.candidates, work.origin
-    value, label, back, after = work.value, work.label, work.back, work.after
-    final, walk, Lp = work.final, work.walk, scores.shape[1]
-    s, entry, t = 0, final[0], n  # down: what comes after this, the last entry of node s?
+    node, candidates, origin, walk = work.node, work.candidates, work.origin, work.walk
+    nodes, value, links, Lp = work.nodes, work.value, work.links, scores.shape[1]
+    s, entry, t = 0, nodes[0, FINAL], n  # down: what comes after this, the last entry of node s?
     while True:
         walk[t] = s
-        j, wanted = label[entry], back[entry]
+        j, wanted = links[entry, LABEL], links[entry, BACK]
         t -= 1
         if t == 0:  # the first position has one entry a label
             entry, x = FIRST, -np.inf
             break
         s = node[t, j]
         if wanted == FIRST:
-            wanted = work.front[s]
-        entry = after[wanted]
+            wanted = nodes[s, FRONT]
+        entry = links[wanted, AFTER]
         if entry >= 0:
             x = value[entry]
             break
         entry = wanted
     for u in range(t + 1, n + 1):  # up: each node gets its candidate, and chooses
         s = walk[u]
-        previous = final[s]
-        i = label[previous]
+        previous = nodes[s, FINAL]
+        i = links[previous, LABEL]
         if u < n:
-            j = work.home[s] - u * Lp
+            j = nodes[s, HOME] - u * Lp
             candidates[s, i], own = x + pairwise[first + (u - 1) * stride, i, j], scores[u, j]
         else:
             candidates[s, i], own = x, 0.0
         origin[s, i] = entry
         entry, entries = entries, entries + 1
-        _choose(work, s, entry, own)
-        after[previous] = entry
+        _choose(candidates, origin, nodes, value, links, s, entry, own)
+        links[previous, AFTER] = entry
         x = value[entry]
     return entries
 
 
 @inlined
-def _trace(n, pairwise, first, stride, entry, visit, row, labels, nodes, entries, work):
+def _trace(n, pairwise, first, stride, entry, visit, row, labels, visited, entries, work):
     """labels[row, :n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is asked."""
     node, best, messages, candidates = work.node, work.best, work.messages, work.candidates
+    nodes, origin, value, links = work.nodes, work.origin, work.value, work.links
     L, Lp = pairwise.shape[1], messages.shape[1]
-    j, entry = work.label[entry], work.back[entry]
+    j, entry = links[entry, LABEL], links[entry, BACK]
     for t in range(n - 1, 0, -1):
         labels[row, t] = j
         e, s = first + (t - 1) * stride, node[t, j]
         if s < 0 and visit:
-            s, nodes = nodes, nodes + 1
+            s, visited = visited, visited + 1
             entry, entries = entries, entries + 1
             node[t, j] = s
-            work.home[s] = t * Lp + j
             for i in range(L):
                 candidates[s, i] = messages[t - 1, i] + pairwise[e, i, j]
             for i in range(L, Lp):
                 candidates[s, i] = -np.inf
             for i in range(Lp):
-                work.origin[s, i] = FIRST
-            work.value[entry] = messages[t, j]
-            work.label[entry] = _first(candidates, s, best[t, j])
-            work.back[entry] = FIRST
-            work.after[entry] = -1
-            work.front[s] = work.final[s] = entry
+                origin[s, i] = FIRST
+            value[entry] = messages[t, j]
+            before = _first(candidates, s, best[t, j])
+            links[entry, LABEL], links[entry, BACK], links[entry, AFTER] = before, FIRST, -1
+            nodes[s, HOME], nodes[s, FRONT], nodes[s, FINAL] = t * Lp + j, entry, entry
         if s >= 0:
             if entry == FIRST:
-                entry = work.front[s]
-            j, entry = work.label[entry], work.back[entry]
+                entry = nodes[s, FRONT]
+            j, entry = links[entry, LABEL], links[entry, BACK]
         else:
             j = _before(messages, t - 1, pairwise, e, j, best[t, j])
     labels[row, 0] = j
-    return nodes, entries
+    return visited, entries
 
 
 @inlined
