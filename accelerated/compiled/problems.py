@@ -274,9 +274,10 @@ def _add_features(problem, i, factor, work, G):
 
         def several(problem, i, factor, work, G):
             first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+            labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
             here, share = work.outputs.here, work.outputs.share
             for t in range(n):
-                m = mixture(work.outputs, t, problem.labels[first + t])
+                m = mixture(count, labels, weights, t, problem.labels[first + t], here, share)
                 if m > 0:
                     for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                         x, j = factor * problem.data[e], problem.indices[e]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.k_best import KBestWork, k_best, k_best_workspace
-from accelerated.kernel import kernel
+from accelerated.kernel import inlined, kernel
 
 __all__ = ["Outputs", "mixture", "outputs_room", "smoothed_best", "weights_of"]
 
@@ -42,7 +42,7 @@ def outputs_room(n, L, k):
     )
 
 
-@kernel
+@inlined
 def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
     """The value at mu > 0 over at most the k outputs that there is room for; ``outputs`` then has their weights.
 
@@ -64,7 +64,7 @@ def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
     return top + mu * (inner + 0.5 * (1.0 - square))
 
 
-@kernel
+@inlined
 def weights_of(psi, count, mu, u):
     """The projection of psi[:count] / mu, falling, onto the simplex: u[:m] > 0, with m the answer, and the rest is 0."""
     total, m = 0.0, 0  # of z_i = (psi_i - psi_1) / mu over the support
@@ -80,16 +80,15 @@ def weights_of(psi, count, mu, u):
     return m
 
 
-@kernel
-def mixture(outputs, t, gold):
-    """How many labels position t has under the weights minus the true output: here[:m] with share[:m]; none where all agree with it."""
-    here, share = outputs.here, outputs.share
+@inlined
+def mixture(count, labels, weights, t, gold, here, share):
+    """How many labels position t has under weights[:count] minus the true output: here[:m] with share[:m]; 0 where all agree with it."""
     here[0], share[0], m = gold, -1.0, 1
-    for i in range(outputs.state[0]):
-        label, at = outputs.labels[i, t], 0
+    for i in range(count):
+        label, at = labels[i, t], 0
         while at < m and here[at] != label:
             at += 1
         if at == m:
             here[m], share[m], m = label, 0.0, m + 1
-        share[at] += outputs.weights[i]
+        share[at] += weights[i]
     return m if m > 1 else 0
