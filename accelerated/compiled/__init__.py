@@ -2,6 +2,7 @@
 
 * ``arithmetic``, ``sweeps``: scalars and rows of padded arrays, written so that LLVM vectorises them;
 * ``chains``, ``log_chains``: max-product and sum-product, one chain after another;
+* ``k_best``, ``top_k``: the best labellings of a chain and max-marginals; weights on the best labellings;
 * ``problems``: packed data as NamedTuples whose type says which oracle they need, and those oracles;
 * ``loops``: full gradients, epochs of an optimiser, tagging; each written once for all problems.
 
