@@ -30,6 +30,21 @@ class Oracles:
         self.expect()
 
 
+class TopK:
+    """Seconds for the k best of a batch (100 chains in the reference, 1,000 in the fast panel); k = 1 is the measure of the others."""
+
+    params = (problems.PANELS, problems.SIZES, [1, 5, 20])
+    param_names = ("panel", "size", "k")
+
+    def setup(self, panel, size, k):
+        set_num_threads(1)
+        self.chain = problems.chain_batch(panel, size)
+        self.chain.topk(k)
+
+    def time_top_k(self, panel, size, k):
+        self.chain.topk(k)
+
+
 class Memory:
     """Peak memory of one batch."""
 
