@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba.extending import overload
 
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.loops import longest_of
-from accelerated.compiled.problems import add_features, add_transitions, flush, new_work, oracle, outputs_of, prepared
+from accelerated.compiled.problems import (
+    EntropyProblem,
+    add_features,
+    add_transitions,
+    flush,
+    new_work,
+    oracle,
+    outputs_of,
+    prepared,
+)
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["svrg_epoch", "try_components"]
@@ -25,10 +37,8 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, X, X_A, b, b_A, W, A, sum
         w <- a^m w + Q_m b,   sum of its m iterates = a Q_m w + P_m b,   Q_m = 1 + a + ... + a^(m-1), P_m = Q_1 + ... + Q_m
     """
     n, longest, room = len(order), longest_of(problem, order, 0, len(order)), outputs_of(problem)
-    work, still = (
-        new_work(longest, A.shape[1], room),
-        new_work(longest, A.shape[1], room),
-    )  # at the iterate, and at the snapshot
+    work = new_work(longest, A.shape[1], room)
+    still = new_work(longest, A.shape[1], room)  # at the snapshot
     ready_still = prepared(problem, X_A, mu, still)
     power, Q, P = missed(a, n)
     done = np.zeros(W.shape[0], np.int64)
@@ -45,9 +55,7 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, X, X_A, b, b_A, W, A, sum
         ready = prepared(problem, A, mu, work)
         oracle(problem, i, 1.0, W, A, ready, mu, work)
         oracle(problem, i, 1.0, X, X_A, ready_still, mu, still)
-        add_features(problem, i, -gamma, work, W)
-        add_features(problem, i, gamma, still, W)
-
+        add_difference(problem, i, -gamma, work, still, W)
         add_transitions(problem, i, -gamma, work, A)
         add_transitions(problem, i, gamma, still, A)
         flush(problem, -gamma, ready, work, A)
@@ -61,6 +69,30 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, X, X_A, b, b_A, W, A, sum
         if averaged:
             add_row(a * Q[m], W, P[m], b, j, sum_W)
         step_row(power[m], W, Q[m], b, j)
+
+
+def add_difference(problem: Any, i: Any, factor: Any, work: Any, other: Any, G: Any) -> Any:
+    """G (F, Lp) += factor * (the features' gradient of sequence i in work - that in other); may write on both."""
+    raise TypeError("add_difference is called from kernels only")
+
+
+@overload(add_difference)
+def _add_difference(problem, i, factor, work, other, G):
+    if problem.instance_class is EntropyProblem:
+
+        def dense(problem, i, factor, work, other, G):
+            for t in range(problem.offsets[i + 1] - problem.offsets[i]):
+                for label in range(G.shape[1]):
+                    work.scores[t, label] -= other.scores[t, label]
+            add_features(problem, i, factor, work, G)
+
+        return dense
+
+    def sparse(problem, i, factor, work, other, G):
+        add_features(problem, i, factor, work, G)
+        add_features(problem, i, -factor, other, G)
+
+    return sparse
 
 
 @kernel
