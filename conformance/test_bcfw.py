@@ -107,7 +107,7 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
                     s = int(np.argmax(scores(i)))
                     s = s if scores(i)[s] > scores(i)[0] else 0
                     known[i] += [s] if s not in known[i] else []
-                violation = pair(i)[2]
+                _, s, violation = pair(i)
                 if number == 0:
                     move(i, np.eye(len(alpha[i]))[s] - alpha[i], 1.0, None if line_search else 2 * n / (2 * n + t))
                 for _ in range(10 if cached_passes else 0):

@@ -14,7 +14,7 @@ import pytest
 import accelerated
 import reference
 
-OWN = ("kernel", "mirror", "threads", "compiled", "__main__")  # of accelerated, without a twin
+OWN = ("epochs", "kernel", "mirror", "threads", "compiled", "__main__")  # of accelerated, without a twin
 
 
 def pairs():

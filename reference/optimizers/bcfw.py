@@ -204,8 +204,8 @@ def step(
     found = state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1))
     if oracle:
         corner = objective.corners(x, [i])
-        found, s = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), x, capacity)
-    violation = worst_pair(found, x)[2]
+        found = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), x, capacity)
+    _, s, violation = worst_pair(found, x)
     if oracle:
         fixed = None if line_search else 2 * objective.n / (2 * objective.n + state.t)
         x, found = moved(x, found, np.eye(len(found.alpha))[s] - found.alpha, 1.0, lam_n, fixed)
@@ -224,20 +224,20 @@ def step(
     return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: found})
 
 
-def joined(found: WorkingSet, direction: Array, loss: float, x: Array, capacity: int) -> tuple[WorkingSet, int]:
-    """The set with one more output, and that output's place; a known one, known by direction and loss, stays where it is."""
+def joined(found: WorkingSet, direction: Array, loss: float, x: Array, capacity: int) -> WorkingSet:
+    """The set with one more output, unless it has one of this direction and loss."""
     xp = array_namespace(x)
     known = host(xp.all(found.directions == direction, axis=1)) & (found.losses == loss)
     idle = np.flatnonzero(found.alpha == 0)
     if np.any(known):
-        return found, int(np.argmax(known))
+        return found
     if len(found.alpha) < capacity or len(idle) == 0:
         directions = xp.concat([found.directions, direction[None, :]])
-        return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0)), len(found.alpha)
+        return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0))
     place = int(idle[np.argmin(scores(found, x)[idle])])
     here = np.arange(len(found.alpha)) == place
     directions = xp.concat([found.directions[:place, :], direction[None, :], found.directions[place + 1 :, :]])
-    return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha), place
+    return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha)
 
 
 def scores(found: WorkingSet, x: Array) -> np.ndarray:

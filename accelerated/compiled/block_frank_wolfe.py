@@ -1,0 +1,290 @@
+"""Block-coordinate Frank-Wolfe over packed sequences: a pass of visits. Weights W (F, Lp), A (1, L, L).
+
+Scores of outputs, loss(y) + <v(y), w>, matter up to a number common to a sequence's outputs. So a visit looks only at positions
+where the outputs of the set differ, and squared distances D of directions say how a step changes them: moving w by
+-(v_b - v_a) gamma / (lam n) adds -gamma (D_ca - D_cb) / (2 lam n) to the score of c, but for what is common.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.chains import max_product
+from accelerated.compiled.loops import longest_of
+from accelerated.compiled.problems import augmented_scores, gather, new_work
+from accelerated.compiled.sweeps import load
+from accelerated.compiled.working_sets import add_labelling, find_labelling
+from accelerated.kernel import inlined, kernel
+from reference.optimizers.bcfw import EQUAL, PAIRWISE_SHARE, PAIRWISE_STEPS
+
+__all__ = ["bcfw_pass"]
+
+
+class Scratch(NamedTuple):
+    """g, before, spread (outputs,): scores, weights before the visit, sums of weighted distances; scores (n, Lp): a copy;
+
+    differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight changes;
+    counts (L, L), zero.
+    """
+
+    g: np.ndarray
+    before: np.ndarray
+    spread: np.ndarray
+    scores: np.ndarray
+    differ: np.ndarray
+    share: np.ndarray
+    touched: np.ndarray
+    counts: np.ndarray
+
+
+@kernel
+def bcfw_pass(
+    problem, order, oracle, pairwise, lam_n, capacity, line_search, average, t, loss, mean_loss, sets, W, A, U_W, U_A
+):
+    """A visit for each sequence in ``order``: sets, W and A change in place; returns the loss and its mean, after t + len(order) visits.
+
+    oracle: whether visits call it; pairwise: whether they take pairwise steps. With ``average``, U_W and U_A gather each change
+    of W and A times the sum of the numbers of this pass's earlier visits: the sum over visits s of s w_s is then S w - U, if S is the sum of
+    all numbers.
+    """
+    longest, L, most = longest_of(problem, order, 0, len(order)), A.shape[1], np.max(sets.room)
+    work = new_work(longest, L)
+    Lp = work.scores.shape[1]
+    scratch = Scratch(
+        np.zeros(most),
+        np.zeros(most),
+        np.zeros(most),
+        np.zeros((longest, Lp)),
+        np.zeros(longest, np.bool_),
+        np.zeros(Lp),
+        np.zeros(most, np.int64),
+        np.zeros((L, L)),
+    )
+    load(A[0], 1.0, work.matrix)
+    n, S = len(order), 0.0
+    for k in range(n):
+        i = order[k]
+        length = problem.offsets[i + 1] - problem.offsets[i]
+        if oracle:
+            call_oracle(problem, i, length, capacity, sets, W, A, work, scratch)
+        if sets.count[i] > 1:
+            if not oracle:
+                mark_differences(sets, i, length, scratch.differ)
+                some_scores(problem, i, length, W, scratch.differ, scratch.scores)
+            score_outputs(sets, i, length, A, scratch)
+            moves = False
+            best, violation = visit_begins(sets, i, scratch)
+            if oracle:
+                fixed = -1.0 if line_search else 2.0 * n / (2.0 * n + t)
+                moves |= frank_wolfe_step(sets, i, best, lam_n, fixed, scratch)
+            if pairwise:
+                moves |= pairwise_steps(sets, i, lam_n, PAIRWISE_SHARE * violation, scratch)
+            if moves:
+                loss += (
+                    change_weights(problem, i, length, -1.0 / lam_n, average, S, sets, W, A, U_W, U_A, work, scratch)
+                    / n
+                )
+        t += 1
+        S += t
+        mean_loss += (2.0 / (t + 1.0) if average else 1.0) * (loss - mean_loss)
+    return loss, mean_loss
+
+
+@kernel
+def call_oracle(problem, i, n, capacity, sets, W, A, work, scratch):
+    """The best output joins the set of sequence i; scratch has the scores of positions and where outputs differ."""
+    augmented_scores(problem, i, 1.0, W, A, 1.0, work.scores)
+    for t in range(n):
+        for label in range(work.scores.shape[1]):
+            scratch.scores[t, label] = work.scores[t, label]
+    value = max_product(work.scores, n, A, 0, 0, work.matrix, work.chain.forward, work.labels)
+    if value > -np.inf and find_labelling(sets, i, n, work.labels) < 0:
+        place = sets.count[i]
+        if place >= capacity:
+            mark_differences(sets, i, n, scratch.differ)
+            score_outputs(sets, i, n, A, scratch)
+            lowest = np.inf
+            for a in range(sets.count[i]):
+                if sets.alpha[sets.slots[i] + a] == 0.0 and scratch.g[a] < lowest:
+                    place, lowest = a, scratch.g[a]
+        loss = 0.0
+        for t in range(n):
+            loss += problem.cost[problem.labels[problem.offsets[i] + t], work.labels[t]]
+        add_labelling(sets, i, n, work.labels, loss, place, scratch.counts)
+    mark_differences(sets, i, n, scratch.differ)
+
+
+@kernel
+def mark_differences(sets, i, n, differ):
+    """differ[t]: whether the outputs of sequence i have more than one label at t."""
+    first = sets.cells[i]
+    for t in range(n):
+        differ[t] = False
+    for a in range(1, sets.count[i]):
+        for t in range(n):
+            differ[t] |= sets.labels[first + a * n + t] != sets.labels[first + t]
+
+
+@inlined
+def some_scores(problem, i, n, W, differ, scores):
+    """scores[t] (Lp,) with the task loss, where differ[t]."""
+    first = problem.offsets[i]
+    for t in range(n):
+        if differ[t]:
+            gather(problem, first + t, W, scores, t)
+            for label in range(problem.cost.shape[1]):
+                scores[t, label] += problem.cost[problem.labels[first + t], label]
+
+
+@kernel
+def score_outputs(sets, i, n, A, scratch):
+    """g[a] = score of output a of sequence i, but for what all have in common."""
+    for a in range(sets.count[i]):
+        first, total = sets.cells[i] + a * n, 0.0
+        for t in range(n):
+            if scratch.differ[t]:
+                total += scratch.scores[t, sets.labels[first + t]]
+            if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
+                total += A[0, sets.labels[first + t - 1], sets.labels[first + t]]
+        scratch.g[a] = total
+
+
+@inlined
+def extremes(sets, i, scratch):
+    """The lowest score of an output that has weight, and the highest of all."""
+    low, high = np.inf, -np.inf
+    for a in range(sets.count[i]):
+        low = scratch.g[a] if sets.alpha[sets.slots[i] + a] > 0.0 and scratch.g[a] < low else low
+        high = scratch.g[a] if scratch.g[a] > high else high
+    return low, high
+
+
+@inlined
+def first_above(g, bound):
+    """The first place with g >= bound; there is one."""
+    a = 0
+    while g[a] < bound:
+        a += 1
+    return a
+
+
+@kernel
+def visit_begins(sets, i, scratch):
+    """The weights are remembered. The best output, and how far its score lies above the worst that has weight."""
+    for a in range(sets.count[i]):
+        scratch.before[a] = sets.alpha[sets.slots[i] + a]
+    low, high = extremes(sets, i, scratch)
+    return first_above(scratch.g, high - EQUAL * (high - low)), high - low
+
+
+@inlined
+def best_step(gain, length, lam_n, most):
+    """argmax of gain gamma - length gamma^2 / (2 lam n) over gamma in [0, most]; 0 where the length is no number."""
+    if length > 0.0:
+        gamma = lam_n * gain / length
+        return (gamma if gamma < most else most) if gamma > 0.0 else 0.0
+    return most if length <= 0.0 and gain > 0.0 else 0.0
+
+
+@kernel
+def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
+    """alpha <- (1 - gamma) alpha + gamma e_place, gamma the best, or ``fixed`` >= 0; whether it moved.
+
+    With v the mean direction, ||v_s - v||^2 = sum_a alpha_a D_sa - 1/2 sum_ab alpha_a alpha_b D_ab.
+    """
+    m, slots, start, room = sets.count[i], sets.slots[i], sets.pairs[i], sets.room[i]
+    gain, variance = scratch.g[place], 0.0
+    for c in range(m):
+        scratch.spread[c] = 0.0
+    for a in range(m):
+        weight = sets.alpha[slots + a]
+        if weight > 0.0:
+            gain -= weight * scratch.g[a]
+            for c in range(m):
+                scratch.spread[c] += weight * sets.distances[start + a * room + c]
+    for a in range(m):
+        if sets.alpha[slots + a] > 0.0:
+            variance += sets.alpha[slots + a] * scratch.spread[a]
+    gamma = fixed if fixed >= 0.0 else best_step(gain, scratch.spread[place] - 0.5 * variance, lam_n, 1.0)
+    if gamma == 0.0 or sets.alpha[slots + place] == 1.0:
+        return False
+    for c in range(m):
+        sets.alpha[slots + c] -= gamma * sets.alpha[slots + c]
+        scratch.g[c] -= gamma * 0.5 * (scratch.spread[c] - sets.distances[start + place * room + c]) / lam_n
+    sets.alpha[slots + place] += gamma
+    return True
+
+
+@kernel
+def pairwise_steps(sets, i, lam_n, enough, scratch):
+    """Weight from the worst output that has any to the best, until their scores are ``enough`` close; whether any moved."""
+    m, slots, start, room, moved = sets.count[i], sets.slots[i], sets.pairs[i], sets.room[i], False
+    for _ in range(PAIRWISE_STEPS):
+        low, high = extremes(sets, i, scratch)
+        if not high - low > enough:
+            break
+        worst, equal = 0, EQUAL * (high - low)
+        while sets.alpha[slots + worst] == 0.0 or scratch.g[worst] > low + equal:
+            worst += 1
+        best = first_above(scratch.g, high - equal)
+        length, most = sets.distances[start + worst * room + best], sets.alpha[slots + worst]
+        gamma = best_step(scratch.g[best] - scratch.g[worst], length, lam_n, most)
+        if gamma == 0.0:
+            break
+        moved = True
+        sets.alpha[slots + worst] -= gamma
+        sets.alpha[slots + best] += gamma
+        for c in range(m):
+            apart = sets.distances[start + worst * room + c] - sets.distances[start + best * room + c]
+            scratch.g[c] -= gamma * 0.5 * apart / lam_n
+    return moved
+
+
+@kernel
+def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work, scratch):
+    """W, A += factor * sum_a (alpha_a - before_a) v_a; U_W, U_A += S times that; returns the change of the weighted losses.
+
+    The changes of alpha sum to 0, so the true output's features drop out, and so do positions where the outputs agree.
+    """
+    slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
+    changed = 0  # their places, then their changes, in what the steps no longer need
+    for a in range(sets.count[i]):
+        change = sets.alpha[slots + a] - scratch.before[a]
+        if change != 0.0:
+            loss += change * sets.losses[slots + a]
+            scratch.spread[changed] = change * factor
+            scratch.before[changed] = a
+            changed += 1
+    for t in range(n):
+        if scratch.differ[t]:
+            touched = 0
+            for k in range(changed):
+                label = sets.labels[sets.cells[i] + np.int64(scratch.before[k]) * n + t]
+                known = 0
+                while known < touched and scratch.touched[known] != label:
+                    known += 1
+                if known == touched:
+                    scratch.touched[touched] = label
+                    touched += 1
+                scratch.share[label] += scratch.spread[k]
+            if touched > 1:
+                for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+                    x, j = problem.data[e], problem.indices[e]
+                    for k in range(touched):
+                        label = scratch.touched[k]
+                        W[j, label] += x * scratch.share[label]
+                        if average:
+                            U_W[j, label] += S * (x * scratch.share[label])
+            for k in range(touched):
+                scratch.share[scratch.touched[k]] = 0.0
+        if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
+            for k in range(changed):
+                cell = sets.cells[i] + np.int64(scratch.before[k]) * n + t
+                a, b = sets.labels[cell - 1], sets.labels[cell]
+                A[0, a, b] += scratch.spread[k]
+                work.matrix[a, b] = A[0, a, b]
+                if average:
+                    U_A[0, a, b] += S * scratch.spread[k]
+    return loss

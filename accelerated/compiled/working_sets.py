@@ -1,0 +1,176 @@
+"""The outputs found so far for each sequence, packed: what block-coordinate Frank-Wolfe keeps between visits.
+
+Directions are never stored: a step needs their squared distances, which follow from the labellings and the inner products of the
+features of a sequence's positions, and its own update of w touches the features of the positions whose labels differ.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.kernel import kernel
+
+__all__ = ["WorkingSets", "add_labelling", "find_labelling", "with_room", "working_sets"]
+
+ROOM = 8  # outputs that a sequence has room for at first
+
+
+class WorkingSets(NamedTuple):
+    """Sequence i of n_i positions has count[i] outputs, room for room[i]; its parts of the long arrays start at
+
+    slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared distances
+    of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
+
+    used (3,): how much of alpha, labels and distances is taken.
+    """
+
+    count: np.ndarray
+    room: np.ndarray
+    slots: np.ndarray
+    cells: np.ndarray
+    pairs: np.ndarray
+    squares: np.ndarray
+    alpha: np.ndarray
+    losses: np.ndarray
+    labels: np.ndarray
+    distances: np.ndarray
+    products: np.ndarray
+    used: np.ndarray
+
+
+def working_sets(problem, width):
+    """One output each, the true one, with all the weight; ``width``: number of features."""
+    lengths = np.diff(problem.offsets)
+    n = len(lengths)
+    squares = np.concatenate([[0], np.cumsum(lengths**2)])
+    sizes = np.array([n * ROOM, lengths.sum() * ROOM, n * ROOM**2])
+    sets = WorkingSets(
+        count=np.ones(n, np.int64),
+        room=np.full(n, ROOM),
+        slots=np.arange(n) * ROOM,
+        cells=problem.offsets[:-1] * ROOM,
+        pairs=np.arange(n) * ROOM**2,
+        squares=squares[:-1],
+        alpha=np.zeros(sizes[0]),
+        losses=np.zeros(sizes[0]),
+        labels=np.zeros(sizes[1], np.int32),
+        distances=np.zeros(sizes[2]),
+        products=np.zeros(squares[-1]),
+        used=sizes,
+    )
+    _begin(problem, sets, np.zeros(width))
+    return sets
+
+
+def with_room(sets, lengths):
+    """The sets with room for one more output in each: full ones move to the end of the arrays, with twice the room."""
+    full = np.flatnonzero(sets.count == sets.room)
+    if len(full) == 0:
+        return sets
+    room = 2 * sets.room[full]
+    sizes = np.stack([room, room * lengths[full], room**2])
+    starts = sets.used[:, None] + np.cumsum(sizes, axis=1) - sizes
+    used = sets.used + sizes.sum(axis=1)
+    longer = sets._replace(
+        alpha=_extended(sets.alpha, used[0]),
+        losses=_extended(sets.losses, used[0]),
+        labels=_extended(sets.labels, used[1]),
+        distances=_extended(sets.distances, used[2]),
+        used=used,
+    )
+    _move(longer, lengths, full, starts[0], starts[1], starts[2])
+    return longer
+
+
+def _extended(x, size):
+    """x, or a longer copy if it has not ``size`` entries."""
+    return x if len(x) >= size else np.concatenate([x, np.zeros(max(len(x), size - len(x)), x.dtype)])
+
+
+@kernel
+def _begin(problem, sets, row):
+    """The true outputs and the inner products; row (width,) is scratch, zero."""
+    for i in range(len(sets.count)):
+        first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+        sets.alpha[sets.slots[i]] = 1.0
+        for t in range(n):
+            sets.labels[sets.cells[i] + t] = problem.labels[first + t]
+            for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+                row[problem.indices[e]] += problem.data[e]
+            for s in range(n):
+                inner = 0.0
+                for e in range(problem.indptr[first + s], problem.indptr[first + s + 1]):
+                    inner += problem.data[e] * row[problem.indices[e]]
+                sets.products[sets.squares[i] + t * n + s] = inner
+            for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+                row[problem.indices[e]] = 0.0
+
+
+@kernel
+def _move(sets, lengths, full, slots, cells, pairs):
+    """Sequences ``full`` to new places, with twice the room."""
+    for k in range(len(full)):
+        i = full[k]
+        m, n = sets.count[i], lengths[i]
+        for a in range(m):
+            sets.alpha[slots[k] + a] = sets.alpha[sets.slots[i] + a]
+            sets.losses[slots[k] + a] = sets.losses[sets.slots[i] + a]
+            for b in range(m):
+                sets.distances[pairs[k] + a * 2 * m + b] = sets.distances[sets.pairs[i] + a * m + b]
+        for c in range(m * n):
+            sets.labels[cells[k] + c] = sets.labels[sets.cells[i] + c]
+        sets.slots[i], sets.cells[i], sets.pairs[i], sets.room[i] = slots[k], cells[k], pairs[k], 2 * m
+
+
+@kernel
+def find_labelling(sets, i, n, labels):
+    """The place of labels[:n] in the set of sequence i, -1 if it is not there."""
+    for a in range(sets.count[i]):
+        first, t = sets.cells[i] + a * n, 0
+        while t < n and sets.labels[first + t] == labels[t]:
+            t += 1
+        if t == n:
+            return a
+    return -1
+
+
+@kernel
+def add_labelling(sets, i, n, labels, loss, a, counts):
+    """labels[:n] at place a of sequence i, of weight 0; counts (L, L) is scratch, zero."""
+    first = sets.cells[i] + a * n
+    sets.losses[sets.slots[i] + a] = loss
+    sets.alpha[sets.slots[i] + a] = 0.0
+    for t in range(n):
+        sets.labels[first + t] = labels[t]
+    sets.count[i] = max(sets.count[i], a + 1)
+    start, room = sets.pairs[i], sets.room[i]
+    for b in range(sets.count[i]):
+        distance = _distance(sets, i, n, first, sets.cells[i] + b * n, counts)
+        sets.distances[start + a * room + b] = distance
+        sets.distances[start + b * room + a] = distance
+
+
+@kernel
+def _distance(sets, i, n, x, y, counts):
+    """||phi(first) - phi(second)||^2 of the labellings that start at labels[x] and labels[y]."""
+    labels, total = sets.labels, 0.0
+    for t in range(n):
+        if labels[x + t] != labels[y + t]:
+            row = sets.squares[i] + t * n
+            for s in range(n):
+                if labels[x + s] != labels[y + s]:
+                    same = (labels[x + t] == labels[x + s]) + (labels[y + t] == labels[y + s])
+                    cross = (labels[x + t] == labels[y + s]) + (labels[y + t] == labels[x + s])
+                    if same != cross:
+                        total += (same - cross) * sets.products[row + s]
+    for t in range(1, n):
+        counts[labels[x + t - 1], labels[x + t]] += 1.0
+        counts[labels[y + t - 1], labels[y + t]] -= 1.0
+    for t in range(1, n):
+        total += counts[labels[x + t - 1], labels[x + t]] ** 2
+        counts[labels[x + t - 1], labels[x + t]] = 0.0
+        total += counts[labels[y + t - 1], labels[y + t]] ** 2
+        counts[labels[y + t - 1], labels[y + t]] = 0.0
+    return total

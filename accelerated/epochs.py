@@ -1,0 +1,138 @@
+"""The loops of the optimisers as kernels over packed sequences: what ``fused_epoch`` of an objective returns.
+
+Each has the signature of the reference's loop (``sgd.epoch``, ``svrg.epoch``, ``bcfw.epoch``, ``smoothness.component_smoothness``), and
+falls back to it where there is no kernel: a smoothing of the user's, weights that are not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from accelerated.arrays import like, view
+from accelerated.compiled.block_frank_wolfe import bcfw_pass
+from accelerated.compiled.loops import sgd_epoch
+from accelerated.compiled.variance_reduced import svrg_epoch, try_components
+from accelerated.compiled.working_sets import with_room, working_sets
+from accelerated.models.sequence import pad, unpad
+from reference.arrays import Array
+from reference.optimizers import sgd, svrg
+from reference.optimizers.bcfw import BCFWState
+from reference.optimizers.sgd import SGDState
+from reference.optimizers.smoothness import component_smoothness, rounding
+from reference.optimizers.svrg import Snapshot
+
+__all__ = ["LOOPS"]
+
+
+def run_sgd(
+    state: SGDState,
+    objective: Any,
+    order: np.ndarray,
+    *,
+    batch_size: int,
+    steps: np.ndarray,
+    lam: float,
+    mu: float | None,
+    average: str,
+) -> SGDState:
+    problem = objective._problem(objective._mu(mu))
+    if problem is None or not np.all(np.isfinite(view("w0", state.x))):
+        return sgd.epoch(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
+    (W, A), (mean_W, mean_A) = (pad(*objective.model.split(view("w", w))) for w in (state.x, state.mean))
+    weights, weighed = _weights(average, state.t, len(order))
+    sgd_epoch(problem, order, steps, weights, weighed, lam, objective._mu(mu), W, A, mean_W, mean_A)
+    return SGDState(like(unpad(W, A), state.x), like(unpad(mean_W, mean_A), state.x), state.t + len(order))
+
+
+def run_svrg(
+    start: Snapshot,
+    objective: Any,
+    order: np.ndarray,
+    *,
+    step_size: float,
+    lam: float,
+    kappa: float,
+    center: Array | None,
+    mu: float | None,
+    average: str,
+) -> Array:
+    problem = objective._problem(objective._mu(mu))
+    x, gradient = view("w0", start.x), view("gradient", start.gradient)
+    pull = -gradient if center is None else kappa * view("center", center) - gradient
+    if problem is None or len(order) == 0 or not np.all(np.isfinite(x) & np.isfinite(pull)):
+        return svrg.epoch(
+            start,
+            objective,
+            order,
+            step_size=step_size,
+            lam=lam,
+            kappa=kappa,
+            center=center,
+            mu=mu,
+            average=average,
+        )
+    a = 1.0 / (1.0 + step_size * (lam + kappa))
+    (X, X_A), (b, b_A), (W, A) = (pad(*objective.model.split(v)) for v in (x, a * step_size * pull, x))
+    averaged = average != "last"
+    sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
+    svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, X, X_A, b, b_A, W, A, *sums)
+    return like(unpad(*sums) / len(order) if averaged else unpad(W, A), start.x)
+
+
+def find_smoothness(objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float) -> tuple[float, int]:
+    problem = objective._problem(objective._mu(mu))
+    if problem is not None and np.all(np.isfinite(view("w", w))):
+        W, A = pad(*objective.model.split(view("w", w)))
+        L, calls = try_components(problem, batch, start, objective._mu(mu), rounding(w), W, A)
+        if np.isfinite(L):
+            return L, calls
+    return component_smoothness(objective, w, mu, batch, start)
+
+
+def run_bcfw(
+    state: BCFWState,
+    objective: Any,
+    orders: Sequence[np.ndarray],
+    *,
+    lam: float,
+    capacity: int,
+    average: str,
+    line_search: bool,
+) -> BCFWState:
+    """As the reference's epoch; the state's sets are packed and change in place."""
+    problem, n, averaging = objective._problem(0.0), objective.n, average != "last"
+    (W, A), (mean_W, mean_A) = (pad(*objective.model.split(view("w", w))) for w in (state.x, state.mean))
+    sets, loss, mean_loss, t = state.sets or working_sets(problem, len(W)), state.loss, state.mean_loss, state.t
+    for number, order in enumerate(orders):
+        U_W, U_A = np.zeros_like(W), np.zeros_like(A)
+        sets = with_room(sets, objective.data.lengths)
+        options = (number == 0, len(orders) > 1, lam * n, capacity, line_search, averaging)
+        loss, mean_loss = bcfw_pass(problem, order, *options, t, loss, mean_loss, sets, W, A, U_W, U_A)
+        before, t = t * (t + 1) / 2, t + n
+        if averaging:
+            S = t * (t + 1) / 2 - before
+            mean_W, mean_A = (
+                (before * m + S * w - u) / (before + S) for m, w, u in ((mean_W, W, U_W), (mean_A, A, U_A))
+            )
+    x = like(unpad(W, A), state.x)
+    return BCFWState(x, loss, like(unpad(mean_W, mean_A), state.x) if averaging else x, mean_loss, t, sets)
+
+
+def _weights(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
+    """The weights of the iterates after steps done+1..done+n in the average, and the sum of those before."""
+    if average == "last":
+        return np.eye(1, n, n - 1)[0], 0.0
+    if average == "uniform":
+        return np.ones(n), float(done)
+    return np.arange(done + 1.0, done + n + 1.0), done * (done + 1) / 2
+
+
+LOOPS: dict[str, Callable[..., Any]] = {
+    "sgd": run_sgd,
+    "svrg": run_svrg,
+    "bcfw": run_bcfw,
+    "component_smoothness": find_smoothness,
+}
