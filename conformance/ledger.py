@@ -12,7 +12,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass
 
-from conformance import ledger_pillutla
+from conformance import ledger_martins, ledger_pillutla
 
 __all__ = ["ROWS", "Claim", "render"]
 
@@ -170,6 +170,18 @@ OURS = (
         ),
     ),
     Claim(
+        "P Algorithm 4",
+        "the Casimir algorithm: w_k ~ argmin F_{mu_k,kappa_k}(.; z_{k-1}) started at z_{k-1}, z_k = w_k + beta_k (w_k - w_{k-1})",
+        "holds",
+        ("optimizers.casimir.casimir", "optimizers.casimir.outer_step"),
+        (
+            "test_casimir::test_an_outer_step_is_its_equations",
+            "test_casimir::test_runs_are_algorithm_4",
+            "test_casimir::test_theory_keeps_its_promise",
+            "test_casimir::test_objective_and_dual_enclose_the_optimum",
+        ),
+    ),
+    Claim(
         "P section 7.2 (bcfw-wavg)",
         "block-coordinate Frank-Wolfe with the average 2/(T^2+T) sum t w_t; the same average of dual points certifies it",
         "holds",
@@ -211,7 +223,7 @@ OURS = (
 )
 
 # the statements behind the algorithms have files of their own
-ROWS = OURS + ledger_pillutla.rows(Claim)
+ROWS = OURS + ledger_pillutla.rows(Claim) + ledger_martins.rows(Claim)
 
 
 def render() -> str:

@@ -26,7 +26,7 @@ class WorkingSets(NamedTuple):
     used (3,): how much of alpha, labels and distances is taken.
     """
 
-    count: np.ndarray
+    count: np.ndarray  # type: ignore[assignment]
     room: np.ndarray
     slots: np.ndarray
     cells: np.ndarray
