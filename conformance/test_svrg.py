@@ -385,6 +385,24 @@ def test_fused_passes_agree_where_features_are_rare(other, average, kappa, rng):
         np.testing.assert_allclose(theirs, ours, rtol=1e-11, atol=1e-11 * np.abs(ours).max())
 
 
+@pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
+@pytest.mark.parametrize("kappa", [0.0, 0.03])
+def test_fused_passes_over_the_best_outputs_agree(other, kappa, smoothing):
+    """From random weights with real features no two scores tie, so the panels find the same outputs."""
+    words = reference.load_letters().take(np.arange(20))
+    found = []
+    for b in (reference, other):
+        model = b.SequenceModel(128, words.labels)
+        kind = b.TopK(5) if smoothing == "TopK" else b.SquaredL2(16)
+        loss = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=kind)
+        x, z = 0.1 * np.random.default_rng(0).normal(size=(2, model.size))
+        options = {"step_size": 0.02, "lam": 0.01, "kappa": kappa, "center": z if kappa else None, "mu": 1.0}
+        for average in ("uniform", "last"):
+            x = run_epoch(loss, module.snapshot(loss, x, 1.0), np.arange(20), average=average, **options)
+        found.append(x)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11)
+
+
 def test_runs_agree_with_their_steps_found(other):
     """Both panels find the same step sizes, take back the same passes, and arrive at the same weights: real words."""
     words = reference.load_letters().take(np.arange(40))
