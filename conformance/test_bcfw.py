@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from conformance import strategies
 from conformance.test_models import sequence_model
 from conformance.tolerances import close
@@ -246,6 +247,40 @@ def test_multiclass_and_listed_outputs(backend, rng):
             w, dual = by_hand(problem, 5, 2, **options)[-1]
             close(result.x, w)
             close(result.history[-1].dual, dual)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"average": "weighted"},
+        {"capacity": 2},
+        {"capacity": 3, "cached_passes": 1, "average": "weighted"},
+        {
+            "cached_passes": 0,
+            "average": "weighted",
+            "line_search": False,
+            "epochs": 30,
+        },  # more outputs than first had room
+    ],
+)
+def test_panels_take_the_same_steps(other, rng, options):
+    """Real features: from the same orders, the same weights and bounds to rounding."""
+    X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
+    options = {"lam": 0.01, "epochs": 6, "tol": 0.0, "rng": 3, **options}
+    ours, theirs = (b.bcfw(hinge(b, X, Y, L=4), **options) for b in (reference, other))
+    close(theirs.x, ours.x)
+    for field in ("objective", "dual", "gap"):
+        close([getattr(row, field) for row in theirs.history], [getattr(row, field) for row in ours.history])
+
+
+def test_panels_agree_on_letters(other):
+    words = reference.load_letters().take(np.arange(0, 6000, 100))
+    runs = []
+    for b in (reference, other):
+        model = b.SequenceModel(128, words.labels)
+        runs.append(b.bcfw(b.StructuralHinge(model, model.pack(words.X, words.Y)), lam=0.01, epochs=3, tol=0.0, rng=0))
+    close(runs[1].x, runs[0].x)
+    close(runs[1].history[-1].dual, runs[0].history[-1].dual)
 
 
 @given(problem=strategies.sequence_problems(integer=True), options=st.sampled_from([{}, {"cached_passes": 0}]))

@@ -150,6 +150,11 @@ def test_a_subclass_gets_the_loop_not_the_kernel():
         kernels = [objective.fused_epoch(loop) is not None for objective, _ in learners(accelerated)]
         assert kernels == [True] * 4 + [False] * 7
         assert all(objective.fused_epoch(loop) is None for objective, _ in learners(reference))
+    dual = [objective.fused_epoch("bcfw") is not None for objective, _ in learners(accelerated)]
+    assert dual == [
+        isinstance(objective, accelerated.StructuralHinge) and not isinstance(objective, accelerated.LogLoss) and fused
+        for (objective, _), fused in zip(learners(accelerated), kernels, strict=True)
+    ]
 
 
 def test_a_subclass_of_an_objective_is_heard(rng):

@@ -242,6 +242,13 @@ def pairwise_steps(sets, i, lam_n, enough, scratch):
     return moved
 
 
+@inlined
+def add_column(problem, position, factor, label, G):
+    """G[:, label] += factor * the features of a position."""
+    for e in range(problem.indptr[position], problem.indptr[position + 1]):
+        G[problem.indices[e], label] += factor * problem.data[e]
+
+
 @kernel
 def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work, scratch):
     """W, A += factor * sum_a (alpha_a - before_a) v_a; U_W, U_A += S times that; returns the change of the weighted losses.
@@ -249,7 +256,7 @@ def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work
     The changes of alpha sum to 0, so the true output's features drop out, and so do positions where the outputs agree.
     """
     slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
-    changed = 0  # their places, then their changes, in what the steps no longer need
+    changed = 0  # the first so many of before and spread, no longer needed, now hold places and their changes
     for a in range(sets.count[i]):
         change = sets.alpha[slots + a] - scratch.before[a]
         if change != 0.0:
@@ -269,16 +276,14 @@ def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work
                     scratch.touched[touched] = label
                     touched += 1
                 scratch.share[label] += scratch.spread[k]
-            if touched > 1:
-                for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
-                    x, j = problem.data[e], problem.indices[e]
-                    for k in range(touched):
-                        label = scratch.touched[k]
-                        W[j, label] += x * scratch.share[label]
-                        if average:
-                            U_W[j, label] += S * (x * scratch.share[label])
             for k in range(touched):
-                scratch.share[scratch.touched[k]] = 0.0
+                label = scratch.touched[k]
+                share = scratch.share[label]
+                scratch.share[label] = 0.0
+                if touched > 1:
+                    add_column(problem, first + t, share, label, W)
+                    if average:
+                        add_column(problem, first + t, S * share, label, U_W)
         if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
             for k in range(changed):
                 cell = sets.cells[i] + np.int64(scratch.before[k]) * n + t

@@ -6,7 +6,7 @@ import accelerated
 from accelerated import *  # noqa: F403
 
 
-def bcfw(objective, *, average="weighted", **options):
+def bcfw(objective, *, average="last", **options):
     result = accelerated.bcfw(objective, average=average, **options)
     last = accelerated.bcfw(objective, average="last", **options)
     rows = tuple(
