@@ -34,6 +34,11 @@ def _groups(draw: Any, p: int) -> Any:
     return number if draw(st.booleans()) else [np.flatnonzero(number == k) for k in range(3)]
 
 
+def _count(groups: Any) -> int:
+    """K, as the regularizers count it."""
+    return int(groups.max(initial=-1)) + 1 if isinstance(groups, np.ndarray) else len(groups)
+
+
 def _tree(draw: Any, p: int) -> list[list[int]]:
     """Nested or disjoint groups: cut the line, then cut the pieces; any order."""
     groups, pieces = [], [list(range(p))]
@@ -69,7 +74,7 @@ def _weighted_squared_l1(draw, p):
 
 def _l21(draw, p):
     tau, groups = draw(FACTORS), _groups(draw, p)
-    w = _weights(draw, panel_groups(groups)) if draw(st.booleans()) else None
+    w = _weights(draw, _count(groups)) if draw(st.booleans()) else None
     return lambda panel, c=1.0: panel.L21(c * tau, groups, weights=w)
 
 
@@ -135,11 +140,6 @@ def _sequence(draw, p):
     outer = np.where(number == 2, -1, 0)
     w, v = draw(FACTORS), draw(FACTORS)
     return lambda panel, c=1.0: panel.Sequential([panel.L1(c * tau), panel.L21(c * w, number), panel.L21(c * v, outer)])
-
-
-def panel_groups(groups: Any) -> int:
-    """K, as the regularizers count it."""
-    return int(groups.max(initial=-1)) + 1 if isinstance(groups, np.ndarray) else len(groups)
 
 
 KINDS: dict[str, Callable[..., Any]] = {

@@ -154,6 +154,11 @@ class TreeGroupLasso(Sequential):
     Source
     ------
     Martins et al., section 3.2 ("hierarchical lasso"); Jenatton et al. 2011.
+
+    Examples
+    --------
+    >>> TreeGroupLasso([[0, 1], [1]]).prox([2.0, 1.0]).tolist()
+    [1.0, 0.0]
     """
 
     def __init__(self, groups: Any, weights: Any = None) -> None:

@@ -116,6 +116,11 @@ class SquaredL21(_Grouped, HalfSquaredNorm):
     Source
     ------
     Martins et al., equation (7), Proposition 1 and Algorithm 2, *corrected* for groups of norm 0.
+
+    Examples
+    --------
+    >>> SquaredL21(1.0, [[0, 1], [2]]).prox([3.0, 4.0, 1.0]).tolist()
+    [1.5, 2.0, 0.0]
     """
 
     def _prox(self, point: Point, step_size: float) -> Array:

@@ -173,7 +173,7 @@ def prox_squared_l1(x: Array, lam: float, *, out: Array | None = None) -> Array:
         return into(out, point.back(x + 0.0))
     scale = _safe_scale(xp, x)
     a = xp.abs(x) * scale
-    y = xp.sort(a, axis=-1, descending=True)
+    y = xp.sort(a, axis=-1, descending=True, stable=False)
     E = _excess(xp, y)
     left = _minus_product(y, lam, E)
     rho = _at_least_one(xp, left > 0)
@@ -259,7 +259,7 @@ def _as_power_of_four(lam: float) -> tuple[float, int]:
 
 
 def _simplex(xp: Any, x: Array, radius: float) -> Array:
-    y = xp.sort(x, axis=-1, descending=True)
+    y = xp.sort(x, axis=-1, descending=True, stable=False)
     E = _excess(xp, y)
     rho = _at_least_one(xp, radius > E)
     pivot = take_last(xp, y, rho - 1)[..., None]
