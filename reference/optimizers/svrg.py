@@ -71,7 +71,7 @@ def svrg(
     average : {"last", "uniform"}
         Where the next pass starts, and what is returned: the last iterate of a pass, or the average of its iterates.
     tol : float >= 0, optional
-        Stop when ||grad F(w) + lam w||^2 / (2 lam) is at most this: then fun is that close to the optimum. Needs lam > 0.
+        Stop when the gap, ||grad F(w) + lam w||^2 / (2 lam), is at most ``tol`` times the objective. Needs lam > 0.
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation a pass.
     callback : callable, optional
@@ -113,7 +113,7 @@ def svrg(
         fun, bound = _regularised(now, lam), _bound(now, lam)
         first, seconds = fun, time.perf_counter() - started
         for k in range(1, passes + 1):
-            if tol is not None and bound <= tol:
+            if tol is not None and bound <= tol * abs(fun):
                 break
             started = time.perf_counter()
             order = rng.permutation(objective.n)
@@ -233,7 +233,8 @@ def _outcome(
         return False, f"{done}: the objective grew from {first} to {fun}; take shorter steps"
     if tol is None:
         return True, done
-    return bound <= tol, f"{done}: the optimum is within {bound}" + ("" if bound <= tol else f", not {tol}")
+    reached = bound <= tol * abs(fun)
+    return reached, f"{done}: the optimum is within {bound}" + ("" if reached else f", more than {tol} of the objective")
 
 
 def _check(lam: float, step_size: float | None, passes: int, average: str, tol: float | None) -> None:
