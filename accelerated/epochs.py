@@ -110,10 +110,10 @@ def run_bcfw(
         U_W, U_A = np.zeros_like(W), np.zeros_like(A)
         sets = with_room(sets, objective.data.lengths)
         options = (number == 0, len(orders) > 1, lam * n, capacity, line_search, averaging)
-        loss, mean_loss = bcfw_pass(problem, order, *options, t, loss, mean_loss, sets, W, A, U_W, U_A)
-        before, t = t * (t + 1) / 2, t + n
-        if averaging:
-            S = t * (t + 1) / 2 - before
+        before = t * (t + 1) / 2
+        t, loss, mean_loss = bcfw_pass(problem, order, *options, t, loss, mean_loss, sets, W, A, U_W, U_A)
+        S = t * (t + 1) / 2 - before
+        if averaging and S > 0:
             mean_W, mean_A = (
                 (before * m + S * w - u) / (before + S) for m, w, u in ((mean_W, W, U_W), (mean_A, A, U_A))
             )

@@ -83,6 +83,7 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
     n, lam, rng, t = len(problem.V), problem.lam, np.random.default_rng(seed), 0
     alpha = [np.eye(len(loss))[0] for loss in problem.loss]
     mean, known, returned = [a.copy() for a in alpha], [[0] for _ in alpha], []
+    moved = [False] * n
 
     def scores(i):
         return problem.loss[i] + problem.V[i] @ problem.w(alpha)
@@ -104,6 +105,9 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
     for _ in range(epochs):
         for number, order in enumerate([rng.permutation(n) for _ in range(1 + cached_passes)]):
             for i in order:
+                if number > 0 and not moved[i]:
+                    continue
+                before = alpha[i]
                 if number == 0:
                     s = int(np.argmax(scores(i)))
                     s = s if scores(i)[s] > scores(i)[0] else 0
@@ -116,6 +120,7 @@ def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
                     if left <= 0.05 * violation:
                         break
                     move(i, np.eye(len(alpha[i]))[best] - np.eye(len(alpha[i]))[worst], alpha[i][worst])
+                moved[i] = np.any(alpha[i] != before)
                 t += 1
                 share = 1.0 if average == "last" else 2 / (t + 1)
                 mean = [m + share * (a - m) for m, a in zip(mean, alpha, strict=True)]

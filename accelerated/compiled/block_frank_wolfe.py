@@ -43,11 +43,11 @@ class Scratch(NamedTuple):
 def bcfw_pass(
     problem, order, oracle, pairwise, lam_n, capacity, line_search, average, t, loss, mean_loss, sets, W, A, U_W, U_A
 ):
-    """A visit for each sequence in ``order``: sets, W and A change in place; returns the loss and its mean, after t + len(order) visits.
+    """A visit for each sequence in ``order``: sets, W and A change in place; returns t (visits so far), the loss and its mean.
 
-    oracle: whether visits call it; pairwise: whether they take pairwise steps. With ``average``, U_W and U_A gather each change
-    of W and A times the sum of the numbers of this pass's earlier visits: the sum over visits s of s w_s is then S w - U, if S is the sum of
-    all numbers.
+    oracle: whether visits call it; if not, sequences that did not move at their last visit are left out. pairwise: whether visits
+    take pairwise steps. With ``average``, U_W and U_A gather each change of W and A times the sum of the numbers of this pass's
+    earlier visits: the sum over visits s of s w_s is then S w - U, if S is the sum of all numbers.
     """
     longest, L, most = longest_of(problem, order, 0, len(order)), A.shape[1], np.max(sets.room)
     work = new_work(longest, L)
@@ -65,16 +65,17 @@ def bcfw_pass(
     load(A[0], 1.0, work.matrix)
     n, S = len(order), 0.0
     for k in range(n):
-        i = order[k]
+        i, moves = order[k], False
+        if not oracle and not sets.moved[i]:
+            continue
         length = problem.offsets[i + 1] - problem.offsets[i]
         if oracle:
             call_oracle(problem, i, length, capacity, sets, W, A, work, scratch)
-        if sets.count[i] > 1:
+        if sets.outputs[i] > 1:
             if not oracle:
                 mark_differences(sets, i, length, scratch.differ)
                 some_scores(problem, i, length, W, scratch.differ, scratch.scores)
             score_outputs(sets, i, length, A, scratch)
-            moves = False
             best, violation = visit_begins(sets, i, scratch)
             if oracle:
                 fixed = -1.0 if line_search else 2.0 * n / (2.0 * n + t)
@@ -86,10 +87,11 @@ def bcfw_pass(
                     change_weights(problem, i, length, -1.0 / lam_n, average, S, sets, W, A, U_W, U_A, work, scratch)
                     / n
                 )
+        sets.moved[i] = moves
         t += 1
         S += t
         mean_loss += (2.0 / (t + 1.0) if average else 1.0) * (loss - mean_loss)
-    return loss, mean_loss
+    return t, loss, mean_loss
 
 
 @kernel
@@ -101,12 +103,12 @@ def call_oracle(problem, i, n, capacity, sets, W, A, work, scratch):
             scratch.scores[t, label] = work.scores[t, label]
     value = max_product(work.scores, n, A, 0, 0, work.matrix, work.chain.forward, work.labels)
     if value > -np.inf and find_labelling(sets, i, n, work.labels) < 0:
-        place = sets.count[i]
+        place = sets.outputs[i]
         if place >= capacity:
             mark_differences(sets, i, n, scratch.differ)
             score_outputs(sets, i, n, A, scratch)
             lowest = np.inf
-            for a in range(sets.count[i]):
+            for a in range(sets.outputs[i]):
                 if sets.alpha[sets.slots[i] + a] == 0.0 and scratch.g[a] < lowest:
                     place, lowest = a, scratch.g[a]
         loss = 0.0
@@ -122,7 +124,7 @@ def mark_differences(sets, i, n, differ):
     first = sets.cells[i]
     for t in range(n):
         differ[t] = False
-    for a in range(1, sets.count[i]):
+    for a in range(1, sets.outputs[i]):
         for t in range(n):
             differ[t] |= sets.labels[first + a * n + t] != sets.labels[first + t]
 
@@ -141,7 +143,7 @@ def some_scores(problem, i, n, W, differ, scores):
 @kernel
 def score_outputs(sets, i, n, A, scratch):
     """g[a] = score of output a of sequence i, but for what all have in common."""
-    for a in range(sets.count[i]):
+    for a in range(sets.outputs[i]):
         first, total = sets.cells[i] + a * n, 0.0
         for t in range(n):
             if scratch.differ[t]:
@@ -155,7 +157,7 @@ def score_outputs(sets, i, n, A, scratch):
 def extremes(sets, i, scratch):
     """The lowest score of an output that has weight, and the highest of all."""
     low, high = np.inf, -np.inf
-    for a in range(sets.count[i]):
+    for a in range(sets.outputs[i]):
         low = scratch.g[a] if sets.alpha[sets.slots[i] + a] > 0.0 and scratch.g[a] < low else low
         high = scratch.g[a] if scratch.g[a] > high else high
     return low, high
@@ -173,7 +175,7 @@ def first_above(g, bound):
 @kernel
 def visit_begins(sets, i, scratch):
     """The weights are remembered. The best output, and how far its score lies above the worst that has weight."""
-    for a in range(sets.count[i]):
+    for a in range(sets.outputs[i]):
         scratch.before[a] = sets.alpha[sets.slots[i] + a]
     low, high = extremes(sets, i, scratch)
     return first_above(scratch.g, high - EQUAL * (high - low)), high - low
@@ -194,7 +196,7 @@ def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
 
     With v the mean direction, ||v_s - v||^2 = sum_a alpha_a D_sa - 1/2 sum_ab alpha_a alpha_b D_ab.
     """
-    m, slots, start, room = sets.count[i], sets.slots[i], sets.pairs[i], sets.room[i]
+    m, slots, start, room = sets.outputs[i], sets.slots[i], sets.pairs[i], sets.room[i]
     gain, variance = scratch.g[place], 0.0
     for c in range(m):
         scratch.spread[c] = 0.0
@@ -220,7 +222,7 @@ def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
 @kernel
 def pairwise_steps(sets, i, lam_n, enough, scratch):
     """Weight from the worst output that has any to the best, until their scores are ``enough`` close; whether any moved."""
-    m, slots, start, room, moved = sets.count[i], sets.slots[i], sets.pairs[i], sets.room[i], False
+    m, slots, start, room, moved = sets.outputs[i], sets.slots[i], sets.pairs[i], sets.room[i], False
     for _ in range(PAIRWISE_STEPS):
         low, high = extremes(sets, i, scratch)
         if not high - low > enough:
@@ -257,7 +259,7 @@ def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work
     """
     slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
     changed = 0  # the first so many of before and spread, no longer needed, now hold places and their changes
-    for a in range(sets.count[i]):
+    for a in range(sets.outputs[i]):
         change = sets.alpha[slots + a] - scratch.before[a]
         if change != 0.0:
             loss += change * sets.losses[slots + a]

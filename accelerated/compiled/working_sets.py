@@ -18,7 +18,7 @@ ROOM = 8  # outputs that a sequence has room for at first
 
 
 class WorkingSets(NamedTuple):
-    """Sequence i of n_i positions has count[i] outputs, room for room[i]; its parts of the long arrays start at
+    """Sequence i of n_i positions has outputs[i] outputs, room for room[i], moved[i] at its last visit; its parts of the long arrays start at
 
     slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared distances
     of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
@@ -26,8 +26,9 @@ class WorkingSets(NamedTuple):
     used (3,): how much of alpha, labels and distances is taken.
     """
 
-    count: np.ndarray  # type: ignore[assignment]
+    outputs: np.ndarray
     room: np.ndarray
+    moved: np.ndarray
     slots: np.ndarray
     cells: np.ndarray
     pairs: np.ndarray
@@ -47,8 +48,9 @@ def working_sets(problem, width):
     squares = np.concatenate([[0], np.cumsum(lengths**2)])
     sizes = np.array([n * ROOM, lengths.sum() * ROOM, n * ROOM**2])
     sets = WorkingSets(
-        count=np.ones(n, np.int64),
+        outputs=np.ones(n, np.int64),
         room=np.full(n, ROOM),
+        moved=np.zeros(n, np.bool_),
         slots=np.arange(n) * ROOM,
         cells=problem.offsets[:-1] * ROOM,
         pairs=np.arange(n) * ROOM**2,
@@ -66,7 +68,7 @@ def working_sets(problem, width):
 
 def with_room(sets, lengths):
     """The sets with room for one more output in each: full ones move to the end of the arrays, with twice the room."""
-    full = np.flatnonzero(sets.count == sets.room)
+    full = np.flatnonzero(sets.outputs == sets.room)
     if len(full) == 0:
         return sets
     room = 2 * sets.room[full]
@@ -92,7 +94,7 @@ def _extended(x, size):
 @kernel
 def _begin(problem, sets, row):
     """The true outputs and the inner products; row (width,) is scratch, zero."""
-    for i in range(len(sets.count)):
+    for i in range(len(sets.outputs)):
         first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
         sets.alpha[sets.slots[i]] = 1.0
         for t in range(n):
@@ -113,7 +115,7 @@ def _move(sets, lengths, full, slots, cells, pairs):
     """Sequences ``full`` to new places, with twice the room."""
     for k in range(len(full)):
         i = full[k]
-        m, n = sets.count[i], lengths[i]
+        m, n = sets.outputs[i], lengths[i]
         for a in range(m):
             sets.alpha[slots[k] + a] = sets.alpha[sets.slots[i] + a]
             sets.losses[slots[k] + a] = sets.losses[sets.slots[i] + a]
@@ -127,7 +129,7 @@ def _move(sets, lengths, full, slots, cells, pairs):
 @kernel
 def find_labelling(sets, i, n, labels):
     """The place of labels[:n] in the set of sequence i, -1 if it is not there."""
-    for a in range(sets.count[i]):
+    for a in range(sets.outputs[i]):
         first, t = sets.cells[i] + a * n, 0
         while t < n and sets.labels[first + t] == labels[t]:
             t += 1
@@ -144,9 +146,9 @@ def add_labelling(sets, i, n, labels, loss, a, counts):
     sets.alpha[sets.slots[i] + a] = 0.0
     for t in range(n):
         sets.labels[first + t] = labels[t]
-    sets.count[i] = max(sets.count[i], a + 1)
+    sets.outputs[i] = max(sets.outputs[i], a + 1)
     start, room = sets.pairs[i], sets.room[i]
-    for b in range(sets.count[i]):
+    for b in range(sets.outputs[i]):
         distance = _distance(sets, i, n, first, sets.cells[i] + b * n, counts)
         sets.distances[start + a * room + b] = distance
         sets.distances[start + b * room + a] = distance

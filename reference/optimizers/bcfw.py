@@ -31,11 +31,15 @@ EQUAL = 1e-6  # scores that differ by this share of the violation are equal
 
 
 class WorkingSet(NamedTuple):
-    """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha (m,)."""
+    """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha (m,).
+
+    moved: whether the last visit changed the weights.
+    """
 
     directions: Array
     losses: np.ndarray
     alpha: np.ndarray
+    moved: bool
 
 
 class BCFWState(NamedTuple):
@@ -59,7 +63,7 @@ def bcfw(
     lam: float,
     epochs: int = 100,
     tol: float = 1e-3,
-    cached_passes: int = 3,
+    cached_passes: int = 5,
     capacity: int = 8,
     average: str = "last",
     line_search: bool = True,
@@ -73,7 +77,7 @@ def bcfw(
     alpha_i <- (1 - gamma) alpha_i + gamma e_s,  gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
 
     v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the worst to the
-    best of the outputs found so far, in pairs, and visits that do only this follow.
+    best of the outputs found so far, in pairs, and visits that do only this follow, of the examples whose last visit changed something.
 
     Parameters
     ----------
@@ -175,12 +179,14 @@ def epoch(
     average: str,
     line_search: bool,
 ) -> BCFWState:
-    """One pass that calls the oracles, in the first order, then passes over the working sets in the others.
+    """One pass that calls the oracles, in the first order, then passes over the working sets that still move, in the others.
 
     A fused epoch has this signature.
     """
     for number, order in enumerate(orders):
         for i in order.tolist():
+            if number > 0 and not state.sets[i].moved:
+                continue
             visit = {"oracle": number == 0, "pairwise": len(orders) > 1}
             state = step(
                 state, objective, i, **visit, lam=lam, capacity=capacity, average=average, line_search=line_search
@@ -202,11 +208,11 @@ def step(
 ) -> BCFWState:
     """A visit of example i: the oracle's output joins its set and draws weight; then, in pairs, from the worst to the best."""
     x, loss, lam_n = state.x, state.loss, lam * objective.n
-    found = state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1))
+    found = state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)
     if oracle:
         corner = objective.corners(x, [i])
         found = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), x, capacity)
-    _, s, violation = worst_pair(found, x)
+    start, (_, s, violation) = found.alpha, worst_pair(found, x)
     if oracle:
         fixed = None if line_search else 2 * objective.n / (2 * objective.n + state.t)
         x, found = moved(x, found, np.eye(len(found.alpha))[s] - found.alpha, 1.0, lam_n, fixed)
@@ -222,6 +228,7 @@ def step(
     share = 1.0 if average == "last" else 2.0 / (t + 1)
     mean = x if average == "last" else state.mean + share * (x - state.mean)
     mean_loss = state.mean_loss + share * (loss - state.mean_loss)
+    found = found._replace(moved=bool(np.any(found.alpha != start)))
     return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: found})
 
 
@@ -234,11 +241,11 @@ def joined(found: WorkingSet, direction: Array, loss: float, x: Array, capacity:
         return found
     if len(found.alpha) < capacity or len(idle) == 0:
         directions = xp.concat([found.directions, direction[None, :]])
-        return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0))
+        return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0), False)
     place = int(idle[np.argmin(scores(found, x)[idle])])
     here = np.arange(len(found.alpha)) == place
     directions = xp.concat([found.directions[:place, :], direction[None, :], found.directions[place + 1 :, :]])
-    return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha)
+    return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha, False)
 
 
 def scores(found: WorkingSet, x: Array) -> np.ndarray:

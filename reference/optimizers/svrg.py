@@ -234,7 +234,9 @@ def _outcome(
     if tol is None:
         return True, done
     reached = bound <= tol * abs(fun)
-    return reached, f"{done}: the optimum is within {bound}" + ("" if reached else f", more than {tol} of the objective")
+    return reached, f"{done}: the optimum is within {bound}" + (
+        "" if reached else f", more than {tol} of the objective"
+    )
 
 
 def _check(lam: float, step_size: float | None, passes: int, average: str, tol: float | None) -> None:
