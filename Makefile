@@ -21,7 +21,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m asv run --python=same --show-stderr
 
 ledger: $(VENV)/.installed
-	$(BIN)/python -m conformance.ledger
+	$(BIN)/python -m conformance.ledger > docs/LEDGER.md
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "diptych needs Python >= 3.11, found " + sys.version.split()[0])'

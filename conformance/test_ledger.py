@@ -45,6 +45,14 @@ def test_the_page_has_every_row():
     assert all(row.label in page and row.statement.replace("|", "\\|") in page for row in ROWS)
 
 
+def test_the_page_in_docs_is_this_ledger():
+    """In a checkout: `make ledger` writes it."""
+    page = Path(__file__).parent.parent / "docs" / "LEDGER.md"
+    if not page.exists():
+        pytest.skip("an installed package has no docs")
+    assert page.read_text(encoding="utf-8") == render()
+
+
 # printed forms, shown to be wrong -----------------------------------------------------------------------------------
 
 
