@@ -130,7 +130,7 @@ def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
     for smoothing in (backend.Entropy(), backend.SquaredL2(8), backend.TopK(3)):
         objective = hinge(backend, rng, smoothing)
         best = optimum(objective, lam)
-        result = backend.casimir(objective, lam=lam, passes=40, rng=1, **options)
+        result = backend.casimir(objective, lam=lam, passes=15, rng=1, **options)
         for row in result.history:
             assert row.dual <= best + 1e-8 <= row.objective + 2e-8
             close(row.gap, row.objective - row.dual)
@@ -141,13 +141,13 @@ def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
 
 def test_default_settings_reach_a_small_gap(backend, rng):
     """Stages of smoothing: no tuning, no scale given."""
-    for scale in (0.1, 1.0, 30.0):
+    for scale in (0.1, 10.0):
         model = backend.SequenceModel(2, 3)
         X = [scale * rng.normal(size=(n, 2)) for n in (3, 1, 2, 3, 3, 2)]
         objective = backend.StructuralHinge(
             model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]), smoothing=backend.Entropy()
         )
-        result = backend.casimir(objective, lam=0.1, passes=300, rng=0)
+        result = backend.casimir(objective, lam=0.1, passes=150, rng=0)
         start = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
         assert result.success and result.certificate <= 0.1 * start, (scale, result.certificate)
 

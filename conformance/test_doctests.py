@@ -34,5 +34,6 @@ def test_readme_examples(capsys):
         blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
         assert len(blocks) >= 2
         exec("\n".join(blocks), {})
-        words = capsys.readouterr().out.split()
+        *words, fun, gap, calls = capsys.readouterr().out.split()
         assert len(words) == 3 and all(word.isalpha() for word in words)
+        assert 0 <= float(gap) <= 0.1 * float(fun) and int(calls) >= 500
