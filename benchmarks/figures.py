@@ -1,4 +1,4 @@
-"""The speed of the fast panel, one table from one run: ``python -m benchmarks.figures [--json]``.
+"""The speed of the fast panel, one table from one run: ``python -m benchmarks.figures [--json] [GROUP ...]``.
 
 Minimum of several repetitions; one thread (BLAS included) unless the line says two. Time nothing else meanwhile.
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import baselines, problems
+from benchmarks import baselines, problems, prox, variance_reduced
 from benchmarks.start import first_train
 
 
@@ -35,31 +35,33 @@ def best_of(run: Callable[[], Any], repeat: int = 15) -> float:
     return min(times)
 
 
-def measure() -> list[dict[str, Any]]:
-    """One row for each figure: what, seconds (or a ratio), unit, target."""
-    rows: list[dict[str, Any]] = []
+Add = Callable[..., None]
 
-    def add(what: str, value: float, unit: str, target: float | None = None, at_least: bool = False) -> None:
-        met = None if target is None else (value >= target if at_least else value <= target)
-        rows.append({"what": what, "value": value, "unit": unit, "target": target, "at_least": at_least, "met": met})
-        print(f"  {what}: {value:.4g} {unit}", file=sys.stderr)
 
-    set_num_threads(1)
+def oracles(add: Add) -> None:
+    """Chains: Viterbi, top-5, forward-backward."""
     for (n, L), most in zip([(10, 26), (30, 50), (100, 26), (7, 9)], [1.4, 9.0, None, None], strict=True):
         scores = problems.scores(n, L, 1000)
         chain = accelerated.Chain(*scores)
-        add(f"Viterbi, n={n}, L={L}", best_of(chain.best) * 1e3, "us a chain", most)
+        viterbi = best_of(chain.best)
+        add(f"Viterbi, n={n}, L={L}", viterbi * 1e3, "us a chain", most)
         add(
             f"Viterbi, n={n}, L={L}, vectorised NumPy",
             best_of(lambda s=scores: baselines.viterbi(*s), 3) * 1e3,
             "us a chain",
         )
+        five = best_of(lambda c=chain: c.topk(5))
+        add(f"top-5 Viterbi, n={n}, L={L}", five * 1e3, "us a chain")
+        add(f"top-5 Viterbi / Viterbi, n={n}, L={L}", five / viterbi, "ratio", 4.0 if L >= 20 else None)
         ours = best_of(chain.expectation)
         theirs = best_of(lambda s=scores: baselines.forward_backward(*s))
         add(f"forward-backward, n={n}, L={L}", ours * 1e3, "us a chain")
         add(f"forward-backward, n={n}, L={L}, scaled BLAS in NumPy", theirs * 1e3, "us a chain")
         add(f"forward-backward / scaled BLAS, n={n}, L={L}", ours / theirs, "ratio", 1.0 if L >= 20 else None)
 
+
+def training(add: Add) -> None:
+    """Epochs, gradients and tagging over all letters."""
     w = problems.weights()
     for loss, most in (("StructuralHinge", 0.04), ("LogLoss", 0.08)):
         objective = problems.objective("accelerated", loss)
@@ -74,9 +76,53 @@ def measure() -> list[dict[str, Any]]:
     add("full CRF gradient, two threads", two, "s")
     add("full CRF gradient, speed-up by the second thread", one / two, "times", 1.5, at_least=True)
     add("tagging all letters", best_of(lambda: objective.model.predict(objective.data, None, w)), "s", 0.04)
-    set_num_threads(None)
+
+
+def optimisers(add: Add) -> None:
+    """SVRG's passes, and block-coordinate Frank-Wolfe to a gap on nine folds."""
+    for what, value, unit, most in variance_reduced.figures():
+        add(what, value, unit, most)
+    train, _ = problems.letters().split(0)
+    model = accelerated.SequenceModel(128, train.labels)
+    hinge = accelerated.StructuralHinge(model, model.pack(train.X, train.Y))
+    accelerated.bcfw(hinge, lam=0.0016, epochs=1, rng=1)
+    started = time.perf_counter()
+    run = accelerated.bcfw(hinge, lam=0.0016, tol=1e-3, epochs=200, rng=0)
+    add("bcfw on nine folds to a relative gap of 1e-3, evaluations included", time.perf_counter() - started, "s", 4.0)
+    add("bcfw, the same without the evaluations", run.history[-1].seconds, "s")
+    add("bcfw, epochs", run.nit, "")
+    add("bcfw, objective", run.fun, "")
+    add("bcfw, relative gap", run.certificate / run.fun, "", 1e-3)
+
+
+def selection(add: Add) -> None:
+    """Projections and proxes, the worst of three inputs."""
+    for name, value in prox.figures().items():
+        add(f"{name}, 10^6 elements, in place", value, "ns an element", prox.TARGETS.get(name))
+
+
+def starts(add: Add) -> None:
+    """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
     add("first train (300 words) in a fresh process, cold kernel cache", first_train(cold=True), "s", 45.0)
+
+
+GROUPS = {group.__name__: group for group in (oracles, training, optimisers, selection, starts)}
+
+
+def measure(groups: list[str]) -> list[dict[str, Any]]:
+    """One row for each figure: what, seconds (or a ratio), unit, target."""
+    rows: list[dict[str, Any]] = []
+
+    def add(what: str, value: float, unit: str, target: float | None = None, at_least: bool = False) -> None:
+        met = None if target is None else (value >= target if at_least else value <= target)
+        rows.append({"what": what, "value": value, "unit": unit, "target": target, "at_least": at_least, "met": met})
+        print(f"  {what}: {value:.4g} {unit}", file=sys.stderr)
+
+    for group in groups:
+        set_num_threads(None if group == "starts" else 1)
+        GROUPS[group](add)
+    set_num_threads(None)
     return rows
 
 
@@ -84,9 +130,13 @@ def main() -> None:
     """Print the table, or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    as_json = parser.parse_args().json
-    rows = measure()
-    if as_json:
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
+    options = parser.parse_args()
+    unknown = set(options.groups) - set(GROUPS)
+    if unknown:
+        parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    rows = measure(options.groups or list(GROUPS))
+    if options.json:
         print(json.dumps({"machine": platform.machine(), "cores": os.cpu_count(), "figures": rows}, indent=2))
         return
     print("| figure | measured | target |\n|---|---|---|")
