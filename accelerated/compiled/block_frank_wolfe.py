@@ -45,7 +45,7 @@ def bcfw_pass(
 ):
     """A visit for each sequence in ``order``: sets, W and A change in place; returns t (visits so far), the loss and its mean.
 
-    oracle: whether visits call it; if not, sequences that did not move at their last visit are left out. pairwise: whether visits
+    oracle: whether visits call it; if not, sequences that are not restless are left out. pairwise: whether visits
     take pairwise steps. With ``average``, U_W and U_A gather each change of W and A times the sum of the numbers of this pass's
     earlier visits: the sum over visits s of s w_s is then S w - U, if S is the sum of all numbers.
     """
@@ -65,8 +65,8 @@ def bcfw_pass(
     load(A[0], 1.0, work.matrix)
     n, S = len(order), 0.0
     for k in range(n):
-        i, moves = order[k], False
-        if not oracle and not sets.moved[i]:
+        i = order[k]
+        if not oracle and not sets.restless[i]:
             continue
         length = problem.offsets[i + 1] - problem.offsets[i]
         if oracle:
@@ -76,7 +76,8 @@ def bcfw_pass(
                 mark_differences(sets, i, length, scratch.differ)
                 some_scores(problem, i, length, W, scratch.differ, scratch.scores)
             score_outputs(sets, i, length, A, scratch)
-            best, violation = visit_begins(sets, i, scratch)
+            best, violation, largest_loss = visit_begins(sets, i, scratch)
+            sets.restless[i], moves = violation > EQUAL * largest_loss, False
             if oracle:
                 fixed = -1.0 if line_search else 2.0 * n / (2.0 * n + t)
                 moves |= frank_wolfe_step(sets, i, best, lam_n, fixed, scratch)
@@ -87,7 +88,6 @@ def bcfw_pass(
                     change_weights(problem, i, length, -1.0 / lam_n, average, S, sets, W, A, U_W, U_A, work, scratch)
                     / n
                 )
-        sets.moved[i] = moves
         t += 1
         S += t
         mean_loss += (2.0 / (t + 1.0) if average else 1.0) * (loss - mean_loss)
@@ -174,11 +174,13 @@ def first_above(g, bound):
 
 @kernel
 def visit_begins(sets, i, scratch):
-    """The weights are remembered. The best output, and how far its score lies above the worst that has weight."""
+    """The weights are remembered. The best output, and how far its score lies above the worst that has weight, the largest loss."""
+    largest_loss = 0.0
     for a in range(sets.outputs[i]):
         scratch.before[a] = sets.alpha[sets.slots[i] + a]
+        largest_loss = max(largest_loss, sets.losses[sets.slots[i] + a])
     low, high = extremes(sets, i, scratch)
-    return first_above(scratch.g, high - EQUAL * (high - low)), high - low
+    return first_above(scratch.g, high - EQUAL * (high - low)), high - low, largest_loss
 
 
 @inlined

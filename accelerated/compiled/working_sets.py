@@ -18,7 +18,7 @@ ROOM = 8  # outputs that a sequence has room for at first
 
 
 class WorkingSets(NamedTuple):
-    """Sequence i of n_i positions has outputs[i] outputs, room for room[i], moved[i] at its last visit; its parts of the long arrays start at
+    """Sequence i of n_i positions has outputs[i] outputs, room for room[i], restless[i] says whether its last visit had something to move; its parts of the long arrays start at
 
     slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared distances
     of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
@@ -28,7 +28,7 @@ class WorkingSets(NamedTuple):
 
     outputs: np.ndarray
     room: np.ndarray
-    moved: np.ndarray
+    restless: np.ndarray
     slots: np.ndarray
     cells: np.ndarray
     pairs: np.ndarray
@@ -50,7 +50,7 @@ def working_sets(problem, width):
     sets = WorkingSets(
         outputs=np.ones(n, np.int64),
         room=np.full(n, ROOM),
-        moved=np.zeros(n, np.bool_),
+        restless=np.zeros(n, np.bool_),
         slots=np.arange(n) * ROOM,
         cells=problem.offsets[:-1] * ROOM,
         pairs=np.arange(n) * ROOM**2,

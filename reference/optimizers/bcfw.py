@@ -27,19 +27,21 @@ __all__ = ["BCFWState", "WorkingSet", "bcfw"]
 AVERAGES = ("last", "weighted")
 PAIRWISE_STEPS = 10  # at most so many a visit
 PAIRWISE_SHARE = 0.05  # and none once the largest violation is this share of what the visit began with
-EQUAL = 1e-6  # scores that differ by this share of the violation are equal
+EQUAL = (
+    1e-6  # scores that differ by this share of the violation are equal; a violation of this share of the losses is none
+)
 
 
 class WorkingSet(NamedTuple):
     """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha (m,).
 
-    moved: whether the last visit changed the weights.
+    restless: whether the last visit began with a violation above EQUAL times the largest loss.
     """
 
     directions: Array
     losses: np.ndarray
     alpha: np.ndarray
-    moved: bool
+    restless: bool
 
 
 class BCFWState(NamedTuple):
@@ -77,7 +79,7 @@ def bcfw(
     alpha_i <- (1 - gamma) alpha_i + gamma e_s,  gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
 
     v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the worst to the
-    best of the outputs found so far, in pairs, and visits that do only this follow, of the examples whose last visit changed something.
+    best of the outputs found so far, in pairs, and visits that do only this follow, of the examples that had something to move at their last visit.
 
     Parameters
     ----------
@@ -179,13 +181,13 @@ def epoch(
     average: str,
     line_search: bool,
 ) -> BCFWState:
-    """One pass that calls the oracles, in the first order, then passes over the working sets that still move, in the others.
+    """One pass that calls the oracles, in the first order, then passes over the working sets that are restless, in the others.
 
     A fused epoch has this signature.
     """
     for number, order in enumerate(orders):
         for i in order.tolist():
-            if number > 0 and not state.sets[i].moved:
+            if number > 0 and not state.sets[i].restless:
                 continue
             visit = {"oracle": number == 0, "pairwise": len(orders) > 1}
             state = step(
@@ -212,7 +214,7 @@ def step(
     if oracle:
         corner = objective.corners(x, [i])
         found = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), x, capacity)
-    start, (_, s, violation) = found.alpha, worst_pair(found, x)
+    _, s, violation = worst_pair(found, x)
     if oracle:
         fixed = None if line_search else 2 * objective.n / (2 * objective.n + state.t)
         x, found = moved(x, found, np.eye(len(found.alpha))[s] - found.alpha, 1.0, lam_n, fixed)
@@ -228,7 +230,7 @@ def step(
     share = 1.0 if average == "last" else 2.0 / (t + 1)
     mean = x if average == "last" else state.mean + share * (x - state.mean)
     mean_loss = state.mean_loss + share * (loss - state.mean_loss)
-    found = found._replace(moved=bool(np.any(found.alpha != start)))
+    found = found._replace(restless=bool(violation > EQUAL * np.max(found.losses)))
     return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: found})
 
 
