@@ -83,7 +83,7 @@ def optimisers(add: Add) -> None:
     for what, value, unit, most in variance_reduced.figures():
         add(what, value, unit, most)
     train, _ = problems.letters().split(0)
-    model = accelerated.SequenceModel(128, train.labels)
+    model = accelerated.SequenceModel(128, train.labels, start_stop=False)
     hinge = accelerated.StructuralHinge(model, model.pack(train.X, train.Y))
     accelerated.bcfw(hinge, lam=0.0016, epochs=1, rng=1)
     started = time.perf_counter()
