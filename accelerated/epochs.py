@@ -82,14 +82,16 @@ def run_svrg(
     return like(unpad(*sums) / len(order) if averaged else unpad(W, A), start.x)
 
 
-def find_smoothness(objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float) -> tuple[float, int]:
+def find_smoothness(
+    objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
+) -> tuple[float, int]:
     problem = objective._problem(objective._mu(mu))
     if problem is not None and np.all(np.isfinite(view("w", w))):
         W, A = pad(*objective.model.split(view("w", w)))
-        L, calls = try_components(problem, batch, start, objective._mu(mu), rounding(w), W, A)
+        L, calls = try_components(problem, batch, start, limit, objective._mu(mu), rounding(w), W, A)
         if np.isfinite(L):
             return L, calls
-    return component_smoothness(objective, w, mu, batch, start)
+    return component_smoothness(objective, w, mu, batch, start, limit)
 
 
 def run_bcfw(

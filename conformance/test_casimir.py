@@ -181,6 +181,17 @@ def test_smooth_sums_are_minimised(backend, rng, inner):
     assert free.history[-1].gap is None and free.history[-1].dual is None
 
 
+@pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
+def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
+    """At w = 0 the top-K strategy has a kink that no smoothness passes: such examples say nothing about the step size."""
+    made = backend.TopK(3) if smoothing == "TopK" else backend.SquaredL2(3)
+    objective = hinge(backend, rng, made, words=12)
+    at_zero = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
+    result = backend.casimir(objective, lam=0.05, passes=12, rng=0)
+    best = optimum(objective, 0.05)
+    assert result.fun - best <= 0.5 * (at_zero - best)
+
+
 def test_schedules_of_the_corollaries(backend, rng):
     """Decreasing smoothing closes the gap that constant smoothing leaves."""
     objective, lam = hinge(backend, rng), 0.2

@@ -232,6 +232,28 @@ def test_smoothness_of_every_example(backend, problem, mu):
     assert backend.StructuralHinge(model, data, smoothing=backend.TopK(2)).smoothness(1.0) is None
 
 
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.1, 1.0]), k=st.integers(1, 4))
+def test_smoothness_between_kinks(backend, problem, mu, k):
+    """While the K best outputs stay the same, the top-K gradient obeys local_smoothness; entropy's is not bounded by it."""
+    model, data = sequence_model(backend, problem)
+    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(k))
+    L, rng = objective.local_smoothness(mu), np.random.default_rng(6)
+    for i in range(data.n):
+        w = rng.normal(size=model.size)
+        v = w + 1e-3 * rng.normal(size=model.size)
+        tops = []
+        for x in (w, v):
+            scores = model.scores(data, np.array([i]), x)
+            augmented = backend.Chain(
+                scores.unary + model.task_loss(data, np.array([i])).unary, scores.pairwise, scores.lengths
+            )
+            tops.append({tuple(y) for y in augmented.topk(k).labels[0].tolist()})
+        if tops[0] == tops[1]:
+            change = objective.value_and_gradient(v, [i], mu)[1] - objective.value_and_gradient(w, [i], mu)[1]
+            assert np.linalg.norm(change) <= L * np.linalg.norm(v - w) + 1e-9
+    assert backend.LogLoss(model, data).local_smoothness() == np.inf
+
+
 @pytest.mark.parametrize("kind", ["Multiclass", "List"])
 def test_smoothness_over_listed_outputs(backend, rng, kind):
     X, Y = rng.normal(size=(6, 3)), rng.integers(0, 3, 6)

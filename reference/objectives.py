@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
 from reference.models.base import all_of, check_weights, integer
-from reference.smoothing import Entropy, Max, Smoothed, SquaredL2
+from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK
 from reference.structures.base import KBest, UnsupportedError, feasible
 from reference.structures.scores import add, inner
 
@@ -175,16 +175,33 @@ class StructuralHinge:
         mu = self._mu(mu)
         return None if mu == 0 or self._curvature is None else self._curvature / mu
 
+    def local_smoothness(self, mu: float | None = None) -> float:
+        """L: what each example's gradient obeys wherever its K best outputs stay the same; inf where nothing is known.
+
+        Top-K strategy: (K - 1)/2 max_i diam_i^2 / mu, since ||A||_2^2 is at most the sum of the squared distances of the K feature vectors from
+        their mean, and that is at most (K - 1)/2 times the square of the largest distance between two. The hinge has kinks where ranks tie.
+        """
+        mu = self._mu(mu)
+        if mu == 0 or not isinstance(self.smoothing, TopK | SquaredL2) or self._squared_diameter is None:
+            return np.inf
+        k = self.smoothing.k if isinstance(self.smoothing, TopK) else self.smoothing.max_k
+        return (k - 1) / 2 * self._squared_diameter / mu
+
+    @cached_property
+    def _squared_diameter(self) -> float | None:
+        """The largest squared diameter of an example's feature vectors, where the model bounds it."""
+        bounds = self.model.squared_diameters(self.data)
+        return None if bounds is None else float(np.max(bounds))
+
     @cached_property
     def _curvature(self) -> float | None:
         """The smoothness at mu = 1."""
         if isinstance(self.smoothing, Entropy):
-            bounds, factor = self.model.squared_diameters(self.data), 0.25
-        elif isinstance(self.smoothing, SquaredL2):
-            bounds, factor = self.model.squared_norms(self.data), 1.0
-        else:
-            return None
-        return None if bounds is None else factor * float(np.max(bounds))
+            return None if self._squared_diameter is None else self._squared_diameter / 4
+        if isinstance(self.smoothing, SquaredL2):
+            bounds = self.model.squared_norms(self.data)
+            return None if bounds is None else float(np.max(bounds))
+        return None
 
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
         """The k best outputs of each example under scores plus task loss, as directions and losses.

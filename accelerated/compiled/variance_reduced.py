@@ -121,8 +121,9 @@ def add_row(p, w, q, b, j, total):
 
 
 @kernel
-def try_components(problem, batch, start, mu, slack, W, A):
-    """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch, and the oracle calls.
+def try_components(problem, batch, start, limit, mu, slack, W, A):
+    """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need no more than
+    ``limit``, and the oracle calls.
 
     slack: what the inequality may miss, as a share of f_i(w). inf where no finite L will do.
     """
@@ -139,6 +140,7 @@ def try_components(problem, batch, start, mu, slack, W, A):
         add_features(problem, i, 1.0, work, G)
         add_transitions(problem, i, 1.0, work, G_A)
         flush(problem, 1.0, ready, work, G_A)
+        before = L
         calls += 1
         square = squared_norm(rows, k, seen, G) + np.sum(G_A * G_A)
         while square > 0.0 and 0.0 < L < np.inf:
@@ -151,6 +153,9 @@ def try_components(problem, batch, start, mu, slack, W, A):
             if trial <= value - square / (2.0 * L) + slack * abs(value):
                 break
             L *= 2.0
+            if max(limit, start) < L:
+                L = before
+                break
         for j in rows:
             for label in range(W.shape[1]):
                 G[j, label] = 0.0

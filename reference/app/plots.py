@@ -23,16 +23,28 @@ def require_matplotlib() -> Any:
 
 
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
-    """Objective against epochs and against seconds, one curve for each history, as PNG."""
-    figure = require_matplotlib()(figsize=(9, 3.6), layout="constrained")
-    by_epoch, by_second = figure.subplots(1, 2, sharey=True)
+    """Objective against epochs and seconds, and the duality gap where one is known; one curve for each history, as PNG."""
+    gaps = {
+        name: [(row.epoch, row.gap / abs(row.objective)) for row in history if row.gap]
+        for name, history in histories.items()
+    }
+    columns = 3 if any(gaps.values()) else 2
+    figure = require_matplotlib()(figsize=(4.5 * columns, 3.6), layout="constrained")
+    by_epoch, by_second, *by_gap = figure.subplots(1, columns)
+    by_second.sharey(by_epoch)
     for number, (name, history) in enumerate(histories.items()):
-        style = {"label": name, "marker": "os"[number % 2], "linewidth": 3 - 1.5 * (number % 2), "alpha": 0.8}
+        size = 6 if len(history) <= 30 else 0
+        style = {"label": name, "marker": "os"[number % 2], "markersize": size, "alpha": 0.8}
+        style["linewidth"] = 3 - 1.5 * (number % 2)
         by_epoch.plot([row.epoch for row in history], [row.objective for row in history], **style)
         by_second.plot([row.seconds for row in history], [row.objective for row in history], **style)
+        for axis in by_gap:
+            axis.plot([epoch for epoch, _ in gaps[name]], [gap for _, gap in gaps[name]], **style)
     by_epoch.set(xlabel="epochs", ylabel="objective")
     by_epoch.xaxis.get_major_locator().set_params(integer=True)
     by_second.set(xlabel="seconds", xscale="log")
+    for axis in by_gap:
+        axis.set(xlabel="epochs", ylabel="gap / objective", yscale="log")
     by_epoch.legend()
     figure.suptitle(title)
     figure.savefig(path, format="png", dpi=120)

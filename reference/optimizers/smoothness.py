@@ -23,7 +23,8 @@ class ComponentSteps:
     """The step size of each pass: as given, or 1 / (L + curvature) with L found by backtracking on a few components.
 
     L never exceeds ``objective.smoothness(mu)``, where there is such a bound on every component's smoothness: it is safe, but may
-    be a hundred times what the data ask for.
+    be a hundred times what the data ask for. A component that even twice ``objective.local_smoothness(mu)`` does not satisfy is at
+    a kink, of the top-K strategy where ranks tie, and is left out of the search.
 
     Parameters
     ----------
@@ -56,6 +57,7 @@ class ComponentSteps:
         self.mu, self.curvature = mu, curvature
         bound = getattr(self.objective, "smoothness", lambda mu: None)(mu) if self.given is None else None
         self.bound = np.inf if bound is None else float(bound)
+        self.limit = 2 * getattr(self.objective, "local_smoothness", lambda mu: np.inf)(mu)
 
     def at(self, w: Array, order: np.ndarray) -> float:
         """The step size for a pass from w (d,); a guess is tried on the first examples of its order.
@@ -73,7 +75,7 @@ class ComponentSteps:
             self.calls += calls
         if self.bound > self.L:
             least = max(self.L, self.curvature)
-            self.L, calls = self.find(self.objective, w, self.mu, batch, least)
+            self.L, calls = self.find(self.objective, w, self.mu, batch, least, self.limit)
             self.calls += calls
         self.L = min(self.L, self.bound)
         self.guessed = self.bound > self.L
@@ -88,9 +90,9 @@ class ComponentSteps:
 
 
 def component_smoothness(
-    objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float
+    objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
 ) -> tuple[float, int]:
-    """The smallest L = start * 2^j, j >= 0, that is enough at w for each example of a batch.
+    """The smallest L = start * 2^j, j >= 0, that is enough at w for each example of a batch that is smooth there.
 
     f_i(w - g_i / L) <= f_i(w) - ||g_i||^2 / (2L) for all i, up to rounding
 
@@ -104,6 +106,8 @@ def component_smoothness(
         Example numbers.
     start : float >= 0
         The least that comes into question; 0 is the answer to 0.
+    limit : float
+        An example that needs more is at a kink, and is left out.
 
     Returns
     -------
@@ -127,12 +131,16 @@ def component_smoothness(
         value, g = objective.value_and_gradient(w, one, mu)
         square = squared_norm(g)
         slack = rounding(w) * abs(value)
+        before = L
         calls += 1
         while square > 0 and L > 0:
             calls += 1
             if objective.value_and_gradient(w - g / L, one, mu)[0] <= value - square / (2 * L) + slack:
                 break
             L *= 2
+            if max(limit, start) < L:
+                L = before
+                break
             if not np.isfinite(L):
                 raise ValueError(f"objective: example {int(one[0])} of value {value} is smooth for no constant")
     return L, calls
