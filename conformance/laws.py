@@ -14,7 +14,7 @@ from conformance.tolerances import close
 from reference.arrays import host
 from reference.structures.scores import score_fields
 
-__all__ = ["check_structure"]
+__all__ = ["check_regularizer", "check_structure"]
 
 
 def check_structure(structure: Any, mus: tuple[float, ...] = (0.1, 1.0, 7.0)) -> None:
@@ -65,3 +65,24 @@ def _vector(scores: Any) -> np.ndarray:
 
 def _size(scores: np.ndarray) -> float:
     return float(np.abs(scores[np.isfinite(scores)]).max(initial=1.0))
+
+
+def check_regularizer(phi: Any, x: np.ndarray, steps: tuple[float, ...] = (0.3, 1.0, 4.0)) -> None:
+    """Check value, prox, conjugate, prox of the conjugate and envelope of a regularizer at a point x (p,), against each other's definitions."""
+    rng = np.random.default_rng(0)
+    size = 1.0 + float(np.abs(x).max(initial=0.0))
+    for step in steps:
+        p, v = phi.prox(x, step), phi.prox_conjugate(x, step)
+        at_p, at_v = float(phi.value(p)), float(phi.conjugate(v))
+        assert np.isfinite(at_p) and np.isfinite(at_v), "a prox lies in the domain"
+        least, least_v = at_p + np.sum((p - x) ** 2) / (2 * step), at_v + np.sum((v - x) ** 2) / (2 * step)
+        close(float(phi.envelope(x, step)), least, scale=size**2)
+        g = (x - p) / step  # a subgradient at p: Fenchel and Young meet there
+        close(at_p + float(phi.conjugate(g)), float(p @ g), scale=size**2)
+        close(p + step * phi.prox_conjugate(x / step, 1 / step), x, scale=size)
+        for scale in (1e-3, 1.0):
+            for u in np.concatenate([p + scale * rng.normal(size=(20, len(x))), scale * rng.normal(size=(20, len(x)))]):
+                slack = 1e-9 * size**2
+                assert float(phi.value(u)) + np.sum((u - x) ** 2) / (2 * step) >= least - slack, "the prox minimises"
+                assert float(phi.conjugate(u)) + np.sum((u - x) ** 2) / (2 * step) >= least_v - slack
+                assert float(phi.value(p)) + float(phi.conjugate(u)) >= float(p @ u) - slack, "Fenchel and Young"

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance import strategies
-from conformance.laws import check_structure
+from conformance.laws import check_regularizer, check_structure
+from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
 
 HERE = Path(__file__).parent
@@ -43,6 +44,31 @@ def test_our_structures_obey_the_same_laws(backend, data):
     check_structure(backend.Table(values))
 
 
+@given(x=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
+def test_the_regularizer_recipe_obeys_the_laws(x):
+    check_regularizer(NonNegative(), np.array(x))
+
+
+@given(x=st.lists(st.floats(-3, 3), min_size=3, max_size=3))
+def test_our_regularizers_obey_the_same_laws(backend, x):
+    for phi in (
+        backend.L1(0.5),
+        backend.SquaredL1(1.0),
+        backend.SquaredL21(0.5, [[0, 2], [1]]),
+        backend.HalfSquaredL2(2.0),
+    ):
+        check_regularizer(phi, np.array(x))
+
+
+def test_the_laws_of_regularizers_can_fail():
+    class Halves(NonNegative):
+        def _prox(self, point, step_size):
+            return super()._prox(point, step_size) / 2
+
+    with pytest.raises(AssertionError):
+        check_regularizer(Halves(), np.array([1.0, -2.0]))
+
+
 def test_the_backend_recipe_passes_what_it_touches():
     tests = [f"{HERE / 'test_chain.py'}", f"{HERE / 'test_models.py'}", f"{HERE / 'test_agreement.py'}"]
     command = [
@@ -58,7 +84,7 @@ def test_the_backend_recipe_passes_what_it_touches():
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["structure", "backend"])
+@pytest.mark.parametrize("name", ["structure", "regularizer", "backend"])
 def test_the_page_quotes_the_recipe(name):
     """In a checkout: the page's code is the file's. (An installed suite has no page, and nothing to compare.)"""
     if PAGE.exists():
