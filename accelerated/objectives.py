@@ -70,7 +70,7 @@ class StructuralHinge(reference.StructuralHinge):
         kind, options = _oracle_of(self.smoothing, mu)
         if kind is TopKProblem:
             longest = int(self.data.lengths.max())
-            options = (min(options[0], self.model.n_labels**longest),)
+            options = (min(options[0], self.model.n_labels ** min(longest, 64)),)  # never more than there are
             if options[0] * (longest + 1) > _LARGEST_SEARCH:
                 return None
         if kind is None:

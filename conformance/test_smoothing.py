@@ -299,7 +299,22 @@ def test_diameters_bound_all_pairs_of_outputs(backend):
 
 def test_bad_input_names_the_argument(backend):
     for bad in (0, -1, 1.5, True):
-        with pytest.raises(ValueError, match="k: expected an integer >= 1"):
+        with pytest.raises((ValueError, TypeError), match="k: expected an integer >= 1"):
             backend.TopK(bad)
-        with pytest.raises(ValueError, match="max_k: expected an integer >= 1"):
+        with pytest.raises((ValueError, TypeError), match="max_k: expected an integer >= 1"):
             backend.SquaredL2(bad)
+    assert backend.TopK(np.int64(5)) == backend.TopK(5)
+    for smoothing in (backend.TopK(2), backend.SquaredL2(), backend.Entropy()):
+        for mu in (-1.0, np.nan, np.inf, 1e-310):
+            with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+                backend.Table([1.0, 0.0, 0.5]).smooth_max(smoothing, mu)
+    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+        backend.Table(np.array([1.0, 0.0], dtype=np.float32)).smooth_max(backend.TopK(2), 1e-50)
+    model = backend.SequenceModel(1, 2)
+    data = model.pack([np.zeros((2, 1))], [[0, 1]])
+    for wrong in (backend.Entropy, "entropy", 1.0):
+        with pytest.raises(TypeError, match="smoothing: expected an object such as Entropy()"):
+            backend.StructuralHinge(model, data, smoothing=wrong)
+    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+        smooth = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+        smooth.value_and_gradient(smooth.zeros(), mu=1e-310)

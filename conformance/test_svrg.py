@@ -263,7 +263,7 @@ def test_parabolas_have_their_curvature():
 
 def test_no_curvature_and_no_regulariser_give_no_step(backend):
     flat = Parabolas([0.0, 0.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="step_size: the objective has no curvature at the start and lam = 0"):
+    with pytest.raises(ValueError, match="step_size: no curvature was found at the start and lam = 0"):
         backend.svrg(flat, lam=0.0)
     result = backend.svrg(flat, [1.0], lam=0.5, passes=60, rng=0)
     assert result.success and abs(result.x[0]) < 1e-5
@@ -304,7 +304,7 @@ def test_a_run_that_diverges_says_so(backend, problem):
     [
         ({"lam": -1.0}, "lam: expected a finite number >= 0, got -1.0"),
         ({"lam": np.nan}, "lam: expected a finite number >= 0, got nan"),
-        ({"lam": 0.1, "passes": -1}, "passes: expected >= 0, got -1"),
+        ({"lam": 0.1, "passes": -1}, "passes: expected an integer >= 0, got -1"),
         ({"lam": 0.1, "average": "weighted"}, "average: expected one of last, uniform, got 'weighted'"),
         ({"lam": 0.1, "step_size": 0.0}, "step_size: expected a finite number > 0, got 0.0"),
         ({"lam": 0.0, "tol": 1e-3}, "tol: expected a number >= 0, and lam > 0"),

@@ -8,6 +8,7 @@ computed on lives in the caller's namespace, on the caller's device.
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -141,6 +142,19 @@ def logsumexp(xp: Any, x: Array, axis: int) -> Array:
 def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
     """Indicators (..., n) of integer indices (...); a negative index has none."""
     return xp.astype(index[..., None] == xp.arange(n, dtype=xp.int64, device=device(index)), dtype)
+
+
+def integer(name: str, value: Any, least: int) -> int:
+    """``value`` as an int of at least ``least``; other types (bool too) and numbers are refused."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer >= {least}, got {value!r}") from None
+    if isinstance(value, bool):
+        raise TypeError(f"{name}: expected an integer >= {least}, got {value!r}")
+    if number < least:
+        raise ValueError(f"{name}: expected an integer >= {least}, got {number}")
+    return number
 
 
 def squared_norm(x: Array) -> float:

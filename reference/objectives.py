@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
 from reference.models.base import all_of, check_weights, integer
-from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK
+from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import KBest, UnsupportedError, feasible
 from reference.structures.scores import add, inner
 
@@ -84,6 +84,8 @@ class StructuralHinge:
     def __init__(self, model: Any, data: Any, *, smoothing: Any = None) -> None:
         self.model, self.data = model, data
         self.smoothing = Max() if smoothing is None else smoothing
+        if isinstance(self.smoothing, type) or not (callable(self.smoothing) and hasattr(self.smoothing, "needs")):
+            raise TypeError(f"smoothing: expected an object such as Entropy(), got {smoothing!r}")
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
         self._like = self.zeros()  # namespace and dtype of weights
@@ -298,7 +300,7 @@ class StructuralHinge:
         mu = self.mu if mu is None else float(mu)
         if not 0 <= mu < np.inf:
             raise ValueError(f"mu: expected a finite number >= 0, got {mu}")
-        return mu
+        return positive_mu(mu) if mu > 0 else mu
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
         """A compiled loop that runs a whole epoch of the named optimiser over the packed data, or None (here: always)."""

@@ -11,16 +11,17 @@ and 6, Propositions 3 and 4, Lemma 7.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array
+from reference.arrays import Array, integer
 from reference.bounds import entropy_width, squared_l2_width
 
-__all__ = ["Entropy", "Max", "Smoothed", "SquaredL2", "TopK", "certified", "top_k_weights"]
+__all__ = ["Entropy", "Max", "Smoothed", "SquaredL2", "TopK", "certified", "positive_mu", "top_k_weights"]
 
 
 class Smoothed(NamedTuple):
@@ -93,7 +94,7 @@ class TopK:
     needs = "topk"
 
     def __post_init__(self) -> None:
-        _at_least_one("k", self.k)
+        object.__setattr__(self, "k", integer("k", self.k, 1))
 
     def __call__(self, structure: Any, mu: float = 1.0) -> tuple[Any, Any]:
         if mu == 0:
@@ -133,7 +134,7 @@ class SquaredL2:
     needs = "topk"
 
     def __post_init__(self) -> None:
-        _at_least_one("max_k", self.max_k)
+        object.__setattr__(self, "max_k", integer("max_k", self.max_k, 1))
 
     def __call__(self, structure: Any, mu: float = 1.0) -> tuple[Any, Any]:
         value, gradient, _ = self.smoothed(structure, mu)
@@ -179,6 +180,7 @@ def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
     Pillutla et al., Proposition 3 (with z_(m+1) = -inf) and Lemma 7 (iii), *corrected*: u projects the K scores over mu.
     """
     xp = array_namespace(psi)
+    mu = positive_mu(mu, float(xp.finfo(psi.dtype).smallest_normal))
     possible = psi[..., :1] > -xp.inf
     top = xp.where(possible, psi[..., :1], xp.zeros_like(psi[..., :1]))
     # an output more than mu below the best has weight 0, so that z = -1 may stand for all of them, -inf included
@@ -228,6 +230,14 @@ def certified(psi: Array, k: int, mu: float) -> Array:
     return (average - eps * ((k + 2) * average + largest) >= mu / k) | xp.logical_not(more)
 
 
+def positive_mu(mu: float, least: float = sys.float_info.min) -> float:
+    """``mu`` as a float, checked to be a finite positive temperature of at least ``least``."""
+    mu = float(mu)
+    if not (mu >= least and math.isfinite(mu)):
+        raise ValueError(f"mu: expected a finite number > 0 (not subnormal), got {mu}")
+    return mu
+
+
 def _from_best(structure: Any, k: int, mu: float) -> Smoothed:
     """The top-K strategy with its certificate."""
     best = structure.topk(k if structure.listed == k else k + 1)
@@ -246,8 +256,3 @@ def _exactly(value: Any, gradient: Any) -> Smoothed:
 
 def _all(exact: Any) -> bool:
     return bool(array_namespace(exact).all(exact)) if hasattr(exact, "ndim") else bool(exact)
-
-
-def _at_least_one(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= sys.maxsize:
-        raise ValueError(f"{name}: expected an integer >= 1, got {value!r}")

@@ -72,6 +72,19 @@ class Job:
 
     def __post_init__(self) -> None:
         """Refuse options that would have no effect, and combinations that make no objective."""
+        for name, choices in (
+            ("loss", LOSSES),
+            ("optimizer", OPTIMIZERS),
+            ("smoothing", SMOOTHINGS),
+            ("schedule", SCHEDULES),
+        ):
+            value = getattr(self, name)
+            if value not in choices and not (value is None and name in ("smoothing", "schedule")):
+                raise ValueError(f"--{name}: expected one of {', '.join(choices)}, got {value!r}")
+        if self.k is not None and self.k < 1:
+            raise ValueError(f"--k: expected an integer >= 1, got {self.k}")
+        if self.optimizer == "casimir" and self.mu == 0:
+            raise ValueError("--mu: casimir needs a smoothing strength > 0, got 0")
         every = {option for options in OPTIMIZERS.values() for option in options}
         self._unused(*sorted(every - set(OPTIMIZERS[self.optimizer])), why=f"--optimizer {self.optimizer}")
         if self.average is not None and self.average not in AVERAGES[self.optimizer]:

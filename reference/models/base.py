@@ -6,17 +6,16 @@ weights it gives the scores of a structure, and it takes a gradient with respect
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
-from reference.arrays import Array, refuse_nan_and_inf
+from reference.arrays import Array, integer, refuse_nan_and_inf
 from reference.structures.scores import Scores
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "integer"]
 
 
 class LinearModel:
@@ -126,17 +125,6 @@ def all_of(n: int, batch: Any) -> np.ndarray:
     if batch.size and not 0 <= batch.min() <= batch.max() < n:
         raise ValueError(f"batch: expected example numbers in 0..{n - 1}, got {batch.min()}..{batch.max()}")
     return batch.astype(np.int64)
-
-
-def integer(name: str, value: Any, least: int) -> int:
-    """``value`` as an int of at least ``least``; other types and numbers are refused."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}: expected an integer, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name}: expected an integer >= {least}, got {number}")
-    return number
 
 
 def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:

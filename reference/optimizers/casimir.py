@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, floats, host, squared_norm
+from reference.arrays import Array, floats, squared_norm
 from reference.bounds import Corollary17, Corollary19, momentum, next_alpha
 from reference.optimizers.evaluation import evaluate
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.result import Callback, Result, Row, check_options, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
 from reference.optimizers.svrg import Snapshot, epoch, snapshot
-from reference.smoothing import Max
+from reference.smoothing import Max, positive_mu
 
 __all__ = ["CasimirState", "Subproblem", "casimir", "outer_step", "solve"]
 
 
+LEAST_MU = 1e-10  # no stage has a smaller one
 STAGE = 0.3  # a stage of constant smoothing ends when its own problem is solved to this share of the gap
 CHOICES = {
     "inner": ("svrg", "gradient"),
@@ -93,7 +94,7 @@ def casimir(
     mu : float, optional
         Constant smoothing: the optimum is met up to mu D, D the width of the smoothing. Default for a hinge with lam > 0: stages
         of constant smoothing 1, 1/2, 1/4, ..., each ended when its smoothed problem is solved to 0.3 of the gap; kappa is
-        chosen anew for each, and momentum starts again.
+        chosen anew for each, and momentum starts again. With lam = 0 it is 1.
     kappa : float, optional
         Weight of the proximal term, > 0; default L/n - lam where L/n > 4 lam and lam otherwise (Proposition 29), L/(n+1) where lam = 0
         (Proposition 31), with L the smoothness of components that backtracking finds at the start.
@@ -114,7 +115,7 @@ def casimir(
         Constant step gamma; default 1 / (L + lam + kappa), L found as ``svrg`` does.
     passes : int >= 0
         Passes of SVRG, or gradient steps, in all; those taken back included.
-    tol : float > 0, optional
+    tol : float >= 0, optional
         Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation a pass of SVRG.
@@ -135,8 +136,8 @@ def casimir(
 
     Notes
     -----
-    A pass of SVRG makes 2n calls, a gradient step n; the evaluation of objective and dual after an iteration is not counted. An
-    iteration whose step size was guessed and after which F_{mu,kappa} is larger, as that evaluation shows, is taken back and L doubled.
+    A pass of SVRG makes 2n calls, a gradient step n, and with ``stop="gradient"`` each subproblem n more for the gradient that ends it; what
+    the search for step sizes asks is counted, the evaluation of objective and dual after an iteration is not. An iteration whose step size was guessed and after which F_{mu,kappa} is larger, as that evaluation shows, is taken back and L doubled.
 
     Source
     ------
@@ -144,16 +145,20 @@ def casimir(
     holds for each component, not only for their average.
     """
     (start,) = floats(w0=objective.zeros() if w0 is None else w0)
-    _check(objective, lam, passes, tol, inner=inner, stop=stop, warm_start=warm_start)
+    check_options(lam, passes, step_size, tol)
+    _check(objective, mu, inner=inner, stop=stop, warm_start=warm_start)
     rng = np.random.default_rng(rng)
-    staged = schedule is None and mu is None and lam > 0 and getattr(objective, "loss_augmented", False)
+    is_hinge = getattr(objective, "loss_augmented", False)
+    staged = schedule is None and mu is None and lam > 0 and is_hinge
+    has_mu = getattr(objective, "mu", None) is not None or mu is not None or schedule is not None
+    started, calls = time.perf_counter(), 0
     if schedule == "theory":
         _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
         schedule, step_size = _theory(objective, lam, accuracy)
         stop = "gradient"
     elif schedule is None:
         _refuse("only schedule='theory' takes one", accuracy=accuracy)
-        schedule = _constant(objective, start, lam, mu, kappa, rng)
+        schedule, calls = _constant(objective, start, lam, mu, kappa, rng)
     else:
         _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
     if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
@@ -163,15 +168,16 @@ def casimir(
     if schedule.lam != lam:
         raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {lam}")
 
-    steps = ComponentSteps(objective, _mu(objective, schedule, 1), lam + schedule.kappa_k(1), step_size)
     state, outer = CasimirState(start, start, start, schedule.alpha_0, 0), 0
     history: list[Row] = []
-    seconds, done, calls, taken_back, message = 0.0, 0, 0, 0, ""
+    seconds, done, taken_back, message = time.perf_counter() - started, 0, 0, ""
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
-        best = evaluate(objective, start, lam, steps.mu)
+        steps = ComponentSteps(objective, schedule.mu_k(1) if has_mu else None, lam + schedule.kappa_k(1), step_size)
+        best, best_mu = evaluate(objective, start, lam, steps.mu), steps.mu
+        first = best.objective
         while done < passes and not message:
             started, k = time.perf_counter(), state.k + 1
-            problem = Subproblem(objective, lam, schedule.kappa_k(k), _mu(objective, schedule, k), state.z)
+            problem = Subproblem(objective, lam, schedule.kappa_k(k), schedule.mu_k(k) if has_mu else None, state.z)
             steps.aim(problem.mu, lam + problem.kappa)
             limit, delta = (1, None) if stop == "budget" else (passes - done, schedule.delta_k(k))
             found = solve(problem, _warm(state, problem, warm_start), inner, limit, delta, steps, rng)
@@ -179,37 +185,45 @@ def casimir(
             done, calls = done + found.passes, calls + found.calls
 
             now = evaluate(objective, found.w, lam, problem.mu)
-            kept = _not_above(problem.value(found.w, now.smoothed), found.first, found.w)
+            kept = not_above(problem.value(found.w, now.smoothed), found.first, found.w)
             if stop == "budget":
                 kept |= not steps.guessed
                 steps.judge(kept)
-            if kept:
-                state, best = outer_step(state, found.w, schedule), now._replace(dual=max(best.dual, now.dual))
+            if kept:  # a dual point of the hinge stays one; of another objective, only while mu stays
+                known = best.dual if is_hinge or problem.mu == best_mu else -np.inf
+                best, best_mu = now._replace(dual=max(known, now.dual)), problem.mu
+                state = outer_step(state, found.w, schedule)
             outer, taken_back = outer + kept, taken_back + (not kept)
             gap = best.objective - best.dual
-            if staged and now.slope <= STAGE * gap:
-                schedule = _constant(objective, state.w, lam, 0.5 * schedule.mu_k(k), kappa, rng)
+            solved = now.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
+            if staged and kept and solved and schedule.mu_k(k) > LEAST_MU:
+                started = time.perf_counter()
+                schedule, asked = _constant(objective, state.w, lam, 0.5 * schedule.mu_k(k), kappa, rng)
                 state = CasimirState(state.w, state.w, state.w, schedule.alpha_0, 0)
+                seconds, calls = seconds + time.perf_counter() - started, calls + asked
             history.append(
                 Row(done, calls + steps.calls, seconds, best.objective, *(_known(best.dual), _known(gap)), best.exact)
             )
             if not np.isfinite(best.objective):
                 message = f"diverged in pass {done}: objective {best.objective}; take shorter steps"
-            elif tol is not None and gap <= tol * abs(best.objective):
+            elif small_enough(gap, best.objective, tol):
                 message = f"gap {gap} after {done} passes"
             elif wants_to_stop(callback, history[-1]):
                 message = f"stopped by the callback after {done} of {passes} passes"
     gap = best.objective - best.dual
-    reached = tol is None or gap <= tol * abs(best.objective) or message.startswith("stopped")
-    done_all = f"{done} passes done" + (
-        f", {taken_back} iterations taken back for too long steps" if taken_back else ""
-    )
+    success, done_all = bool(np.isfinite(best.objective)), f"{done} passes done"
+    if taken_back:
+        done_all += f", {taken_back} iterations taken back for too long steps"
+    if not message and not not_above(best.objective, first, start):
+        success, message = False, f"{done_all}: the objective grew from {first} to {best.objective}; take shorter steps"
+    elif not message and tol is not None and not small_enough(gap, best.objective, tol):
+        success, message = False, f"{done_all}: the gap is {gap}, more than {tol} of the objective"
     return Result(
         x=state.w,
         fun=best.objective,
         nit=outer,
-        success=bool(np.isfinite(best.objective)) and reached,
-        message=message or done_all + ("" if reached else f": the gap is {gap}, more than {tol} of the objective"),
+        success=success,
+        message=message or done_all,
         iterate="last",
         oracle_calls=calls + steps.calls,
         certificate=gap if lam > 0 else "none: lam = 0 gives no dual point",
@@ -266,7 +280,7 @@ def solve(
         after = snapshot(objective, x, problem.mu)
         calls += n
         after_value = problem.value(x, after.value)
-        kept = not steps.guessed or _not_above(after_value, value, x)
+        kept = not steps.guessed or not_above(after_value, value, x)
         steps.judge(kept)
         if kept:
             now, value = after, after_value
@@ -302,44 +316,37 @@ def _warm(state: CasimirState, problem: Subproblem, warm_start: str) -> Array:
 
 def _constant(
     objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
-) -> Corollary17 | Corollary19:
-    """Constant mu and kappa; kappa balances outer and inner iterations for the smoothness found at the start."""
+) -> tuple[Corollary17 | Corollary19, int]:
+    """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the oracle calls that took."""
+    calls = 0
     if mu is None and getattr(objective, "mu", None) is not None:
         mu = float(objective.mu) or 1.0
     if kappa is None:
         n = objective.n
-        L = 1.0 / ComponentSteps(objective, mu, lam).at(start, rng.permutation(n)) - lam
-        balanced = L / n if lam > 0 else L / (n + 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = ComponentSteps(objective, mu, lam)
+            L = 1.0 / steps.at(start, rng.permutation(n)) - lam
+        balanced, calls = L / n if lam > 0 else L / (n + 1), steps.calls
         kappa = (balanced - lam if balanced > 4 * lam else lam) if lam > 0 else balanced
     smoothing = 0.0 if mu is None else float(mu)
-    return Corollary17(lam, kappa, smoothing) if lam > 0 else Corollary19(kappa, smoothing)
+    return (Corollary17(lam, kappa, smoothing) if lam > 0 else Corollary19(kappa, smoothing)), calls
 
 
 def _theory(objective: Any, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
     """The constants of Proposition 29 (31 where lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
     if accuracy is None or not 0 < accuracy < np.inf:
         raise ValueError(f"accuracy: schedule='theory' needs a finite number > 0, got {accuracy}")
-    A = objective.smoothness(1.0) if hasattr(objective, "smoothness") else None
+    A = objective.smoothness(1.0) if getattr(objective, "loss_augmented", False) else None
     if A is None:
-        raise ValueError(
-            "schedule: 'theory' needs an objective with a known smoothness, such as a hinge with Entropy()"
-        )
+        raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
     D = objective.width()
+    if D == 0:
+        raise ValueError("schedule: 'theory' has nothing to smooth, as every example has a single output")
     if lam > 0:
         choice: Corollary17 | Corollary19 = Corollary17.for_svrg(accuracy, lam=lam, A=A, D=D, n=objective.n)
     else:
         choice = Corollary19.for_svrg(accuracy, A=A, D=D, n=objective.n)
     return choice, 1.0 / (A / choice.mu + lam + choice.kappa)
-
-
-def _mu(objective: Any, schedule: Any, k: int) -> float | None:
-    """The smoothing of iteration k; None for an objective that has no such thing."""
-    return schedule.mu_k(k) if getattr(objective, "mu", None) is not None else None
-
-
-def _not_above(value: float, other: float, x: Array) -> bool:
-    """value <= other, up to rounding."""
-    return value <= other + 1e3 * float(np.finfo(host(x).dtype).eps) * abs(other)
 
 
 def _known(number: float) -> float | None:
@@ -352,13 +359,7 @@ def _refuse(why: str, **options: Any) -> None:
             raise ValueError(f"{name}: {why}, got {value}")
 
 
-def _check(objective: Any, lam: float, passes: int, tol: float | None, **chosen: str) -> None:
-    if not 0 <= lam < np.inf:
-        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
-    if passes < 0:
-        raise ValueError(f"passes: expected >= 0, got {passes}")
-    if tol is not None and not (tol > 0 and lam > 0):
-        raise ValueError(f"tol: expected a number > 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
+def _check(objective: Any, mu: float | None, **chosen: str) -> None:
     for name, value in chosen.items():
         if value not in CHOICES[name]:
             raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {value!r}")
@@ -366,3 +367,5 @@ def _check(objective: Any, lam: float, passes: int, tol: float | None, **chosen:
         raise ValueError(
             "objective: casimir needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
         )
+    if mu is not None:
+        positive_mu(mu)

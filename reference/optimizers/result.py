@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from array_api_compat import array_namespace
 
-from reference.arrays import Array
+from reference.arrays import Array, integer
 
 __all__ = ["Result", "Row"]
 
@@ -66,3 +67,24 @@ def wants_to_stop(callback: Callback | None, row: Row) -> bool:
         return isinstance(answer, (bool, np.bool_)) and bool(answer)
     except StopIteration:
         return True
+
+
+def check_options(lam: float, passes: int, step_size: float | None, tol: float | None) -> None:
+    """Raise unless these make a run: lam >= 0, passes an integer >= 0, step_size > 0, tol >= 0 with lam > 0."""
+    if not 0 <= lam < np.inf:
+        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
+    integer("passes", passes, 0)
+    if step_size is not None and not 0 < step_size < np.inf:
+        raise ValueError(f"step_size: expected a finite number > 0, got {step_size}")
+    if tol is not None and not (tol >= 0 and lam > 0):
+        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
+
+
+def small_enough(gap: float, fun: float, tol: float | None) -> bool:
+    """Whether a gap is at most ``tol`` times the objective; no tol is never met."""
+    return tol is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
+
+
+def not_above(value: float, other: float, x: Array) -> bool:
+    """value <= other, up to the rounding of sums at weights like x."""
+    return value <= other + 1e3 * float(array_namespace(x).finfo(x.dtype).eps) * abs(other)

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array, floats
+from reference.arrays import Array, floats, squared_norm
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 from reference.optimizers.schedules import Constant, Pegasos
 
@@ -155,7 +154,7 @@ def step(
 
 def regularised(objective: Any, w: Array, lam: float, mu: float | None) -> float:
     """F(w) + lam/2 ||w||^2."""
-    return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * float(array_namespace(w).sum(w * w))
+    return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * squared_norm(w)
 
 
 def _schedule(step_size: Any, n: int, lam: float) -> Callable[[np.ndarray, float], np.ndarray]:

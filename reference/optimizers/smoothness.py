@@ -80,7 +80,7 @@ class ComponentSteps:
         self.L = min(self.L, self.bound)
         self.guessed = self.bound > self.L
         if not self.L + self.curvature > 0:
-            raise ValueError("step_size: the objective has no curvature at the start and lam = 0; give a step size")
+            raise ValueError("step_size: no curvature was found at the start and lam = 0; give a step size (and kappa)")
         return 1.0 / (self.L + self.curvature)
 
     def judge(self, accepted: bool) -> None:

@@ -16,10 +16,9 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from reference.arrays import Array, floats, host
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.arrays import Array, floats, host, squared_norm
+from reference.optimizers.result import Callback, Result, Row, check_options, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
 
 __all__ = ["Snapshot", "svrg"]
@@ -100,20 +99,22 @@ def svrg(
     Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L must hold for
     each component, not only for their average.
     """
-    _check(lam, step_size, passes, average, tol)
+    check_options(lam, passes, step_size, tol)
+    if average not in AVERAGES:
+        raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
     _check_smooth(objective, mu)
     rng = np.random.default_rng(rng)
     run = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
     (start,) = floats(w0=objective.zeros() if w0 is None else w0)
-    steps = ComponentSteps(objective, mu, lam, step_size)
     history: list[Row] = []
     message, taken_back, calls, started = "", 0, 0, time.perf_counter()
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
+        steps = ComponentSteps(objective, mu, lam, step_size)
         now = snapshot(objective, start, mu)
         fun, bound = _regularised(now, lam), _bound(now, lam)
         first, seconds = fun, time.perf_counter() - started
         for k in range(1, passes + 1):
-            if tol is not None and bound <= tol * abs(fun):
+            if small_enough(bound, fun, tol):
                 break
             started = time.perf_counter()
             order = rng.permutation(objective.n)
@@ -123,7 +124,7 @@ def svrg(
             started = time.perf_counter()
             after = snapshot(objective, x, mu)
             value = _regularised(after, lam)
-            accepted = not steps.guessed or value <= fun + _rounding(fun, x)
+            accepted = not steps.guessed or not_above(value, fun, x)
             steps.judge(accepted)
             if accepted:
                 now, fun, bound = after, value, _bound(after, lam)
@@ -206,20 +207,14 @@ def variance_reduced(w: Array, start: Snapshot, objective: Any, one: np.ndarray,
 
 def _regularised(at: Snapshot, lam: float) -> float:
     """F(x) + lam/2 ||x||^2."""
-    return at.value + 0.5 * lam * float(array_namespace(at.x).sum(at.x * at.x))
+    return at.value + 0.5 * lam * squared_norm(at.x)
 
 
 def _bound(at: Snapshot, lam: float) -> float:
     """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x less its dual at g; inf at lam = 0."""
     if lam == 0:
         return np.inf
-    g = host(at.gradient).astype(np.float64) + lam * host(at.x)
-    return float(g @ g) / (2 * lam)
-
-
-def _rounding(fun: float, x: Array) -> float:
-    """What the objective may grow by without meaning it."""
-    return 1e3 * float(array_namespace(x).finfo(x.dtype).eps) * abs(fun)
+    return squared_norm(host(at.gradient).astype(np.float64) + lam * host(at.x)) / (2 * lam)
 
 
 def _outcome(
@@ -233,23 +228,10 @@ def _outcome(
         return False, f"{done}: the objective grew from {first} to {fun}; take shorter steps"
     if tol is None:
         return True, done
-    reached = bound <= tol * abs(fun)
+    reached = small_enough(bound, fun, tol)
     return reached, f"{done}: the optimum is within {bound}" + (
         "" if reached else f", more than {tol} of the objective"
     )
-
-
-def _check(lam: float, step_size: float | None, passes: int, average: str, tol: float | None) -> None:
-    if not 0 <= lam < np.inf:
-        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
-    if step_size is not None and not 0 < step_size < np.inf:
-        raise ValueError(f"step_size: expected a finite number > 0, got {step_size}")
-    if passes < 0:
-        raise ValueError(f"passes: expected >= 0, got {passes}")
-    if average not in AVERAGES:
-        raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
-    if tol is not None and not (tol >= 0 and lam > 0):
-        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
 
 
 def _check_smooth(objective: Any, mu: float | None) -> None:

@@ -7,18 +7,17 @@ Pillutla et al., Definition 6 (the max, top-K and exp oracles) and Lemma 7 (thei
 
 from __future__ import annotations
 
-import math
 import operator
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
 from reference.arrays import Array
+from reference.smoothing import positive_mu
 from reference.structures.scores import Scores, add, inner
 
-__all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError"]
+__all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError", "positive_mu"]
 
 
 class InfeasibleError(ValueError):
@@ -138,14 +137,6 @@ class Structure:
         return UnsupportedError(
             f"{type(self).__name__} has no {method}(): this structure does not answer that question"
         )
-
-
-def positive_mu(mu: float) -> float:
-    """``mu`` as a float, checked to be a finite positive temperature."""
-    mu = float(mu)
-    if not (mu >= sys.float_info.min and math.isfinite(mu)):
-        raise ValueError(f"mu: expected a finite number > 0 (not subnormal), got {mu}")
-    return mu
 
 
 def positive_k(k: int) -> int:
