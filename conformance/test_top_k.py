@@ -265,3 +265,54 @@ def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
     few, many = (accelerated.StructuralHinge(model, data, smoothing=accelerated.SquaredL2(k)) for k in (64, 10**9))
     assert few._problem(0.1) is not None and many._problem(0.1) is None
     close(many.linearize(w, mu=0.1).gradient, few.linearize(w, mu=0.1).gradient)
+
+
+@pytest.mark.parametrize("L", [7, 8, 16])
+def test_nan_is_never_made_a_number(other, L):
+    """Finite inputs whose products overflow: inf - inf inside, at widths with and without padding."""
+    model = other.SequenceModel(1, L)
+    data = model.pack([np.array([[1e200], [-1e200], [1e200], [-1e200]])], [np.zeros(4, dtype=int)])
+    w = np.zeros(model.size)
+    w[:L] = 1e200
+    for smoothing in (other.TopK(4), other.SquaredL2(4)):
+        objective = other.StructuralHinge(model, data, smoothing=smoothing)
+        with np.errstate(over="ignore", invalid="ignore"):
+            assert not np.isfinite(objective.value_and_gradient(w, mu=1.0)[0])
+            assert not np.isfinite(
+                objective.value_and_gradient(np.where(np.arange(model.size) == 1, np.nan, 0.0), mu=1.0)[0]
+            )
+
+
+@pytest.mark.parametrize("L", [7, 8, 16])
+def test_steps_that_diverge_are_said(other, rng, L):
+    model = other.SequenceModel(1, L)
+    data = model.pack([rng.normal(size=(6, 1)) for _ in range(10)], [rng.integers(0, L, 6) for _ in range(10)])
+    objective = other.StructuralHinge(model, data, smoothing=other.TopK(4))
+    result = other.sgd(objective, lam=1.0, mu=1.0, step_size=1e20, rng=0)
+    assert not result.success and "diverged" in result.message and not np.isfinite(result.fun)
+
+
+@pytest.mark.parametrize("L", [1, 7, 8, 16])
+@pytest.mark.parametrize("strange", [np.nan, np.inf])
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_search_stays_in_bounds_and_says_nan(rng, L, strange, shared):
+    """Wherever one score is nan, so is the best; at inf it is inf or nan. Labels are labels, the workspace is left clean."""
+    from accelerated.compiled.k_best import k_best, k_best_workspace
+    from accelerated.compiled.sweeps import load, padded
+
+    for trial in range(30):
+        n, k, mu = int(rng.integers(2, 6)), int(rng.integers(1, 9)), float(rng.choice([0.0, 0.5, 50.0]))
+        unary, pairwise = rng.normal(size=(n, L)), rng.normal(size=(1 if shared else n - 1, L, L))
+        for table in (unary, pairwise)[trial % 2 :][:1]:
+            table.reshape(-1)[rng.integers(table.size)] = strange
+            table[rng.random(table.shape) < 0.1 * (trial % 3)] = strange
+        work, matrix, scores = k_best_workspace(n, L, k), np.empty((padded(L), padded(L))), np.empty((n, padded(L)))
+        load(unary, 1.0, scores)
+        load(pairwise[0], 1.0, matrix)
+        values, labels = np.full(k, 0.0), np.full((k, n), -7)
+        count, certified = k_best(scores, n, pairwise, 0, int(not shared), matrix, k, mu, values, labels, work)
+        assert count >= 1 and np.all((labels[:count] >= 0) & (labels[:count] < L)) and np.all(work.node == -1)
+        if np.isnan(strange):
+            assert np.isnan(values[0]) and count == 1 and not certified
+        else:
+            assert values[0] == np.inf or np.isnan(values[0])

@@ -75,12 +75,14 @@ def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, wo
     0 (Pillutla et al., Proposition 4: mu <= sum_{i <= count} (values[i] - next), less a bound on rounding), or because there are no
     more. With mu > 0 enumeration stops there; with mu = 0 at k, or certified where there are fewer. At count = k nothing is known of the
     next: never certified, even where it is the last.
+
+    Where a score is nan, or +inf meets a forbidden transition, the best value is nan or inf, and never certified.
     """
     if n == 0:
         values[0] = 0.0
         return 1, True
-    _forward(scores, n, pairwise, first, stride, matrix, work)
-    count, nodes, certified = _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work)
+    sound = _forward(scores, n, pairwise, first, stride, matrix, work)
+    count, nodes, certified = _enumerate(scores, n, pairwise, first, stride, k, mu, sound, values, labels, work)
     for s in range(1, nodes):
         home = work.nodes[s, HOME]
         work.node[home // scores.shape[1], home % scores.shape[1]] = -1
@@ -89,27 +91,34 @@ def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, wo
 
 @inlined
 def _forward(scores, n, pairwise, first, stride, matrix, work):
-    """messages and best, by the steps of `max_product`."""
-    messages, best, L = work.messages, work.best, pairwise.shape[1]
+    """messages and best, by the steps of `max_product`; whether they can be trusted: no transition or message nan or +inf."""
+    messages, best, L, sound = work.messages, work.best, pairwise.shape[1], True
     for j in range(scores.shape[1]):
         messages[0, j] = scores[0, j]
+        sound &= messages[0, j] < np.inf
     for t in range(1, n):
         if stride != 0:
             load(pairwise[first + (t - 1) * stride], 1.0, matrix)
+        if stride != 0 or t == 1:
+            for i in range(L):
+                for j in range(matrix.shape[1]):
+                    sound &= matrix[i, j] < np.inf
         max_plus_product(messages, t - 1, matrix, L, best, t)
         for j in range(scores.shape[1]):
             messages[t, j] = best[t, j] + scores[t, j]
+            sound &= messages[t, j] < np.inf
+    return sound
 
 
 @inlined
-def _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work):
-    """(count, number of nodes visited, certified)."""
+def _enumerate(scores, n, pairwise, first, stride, k, mu, sound, values, labels, work):
+    """(count, number of nodes visited, certified); sound: what `_forward` says."""
     candidates, origin, ends, value, links = work.candidates, work.origin, work.nodes, work.value, work.links
     for j in range(scores.shape[1]):
         candidates[0, j] = work.messages[n - 1, j]
         origin[0, j] = FIRST
     nodes, entries = 1, 1
-    _choose(candidates, origin, ends, value, links, 0, 0, 0.0)
+    _choose(candidates, origin, ends, value, links, 0, 0, 0.0, pairwise.shape[1] - 1)
     ends[0, FRONT] = 0
     gap = 0.0  # sum_{i < count} (values[i] - score)
     for count in range(k):
@@ -117,8 +126,12 @@ def _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work):
             entries = _next_best(scores, n, pairwise, first, stride, entries, work)
         entry = ends[0, FINAL]
         score = value[entry]
-        if score == -np.inf:
-            return count, nodes, True
+        if count == 0 and not sound and score != np.inf:
+            values[0] = np.nan
+            _trace(n, pairwise, first, stride, entry, False, 0, labels, nodes, entries, work)
+            return 1, nodes, False
+        if not score > -np.inf:
+            return count, nodes, score == -np.inf
         if count > 0 and mu > 0.0:
             gap += count * (values[count - 1] - score)
             largest_score = max(abs(values[0]), abs(values[count - 1]))
@@ -130,21 +143,21 @@ def _enumerate(scores, n, pairwise, first, stride, k, mu, values, labels, work):
 
 
 @inlined
-def _choose(candidates, origin, nodes, value, links, s, entry, own):
+def _choose(candidates, origin, nodes, value, links, s, entry, own, last):
     """The best candidate of node s, whose label scores ``own``, as its last entry: the first of the largest."""
     top = largest(candidates, s)
-    i = _first(candidates, s, top)
+    i = _first(candidates, s, top, last)
     value[entry] = own + top
     links[entry, LABEL], links[entry, BACK], links[entry, AFTER] = i, origin[s, i], -1
     nodes[s, FINAL] = entry
 
 
 @inlined
-def _first(x, s, value):
-    """The first i with x[s, i] == value; without a branch, as it may be anywhere."""
-    first = x.shape[1]
+def _first(x, s, value, last):
+    """The first i <= last with x[s, i] == value, last where there is none (nan); without a branch, as it may be anywhere."""
+    first = last
     for i in range(x.shape[1]):
-        first = min(first, i if x[s, i] == value else x.shape[1])
+        first = min(first, i if x[s, i] == value else last)
     return first
 
 
@@ -180,7 +193,7 @@ def _next_best(scores, n, pairwise, first, stride, entries, work):
             candidates[s, i], own = x, 0.0
         origin[s, i] = entry
         entry, entries = entries, entries + 1
-        _choose(candidates, origin, nodes, value, links, s, entry, own)
+        _choose(candidates, origin, nodes, value, links, s, entry, own, pairwise.shape[1] - 1)
         links[previous, AFTER] = entry
         x = value[entry]
     return entries
@@ -207,7 +220,7 @@ def _trace(n, pairwise, first, stride, entry, visit, row, labels, visited, entri
             for i in range(Lp):
                 origin[s, i] = FIRST
             value[entry] = messages[t, j]
-            before = _first(candidates, s, best[t, j])
+            before = _first(candidates, s, best[t, j], L - 1)
             links[entry, LABEL], links[entry, BACK], links[entry, AFTER] = before, FIRST, -1
             nodes[s, HOME], nodes[s, FRONT], nodes[s, FINAL] = t * Lp + j, entry, entry
         if s >= 0:
