@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -430,3 +431,71 @@ def test_bcfw_works_in_every_namespace(backend, space, rng):
             close(x, w, space.dtype, 10.0)
             close(result.certificate, everything.primal(w) - dual, space.dtype, 10.0)
         assert result.certificate >= -1e-5
+
+
+@pytest.mark.parametrize("options", [{}, {"cached_passes": 0}])
+def test_directions_too_long_are_not_taken(backend, rng, options):
+    """Differences of features overflow, and inner products with them: the start is returned, with its true bounds."""
+    X, Y = labelling(rng, (2, 3, 1))
+    X = [1e308 * np.sign(x) for x in X]
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=3, tol=0.0, rng=0, **options)
+    assert not np.any(result.x) and result.fun == result.certificate == 2.0 and result.history[-1].dual == 0.0
+
+
+class Nowhere:
+    """An objective whose value is nan."""
+
+    n = 1
+
+    def zeros(self):
+        return np.zeros(1)
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        return np.nan, w
+
+    def corners(self, w, batch=None, k=1):
+        return Plane(np.ones((1, 1, 1)), np.ones((1, 1)))
+
+
+class Plane(NamedTuple):
+    directions: np.ndarray
+    losses: np.ndarray
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-3])
+@pytest.mark.parametrize("epochs", [0, 1, 5])
+def test_an_objective_that_is_no_number_is_no_success(backend, tol, epochs):
+    result = backend.bcfw(Nowhere(), lam=0.1, tol=tol, epochs=epochs, rng=0, callback=lambda row: True)
+    assert not result.success and "diverged" in result.message and result.nit == min(epochs, 1)
+
+
+def test_no_epochs_on_a_solved_problem(backend, rng):
+    X, Y = labelling(rng, (2, 3))
+    solved = hinge(backend, X, [0 * y for y in Y], L=1)
+    for tol in (0.0, 1e-3):
+        result = backend.bcfw(solved, lam=0.1, epochs=0, tol=tol)
+        assert result.success and result.certificate == 0.0 and "above" not in result.message
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=0)
+    assert not result.success and "above 0.001" in result.message
+
+
+@pytest.mark.parametrize("name", ["epochs", "cached_passes", "capacity"])
+def test_truth_values_are_no_numbers_of_passes(backend, rng, name):
+    X, Y = labelling(rng, (2,))
+    with pytest.raises(TypeError, match=f"{name}: expected an integer, got True"):
+        backend.bcfw(hinge(backend, X, Y), lam=0.1, **{name: True})
+
+
+def test_rounding_reaches_no_tolerance(backend, space, rng):
+    """Run on until gaps are rounding: a tol below that of the dtype is never said to be reached, whatever the sign of the gap."""
+    resolution = np.finfo(space.dtype).eps
+    for seed in range(4):
+        X, Y = labelling(np.random.default_rng(seed), (2, 1), F=2, L=2)
+        model = backend.SequenceModel(2, 2)
+        objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
+        for tol in (0.0, 0.1 * resolution):
+            result = backend.bcfw(objective, lam=0.1, epochs=15, tol=float(tol), rng=0)
+            assert result.nit == 15 and "reached in" not in result.message and result.success == (tol == 0)
+            w = space.get(result.x).astype(np.float64)
+            close(result.fun, listed(X, Y, 2, 0.1).primal(w), space.dtype)
+            assert result.certificate >= -10 * resolution

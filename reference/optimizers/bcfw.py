@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, host
+from reference.arrays import Array, host, squared_norm
 from reference.models.base import integer
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
-from reference.optimizers.sgd import regularised
 
 __all__ = ["BCFWState", "WorkingSet", "bcfw"]
 
@@ -111,7 +110,9 @@ def bcfw(
     -------
     Result
         ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate that would be
-        returned: the average's dual point is the average of the dual points. ``success`` is False where ``tol`` > 0 was not reached.
+        returned: the average's dual point is the average of the dual points. ``success`` is False where ``tol`` > 0 was not reached,
+        and where the objective left the finite numbers. A gap next to rounding may come out below 0; a ``tol`` below the rounding of
+        the dtype is reached only where objective and dual are 0.
 
     Raises
     ------
@@ -135,29 +136,30 @@ def bcfw(
     run = getattr(objective, "fused_epoch", lambda name: None)("bcfw") or epoch
     state = init(objective)
     options: dict[str, Any] = {"lam": lam, "capacity": capacity, "average": average, "line_search": line_search}
-    fun, dual = _bounds(objective, state, lam)
+    with np.errstate(over="ignore", invalid="ignore"):  # see Notes
+        fun, dual = _bounds(objective, state, lam)
     history: list[Row] = []
-    seconds, success, message = 0.0, tol == 0, f"{epochs} epochs done"
+    seconds, stopped = 0.0, False
     for k in range(1, epochs + 1):
         started = time.perf_counter()
         orders = [rng.permutation(objective.n) for _ in range(1 + cached_passes)]
         with np.errstate(over="ignore", invalid="ignore"):  # see Notes
             state = run(state, objective, orders, **options)
-        seconds += time.perf_counter() - started
-        fun, dual = _bounds(objective, state, lam)
+            seconds += time.perf_counter() - started
+            fun, dual = _bounds(objective, state, lam)
         history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
-        if fun - dual <= tol * fun:
-            success, message = True, f"relative gap {tol:g} reached in epoch {k}"
+        if not np.isfinite(fun) or _reached(fun, dual, tol, state.mean):
             break
-        if wants_to_stop(callback, history[-1]):
-            success, message = True, f"stopped by the callback after {k} of {epochs} epochs"
+        stopped = wants_to_stop(callback, history[-1])
+        if stopped:
             break
+    success, message = _verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
     return Result(
         x=state.mean,
         fun=fun,
         nit=len(history),
         success=success,
-        message=message if success else f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective",
+        message=message,
         iterate="last" if average == "last" else f"{average} average",
         oracle_calls=len(history) * objective.n,
         certificate=fun - dual,
@@ -281,14 +283,43 @@ def moved(
     gain, length = float(towards @ scores(found, x)), float(xp.sum(v * v))
     gamma = fixed
     if gamma is None:
-        gamma = min(most, max(0.0, lam_n * gain / length)) if length > 0 else most * (gain > 0)
+        if length > 0:
+            gamma = min(most, max(0.0, lam_n * gain / length))
+        else:
+            gamma = most if length <= 0 and gain > 0 else 0.0
+    if gamma == 0:  # v may be inf or nan
+        return x, found
     return x - (gamma / lam_n) * v, found._replace(alpha=found.alpha + gamma * towards)
 
 
 def _bounds(objective: Any, state: BCFWState, lam: float) -> tuple[float, float]:
     """Objective and dual at the iterate that would be returned now."""
-    quadratic = 0.5 * lam * float(array_namespace(state.mean).sum(state.mean * state.mean))
-    return regularised(objective, state.mean, lam, None), state.mean_loss - quadratic
+    quadratic = 0.5 * lam * squared_norm(state.mean)
+    return objective.value_and_gradient(state.mean, None, None)[0] + quadratic, state.mean_loss - quadratic
+
+
+def _reached(fun: float, dual: float, tol: float, x: Array) -> bool:
+    """Whether the gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that size."""
+    resolution = float(array_namespace(x).finfo(x.dtype).eps)
+    return abs(fun - dual) <= tol * fun and (fun == 0 or tol >= resolution)
+
+
+def _verdict(fun: float, dual: float, tol: float, x: Array, done: int, epochs: int, stopped: bool) -> tuple[bool, str]:
+    """Whether the run did what was asked, and what ended it."""
+    if not np.isfinite(fun):
+        return False, f"diverged in epoch {done}: objective {fun}"
+    if _reached(fun, dual, tol, x):
+        return True, f"relative gap {tol:g} reached in epoch {done}" if done else f"relative gap {tol:g} at the start"
+    if stopped:
+        return True, f"stopped by the callback after {done} of {epochs} epochs"
+    if tol == 0:
+        return True, f"{epochs} epochs done"
+    if fun - dual > tol * fun:
+        return False, f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective"
+    return (
+        False,
+        f"gap {fun - dual:g} after {epochs} epochs: rounding hides whether {tol:g} times the objective is reached",
+    )
 
 
 def _check(
@@ -300,8 +331,9 @@ def _check(
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
     if not 0 <= tol < np.inf:
         raise ValueError(f"tol: expected a finite number >= 0, got {tol}")
-    integer("epochs", epochs, 0)
-    integer("cached_passes", cached_passes, 0)
-    integer("capacity", capacity, 1)
+    for name, value, least in (("epochs", epochs, 0), ("cached_passes", cached_passes, 0), ("capacity", capacity, 1)):
+        if isinstance(value, bool):
+            raise TypeError(f"{name}: expected an integer, got {value}")
+        integer(name, value, least)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
