@@ -433,6 +433,23 @@ def test_bcfw_works_in_every_namespace(backend, space, rng):
         assert result.certificate >= -1e-5
 
 
+@pytest.mark.parametrize("lam", [1e-4, 1e-8, 1e-12, 1e-14])
+def test_duals_hold_where_the_norm_hardly_counts(backend, other, lam):
+    """Weights of 1e-14 next to one of 1: w stays w(alpha), so no dual lies above an objective, and panels agree."""
+    rng = np.random.default_rng(0)
+    X, teacher = [rng.normal(size=(n, 3)) for n in (2, 3, 1, 3)], rng.normal(size=(3, 3))
+    Y = [np.argmax(x @ teacher, axis=1) for x in X]  # separable: the optimum goes to 0 with lam
+    runs = [b.bcfw(hinge(b, X, Y), lam=lam, epochs=300, rng=0) for b in (reference, backend, other)]
+    lowest = min(row.objective for run in runs for row in run.history)
+    for run in runs:
+        duals = np.array([row.dual for row in run.history])
+        assert run.success and run.certificate <= 1e-3 * run.fun
+        assert np.all(duals <= lowest * (1 + 1e-9) + 5e-16) and np.all(np.diff(duals) >= -1e-9 * lowest)
+        problem = listed(X, Y, 3, lam)
+        np.testing.assert_allclose(run.fun, problem.primal(run.x), rtol=1e-5, atol=5e-16)  # losses of 1 cancel
+        np.testing.assert_allclose(duals[-1], runs[0].history[-1].dual, rtol=2e-3)
+
+
 @pytest.mark.parametrize("options", [{}, {"cached_passes": 0}])
 def test_directions_too_long_are_not_taken(backend, rng, options):
     """Differences of features overflow, and inner products with them: the start is returned, with its true bounds."""

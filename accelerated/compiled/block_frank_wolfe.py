@@ -23,14 +23,14 @@ __all__ = ["bcfw_pass"]
 
 
 class Scratch(NamedTuple):
-    """g, before, spread (outputs,): scores, weights before the visit, sums of weighted distances; scores (n, Lp): a copy;
+    """g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances; scores (n, Lp): a copy;
 
     differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight changes;
     counts (L, L), zero.
     """
 
     g: np.ndarray
-    before: np.ndarray
+    change: np.ndarray
     spread: np.ndarray
     scores: np.ndarray
     differ: np.ndarray
@@ -174,10 +174,10 @@ def first_above(g, bound):
 
 @kernel
 def visit_begins(sets, i, scratch):
-    """The weights are remembered. The best output, and how far its score lies above the worst that has weight, the largest loss."""
+    """No weight has changed yet. The best output, and how far its score lies above the worst that has weight, the largest loss."""
     largest_loss = 0.0
     for a in range(sets.outputs[i]):
-        scratch.before[a] = sets.alpha[sets.slots[i] + a]
+        scratch.change[a] = 0.0
         largest_loss = max(largest_loss, sets.losses[sets.slots[i] + a])
     low, high = extremes(sets, i, scratch)
     return first_above(scratch.g, high - EQUAL * (high - low)), high - low, largest_loss
@@ -196,28 +196,38 @@ def best_step(gain, length, lam_n, most):
 def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
     """alpha <- (1 - gamma) alpha + gamma e_place, gamma the best, or ``fixed`` >= 0; whether it moved.
 
-    With v the mean direction, ||v_s - v||^2 = sum_a alpha_a D_sa - 1/2 sum_ab alpha_a alpha_b D_ab.
+    With sums over a, b != s = place, R = sum_a alpha_a = 1 - alpha_s and v the mean direction,
+
+    ||v_s - v||^2 = R sum_a alpha_a D_sa - 1/2 sum_ab alpha_a alpha_b D_ab.
+
+    So alpha_s enters nowhere: where lam n is tiny, all other weights are, and 1 - alpha_s would be rounding.
     """
     m, slots, start, room = sets.outputs[i], sets.slots[i], sets.pairs[i], sets.room[i]
-    gain, variance = scratch.g[place], 0.0
+    gain, variance, rest = 0.0, 0.0, 0.0
     for c in range(m):
         scratch.spread[c] = 0.0
     for a in range(m):
         weight = sets.alpha[slots + a]
-        if weight > 0.0:
-            gain -= weight * scratch.g[a]
+        if a != place and weight > 0.0:
+            rest += weight
+            gain += weight * (scratch.g[place] - scratch.g[a])
             for c in range(m):
                 scratch.spread[c] += weight * sets.distances[start + a * room + c]
     for a in range(m):
-        if sets.alpha[slots + a] > 0.0:
+        if a != place and sets.alpha[slots + a] > 0.0:
             variance += sets.alpha[slots + a] * scratch.spread[a]
-    gamma = fixed if fixed >= 0.0 else best_step(gain, scratch.spread[place] - 0.5 * variance, lam_n, 1.0)
-    if gamma == 0.0 or sets.alpha[slots + place] == 1.0:
+    gamma = fixed if fixed >= 0.0 else best_step(gain, rest * scratch.spread[place] - 0.5 * variance, lam_n, 1.0)
+    if gamma == 0.0 or rest == 0.0:
         return False
     for c in range(m):
-        sets.alpha[slots + c] -= gamma * sets.alpha[slots + c]
-        scratch.g[c] -= gamma * 0.5 * (scratch.spread[c] - sets.distances[start + place * room + c]) / lam_n
-    sets.alpha[slots + place] += gamma
+        if c != place:
+            move = gamma * sets.alpha[slots + c]
+            sets.alpha[slots + c] -= move
+            scratch.change[c] -= move
+        apart = scratch.spread[c] - rest * sets.distances[start + place * room + c]
+        scratch.g[c] -= gamma * 0.5 * apart / lam_n
+    sets.alpha[slots + place] += gamma * rest
+    scratch.change[place] += gamma * rest
     return True
 
 
@@ -240,6 +250,8 @@ def pairwise_steps(sets, i, lam_n, enough, scratch):
         moved = True
         sets.alpha[slots + worst] -= gamma
         sets.alpha[slots + best] += gamma
+        scratch.change[worst] -= gamma
+        scratch.change[best] += gamma
         for c in range(m):
             apart = sets.distances[start + worst * room + c] - sets.distances[start + best * room + c]
             scratch.g[c] -= gamma * 0.5 * apart / lam_n
@@ -255,31 +267,32 @@ def add_column(problem, position, factor, label, G):
 
 @kernel
 def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work, scratch):
-    """W, A += factor * sum_a (alpha_a - before_a) v_a; U_W, U_A += S times that; returns the change of the weighted losses.
+    """W, A += factor * sum_a change_a v_a; U_W, U_A += S times that; returns the change of the weighted losses.
 
-    The changes of alpha sum to 0, so the true output's features drop out, and so do positions where the outputs agree.
+    The changes sum to 0, so the true output's features drop out, and so do positions where the outputs agree. (Differences of
+    weights would not sum to 0: a weight next to 1 has lost what a tiny one has gained.)
     """
     slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
-    changed = 0  # the first so many of before and spread, no longer needed, now hold places and their changes
+    changed = 0  # the first so many of spread and change now hold places and their changes times factor
     for a in range(sets.outputs[i]):
-        change = sets.alpha[slots + a] - scratch.before[a]
+        change = scratch.change[a]
         if change != 0.0:
             loss += change * sets.losses[slots + a]
-            scratch.spread[changed] = change * factor
-            scratch.before[changed] = a
+            scratch.change[changed] = change * factor
+            scratch.spread[changed] = a
             changed += 1
     for t in range(n):
         if scratch.differ[t]:
             touched = 0
             for k in range(changed):
-                label = sets.labels[sets.cells[i] + np.int64(scratch.before[k]) * n + t]
+                label = sets.labels[sets.cells[i] + np.int64(scratch.spread[k]) * n + t]
                 known = 0
                 while known < touched and scratch.touched[known] != label:
                     known += 1
                 if known == touched:
                     scratch.touched[touched] = label
                     touched += 1
-                scratch.share[label] += scratch.spread[k]
+                scratch.share[label] += scratch.change[k]
             for k in range(touched):
                 label = scratch.touched[k]
                 share = scratch.share[label]
@@ -290,10 +303,10 @@ def change_weights(problem, i, n, factor, average, S, sets, W, A, U_W, U_A, work
                         add_column(problem, first + t, S * share, label, U_W)
         if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
             for k in range(changed):
-                cell = sets.cells[i] + np.int64(scratch.before[k]) * n + t
+                cell = sets.cells[i] + np.int64(scratch.spread[k]) * n + t
                 a, b = sets.labels[cell - 1], sets.labels[cell]
-                A[0, a, b] += scratch.spread[k]
+                A[0, a, b] += scratch.change[k]
                 work.matrix[a, b] = A[0, a, b]
                 if average:
-                    U_A[0, a, b] += S * scratch.spread[k]
+                    U_A[0, a, b] += S * scratch.change[k]
     return loss
