@@ -503,7 +503,7 @@ def test_truth_values_are_no_numbers_of_passes(backend, rng, name):
         backend.bcfw(hinge(backend, X, Y), lam=0.1, **{name: True})
 
 
-def test_rounding_reaches_no_tolerance(backend, space, rng):
+def test_bcfw_works_up_to_rounding_and_says_no_more(backend, space, rng):
     """Run on until gaps are rounding: a tol below that of the dtype is never said to be reached, whatever the sign of the gap."""
     resolution = np.finfo(space.dtype).eps
     for seed in range(4):
