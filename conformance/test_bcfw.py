@@ -499,7 +499,7 @@ def test_no_epochs_on_a_solved_problem(backend, rng):
 @pytest.mark.parametrize("name", ["epochs", "cached_passes", "capacity"])
 def test_truth_values_are_no_numbers_of_passes(backend, rng, name):
     X, Y = labelling(rng, (2,))
-    with pytest.raises(TypeError, match=f"{name}: expected an integer, got True"):
+    with pytest.raises(TypeError, match=f"{name}: expected an integer >= ., got True"):
         backend.bcfw(hinge(backend, X, Y), lam=0.1, **{name: True})
 
 

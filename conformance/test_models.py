@@ -219,7 +219,7 @@ def test_forbidden_transitions_as_weights(backend):
 
 
 def test_bad_models_are_refused(backend):
-    with pytest.raises(TypeError, match="n_features: expected an integer, got 3.9"):
+    with pytest.raises(TypeError, match="n_features: expected an integer >= 0, got 3.9"):
         backend.SequenceModel(3.9, 2)
     with pytest.raises(TypeError, match="start_stop: expected True or False, got 'no'"):
         backend.SequenceModel(3, 2, start_stop="no")

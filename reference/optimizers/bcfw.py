@@ -332,8 +332,6 @@ def _check(
     if not 0 <= tol < np.inf:
         raise ValueError(f"tol: expected a finite number >= 0, got {tol}")
     for name, value, least in (("epochs", epochs, 0), ("cached_passes", cached_passes, 0), ("capacity", capacity, 1)):
-        if isinstance(value, bool):
-            raise TypeError(f"{name}: expected an integer, got {value}")
         integer(name, value, least)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
