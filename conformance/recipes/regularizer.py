@@ -14,3 +14,6 @@ class NonNegative(Regularizer):
 
     def _conjugate(self, point):
         return indicator(point.xp, point.xp.all(point.x <= 0, axis=-1))
+
+    def _prox_conjugate(self, point, step_size):  # by Moreau otherwise, which rounds: here it need not
+        return point.xp.where(point.x < 0, point.x, point.xp.zeros_like(point.x))
