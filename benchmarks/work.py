@@ -22,8 +22,8 @@ class Casimir:
     timeout = 300
     unit = "oracle calls"
 
-    def track_calls_to_five_percent(self, smoothing):
-        run = accelerated.casimir(hinge(SMOOTHINGS[smoothing]), lam=0.01, tol=0.05, passes=200, rng=0)
+    def track_calls_to_twenty_percent(self, smoothing):
+        run = accelerated.casimir(hinge(SMOOTHINGS[smoothing]), lam=0.01, tol=0.2, passes=200, rng=0)
         return run.oracle_calls if run.success else float("nan")
 
 
