@@ -15,6 +15,7 @@ from conformance import strategies
 from conformance.laws import check_regularizer, check_structure
 from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
+from reference.prox.base import Regularizer
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "CONTRIBUTING.md"
@@ -67,6 +68,14 @@ def test_the_laws_of_regularizers_can_fail():
 
     with pytest.raises(AssertionError):
         check_regularizer(Halves(), np.array([1.0, -2.0]))
+
+
+def test_a_regularizer_without_a_value_says_so():
+    class OnlyProx(NonNegative):
+        _value = Regularizer._value
+
+    with pytest.raises(TypeError, match="OnlyProx does not say what it is: a subclass of Regularizer defines _value"):
+        OnlyProx().value(np.zeros(2))
 
 
 def test_the_backend_recipe_passes_what_it_touches():

@@ -89,13 +89,13 @@ class Regularizer:
         return point.back(self.value(p) + half_square(xp, product(1.0, 1.0 / step_size), distance))
 
     def _value(self, point: Point) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} has no _value")
+        raise self._lacks("_value")
 
     def _prox(self, point: Point, step_size: float) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} has no _prox")
+        raise self._lacks("_prox")
 
     def _conjugate(self, point: Point) -> Array:
-        raise NotImplementedError(f"{type(self).__name__} has no _conjugate")
+        raise self._lacks("_conjugate")
 
     def _prox_conjugate(self, point: Point, step_size: float) -> Array:
         """Moreau: y - s prox_{phi/s}(y/s)."""
@@ -104,9 +104,22 @@ class Regularizer:
     def __post_init__(self) -> None:
         """Dataclasses check their fields here, each class its own."""
 
+    def _lacks(self, method: str) -> TypeError:
+        return TypeError(f"{type(self).__name__} does not say what it is: a subclass of Regularizer defines {method}")
+
+
+class OfNorm(Regularizer):
+    """A function of a norm N, which a subclass gives by ``_norm`` and its dual norm by ``_dual_norm``."""
+
+    def _norm(self, point: Point) -> Array:
+        raise self._lacks("_norm")
+
+    def _dual_norm(self, point: Point) -> Array:
+        raise self._lacks("_dual_norm")
+
 
 @dataclass(frozen=True)
-class ScaledNorm(Regularizer):
+class ScaledNorm(OfNorm):
     """tau N(x), for a norm N given by ``_norm`` and ``_dual_norm``."""
 
     tau: float
@@ -126,15 +139,9 @@ class ScaledNorm(Regularizer):
         """The projection onto {N* <= tau}, whatever the step: y - prox(y)."""
         return point.x - self.prox(point.x)
 
-    def _norm(self, point: Point) -> Array:
-        raise NotImplementedError
-
-    def _dual_norm(self, point: Point) -> Array:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
-class HalfSquaredNorm(Regularizer):
+class HalfSquaredNorm(OfNorm):
     """(lam/2) N(x)^2, for a norm N given by ``_norm`` and ``_dual_norm``."""
 
     lam: float
@@ -154,15 +161,9 @@ class HalfSquaredNorm(Regularizer):
         """y - prox(y, 1/s), as phi is homogeneous of degree 2."""
         return point.x - self.prox(point.x, product(1.0, 1.0 / step_size))
 
-    def _norm(self, point: Point) -> Array:
-        raise NotImplementedError
-
-    def _dual_norm(self, point: Point) -> Array:
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
-class Ball(Regularizer):
+class Ball(OfNorm):
     """The indicator of {N(x) <= radius}, for a norm N given by ``_norm`` and ``_dual_norm``; the prox is the projection."""
 
     radius: float
@@ -186,14 +187,8 @@ class Ball(Regularizer):
         """y less its projection onto the ball of radius s radius."""
         return point.x - self._project(point.x, product(step_size, self.radius))
 
-    def _norm(self, point: Point) -> Array:
-        raise NotImplementedError
-
-    def _dual_norm(self, point: Point) -> Array:
-        raise NotImplementedError
-
     def _project(self, x: Array, radius: float) -> Array:
-        raise NotImplementedError
+        raise self._lacks("_project")
 
 
 def indicator(xp: Any, inside: Array) -> Array:
