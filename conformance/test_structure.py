@@ -90,3 +90,24 @@ def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
     for mu in (0.0, 0.7):
         for a, b in zip(ours.value_and_gradient(w, mu=mu), theirs.value_and_gradient(w, mu=mu), strict=True):
             close(a, b)
+
+
+def test_an_intractable_question_is_named(backend):
+    class Hard(pick_one(backend)):
+        intractable = {"expectation": "#P-complete"}  # noqa: RUF012
+
+    with pytest.raises(backend.IntractableError, match=r"Hard has no expectation\(\): #P-complete"):
+        Hard(np.zeros(3)).log_partition()
+    model = backend.ListModel(lambda x: np.eye(3), Hard, size=3)
+    with pytest.raises(backend.IntractableError, match=r"LogLoss .* needs expectation\(\): #P-complete"):
+        backend.LogLoss(model, model.pack([0], [1]))
+
+
+def test_constraints_limit_the_states_of_variables(backend):
+    chain = backend.Chain(np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([[0.0, -1.0], [0.0, 0.0]]))
+    limited = chain.constrained(np.array([[False, True], [True, True]]))
+    value, labels = limited.best()
+    assert (float(value), labels.tolist()) == (0.5, [1, 1])
+    assert limited.node_max_marginals().tolist() == [[-np.inf, 0.5], [0.0, 0.5]]
+    with pytest.raises(backend.UnsupportedError, match="PickOne has no constrained"):
+        pick_one(backend)(np.zeros(3)).constrained(np.ones((1, 3), bool))

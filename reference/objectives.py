@@ -23,7 +23,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place
 from reference.models.base import all_of, check_weights, integer
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
-from reference.structures.base import KBest, UnsupportedError, feasible
+from reference.structures.base import IntractableError, KBest, UnsupportedError, feasible
 from reference.structures.scores import add, inner
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
@@ -70,8 +70,8 @@ class StructuralHinge:
 
     Raises
     ------
-    UnsupportedError
-        If the model's structure does not answer what the smoothing asks.
+    UnsupportedError, IntractableError
+        If the model's structure does not answer what the smoothing asks, or no algorithm could.
 
     Source
     ------
@@ -91,6 +91,10 @@ class StructuralHinge:
         self._like = self.zeros()  # namespace and dtype of weights
         model.check(data)
         for method in {"best", "parts", self.smoothing.needs}:
+            if method in getattr(model.structure_type, "intractable", {}):
+                raise IntractableError(
+                    f"{type(self).__name__} with {self.smoothing} needs {method}(): {model.structure_type.intractable[method]}"
+                )
             if not model.structure_type.supports(method):
                 raise UnsupportedError(
                     f"{type(self).__name__} with {self.smoothing} needs {method}(), which {model.structure_type.__name__} lacks"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from array_api_compat import array_namespace, device
 
@@ -52,6 +52,8 @@ class Structure:
 
     scores: Any
     listed: int | None = None  # how many outputs there are, if they are few enough to ask for all
+    variables: str | None = None  # the field of the scores that has an entry for each state of each variable: (..., p, states)
+    intractable: ClassVar[dict[str, str]] = {}  # questions that no algorithm answers in polynomial time, and why
 
     def __init__(self, scores: Scores) -> None:
         self.scores = scores
@@ -111,6 +113,24 @@ class Structure:
             raise InfeasibleError("expected_parts: no output has weight")
         return total
 
+    def node_max_marginals(self) -> Any:
+        """The highest score of an output in which variable v has state j: (..., p, states), -inf where there is none.
+
+        Source: Pillutla et al., Definition 13.
+        """
+        if self.variables is None:
+            raise self._lacks("node_max_marginals")
+        return getattr(self.max_marginals(), self.variables)
+
+    def constrained(self, allowed: Any) -> Structure:
+        """The outputs in which each variable has an allowed state: ``allowed`` (p, states), booleans in the scores' place."""
+        if self.variables is None:
+            raise self._lacks("constrained")
+        field = getattr(self.scores, self.variables)
+        xp = array_namespace(field)
+        limited = xp.where(allowed, field, xp.full_like(field, -xp.inf))
+        return type(self).unchecked(self.scores._replace(**{self.variables: limited}))
+
     def augment(self, loss: Scores) -> Structure:
         """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
         return type(self).unchecked(add(self.scores, loss))
@@ -133,7 +153,9 @@ class Structure:
         """Whether the structure answers ``method`` (``"topk"``, ``"expectation"``, ...) itself."""
         return getattr(cls, method, None) is not getattr(Structure, method, None)
 
-    def _lacks(self, method: str) -> UnsupportedError:
+    def _lacks(self, method: str) -> UnsupportedError | IntractableError:
+        if method in self.intractable:
+            return IntractableError(f"{type(self).__name__} has no {method}(): {self.intractable[method]}")
         return UnsupportedError(
             f"{type(self).__name__} has no {method}(): this structure does not answer that question"
         )

@@ -244,6 +244,7 @@ class Chain(Structure):
 
     ops = sys.modules[__name__]  # where the functions come from: the accelerated panel points this at its own module
     scores: ChainScores
+    variables = "unary"
 
     def __init__(self, unary: Any, pairwise: Any, lengths: Any = None) -> None:
         unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
