@@ -94,7 +94,7 @@ def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
 
 def test_an_intractable_question_is_named(backend):
     class Hard(pick_one(backend)):
-        intractable = {"expectation": "#P-complete"}  # noqa: RUF012
+        intractable = {"expectation": "#P-complete"}
 
     with pytest.raises(backend.IntractableError, match=r"Hard has no expectation\(\): #P-complete"):
         Hard(np.zeros(3)).log_partition()
