@@ -52,7 +52,9 @@ class Structure:
 
     scores: Any
     listed: int | None = None  # how many outputs there are, if they are few enough to ask for all
-    variables: str | None = None  # the field of the scores that has an entry for each state of each variable: (..., p, states)
+    variables: str | None = (
+        None  # the field of the scores with an entry for each state of each variable, (..., p, states)
+    )
     intractable: ClassVar[dict[str, str]] = {}  # questions that no algorithm answers in polynomial time, and why
 
     def __init__(self, scores: Scores) -> None:
