@@ -1,0 +1,127 @@
+"""A structural SVM with every output listed: its dual, its primal, and block-coordinate Frank-Wolfe on it by the equations."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+
+class Listed:
+    """A structural SVM with every output listed: for example i, directions V[i] (m, d) and losses loss[i] (m,), the truth first.
+
+    The others follow by the smallest last label, then backwards: the order in which ties are broken.
+    """
+
+    def __init__(self, lam):
+        self.lam, self.V, self.loss = lam, [], []
+
+    def add(self, features, cost):
+        """An example: features and task losses of its outputs, the truth first."""
+        self.V.append(np.array(features) - features[0])
+        self.loss.append(np.array(cost, dtype=np.float64))
+
+    def w(self, alpha):
+        return -sum(a @ V for a, V in zip(alpha, self.V, strict=True)) / (self.lam * len(self.V))
+
+    def dual(self, alpha):
+        w = self.w(alpha)
+        return sum(a @ loss for a, loss in zip(alpha, self.loss, strict=True)) / len(self.V) - 0.5 * self.lam * w @ w
+
+    def primal(self, w):
+        worst = [np.max(loss + V @ w) for V, loss in zip(self.V, self.loss, strict=True)]
+        return np.mean(worst) + 0.5 * self.lam * w @ w
+
+
+def features(x, y, L, start_stop):
+    """The joint feature vector of a labelling, written out."""
+    n, F = x.shape
+    x = np.concatenate([x, np.zeros((n, 2 * start_stop))], axis=1)
+    if start_stop and n:
+        x[0, F] = x[-1, F + 1] = 1.0
+    weights, pairs = np.zeros((x.shape[1], L)), np.zeros((L, L))
+    for t in range(n):
+        weights[:, y[t]] += x[t]
+        if t:
+            pairs[y[t - 1], y[t]] += 1
+    return np.concatenate([weights.ravel(), pairs.ravel()])
+
+
+def listed(X, Y, L, lam, *, start_stop=True, cost=None):
+    """A small labelling problem, listed."""
+    problem, cost = Listed(lam), 1.0 - np.eye(L) if cost is None else cost
+    for x, y in zip(X, Y, strict=True):
+        y = tuple(int(label) for label in y)
+        others = sorted(set(itertools.product(range(L), repeat=len(y))) - {y}, key=lambda z: z[::-1])
+        outputs = [y, *others]
+        problem.add(
+            [features(np.asarray(x), z, L, start_stop) for z in outputs],
+            [sum(cost[a, b] for a, b in zip(y, z, strict=True)) for z in outputs],
+        )
+    return problem
+
+
+def listed_problem(problem, lam):
+    """A drawn sequence problem, listed."""
+    options = {"start_stop": problem.options["start_stop"], "cost": problem.options.get("cost")}
+    return listed(problem.X, problem.Y, problem.n_labels, lam, **options)
+
+
+def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
+    """(w, dual) to be returned after each epoch, by the equations; weights alpha over every output, w = w(alpha) afresh each time."""
+    n, lam, rng, t = len(problem.V), problem.lam, np.random.default_rng(seed), 0
+    alpha = [np.eye(len(loss))[0] for loss in problem.loss]
+    mean, known, returned = [a.copy() for a in alpha], [[0] for _ in alpha], []
+    restless = [False] * n
+
+    def scores(i):
+        return problem.loss[i] + problem.V[i] @ problem.w(alpha)
+
+    def move(i, towards, most, gamma=None):
+        v = towards @ problem.V[i]
+        if gamma is None:
+            gamma = min(most, lam * n * (towards @ scores(i)) / (v @ v)) if v @ v > 0 else 0.0
+        alpha[i] = alpha[i] + gamma * towards
+        alpha[i][np.abs(alpha[i]) < 1e-15] = 0.0
+
+    def pair(i):
+        g, mine = scores(i), np.array(known[i])
+        active = mine[alpha[i][mine] > 0]
+        apart = g[mine].max() - g[active].min()
+        worst = next(y for y in active if g[y] <= g[active].min() + 1e-6 * apart)
+        return worst, next(y for y in mine if g[y] >= g[mine].max() - 1e-6 * apart), apart
+
+    for _ in range(epochs):
+        for number, order in enumerate([rng.permutation(n) for _ in range(1 + cached_passes)]):
+            for i in order:
+                if number > 0 and not restless[i]:
+                    continue
+                if number == 0:
+                    s = int(np.argmax(scores(i)))
+                    s = s if scores(i)[s] > scores(i)[0] else 0
+                    known[i] += [s] if s not in known[i] else []
+                _, s, violation = pair(i)
+                restless[i] = violation > 1e-6 * problem.loss[i][known[i]].max()
+                if number == 0:
+                    move(i, np.eye(len(alpha[i]))[s] - alpha[i], 1.0, None if line_search else 2 * n / (2 * n + t))
+                for _ in range(10 if cached_passes else 0):
+                    worst, best, left = pair(i)
+                    if left <= 0.05 * violation:
+                        break
+                    move(i, np.eye(len(alpha[i]))[best] - np.eye(len(alpha[i]))[worst], alpha[i][worst])
+                t += 1
+                share = 1.0 if average == "last" else 2 / (t + 1)
+                mean = [m + share * (a - m) for m, a in zip(mean, alpha, strict=True)]
+        returned.append((problem.w(mean), problem.dual(mean)))
+    return returned
+
+
+def labelling(rng, lengths, F=3, L=3):
+    """X and Y of random sequences of these lengths."""
+    return [rng.normal(size=(n, F)) for n in lengths], [rng.integers(0, L, n) for n in lengths]
+
+
+def hinge(backend, X, Y, L=3, F=3, **options):
+    """The library's objective of a labelling problem."""
+    model = backend.SequenceModel(F, L, **options)
+    return backend.StructuralHinge(model, model.pack(X, Y))
