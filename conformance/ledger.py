@@ -196,7 +196,7 @@ OURS = (
         (
             "test_svrg::test_a_pass_is_its_equation",
             "test_svrg::test_linear_convergence_to_the_optimum",
-            "test_svrg::test_the_smoothness_of_the_average_is_not_enough",
+            "test_smoothness::test_the_smoothness_of_the_average_is_not_enough",
         ),
         condition="L holds for each component; with that of their average SVRG diverges where one is much more curved",
     ),

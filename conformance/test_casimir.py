@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from conformance.test_svrg import Logistic
+from conformance.finite_sums import Logistic
 from conformance.tolerances import close
 from reference.bounds import Corollary17, Corollary18, Corollary20
 from reference.optimizers import casimir as module

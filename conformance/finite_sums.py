@@ -1,0 +1,68 @@
+"""Finite sums for tests of optimisers: plain ones, and what their optimum is by a generic solver."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize
+
+from reference.optimizers.svrg import epoch
+
+
+class Logistic:
+    """mean_i log(1 + exp(-y_i <x_i, w>)): a plain finite sum, with nothing of ours in it; no zeros(), no smoothness()."""
+
+    def __init__(self, X, y):
+        self.A, self.n = -np.asarray(y)[:, None] * np.asarray(X), len(y)
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        A = self.A if batch is None else self.A[batch]
+        z = A @ w
+        return float(np.logaddexp(0.0, z).mean()), A.T @ (0.5 * (1 + np.tanh(0.5 * z))) / len(A)
+
+
+def random_logistic(rng):
+    """Thirty examples of four features."""
+    return Logistic(rng.normal(size=(30, 4)), rng.choice([-1.0, 1.0], 30))
+
+
+class Parabolas:
+    """mean_i curvature_i / 2 (w - centre_i)^2 in one dimension."""
+
+    def __init__(self, curvature, centre):
+        self.curvature, self.centre, self.n = np.asarray(curvature, float), np.asarray(centre, float), len(curvature)
+
+    def zeros(self):
+        return np.zeros(1)
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        i = np.arange(self.n) if batch is None else batch
+        difference = w[0] - self.centre[i]
+        return float((0.5 * self.curvature[i] * difference**2).mean()), np.array(
+            [(self.curvature[i] * difference).mean()]
+        )
+
+
+# One component of curvature 50, fifty of 0.01: the average's smoothness is 1.
+UNEVEN = Parabolas([50.0] + [0.01] * 50, [1.0] + [-1.0] * 50)
+
+
+def optimum(objective, size, lam, mu=None, kappa=0.0, center=0.0):
+    """argmin F + lam/2 ||w||^2 + kappa/2 ||w - center||^2 by a generic solver."""
+
+    def whole(w):
+        value, g = objective.value_and_gradient(w, None, mu)
+        off = w - center
+        return value + 0.5 * lam * w @ w + 0.5 * kappa * off @ off, g + lam * w + kappa * off
+
+    return minimize(whole, np.zeros(size), jac=True, method="BFGS", options={"gtol": 1e-10}).x
+
+
+def total(objective, w, lam, mu=None):
+    """F + lam/2 ||w||^2."""
+    return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * w @ w
+
+
+def run_epoch(objective, start, order, **options):
+    """The objective's own epoch: the fused one where it has one."""
+    fused = getattr(objective, "fused_epoch", lambda name: None)("svrg")
+    return (fused or epoch)(start, objective, order, **options)
