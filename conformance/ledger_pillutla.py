@@ -7,7 +7,8 @@ from typing import Any
 
 __all__ = ["rows"]
 
-SMOOTHING, CASIMIR, BOUNDS = "test_pillutla_smoothing", "test_pillutla_casimir", "test_bounds"
+SMOOTHING, CASIMIR = "test_pillutla_smoothing", "test_pillutla_casimir"
+BOUNDS, SEQUENCES, WORK = "test_bounds", "test_bounds_sequences", "test_bounds_work"
 
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -228,21 +229,24 @@ def _sequences(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "alpha_k is the positive root of a quadratic",
             "holds",
             ("bounds.next_alpha", "identities.pillutla.alpha_residual"),
-            (f"{BOUNDS}::test_next_alpha_is_the_positive_root", f"{BOUNDS}::test_sqrt_q_is_a_fixed_point"),
+            (f"{SEQUENCES}::test_next_alpha_is_the_positive_root", f"{SEQUENCES}::test_sqrt_q_is_a_fixed_point"),
         ),
         Claim(
             "P (28), (29)",
             "the extrapolation z_k = w_k + beta_k (w_k - w_{k-1})",
             "holds",
             ("bounds.momentum",),
-            (f"{BOUNDS}::test_momentum_is_equation_29", f"{BOUNDS}::test_sqrt_q_is_a_fixed_point"),
+            (f"{SEQUENCES}::test_momentum_is_equation_29", f"{SEQUENCES}::test_sqrt_q_is_a_fixed_point"),
         ),
         Claim(
             "P Lemma 21",
             "0 < alpha_k <= alpha_{k-1} < 1 and alpha_k^2 >= lam/(lam + kappa_{k+1})",
             "holds under a condition",
             ("identities.pillutla.alpha_slacks",),
-            (f"{BOUNDS}::test_next_alpha_is_the_positive_root", f"{BOUNDS}::test_alpha_below_the_condition_can_grow"),
+            (
+                f"{SEQUENCES}::test_next_alpha_is_the_positive_root",
+                f"{SEQUENCES}::test_alpha_below_the_condition_can_grow",
+            ),
             condition="alpha_0^2 >= lam/(lam + kappa_1), as stated",
         ),
         Claim(
@@ -250,7 +254,7 @@ def _sequences(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "(38)-(41), and (48), (50): what ties alpha, beta, gamma and eta together",
             "holds",
             ("identities.pillutla.auxiliary", "identities.pillutla.auxiliary_residuals"),
-            (f"{BOUNDS}::test_the_auxiliary_sequences_fit_together", f"{CASIMIR}::test_every_step_obeys_the_lemmas"),
+            (f"{SEQUENCES}::test_the_auxiliary_sequences_fit_together", f"{CASIMIR}::test_every_step_obeys_the_lemmas"),
         ),
         Claim(
             "P Lemma 51",
@@ -264,24 +268,24 @@ def _sequences(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "constant kappa, lam = 0: sqrt(2)/(k+3) <= alpha_k <= 2/(k+3), 2/(k+3)^2 <= A_k <= 4/(k+3)^2",
             "holds",
             ("identities.pillutla.constant_kappa_slacks",),
-            (f"{BOUNDS}::test_the_sequence_of_constant_kappa",),
+            (f"{SEQUENCES}::test_the_sequence_of_constant_kappa",),
         ),
         Claim(
             "P Lemma 53",
             "kappa_k = k kappa, lam = 0: (1 - 1/sqrt(2))/(k+1) <= A_k <= 1/(k+2)",
             "wrong as printed",
             ("identities.pillutla.growing_kappa_slacks",),
-            (f"{BOUNDS}::test_the_sequence_of_growing_kappa",),
+            (f"{SEQUENCES}::test_the_sequence_of_growing_kappa",),
             condition="alpha_k is the root of alpha_k^2/(1 - alpha_k) = alpha_{k-1}^2 k/(k+1)",
             printed="alpha_{k+1} is that root",
-            rejected_by=f"{BOUNDS}::test_the_recursion_does_not_define_the_next_alpha",
+            rejected_by=f"{SEQUENCES}::test_the_recursion_does_not_define_the_next_alpha",
         ),
         Claim(
             "P Lemma 54",
             "log(k)/k <= eps for k >= (2/eps) log(2/eps)",
             "holds under a condition",
             ("bounds.log_rate_iterations", "identities.pillutla.log_rate_slack"),
-            (f"{BOUNDS}::test_log_rate", f"{BOUNDS}::test_log_rate_needs_its_factor_2"),
+            (f"{SEQUENCES}::test_log_rate", f"{SEQUENCES}::test_log_rate_needs_its_factor_2"),
             condition="k >= 1",
         ),
     )
@@ -289,7 +293,7 @@ def _sequences(Claim: Callable[..., Any]) -> tuple[Any, ...]:
 
 def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     """Sections 5.1, 5.2.3 and 5.3, appendices D.3 and D.4."""
-    constant, decreasing = (f"{BOUNDS}::test_total_work_with_{kind}_smoothing" for kind in ("constant", "decreasing"))
+    constant, decreasing = (f"{WORK}::test_total_work_with_{kind}_smoothing" for kind in ("constant", "decreasing"))
     return (
         Claim(
             "P section 5.1, (26)",
@@ -308,8 +312,8 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 "identities.pillutla.markov_iterations",
             ),
             (
-                f"{BOUNDS}::test_no_method_takes_longer_than_the_lemma_says",
-                f"{BOUNDS}::test_the_lemma_is_close_to_what_a_method_can_take",
+                f"{WORK}::test_no_method_takes_longer_than_the_lemma_says",
+                f"{WORK}::test_the_lemma_is_close_to_what_a_method_can_take",
             ),
         ),
         Claim(
@@ -325,7 +329,7 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "holds under a condition",
             ("bounds.inner_iterations",),
             (
-                f"{BOUNDS}::test_relative_accuracy_needs_the_constant_8",
+                f"{WORK}::test_relative_accuracy_needs_the_constant_8",
                 f"{CASIMIR}::test_gradient_descent_is_as_fast_as_proposition_27_says",
             ),
             condition="delta > 0; the distance in (83) is that of the solver's point",
@@ -335,7 +339,7 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "mu = eps/(10 D) and kappa = A/(mu n) - lam (or lam) minimise the work, n + sqrt(A D n/(lam eps)) up to logarithms",
             "holds under a condition",
             ("bounds.Corollary17", "bounds.svrg_cost", "bounds.svrg_rate"),
-            (f"{BOUNDS}::test_kappa_minimises_the_work", f"{BOUNDS}::test_svrg_rate_is_its_formula", constant),
+            (f"{WORK}::test_kappa_minimises_the_work", f"{WORK}::test_svrg_rate_is_its_formula", constant),
             condition="kappa_k = kappa (printed kappa_k = k); for 2 < A/(mu n lam) <= 4 within 6 % of the least; SVRG's rate is cited",
         ),
         Claim(
@@ -343,7 +347,7 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "decreasing smoothing, lam > 0: n + A/(mu (lam + kappa) eps) (gap + mu D/(1 - sqrt q)) up to logarithms",
             "holds under a condition",
             ("bounds.Corollary18",),
-            (decreasing, f"{BOUNDS}::test_the_constant_of_proposition_30_is_not_universal"),
+            (decreasing, f"{WORK}::test_the_constant_of_proposition_30_is_not_universal"),
             condition="the hidden constant grows like 1/sqrt(q); SVRG's rate is cited",
         ),
         Claim(
@@ -351,7 +355,7 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "mu = eps/(20 D), kappa = A/(mu (n+1)), lam = 0: n sqrt(gap/eps) + sqrt(A D n) distance/eps up to logarithms",
             "holds under a condition",
             ("bounds.Corollary19",),
-            (constant, f"{BOUNDS}::test_corollary_19_for_svrg"),
+            (constant, f"{WORK}::test_corollary_19_for_svrg"),
             condition="one outer iteration at least, which takes n; SVRG's rate is cited",
         ),
         Claim(
