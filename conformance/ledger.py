@@ -75,7 +75,7 @@ OURS = (
         ("smoothing.Max", "objectives.StructuralHinge", "identities.pillutla.subgradient_slack"),
         (
             "test_objectives::test_the_hinge_lies_above_its_tangents",
-            "test_pillutla_smoothing::test_max_and_exp_oracles_of_a_chain",
+            "test_pillutla_oracles::test_max_and_exp_oracles_of_a_chain",
         ),
     ),
     Claim(
@@ -84,7 +84,7 @@ OURS = (
         "holds",
         ("structures.chain.forward_backward", "smoothing.Entropy", "identities.pillutla.exp_oracle_residuals"),
         (
-            "test_pillutla_smoothing::test_max_and_exp_oracles_of_a_chain",
+            "test_pillutla_oracles::test_max_and_exp_oracles_of_a_chain",
             "test_objectives::test_smooth_gradients_are_finite_differences",
             "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
         ),
@@ -97,7 +97,7 @@ OURS = (
         (
             "test_chain::test_scales",
             "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
-            "test_pillutla_smoothing::test_max_and_exp_oracles_of_a_chain",
+            "test_pillutla_oracles::test_max_and_exp_oracles_of_a_chain",
         ),
     ),
     Claim(

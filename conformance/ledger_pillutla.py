@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["rows"]
 
-SMOOTHING, CASIMIR = "test_pillutla_smoothing", "test_pillutla_casimir"
+SMOOTHING, ORACLES, CASIMIR = "test_pillutla_smoothing", "test_pillutla_oracles", "test_pillutla_casimir"
 BOUNDS, SEQUENCES, WORK = "test_bounds", "test_bounds_sequences", "test_bounds_work"
 
 
@@ -102,38 +102,38 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 "identities.pillutla.sparsity_slacks",
             ),
             (
-                f"{SMOOTHING}::test_sparsity_is_exact",
-                f"{SMOOTHING}::test_the_projection_has_the_closed_form",
-                f"{SMOOTHING}::test_sparsity_in_batches",
+                f"{ORACLES}::test_sparsity_is_exact",
+                f"{ORACLES}::test_the_projection_has_the_closed_form",
+                f"{ORACLES}::test_sparsity_in_batches",
             ),
             condition="z in non-increasing order, z_(m+1) = -inf",
             printed="components in non-decreasing order",
-            rejected_by=f"{SMOOTHING}::test_scores_in_non_decreasing_order_have_another_sparsity",
+            rejected_by=f"{ORACLES}::test_scores_in_non_decreasing_order_have_another_sparsity",
         ),
         Claim(
             "P Proposition 4",
             "the top-K strategy is exact at z if (and only if, by Proposition 3) mu <= sum_{i<=K} (z_(i) - z_(K+1))",
             "holds",
             ("identities.pillutla.exactness_slack", "smoothing.certified", "smoothing.TopK"),
-            (f"{SMOOTHING}::test_top_k_is_exact_exactly_where_the_slack_allows",),
+            (f"{ORACLES}::test_top_k_is_exact_exactly_where_the_slack_allows",),
         ),
         Claim(
             "P Lemma 7 (iii)",
             "the top-K oracle's gradient is sum_k u_k grad psi(y_k), u the projection of the K best scores over mu",
             "wrong as printed",
             ("identities.pillutla.top_k_residuals", "smoothing.TopK"),
-            (f"{SMOOTHING}::test_the_top_k_oracle_is_its_definition",),
+            (f"{ORACLES}::test_the_top_k_oracle_is_its_definition",),
             printed="u is the projection of the K best scores, without 1/mu",
-            rejected_by=f"{SMOOTHING}::test_the_projection_of_the_scores_themselves_is_not_the_gradient",
+            rejected_by=f"{ORACLES}::test_the_projection_of_the_scores_themselves_is_not_the_gradient",
         ),
         Claim(
             "P Algorithm 6",
             "from the K best outputs: value sum_k u_k psi(y_k) + (mu/2)(1 - ||u||^2), gradient sum_k u_k grad psi(y_k)",
             "wrong as printed",
             ("identities.pillutla.top_k_residuals", "smoothing.top_k_weights"),
-            (f"{SMOOTHING}::test_the_top_k_oracle_is_its_definition",),
+            (f"{ORACLES}::test_the_top_k_oracle_is_its_definition",),
             printed="line 4 returns sum_k u_k psi(y_k)",
-            rejected_by=f"{SMOOTHING}::test_the_weighted_score_is_not_the_value_of_the_top_k_oracle",
+            rejected_by=f"{ORACLES}::test_the_weighted_score_is_not_the_value_of_the_top_k_oracle",
         ),
     )
 

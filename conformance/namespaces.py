@@ -22,6 +22,12 @@ class Space(NamedTuple):
         """Floats (and booleans) in the space's floating dtype."""
         return self.send(np.array(x, dtype=self.dtype))
 
+    def scaled(self, x: np.ndarray, scale: float) -> tuple[Any, np.ndarray, float]:
+        """x at a scale, what the space's dtype stores of it, and the scale: 1 in float32, which has no huge or tiny ones."""
+        scale = 1.0 if self.dtype == "float32" else scale
+        stored = (x * scale).astype(self.dtype)
+        return self.put(stored), stored.astype(np.float64), scale
+
     def integers(self, x: Any) -> Any:
         """int64 in the space."""
         return self.send(np.array(x, dtype=np.int64))

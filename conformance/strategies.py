@@ -22,6 +22,12 @@ def arrays(draw: Any, shape: tuple[int, ...], forbidden: bool = True) -> np.ndar
     return np.array(draw(st.lists(entry, min_size=size, max_size=size)), dtype=np.float64).reshape(shape)
 
 
+@st.composite
+def scores(draw: Any, forbidden: bool = False, largest: int = 6) -> np.ndarray:
+    """Scores (m,) of at least one output."""
+    return draw(arrays((draw(st.integers(1, largest)),), forbidden))
+
+
 class ChainInstance(NamedTuple):
     """Host arrays: unary (..., n, L), pairwise (L, L) or (..., n-1, L, L), lengths (...,) or None."""
 
