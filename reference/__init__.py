@@ -39,6 +39,7 @@ from reference.prox import (
 )
 from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
+from reference.structures.bmmf import bmmf
 from reference.structures.chain import Chain, ChainScores
 from reference.structures.table import Table, TableScores
 
@@ -91,6 +92,7 @@ __all__ = [
     "UnsupportedError",
     "WeightedSquaredL1",
     "bcfw",
+    "bmmf",
     "casimir",
     "lbfgs",
     "load_letters",

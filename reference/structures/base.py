@@ -11,9 +11,10 @@ import operator
 from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array
+from reference.arrays import Array, host
 from reference.smoothing import positive_mu
 from reference.structures.scores import Scores, add, inner
 
@@ -123,6 +124,10 @@ class Structure:
         if self.variables is None:
             raise self._lacks("node_max_marginals")
         return getattr(self.max_marginals(), self.variables)
+
+    def states(self, y: Any) -> np.ndarray:
+        """The state of each variable in output ``y``: host int64 (p,), negative where a variable has none. Default: y itself."""
+        return host(y).astype(np.int64)
 
     def constrained(self, allowed: Any) -> Structure:
         """The outputs in which each variable has an allowed state: ``allowed`` (p, states), booleans in the scores' place."""

@@ -1,0 +1,149 @@
+"""Best Max-Marginal First against enumeration: ties, forbidden outputs, more asked for than there are, rounded max-marginals."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance import strategies
+from conformance.tolerances import close
+
+
+class JointScores(NamedTuple):
+    """A score of each state of each variable (p, L), and of each whole output (L,) * p."""
+
+    unary: Any
+    joint: Any
+
+
+def listed(backend, noise=0.0):
+    """A structure with any scores whatever, by enumeration. It counts its calls; max-marginals may be off by ``noise``."""
+
+    class Listed(backend.Structure):
+        variables = "unary"
+        calls: Counter = Counter()
+
+        def enumerate(self):
+            return (y for y in itertools.product(*map(range, self.scores.joint.shape)) if self.score(y) > -np.inf)
+
+        def score(self, y):
+            return sum((self.scores.unary[v, j] for v, j in enumerate(y)), 0.0) + self.scores.joint[y]
+
+        def best(self):
+            self.calls["best"] += 1
+            value, y = max(
+                ((self.score(y), y) for y in self.enumerate()), default=(None, None), key=lambda pair: pair[0]
+            )
+            if y is None:
+                raise backend.InfeasibleError("none left")
+            return value, np.array(y, np.int64)
+
+        def node_max_marginals(self):
+            self.calls["node_max_marginals"] += 1
+            phi = np.full(self.scores.unary.shape, -np.inf)
+            for y in self.enumerate():
+                for v, j in enumerate(y):
+                    phi[v, j] = max(phi[v, j], self.score(y))
+            if noise:
+                wrong = noise * np.random.default_rng(len(self.calls)).normal(size=phi.shape)
+                phi = np.where(phi > -np.inf, phi + wrong, -1e3)  # no state seems impossible
+            return phi
+
+    return Listed
+
+
+@st.composite
+def joints(draw: Any) -> JointScores:
+    """Small instances: ties, forbidden states and outputs, one variable, none."""
+    p, L = draw(st.integers(0, 3)), draw(st.integers(1, 3))
+    return JointScores(draw(strategies.arrays((p, L))), draw(strategies.arrays((L,) * p)))
+
+
+def distinct(labels):
+    return len({tuple(row) for row in labels}) == len(labels)
+
+
+@given(data=st.data(), k=st.integers(1, 30))
+def test_bmmf_finds_the_k_best_of_any_outputs(backend, data, k):
+    scores = data.draw(joints())
+    structure = listed(backend)(scores)
+    expected = sorted((structure.score(y) for y in structure.enumerate()), reverse=True)[:k]
+    found = backend.bmmf(structure, k)
+    assert found.scores.shape == (k,) and found.labels.shape == (k, len(scores.unary)) and found.count == len(expected)
+    count = int(found.count)
+    close(found.scores[:count], expected)
+    assert np.all(found.scores[count:] == -np.inf) and np.all(found.labels[count:] == -1)
+    assert np.all(np.diff(found.scores[:count]) <= 0) and distinct(found.labels[:count])
+    assert [structure.score(tuple(y)) for y in found.labels[:count]] == found.scores[:count].tolist()
+
+
+@given(data=st.data(), k=st.integers(1, 12))
+def test_bmmf_over_chains_is_top_k_viterbi(backend, space, data, k):
+    instance = data.draw(strategies.chains(batched=False))
+    chain = backend.Chain(space.put(instance.unary), space.put(instance.pairwise))
+    ours, theirs = backend.bmmf(chain, k), chain.topk(k)
+    count = int(space.get(theirs.count))
+    assert int(space.get(ours.count)) == count
+    size = float(np.abs(instance.unary[np.isfinite(instance.unary)]).max(initial=1.0))
+    close(space.get(ours.scores), space.get(theirs.scores), space.dtype, size)
+    labels = space.get(ours.labels)
+    assert labels.dtype == np.int64 and labels.shape == (k, len(instance.unary)) and distinct(labels[:count])
+    for y, score in zip(labels[:count], space.get(ours.scores), strict=False):
+        close(space.get(chain.score(space.integers(y))), score, space.dtype, size)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_bmmf_asks_for_at_most_2k_sets_of_max_marginals(backend, rng, ties):
+    """Theorem 46; two fewer than for each of the k outputs, as nothing is asked once the last is found."""
+    joint = rng.integers(0, 2, (3, 3, 3)).astype(float) if ties else rng.normal(size=(3, 3, 3))
+    for k in (1, 2, 3, 10, 27, 40):
+        kind = listed(backend)
+        kind.calls = Counter()
+        assert backend.bmmf(kind(JointScores(np.zeros((3, 3)), joint)), k).count == min(k, 27)
+        assert kind.calls["node_max_marginals"] <= max(2 * min(k, 27) - (3 if k <= 27 else 1), 0)
+        assert kind.calls["best"] == min(k, 27)
+
+
+@given(data=st.data(), noise=st.sampled_from([1e-12, 1e-3]))
+def test_bmmf_misses_nothing_and_repeats_nothing_when_max_marginals_are_rounded(backend, data, noise):
+    """Also where a state without any output has a finite max-marginal."""
+    structure = listed(backend, noise)(data.draw(joints()))
+    expected = sorted((structure.score(y) for y in structure.enumerate()), reverse=True)
+    found = backend.bmmf(structure, 30)
+    assert found.count == len(expected)
+    assert found.scores[: len(expected)].tolist() == expected and distinct(found.labels[: len(expected)])
+
+
+def test_decoding_variable_by_variable_needs_unambiguous_scores(backend):
+    """Of (0, 1) and (1, 0), which tie, the largest max-marginals of each variable make the worst output, (0, 0)."""
+    structure = listed(backend)(JointScores(np.zeros((2, 2)), np.array([[-1.0, 1.0], [1.0, 0.0]])))
+    decoded = tuple(structure.node_max_marginals().argmax(axis=1))
+    assert decoded == (0, 0) and structure.score(decoded) == -1.0
+    best = backend.bmmf(structure, 4)
+    assert best.scores.tolist() == [1.0, 1.0, 0.0, -1.0]
+    assert best.labels.tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]
+
+
+@given(data=st.data())
+def test_decoding_variable_by_variable_is_right_for_unambiguous_scores(backend, data):
+    """Theorem 45: powers of 2, each a different one, add up to different scores."""
+    p, L = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
+    order = data.draw(st.permutations(range(p * L)))
+    structure = listed(backend)(JointScores(2.0 ** np.reshape(np.array(order, float), (p, L)), np.zeros((L,) * p)))
+    assert tuple(structure.node_max_marginals().argmax(axis=1)) == tuple(structure.best()[1])
+
+
+def test_bmmf_says_what_it_needs(backend, rng):
+    chain = backend.Chain(rng.normal(size=(2, 3, 2)), np.zeros((2, 2)))
+    with pytest.raises(ValueError, match=r"structure: expected a single one, got a batch of shape \(2,\)"):
+        backend.bmmf(chain, 2)
+    with pytest.raises(ValueError, match="k: expected an integer >= 1"):
+        backend.bmmf(backend.Chain(np.zeros((2, 2)), np.zeros((2, 2))), 0)
+    with pytest.raises(backend.UnsupportedError, match="Table has no constrained"):
+        backend.bmmf(backend.Table([0.0, 1.0]), 2)
