@@ -160,7 +160,8 @@ def test_lbfgs_without_iterations_is_the_start(backend, problem):
     [
         ({"lam": -1.0}, "lam: expected a finite number >= 0, got -1.0"),
         ({"lam": 0.0}, "step_size: lam = 0 has no default step size"),
-        ({"lam": 0.1, "epochs": -1}, "epochs and batch_size"),
+        ({"lam": 0.1, "epochs": -1}, "epochs: expected an integer >= 0, got -1"),
+        ({"lam": 0.1, "batch_size": 0}, "batch_size: expected an integer >= 1, got 0"),
         ({"lam": 0.1, "average": "mean"}, "average: expected one of last, uniform, weighted, got 'mean'"),
         ({"lam": 0.1, "step_size": 0.0}, "gamma0: expected a finite number > 0"),
     ],

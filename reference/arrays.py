@@ -157,6 +157,24 @@ def integer(name: str, value: Any, least: int) -> int:
     return number
 
 
+def real(name: str, value: Any) -> float:
+    """``value`` as a float; strings, booleans, arrays of several numbers and what else is no number are refused."""
+    try:
+        if isinstance(value, (str, bytes, bool, np.bool_)) or getattr(value, "ndim", 0) != 0:
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}") from None
+
+
+def number(name: str, value: Any, *, positive: bool = False) -> float:
+    """A finite scalar >= 0 (or > 0) as a float."""
+    scalar = real(name, value)
+    if not 0 <= scalar < np.inf or (positive and scalar == 0):
+        raise ValueError(f"{name}: expected a finite number {'>' if positive else '>='} 0, got {scalar}")
+    return scalar
+
+
 def squared_norm(x: Array) -> float:
     """||x||^2, summed in float64 on the host."""
     flat = host(x).astype(np.float64).reshape(-1)

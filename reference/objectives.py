@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place
+from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, feasible
@@ -86,10 +86,12 @@ class StructuralHinge:
         self.smoothing = Max() if smoothing is None else smoothing
         if isinstance(self.smoothing, type) or not (callable(self.smoothing) and hasattr(self.smoothing, "needs")):
             raise TypeError(f"smoothing: expected an object such as Entropy(), got {smoothing!r}")
+        if not hasattr(model, "structure_type"):
+            raise TypeError(f"model: expected a model such as SequenceModel, got {type(model).__name__}")
+        model.check(data)
         if data.n == 0:
             raise ValueError("data: expected at least one example, got none")
         self._like = self.zeros()  # namespace and dtype of weights
-        model.check(data)
         for method in {"best", "parts", self.smoothing.needs}:
             if method in getattr(model.structure_type, "intractable", {}):
                 raise IntractableError(
@@ -301,9 +303,7 @@ class StructuralHinge:
             yield piece, scores, gold, loss, model.structure_type.unchecked(augmented)
 
     def _mu(self, mu: float | None) -> float:
-        mu = self.mu if mu is None else float(mu)
-        if not 0 <= mu < np.inf:
-            raise ValueError(f"mu: expected a finite number >= 0, got {mu}")
+        mu = self.mu if mu is None else number("mu", mu)
         return positive_mu(mu) if mu > 0 else mu
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
@@ -334,7 +334,7 @@ class LogLoss(StructuralHinge):
         raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
 
     def _mu(self, mu: float | None) -> float:
-        if mu is not None and mu != 1.0:
+        if mu is not None and real("mu", mu) != 1.0:
             raise ValueError(
                 f"mu: the log loss is defined at mu = 1, got {mu}; StructuralHinge(smoothing=Entropy()) takes any mu"
             )

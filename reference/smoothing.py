@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, integer
+from reference.arrays import Array, integer, real
 from reference.bounds import entropy_width, squared_l2_width
 
 __all__ = ["Entropy", "Max", "Smoothed", "SquaredL2", "TopK", "certified", "positive_mu", "top_k_weights"]
@@ -232,7 +232,7 @@ def certified(psi: Array, k: int, mu: float) -> Array:
 
 def positive_mu(mu: float, least: float = sys.float_info.min) -> float:
     """``mu`` as a float, checked to be a finite positive temperature of at least ``least``."""
-    mu = float(mu)
+    mu = real("mu", mu)
     if not (mu >= least and math.isfinite(mu)):
         raise ValueError(f"mu: expected a finite number > 0 (not subnormal), got {mu}")
     return mu

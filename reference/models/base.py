@@ -33,7 +33,9 @@ class LinearModel:
         raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
 
     def check(self, data: Any) -> None:
-        """Raise ValueError if ``data`` was packed by a model of another shape."""
+        """Raise ValueError if ``data`` was packed by a model of another shape, TypeError if it was not packed."""
+        if not hasattr(data, "n"):
+            raise not_packed(data)
 
     def zeros(self, data: Any) -> Array:
         """Weights of zero (d,) in the data's place."""
@@ -93,8 +95,15 @@ class LinearModel:
         return [outputs]
 
 
-def check_packed(data: Any, width: int, n_labels: int) -> None:
-    """Raise ValueError unless packed rows and labels are of this width and number."""
+def not_packed(data: Any) -> TypeError:
+    """The error for data that is not what the model's ``pack`` returns."""
+    return TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
+
+
+def check_packed(data: Any, kind: Any, width: int, n_labels: int) -> None:
+    """Raise unless this is packed data of this kind, with rows and labels of this width and number."""
+    if not isinstance(data, kind):
+        raise not_packed(data)
     if data.rows.width != width:
         raise ValueError(f"data: packed with {data.rows.width} columns, the model has {width}: it is another model's")
     if (

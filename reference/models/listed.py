@@ -13,7 +13,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import LinearModel
+from reference.models.base import LinearModel, not_packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
@@ -90,6 +90,14 @@ class ListModel(LinearModel):
             for i, x in enumerate(inputs)
         ]
         return ListData(inputs, features, None if Y is None else list(Y))
+
+    def check(self, data: ListData) -> None:
+        """Raise ValueError if ``data`` was packed by a model with another number of weights, TypeError if it was not packed."""
+        if not isinstance(data, ListData):
+            raise not_packed(data)
+        width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
+        if width != self.size:
+            raise ValueError(f"data: packed with {width} features, the model has {self.size}: it is another model's")
 
     def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""

@@ -82,8 +82,8 @@ class MulticlassModel(LinearModel):
         return MulticlassData(rows, rows.place.integers(labels))
 
     def check(self, data: MulticlassData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes."""
-        check_packed(data, self.n_features, self.n_labels)
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes; TypeError if not packed."""
+        check_packed(data, MulticlassData, self.n_features, self.n_labels)
 
     def chunks(self, data: MulticlassData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Slices of at most ``max_rows`` examples."""

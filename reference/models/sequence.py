@@ -160,8 +160,8 @@ class SequenceModel(LinearModel):
         return _stacked(each, self.n_features), offsets
 
     def check(self, data: ChainData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels."""
-        check_packed(data, self.width, self.n_labels)
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels; TypeError if it was not packed."""
+        check_packed(data, ChainData, self.width, self.n_labels)
 
     def chunks(self, data: ChainData, batch: np.ndarray) -> Iterator[np.ndarray]:
         """Pieces of like lengths: at most ``max_cells`` padded positions (or one sequence), at most half of them padding."""

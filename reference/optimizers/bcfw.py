@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, host, squared_norm
-from reference.models.base import integer
+from reference.arrays import Array, host, integer, number, real, squared_norm
+from reference.optimizers.arguments import check_objective, check_options, generator
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 
 __all__ = ["BCFWState", "WorkingSet", "bcfw"]
@@ -131,8 +131,9 @@ def bcfw(
     ------
     Lacoste-Julien et al. (2013), Algorithm 4; Pillutla et al., section 7.2 (bcfw-wavg).
     """
-    _check(objective, lam, epochs, tol, cached_passes, capacity, average)
-    rng = np.random.default_rng(rng)
+    _check(objective, lam, tol, capacity, average)
+    check_options(lam=lam, epochs=epochs, cached_passes=cached_passes, callback=callback)
+    rng = generator(rng)
     run = getattr(objective, "fused_epoch", lambda name: None)("bcfw") or epoch
     state = init(objective)
     options: dict[str, Any] = {"lam": lam, "capacity": capacity, "average": average, "line_search": line_search}
@@ -187,11 +188,11 @@ def epoch(
 
     A fused epoch has this signature.
     """
-    for number, order in enumerate(orders):
+    for turn, order in enumerate(orders):
         for i in order.tolist():
-            if number > 0 and not state.sets[i].restless:
+            if turn > 0 and not state.sets[i].restless:
                 continue
-            visit = {"oracle": number == 0, "pairwise": len(orders) > 1}
+            visit = {"oracle": turn == 0, "pairwise": len(orders) > 1}
             state = step(
                 state, objective, i, **visit, lam=lam, capacity=capacity, average=average, line_search=line_search
             )
@@ -322,16 +323,13 @@ def _verdict(fun: float, dual: float, tol: float, x: Array, done: int, epochs: i
     )
 
 
-def _check(
-    objective: Any, lam: float, epochs: int, tol: float, cached_passes: int, capacity: int, average: str
-) -> None:
+def _check(objective: Any, lam: float, tol: float | None, capacity: int, average: str) -> None:
     if not hasattr(objective, "corners"):
         raise TypeError(f"objective: bcfw needs corners(w, batch), which {type(objective).__name__} lacks")
-    if not 0 < lam < np.inf:
+    check_objective(objective, "zeros")
+    if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    if not 0 <= tol < np.inf:
-        raise ValueError(f"tol: expected a finite number >= 0, got {tol}")
-    for name, value, least in (("epochs", epochs, 0), ("cached_passes", cached_passes, 0), ("capacity", capacity, 1)):
-        integer(name, value, least)
+    number("tol", tol)
+    integer("capacity", capacity, 1)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, floats, squared_norm
+from reference.arrays import Array, number, squared_norm
 from reference.bounds import Corollary17, Corollary19, momentum, next_alpha
+from reference.optimizers.arguments import check_objective, check_options, generator, start_of
 from reference.optimizers.evaluation import evaluate
-from reference.optimizers.result import Callback, Result, Row, check_options, not_above, small_enough, wants_to_stop
+from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
 from reference.optimizers.svrg import Snapshot, epoch, snapshot
 from reference.smoothing import Max, positive_mu
@@ -144,10 +145,14 @@ def casimir(
     Pillutla et al., Algorithm 4, (22)-(29), Corollaries 17 and 19, Propositions 29 and 31, sections 5.1 and 7.3.1, *corrected*: L
     holds for each component, not only for their average.
     """
-    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
-    check_options(lam, passes, step_size, tol)
+    check_objective(objective)
+    start = start_of(objective, w0)
+    check_options(lam=lam, mu=mu, passes=passes, step_size=step_size, tol=tol, callback=callback)
+    for name, value in (("kappa", kappa), ("accuracy", accuracy)):
+        if value is not None:
+            number(name, value, positive=True)
     _check(objective, mu, inner=inner, stop=stop, warm_start=warm_start)
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     is_hinge = getattr(objective, "loss_augmented", False)
     staged = schedule is None and mu is None and lam > 0 and is_hinge
     has_mu = getattr(objective, "mu", None) is not None or mu is not None or schedule is not None
@@ -334,8 +339,8 @@ def _constant(
 
 def _theory(objective: Any, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
     """The constants of Proposition 29 (31 where lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
-    if accuracy is None or not 0 < accuracy < np.inf:
-        raise ValueError(f"accuracy: schedule='theory' needs a finite number > 0, got {accuracy}")
+    if accuracy is None:
+        raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
     A = objective.smoothness(1.0) if getattr(objective, "loss_augmented", False) else None
     if A is None:
         raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")

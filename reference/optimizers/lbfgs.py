@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reference.arrays import Array, Place, floats, host
+from reference.arrays import Array, Place, host, integer, number
+from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 
 __all__ = ["lbfgs"]
@@ -58,11 +59,11 @@ def lbfgs(
     """
     from scipy.optimize import minimize
 
-    if not 0 <= lam < np.inf:
-        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
-    if iterations < 0 or memory < 1 or not tol >= 0:
-        raise ValueError(f"iterations, memory, tol: expected >= 0, >= 1, >= 0, got {iterations}, {memory}, {tol}")
-    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
+    check_objective(objective)
+    check_options(lam=lam, mu=mu, iterations=iterations, callback=callback)
+    integer("memory", memory, 1)
+    number("tol", tol)
+    start = start_of(objective, w0)
     place = Place.of(start)
     history: list[Row] = []
     calls, stopped, started = 0, False, time.perf_counter()

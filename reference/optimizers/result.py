@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, integer
+from reference.arrays import Array
 
 __all__ = ["Result", "Row"]
 
@@ -67,17 +67,6 @@ def wants_to_stop(callback: Callback | None, row: Row) -> bool:
         return isinstance(answer, (bool, np.bool_)) and bool(answer)
     except StopIteration:
         return True
-
-
-def check_options(lam: float, passes: int, step_size: float | None, tol: float | None) -> None:
-    """Raise unless these make a run: lam >= 0, passes an integer >= 0, step_size > 0, tol >= 0 with lam > 0."""
-    if not 0 <= lam < np.inf:
-        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
-    integer("passes", passes, 0)
-    if step_size is not None and not 0 < step_size < np.inf:
-        raise ValueError(f"step_size: expected a finite number > 0, got {step_size}")
-    if tol is not None and not (tol >= 0 and lam > 0):
-        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
 
 
 def small_enough(gap: float, fun: float, tol: float | None) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from reference.arrays import real
+
 __all__ = ["Constant", "InverseSqrt", "InverseTime", "Pegasos", "Steps"]
 
 
@@ -17,7 +19,7 @@ __all__ = ["Constant", "InverseSqrt", "InverseTime", "Pegasos", "Steps"]
 class _Schedule:
     def __post_init__(self) -> None:
         for entry in fields(self):
-            value = getattr(self, entry.name)
+            value = real(entry.name, getattr(self, entry.name))
             if not (np.isfinite(value) and value >= 0) or (value == 0 and entry.name != "offset"):
                 raise ValueError(f"{entry.name}: expected a finite number > 0, got {value}")
 

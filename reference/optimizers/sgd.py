@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, floats, squared_norm
+from reference.arrays import Array, floats, integer, real, squared_norm
+from reference.optimizers.arguments import check_objective, check_options, generator, start_of
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 from reference.optimizers.schedules import Constant, Pegasos
 
@@ -81,12 +82,16 @@ def sgd(
     ------
     Pillutla et al., section 7.2; Shalev-Shwartz et al. (2011) for 1/(lam t) and the weighted average.
     """
-    _check(lam, epochs, batch_size, average)
-    rng = np.random.default_rng(rng)
+    check_objective(objective)
+    check_options(lam=lam, mu=mu, epochs=epochs, callback=callback)
+    integer("batch_size", batch_size, 1)
+    if average not in AVERAGES:
+        raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
+    rng = generator(rng)
     schedule = _schedule(step_size, objective.n, lam)
     run = getattr(objective, "fused_epoch", lambda name: None)("sgd") if batch_size == 1 else None
     run = run or epoch
-    state = init(objective.zeros() if w0 is None else w0)
+    state = init(start_of(objective, w0))
     batches = -(-objective.n // batch_size)
     history: list[Row] = []
     seconds, success, message = 0.0, True, f"{epochs} epochs done"
@@ -162,7 +167,7 @@ def _schedule(step_size: Any, n: int, lam: float) -> Callable[[np.ndarray, float
         if lam == 0:
             raise ValueError("step_size: lam = 0 has no default step size; give one")
         return Pegasos(offset=max(n, 1.0 / lam))
-    return step_size if callable(step_size) else Constant(step_size)
+    return step_size if callable(step_size) else Constant(real("step_size", step_size))
 
 
 def _steps(schedule: Callable[[np.ndarray, float], np.ndarray], t: np.ndarray, lam: float) -> np.ndarray:
@@ -172,12 +177,3 @@ def _steps(schedule: Callable[[np.ndarray, float], np.ndarray], t: np.ndarray, l
             f"step_size: expected {len(t)} finite steps >= 0 from {schedule}, got shape {steps.shape}: {steps}"
         )
     return steps
-
-
-def _check(lam: float, epochs: int, batch_size: int, average: str) -> None:
-    if not 0 <= lam < np.inf:
-        raise ValueError(f"lam: expected a finite number >= 0, got {lam}")
-    if epochs < 0 or batch_size < 1:
-        raise ValueError(f"epochs and batch_size: expected >= 0 and >= 1, got {epochs} and {batch_size}")
-    if average not in AVERAGES:
-        raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")

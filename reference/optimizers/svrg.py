@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, floats, host, squared_norm
-from reference.optimizers.result import Callback, Result, Row, check_options, not_above, small_enough, wants_to_stop
+from reference.arrays import Array, host, squared_norm
+from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
+from reference.smoothing import Max
 
 __all__ = ["Snapshot", "svrg"]
 
@@ -99,13 +101,14 @@ def svrg(
     Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L must hold for
     each component, not only for their average.
     """
-    check_options(lam, passes, step_size, tol)
+    check_objective(objective)
+    check_options(lam=lam, mu=mu, passes=passes, step_size=step_size, tol=tol, callback=callback)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
     _check_smooth(objective, mu)
-    rng = np.random.default_rng(rng)
+    rng = generator(rng)
     run = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
-    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
+    start = start_of(objective, w0)
     history: list[Row] = []
     message, taken_back, calls, started = "", 0, 0, time.perf_counter()
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
@@ -238,4 +241,10 @@ def _check_smooth(objective: Any, mu: float | None) -> None:
     """Refuse our own hinges at mu = 0; what has no ``mu`` of its own is trusted."""
     own = getattr(objective, "mu", None)
     if own is not None and (own if mu is None else mu) == 0:
-        raise ValueError("mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing")
+        raise ValueError(
+            "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
+        )
+    if isinstance(getattr(objective, "smoothing", None), Max):
+        raise ValueError(
+            f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, smoothing=Entropy())"
+        )

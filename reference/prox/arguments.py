@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, floats, refuse_nan_and_inf
+from reference.arrays import Array, floats, number, refuse_nan_and_inf
 
 __all__ = ["Point", "into", "not_empty", "number", "overflow_is_inf", "product", "slack"]
 
@@ -43,17 +43,6 @@ class Point(NamedTuple):
     def send(self, numbers: np.ndarray) -> Array:
         """Host numbers, float64 or int64, beside x."""
         return self.xp.asarray(np.array(numbers), device=device(self.x))
-
-
-def number(name: str, value: Any, *, positive: bool = False) -> float:
-    """A finite scalar >= 0 (or > 0) as a float."""
-    try:
-        scalar = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a number, got {type(value).__name__}") from None
-    if not 0 <= scalar < np.inf or (positive and scalar == 0):
-        raise ValueError(f"{name}: expected a finite number {'>' if positive else '>='} 0, got {scalar}")
-    return scalar
 
 
 def not_empty(name: str, point: Point) -> None:

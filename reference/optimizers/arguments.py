@@ -1,0 +1,62 @@
+"""What every optimiser asks of its arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reference.arrays import Array, floats, integer, number, real
+
+__all__ = ["check_objective", "check_options", "generator", "start_of"]
+
+
+def check_objective(objective: Any, *needed: str) -> None:
+    """Raise TypeError unless this is a finite sum, with the methods ``needed`` besides."""
+    for name in ("n", "value_and_gradient", *needed):
+        if not hasattr(objective, name):
+            raise TypeError(
+                "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, data); "
+                f"{type(objective).__name__} has no {name}"
+            )
+
+
+def check_options(
+    *,
+    lam: float,
+    mu: float | None = None,
+    step_size: float | None = None,
+    tol: float | None = None,
+    callback: Any = None,
+    **counts: int,
+) -> None:
+    """Raise unless these make a run: lam >= 0, mu >= 0, step_size > 0, tol >= 0 with lam > 0, counts integers >= 0."""
+    lam = number("lam", lam)
+    if mu is not None:
+        number("mu", mu)
+    for name, count in counts.items():
+        integer(name, count, 0)
+    if step_size is not None:
+        number("step_size", step_size, positive=True)
+    if tol is not None and not (real("tol", tol) >= 0 and lam > 0):
+        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+
+
+def start_of(objective: Any, w0: Any) -> Array:
+    """w0 (d,) as floats; None: the objective's zeros."""
+    if w0 is None and not hasattr(objective, "zeros"):
+        raise ValueError("w0: give one, the objective has no zeros()")
+    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
+    return start
+
+
+def generator(rng: int | np.random.Generator | None) -> np.random.Generator:
+    """The random numbers of a run: a generator as it is, one of this seed, or one of the system's entropy."""
+    if rng is None or isinstance(rng, np.random.Generator):
+        return np.random.default_rng(rng)
+    try:
+        return np.random.default_rng(integer("rng", rng, 0))
+    except TypeError:
+        raise TypeError(f"rng: expected an integer >= 0, a numpy.random.Generator or None, got {rng!r}") from None
