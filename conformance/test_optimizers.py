@@ -199,3 +199,15 @@ def test_optimisers_work_in_every_namespace(backend, space, rng):
         x = space.get(run(objective).x)
         assert x.dtype == space.dtype
         close(x, run(plain).x, space.dtype, 50.0 if space.dtype == "float32" else None)
+
+
+def test_without_a_gap_to_reach_frank_wolfe_makes_all_its_passes(backend, rng):
+    """Even where the gap is 0 from the start: losses and features of nothing."""
+    model = backend.SequenceModel(1, 2, cost=np.zeros((2, 2)))
+    nothing = backend.StructuralHinge(model, model.pack([np.zeros((2, 1))], [[0, 1]]))
+    model = backend.SequenceModel(2, 2)
+    hinge = backend.StructuralHinge(model, model.pack([rng.normal(size=(3, 2)) for _ in range(3)], [[0, 1, 0]] * 3))
+    for objective in (nothing, hinge):
+        result = backend.bcfw(objective, lam=0.1, epochs=4, tol=None, rng=0)
+        assert result.nit == 4 and result.success and result.message == "4 epochs done"
+    assert backend.bcfw(nothing, lam=0.1, epochs=4, tol=0.0, rng=0).nit < 4

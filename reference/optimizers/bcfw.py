@@ -63,7 +63,7 @@ def bcfw(
     *,
     lam: float,
     epochs: int = 100,
-    tol: float = 1e-3,
+    tol: float | None = 1e-3,
     cached_passes: int = 5,
     capacity: int = 8,
     average: str = "last",
@@ -88,8 +88,8 @@ def bcfw(
         Weight of the squared norm; C = 1/(lam n).
     epochs : int >= 0
         At most so many passes that call the oracle of each example.
-    tol : float >= 0
-        Stop when gap <= tol * objective.
+    tol : float >= 0, optional
+        Stop when gap <= tol * objective; None: after ``epochs`` passes.
     cached_passes : int >= 0
         Passes over the working sets after each pass of oracles. 0: plain block-coordinate Frank-Wolfe.
     capacity : int >= 1
@@ -110,7 +110,7 @@ def bcfw(
     -------
     Result
         ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate that would be
-        returned: the average's dual point is the average of the dual points. ``success`` is False where ``tol`` > 0 was not reached,
+        returned: the average's dual point is the average of the dual points. ``success`` is False where a ``tol`` > 0 was not reached,
         and where the objective left the finite numbers. A gap next to rounding may come out below 0; a ``tol`` below the rounding of
         the dtype is reached only where objective and dual are 0.
 
@@ -299,13 +299,17 @@ def _bounds(objective: Any, state: BCFWState, lam: float) -> tuple[float, float]
     return objective.value_and_gradient(state.mean, None, None)[0] + quadratic, state.mean_loss - quadratic
 
 
-def _reached(fun: float, dual: float, tol: float, x: Array) -> bool:
+def _reached(fun: float, dual: float, tol: float | None, x: Array) -> bool:
     """Whether the gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that size."""
+    if tol is None:
+        return False
     resolution = float(array_namespace(x).finfo(x.dtype).eps)
     return abs(fun - dual) <= tol * fun and (fun == 0 or tol >= resolution)
 
 
-def _verdict(fun: float, dual: float, tol: float, x: Array, done: int, epochs: int, stopped: bool) -> tuple[bool, str]:
+def _verdict(
+    fun: float, dual: float, tol: float | None, x: Array, done: int, epochs: int, stopped: bool
+) -> tuple[bool, str]:
     """Whether the run did what was asked, and what ended it."""
     if not np.isfinite(fun):
         return False, f"diverged in epoch {done}: objective {fun}"
@@ -313,7 +317,7 @@ def _verdict(fun: float, dual: float, tol: float, x: Array, done: int, epochs: i
         return True, f"relative gap {tol:g} reached in epoch {done}" if done else f"relative gap {tol:g} at the start"
     if stopped:
         return True, f"stopped by the callback after {done} of {epochs} epochs"
-    if tol == 0:
+    if not tol:
         return True, f"{epochs} epochs done"
     if fun - dual > tol * fun:
         return False, f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective"
@@ -329,7 +333,8 @@ def _check(objective: Any, lam: float, tol: float | None, capacity: int, average
     check_objective(objective, "zeros")
     if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    number("tol", tol)
+    if tol is not None:
+        number("tol", tol)
     integer("capacity", capacity, 1)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
