@@ -130,3 +130,9 @@ def test_mu_is_a_number_everywhere(backend, mu):
     ):
         with pytest.raises(TypeError, match="mu: expected a number, got"):
             ask()
+
+
+def test_frank_wolfe_does_not_pass_over_a_smoothing(backend):
+    for smoothing in (backend.Entropy(), backend.SquaredL2(), backend.TopK(2)):
+        with pytest.raises(ValueError, match=r"objective: bcfw solves the unsmoothed hinge, .*got smoothing="):
+            backend.bcfw(smoothed(backend, smoothing), lam=0.1)

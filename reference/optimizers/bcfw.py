@@ -20,6 +20,7 @@ from array_api_compat import array_namespace, device
 from reference.arrays import Array, host, integer, number, real, squared_norm
 from reference.optimizers.arguments import check_objective, check_options, generator
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.smoothing import Max
 
 __all__ = ["BCFWState", "WorkingSet", "bcfw"]
 
@@ -117,7 +118,7 @@ def bcfw(
     Raises
     ------
     ValueError
-        Options out of range.
+        Options out of range; a hinge with a smoothing, which would be left out of account.
     UnsupportedError, TypeError
         An objective without corners, such as the log loss.
 
@@ -331,6 +332,10 @@ def _check(objective: Any, lam: float, tol: float | None, capacity: int, average
     if not hasattr(objective, "corners"):
         raise TypeError(f"objective: bcfw needs corners(w, batch), which {type(objective).__name__} lacks")
     check_objective(objective, "zeros")
+    if getattr(objective, "loss_augmented", False) and not isinstance(getattr(objective, "smoothing", Max()), Max):
+        raise ValueError(
+            f"objective: bcfw solves the unsmoothed hinge, expected StructuralHinge(model, data), got smoothing={objective.smoothing}"
+        )
     if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
     if tol is not None:
