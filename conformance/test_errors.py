@@ -136,3 +136,37 @@ def test_frank_wolfe_does_not_pass_over_a_smoothing(backend):
     for smoothing in (backend.Entropy(), backend.SquaredL2(), backend.TopK(2)):
         with pytest.raises(ValueError, match=r"objective: bcfw solves the unsmoothed hinge, .*got smoothing="):
             backend.bcfw(smoothed(backend, smoothing), lam=0.1)
+
+
+def test_labels_out_of_range_have_no_score(backend, space):
+    """One wrong label anywhere is refused; past the end any is allowed, and -1 throughout stands for no labelling."""
+    for lengths in (None, space.integers(np.array([3, 1]))):
+        pairwise = np.zeros((2, 2) if lengths is None else (2, 3, 2, 2))
+        chain = backend.Chain(space.put(np.ones((2, 4, 2))), space.put(pairwise), lengths)
+        good = np.array([[0, 1, 1, 0], [1, 0, 0, 1]])
+        assert space.get(chain.score(space.integers(good))).tolist() == ([4, 4] if lengths is None else [3, 1])
+        for position in np.ndindex(2, 4):
+            for label in (-1, -2, 2, 99):
+                bad = good.copy()
+                bad[position] = label
+                padding = lengths is not None and position[1] >= (3, 1)[position[0]]
+                nobody = lengths is not None and position == (1, 0) and label == -1  # a chain of one position
+                for ask in (chain.score, chain.parts):
+                    if padding or nobody:
+                        ask(space.integers(bad))
+                        continue
+                    expected = (
+                        rf"y: expected labels in 0..1 at each position of a chain, got {label} at \({position[0]}, "
+                    )
+                    with pytest.raises(ValueError, match=expected):
+                        ask(space.integers(bad))
+        with pytest.raises(ValueError, match=r"y: expected labels of shape \(2, 4\), got \(4,\)"):
+            chain.parts(space.integers(good[0]))
+    table = backend.Table(space.put(np.ones((2, 3))))
+    for ask in (table.score, table.parts):
+        with pytest.raises(ValueError, match="y: expected outputs in 0..2, got 3"):
+            ask(space.integers(np.array([0, 3])))
+        with pytest.raises(ValueError, match="y: expected outputs in 0..2, got -2"):
+            ask(space.integers(np.array([-2, 0])))
+        with pytest.raises(ValueError, match=r"y: expected outputs of shape \(2,\), got \(\)"):
+            ask(0)

@@ -6,8 +6,8 @@ max-marginals are in ``chain_k_best``. Source: Pillutla et al., Algorithm 1 (max
 here in log space, see the ledger).
 
 Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
-length are padding: their scores are ignored, their marginals are 0, their labels are -1. A label outside 0..L-1 has
-no parts. Ties go to the smallest label at the last position, then backwards (the first index in every argmax).
+length are padding: their scores are ignored, their marginals are 0, their labels are -1. To the functions a label outside
+0..L-1 has no parts; the view refuses it, but for -1 throughout, which stands for no labelling. Ties go to the smallest label at the last position, then backwards (the first index in every argmax).
 """
 
 from __future__ import annotations
@@ -284,11 +284,11 @@ class Chain(Structure):
         return self.ops.max_marginals(self.scores)
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of labels (..., n)."""
+        """Score (...,) of labels (..., n) in 0..L-1, past a chain's length any; -1 throughout: no labelling, 0. Raises ValueError."""
         return self.ops.score(self.scores, self._labels(y))
 
     def parts(self, y: Any) -> ChainScores:
-        """Indicator of the parts of labels (..., n); see :func:`parts`."""
+        """Indicator of the parts of labels (..., n), as :meth:`score` takes them; see :func:`parts`. Raises ValueError."""
         return self.ops.parts(self.scores, self._labels(y))
 
     def expected_parts(self, outputs: Array, weights: Array) -> ChainScores:
@@ -332,6 +332,13 @@ class Chain(Structure):
         y = arrays.integers("y", y, Place.of(self.scores.unary))
         if tuple(y.shape) != shape:
             raise ValueError(f"y: expected labels of shape {shape}, got {tuple(y.shape)}")
+        xp, L = array_namespace(y), self.scores.unary.shape[-1]
+        here = exists(xp, self.scores)
+        none = xp.all(xp.where(here, y, xp.full_like(y, -1)) == -1, axis=-1)  # as oracles say that nothing is feasible
+        outside = here & ((y < 0) | (y >= L)) & ~none[..., None]
+        if bool(xp.any(outside)):
+            at = tuple(int(i) for i in np.argwhere(host(outside))[0])
+            raise ValueError(f"y: expected labels in 0..{L - 1} at each position of a chain, got {int(y[at])} at {at}")
         return y
 
     def _one_chain(self, question: str) -> tuple[np.ndarray, np.ndarray]:

@@ -120,12 +120,16 @@ class Table(Structure):
         return feasible(value, "expectation"), probabilities
 
     def parts(self, y: Any) -> TableScores:
-        """Indicator (..., m) of outputs y (...,); an output outside 0..m-1 has no parts."""
+        """Indicator (..., m) of outputs y (...,) in 0..m-1; -1: no output, no parts. Raises ValueError."""
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))
         if tuple(y.shape) != tuple(values.shape[:-1]):
             raise ValueError(f"y: expected outputs of shape {tuple(values.shape[:-1])}, got {tuple(y.shape)}")
-        return TableScores(one_hot(array_namespace(values), y, values.shape[-1], values.dtype))
+        xp, m = array_namespace(values), values.shape[-1]
+        outside = (y < -1) | (y >= m)
+        if bool(xp.any(outside)):
+            raise ValueError(f"y: expected outputs in 0..{m - 1}, got {host(y)[host(outside)][0]}")
+        return TableScores(one_hot(xp, y, values.shape[-1], values.dtype))
 
     @property
     def listed(self) -> int:  # type: ignore[override]
@@ -139,7 +143,7 @@ class Table(Structure):
         return TableScores(array_namespace(values).sum(chosen * weights[..., None], axis=-2))
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of outputs y (...,)."""
+        """Score (...,) of outputs y (...,) in 0..m-1; -1: no output, 0. Raises ValueError."""
         values = self.scores.values
         xp = array_namespace(values)
         return xp.sum(xp.where(self.parts(y).values > 0, values, xp.zeros_like(values)), axis=-1)
