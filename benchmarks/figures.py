@@ -21,19 +21,8 @@ from typing import Any
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import baselines, problems, prox, variance_reduced
+from benchmarks.clock import best_of
 from benchmarks.start import first_train
-
-
-def best_of(run: Callable[[], Any], repeat: int = 15) -> float:
-    """The least of several wall-clock times, in seconds, after one call that does not count."""
-    run()
-    times = []
-    for _ in range(repeat):
-        started = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - started)
-    return min(times)
-
 
 Add = Callable[..., None]
 

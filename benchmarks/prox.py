@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
+from benchmarks.clock import best_of
 
 SIZES = [10**3, 10**6, 10**7]
 INPUTS: dict[str, Callable[[int], np.ndarray]] = {
@@ -79,13 +79,7 @@ def figures(p: int = 10**6, repeat: int = 30) -> dict[str, float]:
     out, worst = np.zeros(p), dict.fromkeys(NAMES, 0.0)
     for make in INPUTS.values():
         for name, run in functions(make(p), out).items():
-            run()
-            times = []
-            for _ in range(repeat):
-                started = time.perf_counter()
-                run()
-                times.append(time.perf_counter() - started)
-            worst[name] = max(worst[name], 1e9 * min(times) / p)
+            worst[name] = max(worst[name], 1e9 * best_of(run, repeat) / p)
     set_num_threads(None)
     return worst
 

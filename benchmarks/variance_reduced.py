@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
+from benchmarks.clock import best_of
 from reference.optimizers.svrg import epoch, snapshot
 
 LOSSES = ["LogLoss", "top-5"]  # the CRF, and the hinge smoothed by its five best outputs
@@ -75,23 +75,13 @@ class Pass:
         """Full gradient, then a step for each example."""
         return self.epoch(snapshot(self.objective, self.x, self.mu), self.objective, self.order, **self.options)
 
-    def best(self, repeat: int = 7) -> float:
-        """The least of several wall-clock times, in seconds, after one call that does not count."""
-        self()
-        times = []
-        for _ in range(repeat):
-            started = time.perf_counter()
-            self()
-            times.append(time.perf_counter() - started)
-        return min(times)
-
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
     """What, measured, unit, target: one core."""
-    yield "SVRG pass over all letters, log loss", Pass("LogLoss").best(), "s", 0.15
-    yield "SVRG pass over all letters, log loss, averaged", Pass("LogLoss", average="uniform").best(), "s", None
-    yield "Casimir-SVRG pass over all letters, top-5", Pass("top-5", kappa=0.03).best(), "s", 0.15
-    small, large = (Pass("LogLoss", bits).best() for bits in SIZES)
+    yield "SVRG pass over all letters, log loss", best_of(Pass("LogLoss"), 7), "s", 0.15
+    yield "SVRG pass over all letters, log loss, averaged", best_of(Pass("LogLoss", average="uniform"), 7), "s", None
+    yield "Casimir-SVRG pass over all letters, top-5", best_of(Pass("top-5", kappa=0.03), 7), "s", 0.15
+    small, large = (best_of(Pass("LogLoss", bits), 7) for bits in SIZES)
     yield "SVRG pass, 2^16 hashed weights, log loss", small, "s", None
     yield "SVRG pass, 2^20 hashed weights / 2^16", large / small, "ratio", 2.5
 
