@@ -130,8 +130,8 @@ def take_last(xp: Any, x: Array, index: Array) -> Array:
     return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
 
 
-def logsumexp(xp: Any, x: Array, axis: int) -> Array:
-    """log sum exp along an axis; -inf where every entry is -inf; never overflows."""
+def logsumexp(xp: Any, x: Array, axis: int | tuple[int, ...]) -> Array:
+    """log sum exp along an axis, or several; -inf where every entry is -inf; never overflows."""
     top = xp.max(x, axis=axis, keepdims=True)
     total = xp.sum(
         xp.exp(x - xp.where(top > -xp.inf, top, xp.zeros_like(top))), axis=axis

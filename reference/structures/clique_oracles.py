@@ -1,0 +1,234 @@
+"""The oracles of pairwise graphs, by messages between the cliques of a clique tree.
+
+The messages are those of trees, between cliques of variables instead of variables (``clique_tree``). Scores come to the host once,
+and answers go back to where they came from. Source: Pillutla et al., Remark 10.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from reference.arrays import Array, Place, host, logsumexp
+from reference.structures.clique_tree import Reduction, beliefs, clique_tree, decode, towards_the_root
+
+__all__ = [
+    "Cliques",
+    "GraphScores",
+    "clique_max_marginals",
+    "clique_max_product",
+    "clique_node_max_marginals",
+    "clique_sum_product",
+]
+
+MAX_TABLE = 2**20
+
+
+class GraphScores(NamedTuple):
+    """The scores of a graph; a gradient with respect to them has the same shapes.
+
+    unary (p, L); pairwise (e, L, L), by the states of an edge's first and second variable; edges (e, 2) and counts (p,), the
+    number of states of each variable, or None where all have L: NumPy int64 on the host.
+    """
+
+    unary: Array
+    pairwise: Array
+    edges: np.ndarray
+    counts: np.ndarray | None = None
+
+
+GraphScores.layout = ("edges", "counts")  # type: ignore[attr-defined]
+
+
+def clique_max_product(scores: GraphScores, max_table: int = MAX_TABLE) -> tuple[Array, Array]:
+    """The highest score and a best labelling (the max oracle).
+
+    max_y sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b]
+
+    Parameters
+    ----------
+    scores : GraphScores
+    max_table : int
+        The largest number of entries of a clique's table.
+
+    Returns
+    -------
+    value : array ()
+        -inf where every labelling is forbidden.
+    labels : int64 array (p,)
+        -1 where every labelling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        A clique's table would have more entries.
+
+    Notes
+    -----
+    Time and memory O(p L^(width + 1)).
+
+    Source
+    ------
+    Pillutla et al., Remark 10 and Algorithm 7, over cliques.
+    """
+    cliques = Cliques(scores, max_table)
+    value, _, inside = towards_the_root(cliques.tree, cliques.tables(), _largest)
+    p = len(cliques.unary)
+    labels = np.full(p, -1) if value == -np.inf else decode(cliques.tree, inside, p)
+    return cliques.place.floats(value), cliques.place.integers(labels)
+
+
+def clique_sum_product(scores: GraphScores, mu: float = 1.0, max_table: int = MAX_TABLE) -> tuple[Array, GraphScores]:
+    """The log-partition function at temperature mu, and its gradient (the exp oracle).
+
+    A = mu log sum_y exp(score(y) / mu), with gradient the marginals P(y_v = j) and P(y_a = i, y_b = j)
+
+    Parameters
+    ----------
+    scores : GraphScores
+    mu : float > 0
+        Temperature.
+    max_table : int
+
+    Returns
+    -------
+    value : array ()
+        -inf where every labelling is forbidden.
+    marginals : GraphScores
+        All 0 where every labelling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        A clique's table would have more than ``max_table`` entries.
+
+    Notes
+    -----
+    Time and memory O(p L^(width + 1)). Messages are logarithms, their largest entry 0. Scores up to 1e300 mu.
+
+    Source
+    ------
+    Pillutla et al., Remark 10, Algorithm 9 and Lemma 7 (ii), over cliques and in log space.
+    """
+    cliques = Cliques(scores, max_table)
+    tables = [table / mu for table in cliques.tables()]
+    value, messages, _ = towards_the_root(cliques.tree, tables, _log_sum)
+    each = []
+    if value > -np.inf:
+        logs = beliefs(cliques.tree, tables, messages, _log_sum)
+        each = [np.exp(log - _log_sum(log, tuple(range(log.ndim)))) for log in logs]
+    marginals = GraphScores(
+        cliques.of_variables(each, np.add.reduce, 0.0),
+        cliques.of_edges(each, np.add.reduce, 0.0),
+        scores.edges,
+        scores.counts,
+    )
+    return cliques.place.floats(mu * value), marginals
+
+
+def clique_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> GraphScores:
+    """The highest score of a labelling that has each part.
+
+    unary[v, j] = max_{y: y_v = j} score(y),  pairwise[e, i, j] = max_{y: y_a = i, y_b = j} score(y)
+
+    Parameters
+    ----------
+    scores : GraphScores
+    max_table : int
+
+    Returns
+    -------
+    GraphScores
+        -inf for parts that no possible labelling has.
+
+    Raises
+    ------
+    ValueError
+        A clique's table would have more than ``max_table`` entries.
+
+    Notes
+    -----
+    Time and memory O(p L^(width + 1)). The largest of each variable and of each edge is :func:`clique_max_product`'s value.
+
+    Source
+    ------
+    Pillutla et al., Definition 13 and Remark 10.
+    """
+    cliques = Cliques(scores, max_table)
+    each = _largest_of_each(cliques)
+    return GraphScores(
+        cliques.of_variables(each, _largest, -np.inf),
+        cliques.of_edges(each, _largest, -np.inf),
+        scores.edges,
+        scores.counts,
+    )
+
+
+def clique_node_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> Array:
+    """The highest score (p, L) of a labelling in which variable v has state j; see :func:`clique_max_marginals`."""
+    cliques = Cliques(scores, max_table)
+    return cliques.of_variables(_largest_of_each(cliques), _largest, -np.inf)
+
+
+def _largest_of_each(cliques: Cliques) -> list[np.ndarray]:
+    """The highest score of a labelling with each state of each clique; no tables where every labelling is forbidden."""
+    tables = cliques.tables()
+    value, messages, _ = towards_the_root(cliques.tree, tables, _largest)
+    if value == -np.inf:
+        return []
+    return [value + (belief - belief.max()) for belief in beliefs(cliques.tree, tables, messages, _largest)]
+
+
+def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return np.max(x, axis=axes)
+
+
+def _log_sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    return logsumexp(np, x, axes)
+
+
+class Cliques:
+    """The scores on the host, and the clique tree of their graph. Raises ValueError if a table would exceed ``max_table``."""
+
+    def __init__(self, scores: GraphScores, max_table: int) -> None:
+        self.place = Place.of(scores.unary)
+        self.unary, self.pairwise = (host(x).astype(np.float64) for x in (scores.unary, scores.pairwise))
+        p, L = self.unary.shape
+        self.counts = [L] * p if scores.counts is None else scores.counts.tolist()
+        self.edges = tuple((a, b) for a, b in scores.edges.tolist())
+        self.tree = clique_tree(p, self.edges)
+        self.shapes = [tuple(self.counts[v] for v in clique) for clique in self.tree.cliques]
+        largest = max(self.shapes, key=math.prod)
+        if math.prod(largest) > max_table:
+            raise ValueError(
+                f"edges: the clique tree found has width {self.tree.width}, and a clique's table of "
+                f"{' x '.join(map(str, largest))} = {math.prod(largest)} entries; max_table allows {max_table}"
+            )
+
+    def tables(self) -> list[np.ndarray]:
+        """For each clique the sum of the scores that it is home to, over the states of its variables."""
+        tables = [np.zeros(shape) for shape in self.shapes]
+        for v, c in enumerate(self.tree.nodes):
+            tables[c] += self.tree.spread(self.unary[v, : self.counts[v]], (v,), c)
+        for e, (a, b) in enumerate(self.edges):
+            pair = self.pairwise[e, : self.counts[a], : self.counts[b]]
+            tables[self.tree.edges[e]] += self.tree.spread(pair if a < b else pair.T, (a, b), self.tree.edges[e])
+        return tables
+
+    def of_variables(self, each: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
+        """(p, L): the cliques' tables reduced to each variable; ``otherwise`` for states that do not exist, or without tables."""
+        found = np.full(self.unary.shape, otherwise)
+        for v, c in enumerate(self.tree.nodes if each else ()):
+            found[v, : self.counts[v]] = reduce(each[c], self.tree.axes(c, (v,)))
+        return self.place.floats(found)
+
+    def of_edges(self, each: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
+        """(e, L, L): the same for each edge."""
+        found = np.full(self.pairwise.shape, otherwise)
+        for e, c in enumerate(self.tree.edges if each else ()):
+            a, b = self.edges[e]
+            pair = reduce(each[c], self.tree.axes(c, (a, b)))
+            found[e, : self.counts[a], : self.counts[b]] = pair if a < b else pair.T
+        return self.place.floats(found)

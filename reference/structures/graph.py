@@ -1,0 +1,168 @@
+"""Graphs of small treewidth: exact answers on any pairwise graph whose clique tree fits in memory.
+
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e]. Time and memory are exponential in the treewidth: what
+would not fit is refused. Source: Pillutla et al., Remark 10.
+
+Conventions. Variable v has the states below counts[v]; scores at and past it are ignored. No variables: one output, of score 0. An
+edge may occur twice (its scores add). Ties: the smallest states of the root's variables first, then clique by clique downwards.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from reference import arrays
+from reference.arrays import Array, Place, host, integer
+from reference.structures.base import KBest, Structure, feasible, positive_mu
+from reference.structures.bmmf import bmmf
+from reference.structures.clique_oracles import (
+    MAX_TABLE,
+    Cliques,
+    GraphScores,
+    clique_max_marginals,
+    clique_max_product,
+    clique_node_max_marginals,
+    clique_sum_product,
+)
+from reference.structures.clique_tree import number
+from reference.structures.scores import inner
+
+__all__ = [
+    "Graph",
+    "GraphScores",
+    "clique_max_marginals",
+    "clique_max_product",
+    "clique_node_max_marginals",
+    "clique_sum_product",
+]
+
+
+class Graph(Structure):
+    """A graph of variables with pairwise scores, of small treewidth.
+
+    Parameters
+    ----------
+    unary : array (p, L)
+        Score of each state of each variable; -inf forbids it.
+    pairwise : array (e, L, L)
+        Score of each pair of states of an edge's first and second variable; -inf forbids it.
+    edges : int array (e, 2)
+        The variables of each edge, in any order; an edge may occur twice, but not join a variable to itself.
+    counts : int array (p,), optional
+        How many states each variable has, 1..L; default: all L.
+    max_table : int
+        The largest number of entries of a clique's table.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A clique tree that would not fit; shapes that do not fit, edges and counts out of range, nan or +inf; dtypes and
+        namespaces as everywhere.
+
+    Examples
+    --------
+    >>> edges = [[0, 1], [1, 2], [2, 0]]
+    >>> differ = [[0.0, 1.0], [1.0, 0.0]]
+    >>> value, labels = Graph([[0.5, 0.0], [0.0, 0.0], [0.0, 0.0]], [differ] * 3, edges).best()
+    >>> float(value), labels.tolist()
+    (2.5, [0, 0, 1])
+    """
+
+    scores: GraphScores
+    variables = "unary"
+    max_table: int = MAX_TABLE
+
+    def __init__(self, unary: Any, pairwise: Any, edges: Any, counts: Any = None, max_table: int = MAX_TABLE) -> None:
+        unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
+        if unary.ndim != 2 or unary.shape[1] < 1:
+            raise ValueError(f"unary: expected shape (p, L) with L >= 1, got {tuple(unary.shape)}")
+        p, L = unary.shape
+        edges = arrays.integers("edges", edges, Place.of(None))
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        if edges.ndim != 2 or edges.shape[1] != 2:
+            raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
+        if tuple(pairwise.shape) != (len(edges), L, L):
+            raise ValueError(f"pairwise: expected shape {(len(edges), L, L)}, got {tuple(pairwise.shape)}")
+        if len(edges) and not 0 <= edges.min() <= edges.max() < p:
+            raise ValueError(f"edges: expected variables in 0..{p - 1}, got {edges.min()}..{edges.max()}")
+        for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
+            raise ValueError(f"edges: edge {e} joins variable {edges[e, 0]} to itself")
+        if counts is not None:
+            counts = arrays.integers("counts", counts, Place.of(None))
+            if counts.shape != (p,):
+                raise ValueError(f"counts: expected shape {(p,)}, got {counts.shape}")
+            if p and not 1 <= counts.min() <= counts.max() <= L:
+                raise ValueError(f"counts: expected 1..{L}, got {counts.min()}..{counts.max()}")
+        arrays.refuse_nan_and_inf("unary", unary)
+        arrays.refuse_nan_and_inf("pairwise", pairwise)
+        super().__init__(GraphScores(unary, pairwise, edges, counts))
+        self.max_table = integer("max_table", max_table, 1)
+        Cliques(self.scores, self.max_table)
+
+    def best(self) -> tuple[Array, Array]:
+        """Highest score () and best labels (p,); see :func:`clique_max_product`. Raises InfeasibleError."""
+        value, labels = clique_max_product(self.scores, self.max_table)
+        return feasible(value, "best"), labels
+
+    def topk(self, k: int) -> KBest:
+        """The k best labellings; see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        return bmmf(self, k)
+
+    def expectation(self, mu: float = 1.0) -> tuple[Array, GraphScores]:
+        """Log-partition () and marginals at temperature mu; see :func:`clique_sum_product`. Raises InfeasibleError."""
+        value, marginals = clique_sum_product(self.scores, positive_mu(mu), self.max_table)
+        return feasible(value, "expectation"), marginals
+
+    def max_marginals(self) -> GraphScores:
+        """The highest score of a labelling with each part; see :func:`clique_max_marginals`. All -inf where there is none."""
+        return clique_max_marginals(self.scores, self.max_table)
+
+    def node_max_marginals(self) -> Array:
+        """The same for states of variables (p, L) alone; see :func:`clique_node_max_marginals`."""
+        return clique_node_max_marginals(self.scores, self.max_table)
+
+    def constrained(self, allowed: Any) -> Structure:
+        """The labellings in which each variable has an allowed state: ``allowed`` (p, L), booleans in the scores' place."""
+        return self._like(super().constrained(allowed))
+
+    def augment(self, loss: GraphScores) -> Structure:
+        """The same graph with ``loss`` (finite, shaped like the scores) added to the scores."""
+        return self._like(super().augment(loss))
+
+    def score(self, y: Any) -> Array:
+        """Score () of labels (p,); nothing for labels outside 0..counts[v] - 1, which have no parts."""
+        return Place.of(self.scores.unary).floats(inner(self.scores, self.parts(y)))
+
+    def parts(self, y: Any) -> GraphScores:
+        """Indicator of the parts of labels (p,), shaped like the scores."""
+        unary, _, edges, counts = self.scores
+        p, L = unary.shape
+        place = Place.of(unary)
+        y = host(arrays.integers("y", y, place))
+        if y.shape != (p,):
+            raise ValueError(f"y: expected labels of shape {(p,)}, got {y.shape}")
+        exists = np.arange(L) < (L if counts is None else counts[:, None])
+        here = (y[:, None] == np.arange(L)) & exists
+        pairs = here[edges[:, 0], :, None] & here[edges[:, 1], None, :]
+        return GraphScores(place.floats(here), place.floats(pairs), edges, counts)
+
+    def count(self) -> int:
+        """The number of labellings that are not forbidden; exact, a Python int."""
+        cliques = Cliques(self.scores, self.max_table)
+        return number(cliques.tree, cliques.tables())
+
+    def enumerate(self) -> Iterator[tuple[int, ...]]:
+        """Every labelling that is not forbidden, in lexicographic order, as tuples."""
+        cliques = Cliques(self.scores, self.max_table)
+        for y in itertools.product(*map(range, cliques.counts)):
+            nodes = all(cliques.unary[v, j] > -np.inf for v, j in enumerate(y))
+            if nodes and all(cliques.pairwise[e, y[a], y[b]] > -np.inf for e, (a, b) in enumerate(cliques.edges)):
+                yield y
+
+    def _like(self, other: Structure) -> Structure:
+        other.max_table = self.max_table  # type: ignore[attr-defined]
+        return other
