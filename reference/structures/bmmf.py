@@ -66,7 +66,7 @@ def bmmf(structure: Structure, k: int) -> KBest:
         return structure.constrained(array_namespace(field).asarray(allowed, device=device(field)))
 
     cells: list[_Cell] = []
-    _add(cells, structure, np.ones(field.shape, bool))
+    _add(cells, structure, np.ones((1, 1), bool))  # every state of every variable
     while cells and len(cells) < k:
         for cell in cells:
             cell.look()
@@ -105,6 +105,7 @@ class _Cell:
         """phi^(s) without the states of y^(s), and the largest: the best score among the other outputs."""
         if not self.known:
             phi = host(self.outputs.node_max_marginals())
+            self.allowed = np.broadcast_to(self.allowed, phi.shape)
             own = np.arange(phi.shape[1]) == self.states[:, None]
             self.others = np.where(self.allowed & ~own, phi, -np.inf)
             self.promise, self.known = self.others.max(initial=-np.inf), True
