@@ -3,7 +3,9 @@
 * ``arithmetic``, ``sweeps``: scalars and rows of padded arrays, written so that LLVM vectorises them;
 * ``chains``, ``log_chains``: max-product and sum-product, one chain after another;
 * ``k_best``, ``top_k``: the best labellings of a chain and max-marginals; weights on the best labellings;
-* ``problems``: packed data as NamedTuples whose type says which oracle they need, and those oracles;
+* ``work``, ``oracles``: room for one sequence and its scores; what a packed problem answers, one body for each type;
+* ``max_problem``, ``entropy_problem``, ``top_k_problem``: packed data as NamedTuples whose type says which oracle they need, and the
+  bodies; ``problems`` is all of them under one name;
 * ``loops``: full gradients, epochs of an optimiser, tagging; each written once for all problems.
 
 **Two speeds.** With exactly ``SequenceModel``, training, full gradients and predictions run in ``loops``: ``Chain``, its functions

@@ -1,0 +1,91 @@
+"""The hinge smoothed by entropy, and the log loss, over packed sequences: sum-product at a temperature."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled import oracles
+from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.chains import finish, prepare, sum_product
+from accelerated.compiled.oracles import answers
+from accelerated.compiled.sweeps import fill
+from accelerated.compiled.work import augmented_scores
+
+__all__ = ["EntropyProblem"]
+
+
+class EntropyProblem(NamedTuple):
+    """The max smoothed by entropy: sum-product at temperature mu. The log loss is the one with cost 0 and mu = 1."""
+
+    offsets: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    labels: np.ndarray
+    cost: np.ndarray
+
+
+@answers(oracles.outputs_of, EntropyProblem)
+def outputs_of(problem):
+    return 0
+
+
+@answers(oracles.prepared, EntropyProblem)
+def prepared(problem, A, mu, work):
+    return prepare(A[0], 1.0 / mu, work.matrix, work.transposed)
+
+
+@answers(oracles.oracle, EntropyProblem)
+def oracle(problem, i, s, W, A, ready, mu, work):
+    n = problem.offsets[i + 1] - problem.offsets[i]
+    gold = augmented_scores(problem, i, s, W, A, 1.0 / mu, work.scores)
+    value = sum_product(work.scores, n, ready, A, 0, 1.0 / mu, work.chain, work.pairs, work.edges)
+    for t in range(n):
+        work.scores[t, problem.labels[problem.offsets[i] + t]] -= 1.0
+    return mu * value - gold
+
+
+@answers(oracles.add_features, EntropyProblem)
+def add_features(problem, i, factor, work, G):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    for t in range(n):
+        for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+            x, j = factor * problem.data[e], problem.indices[e]
+            for label in range(G.shape[1]):
+                G[j, label] = muladd(x, work.scores[t, label], G[j, label])
+
+
+@answers(oracles.add_transitions, EntropyProblem)
+def add_transitions(problem, i, factor, work, G):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    for t in range(1, n):
+        G[0, problem.labels[first + t - 1], problem.labels[first + t]] -= factor
+
+
+@answers(oracles.flush, EntropyProblem)
+def flush(problem, factor, ready, work, G):
+    finish(ready, work.pairs, work.edges[0])
+    for i in range(G.shape[1]):
+        for j in range(G.shape[2]):
+            G[0, i, j] += factor * work.edges[0, i, j]
+            work.edges[0, i, j] = 0.0
+    for i in range(work.pairs.shape[0]):
+        fill(0.0, work.pairs, i)
+
+
+@answers(oracles.task_loss, EntropyProblem)
+def task_loss(problem, i, work):  # scores are marginals less the truth, which costs nothing
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    total = 0.0
+    for t in range(n):
+        y = problem.labels[first + t]
+        for label in range(problem.cost.shape[1]):
+            total += problem.cost[y, label] * work.scores[t, label]
+    return total
+
+
+@answers(oracles.exact, EntropyProblem)
+def exact(problem, work):
+    return True
