@@ -131,7 +131,7 @@ def max_product(scores, n, pairwise, first, stride, matrix, best, labels):
         return value
     for t in range(n - 1, 0, -1):
         labels[t] = y
-        y = _predecessor(scores, t - 1, pairwise, first + (t - 1) * stride, y, best[t, y])
+        y = predecessor(scores, t - 1, pairwise, first + (t - 1) * stride, y, best[t, y])
     labels[0] = y
     return value
 
@@ -155,7 +155,7 @@ def _argmax(scores, t, L):
 
 
 @inlined
-def _predecessor(scores, t, pairwise, e, y, best):
+def predecessor(scores, t, pairwise, e, y, best):
     """First i with scores[t, i] + pairwise[e, i, y] == best: the operation that made best, so equality is exact."""
     last = pairwise.shape[1] - 1
     for i in range(last):

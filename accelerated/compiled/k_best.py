@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.chains import longest
+from accelerated.compiled.chains import longest, predecessor
 from accelerated.compiled.sweeps import fill, largest, load, max_plus_product, padded
 from accelerated.kernel import inlined, kernel
 
@@ -228,19 +228,9 @@ def _trace(n, pairwise, first, stride, entry, visit, row, labels, visited, entri
                 entry = nodes[s, FRONT]
             j, entry = links[entry, LABEL], links[entry, BACK]
         else:
-            j = _before(messages, t - 1, pairwise, e, j, best[t, j])
+            j = predecessor(messages, t - 1, pairwise, e, j, best[t, j])
     labels[row, 0] = j
     return visited, entries
-
-
-@inlined
-def _before(messages, t, pairwise, e, j, best):
-    """First i with messages[t, i] + pairwise[e, i, j] == best."""
-    last = pairwise.shape[1] - 1
-    for i in range(last):
-        if messages[t, i] + pairwise[e, i, j] == best:
-            return i
-    return last
 
 
 # Drivers over chains lo .. hi - 1, laid out as for the drivers in `chains`
