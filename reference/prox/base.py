@@ -191,6 +191,13 @@ class Ball(OfNorm):
         raise self._lacks("_project")
 
 
+def checked_regularizer(name: str, part: Any) -> Regularizer:
+    """The part of a composite; TypeError unless it is a regularizer."""
+    if not isinstance(part, Regularizer):
+        raise TypeError(f"{name}: expected a Regularizer such as L1(1.0), got {part!r}")
+    return part
+
+
 def indicator(xp: Any, inside: Array) -> Array:
     """0 where inside, inf elsewhere, in float64."""
     zero = xp.astype(xp.zeros_like(inside), xp.float64)

@@ -9,7 +9,7 @@ Source: Martins et al. 2010, Algorithm 1 and section 3.2 ("other variants"); Jen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from reference.arrays import Array
 from reference.prox.arguments import Point, slack
-from reference.prox.base import Regularizer, indicator, largest
+from reference.prox.base import Regularizer, checked_regularizer, indicator, largest
 from reference.prox.grouped import L21
 from reference.prox.groups import Groups, by_lists
 from reference.prox.norms import L1, nonnegative_weights
@@ -39,6 +39,8 @@ class Sequential(Regularizer):
 
     Raises
     ------
+    TypeError
+        Parts that are no regularizers.
     ValueError
         No parts; and from ``conjugate``, ``prox_conjugate`` and ``envelope`` of a sequence that is not exact, with the
         two groups that cross.
@@ -52,7 +54,10 @@ class Sequential(Regularizer):
     _obstacle: str | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
+        if isinstance(self.parts, Regularizer) or not isinstance(self.parts, Iterable):
+            raise TypeError(f"parts: expected a sequence of regularizers, got {self.parts!r}")
+        parts = (checked_regularizer(f"parts[{i}]", part) for i, part in enumerate(self.parts))
+        object.__setattr__(self, "parts", tuple(parts))
         if not self.parts:
             raise ValueError("parts: expected at least one regularizer, got none")
         object.__setattr__(self, "_obstacle", _obstacle(self.parts))

@@ -16,7 +16,17 @@ import numpy as np
 
 from reference.arrays import Array
 from reference.prox.arguments import Point, number, product
-from reference.prox.base import Ball, HalfSquaredNorm, Regularizer, ScaledNorm, half_square, indicator, l2, largest
+from reference.prox.base import (
+    Ball,
+    HalfSquaredNorm,
+    Regularizer,
+    ScaledNorm,
+    checked_regularizer,
+    half_square,
+    indicator,
+    l2,
+    largest,
+)
 from reference.prox.groups import Groups
 from reference.prox.norms import nonnegative_weights, over_weights
 
@@ -250,6 +260,7 @@ class ElasticNet(Regularizer):
     sigma: float
 
     def __post_init__(self) -> None:
+        checked_regularizer("part", self.part)
         object.__setattr__(self, "sigma", number("sigma", self.sigma))
 
     def _value(self, point: Point) -> Array:
