@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -211,3 +213,34 @@ def test_without_a_gap_to_reach_frank_wolfe_makes_all_its_passes(backend, rng):
         result = backend.bcfw(objective, lam=0.1, epochs=4, tol=None, rng=0)
         assert result.nit == 4 and result.success and result.message == "4 epochs done"
     assert backend.bcfw(nothing, lam=0.1, epochs=4, tol=0.0, rng=0).nit < 4
+
+
+class InNumPyScalars(Quadratic):
+    """A user's sum whose number of examples and values are scalars of NumPy, of low precision at that."""
+
+    def __init__(self, centres):
+        super().__init__(centres)
+        self.n = np.int64(self.n)
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        value, gradient = super().value_and_gradient(w, batch, mu)
+        return np.float32(value), gradient
+
+
+@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw"])
+def test_results_are_of_plain_numbers(backend, rng, optimiser):
+    """So that JSON takes them: numbers of whatever type the objective gives, and the objectives of the package."""
+    model = backend.SequenceModel(2, 2)
+    data = model.pack([rng.normal(size=(3, 2)) for _ in range(3)], [[0, 1, 0]] * 3)
+    options = {"mu": 0.5} if optimiser in ("sgd", "svrg", "casimir") else {}
+    runs = [backend.StructuralHinge(model, data, smoothing=None if optimiser == "bcfw" else backend.Entropy())]
+    runs += [] if optimiser == "bcfw" else [InNumPyScalars(rng.normal(size=(4, 3)))]
+    for objective in runs:
+        result = getattr(backend, optimiser)(objective, lam=0.3, **options)
+        kinds = {"fun": (float,), "nit": (int,), "success": (bool,), "oracle_calls": (int,), "certificate": (float, str)}
+        assert all(type(getattr(result, name)) in kind for name, kind in kinds.items())
+        for row in result.history:
+            fields = row.as_dict()
+            assert all(type(value) in (int, float, type(None)) for value in fields.values())
+            assert type(row.epoch) is type(row.oracle_calls) is int and json.loads(json.dumps(fields)) == fields
+        assert result.history

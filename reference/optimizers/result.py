@@ -31,6 +31,9 @@ class Row:
     gap: float | None = None
     exact: float | None = None
 
+    def __post_init__(self) -> None:
+        _as_plain(self, epoch=int, oracle_calls=int, seconds=float, objective=float, dual=float, gap=float, exact=float)
+
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dictionary, for JSON."""
         return asdict(self)
@@ -53,6 +56,18 @@ class Result:
     oracle_calls: int
     certificate: float | str
     history: tuple[Row, ...] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        _as_plain(self, fun=float, nit=int, success=bool, oracle_calls=int)
+        if not isinstance(self.certificate, str):
+            _as_plain(self, certificate=float)
+
+
+def _as_plain(record: Any, **kinds: type) -> None:
+    """Make these fields plain Python numbers, whatever the objective counts and sums in; None stays."""
+    for name, kind in kinds.items():
+        if getattr(record, name) is not None:
+            object.__setattr__(record, name, kind(getattr(record, name)))
 
 
 Callback = Callable[[Row], Any]
