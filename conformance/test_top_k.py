@@ -283,6 +283,42 @@ def test_nan_is_never_made_a_number(other, L):
             )
 
 
+@pytest.mark.parametrize("L", [2, 3, 8])
+def test_where_the_value_is_no_number_the_gradient_is_none(backend, L):
+    """Finite weights and features whose products overflow; example 1 is in order, and does not hide the other."""
+    model = backend.SequenceModel(1, L, start_stop=False)
+    data = model.pack([np.array([[1e200], [-1e200], [1e200]]), np.ones((2, 1))], [[0, 0, 0], [0, 1]])
+    for column in range(L):
+        w = np.zeros(model.size)
+        w[column] = 1e200
+        for smoothing in (backend.TopK(1), backend.TopK(3), backend.SquaredL2(4)):
+            objective = backend.StructuralHinge(model, data, smoothing=smoothing)
+            for batch in ([0], [1], None):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    value, gradient = objective.value_and_gradient(w, batch, mu=1.0)
+                assert not np.isnan(value) or np.any(np.isnan(gradient))
+                assert not np.isnan(value) if batch == [1] else not np.isfinite(value)
+
+
+def test_weights_of_scores_that_are_no_numbers_are_none():
+    from accelerated.compiled.sweeps import padded
+    from accelerated.compiled.top_k import mixture, outputs_room, smoothed_best
+    from reference.smoothing import top_k_weights
+
+    with np.errstate(invalid="ignore"):
+        value, u = top_k_weights(np.array([[np.nan, 1.0], [np.inf, 1.0], [2.0, 1.0]]), 0.5)
+    assert np.all(~np.isfinite(value[:2])) and np.all(np.isnan(u[:2])) and np.array_equal(u[2], [1.0, 0.0])
+    for labels in (2, 8):
+        outputs, edges = outputs_room(2, labels, 3), np.zeros((1, labels, labels))
+        scores, matrix = np.zeros((2, padded(labels))), np.full((padded(labels), padded(labels)), -np.inf)
+        matrix[:labels, :labels], scores[1, 1] = 0.0, np.nan
+        assert np.isnan(smoothed_best(scores, 2, edges, matrix, 0.5, outputs))
+        found = outputs.labels[0]
+        for gold in (found[1], 1 - found[1]):
+            m = mixture(outputs.state[0], outputs.labels, outputs.weights, 1, gold, outputs.here, outputs.share)
+            assert m > 0 and np.any(np.isnan(outputs.share[:m]))
+
+
 @pytest.mark.parametrize("L", [7, 8, 16])
 def test_steps_that_diverge_are_said(other, rng, L):
     model = other.SequenceModel(1, L)

@@ -173,7 +173,7 @@ def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
     value : array (...,)
         -inf where all entries are.
     u : array (..., K)
-        All 0 where all entries are -inf.
+        All 0 where all entries are -inf; nan where the first is nan or inf.
 
     Source
     ------
@@ -192,6 +192,7 @@ def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
     support = xp.sum(xp.astype(1 + count * z > sums, xp.int64), axis=-1, keepdims=True)  # a prefix, as z falls
     tau = (xp.take_along_axis(sums, support - 1, axis=-1) - 1) / xp.astype(support, psi.dtype)
     u = xp.where(possible & (z > tau), z - tau, xp.zeros_like(z))
+    u = xp.where(psi[..., :1] < xp.inf, u, xp.full_like(u, xp.nan))
     value = psi[..., 0] + mu * (xp.sum(u * z, axis=-1) + (1 - xp.sum(u * u, axis=-1)) / 2)
     return value, u
 

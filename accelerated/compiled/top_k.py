@@ -57,6 +57,8 @@ def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
     if count == 0:
         return -np.inf
     top = outputs.values[0]
+    if not top < np.inf:  # nan or an overflow: weights that are no numbers either, so that no gradient looks like one
+        outputs.state[0], outputs.weights[0] = 1, np.nan
     inner, square = 0.0, 0.0
     for i in range(outputs.state[0]):
         inner += outputs.weights[i] * ((outputs.values[i] - top) / mu)
@@ -91,4 +93,4 @@ def mixture(count, labels, weights, t, gold, here, share):
         if at == m:
             here[m], share[m], m = label, 0.0, m + 1
         share[at] += weights[i]
-    return m if m > 1 else 0
+    return m if m > 1 or share[0] != share[0] else 0
