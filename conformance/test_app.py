@@ -10,6 +10,7 @@ import pytest
 
 from reference.app import metrics, persistence
 from reference.app.cli import main
+from reference.app.jobs import EPOCHS, Job
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -215,6 +216,29 @@ def test_train_evaluate_predict(backend, data_file, tmp_path, capsys, loss, opti
     assert status == 0 and [len(line) for line in out.split()] == [3, 2, 4, 1, 3, 2]
     status, out, _ = run(backend.module, capsys, "evaluate", saved, data_file)
     assert status == 0 and "accuracy by letter" in out
+
+
+def test_each_optimiser_has_its_own_number_of_passes(backend, data_file, capsys):
+    """What --help says is what a job gets; Frank-Wolfe gets to its gap with it, where 10 passes may be too few."""
+    with pytest.raises(SystemExit):
+        main(backend.module, ["train", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    for optimizer, epochs in EPOCHS.items():
+        loss = "hinge" if optimizer == "bcfw" else "crf"
+        assert Job(loss=loss, optimizer=optimizer).epochs == epochs and f"{optimizer} {epochs}" in said
+        assert Job(loss=loss, optimizer=optimizer, epochs=0).epochs == 0
+    job = ["--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01]
+    _, out, _ = run(backend.module, capsys, "train", data_file, *job, "--json")
+    report = json.loads(out)
+    assert report["success"] and report["job"]["epochs"] == EPOCHS["bcfw"]
+    _, out, _ = run(backend.module, capsys, "train", data_file, "--json")
+    assert len(json.loads(out)["history"]) == EPOCHS["sgd"]
+
+
+def test_the_version_is_said(backend, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(backend.module, ["--version"])
+    assert stop.value.code == 0 and capsys.readouterr().out == f"diptych {backend.module.__version__}\n"
 
 
 def test_predict_needs_no_labels(backend, data_file, tmp_path, capsys):

@@ -237,7 +237,13 @@ def test_results_are_of_plain_numbers(backend, rng, optimiser):
     runs += [] if optimiser == "bcfw" else [InNumPyScalars(rng.normal(size=(4, 3)))]
     for objective in runs:
         result = getattr(backend, optimiser)(objective, lam=0.3, **options)
-        kinds = {"fun": (float,), "nit": (int,), "success": (bool,), "oracle_calls": (int,), "certificate": (float, str)}
+        kinds = {
+            "fun": (float,),
+            "nit": (int,),
+            "success": (bool,),
+            "oracle_calls": (int,),
+            "certificate": (float, str),
+        }
         assert all(type(getattr(result, name)) in kind for name, kind in kinds.items())
         for row in result.history:
             fields = row.as_dict()

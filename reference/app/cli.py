@@ -31,7 +31,7 @@ OTHER = {"reference": "accelerated", "accelerated": "reference"}
 def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
     """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted."""
     commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "compare": _compare, "demo": _demo}
-    options = parser(panel.__name__, commands).parse_args(argv)
+    options = parser(panel.__name__, commands, panel.__version__).parse_args(argv)
     try:
         options.command(panel, options)
     except (ValueError, OSError, ImportError) as problem:
@@ -210,7 +210,7 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
 class _Progress:
     """The callback of a run: a tqdm bar on a terminal, nothing elsewhere."""
 
-    def __init__(self, epochs: int, quiet: bool, what: str = "train") -> None:
+    def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
         self.bar = None
         if not quiet and sys.stderr.isatty():
             from tqdm import tqdm

@@ -16,6 +16,7 @@ from reference.optimizers.result import Callback, Result
 
 __all__ = [
     "AVERAGES",
+    "EPOCHS",
     "LOSSES",
     "OPTIMIZERS",
     "SCHEDULES",
@@ -37,6 +38,8 @@ OPTIMIZERS = {
     "casimir": ("mu", "kappa", "step_size", "tol"),
     "bcfw": ("average", "tol"),
 }
+# and how many passes each makes (L-BFGS: iterations) where the job does not say
+EPOCHS = {"sgd": 10, "lbfgs": 100, "svrg": 50, "casimir": 50, "bcfw": 100}
 SMOOTHINGS = ("entropy", "l2", "top-k")
 AVERAGES = {"sgd": ("weighted", "uniform", "last"), "svrg": ("uniform", "last"), "bcfw": ("weighted", "last")}
 SCHEDULES = {
@@ -55,7 +58,7 @@ class Job:
     loss: str = "crf"
     optimizer: str = "sgd"
     lam: float = 0.01
-    epochs: int = 10
+    epochs: int | None = None  # None: as many as EPOCHS says
     rng: int = 0
     smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max itself, entropy for svrg and casimir
     k: int | None = None  # of the smoothing "top-k"; None: 5
@@ -81,6 +84,8 @@ class Job:
             value = getattr(self, name)
             if value not in choices and not (value is None and name in ("smoothing", "schedule")):
                 raise ValueError(f"--{name}: expected one of {', '.join(choices)}, got {value!r}")
+        if self.epochs is None:
+            object.__setattr__(self, "epochs", EPOCHS[self.optimizer])
         if self.k is not None and self.k < 1:
             raise ValueError(f"--k: expected an integer >= 1, got {self.k}")
         if self.optimizer == "casimir" and self.mu == 0:

@@ -7,16 +7,17 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reference.app.jobs import LOSSES, OPTIMIZERS, SCHEDULES, SMOOTHINGS, Job
+from reference.app.jobs import EPOCHS, LOSSES, OPTIMIZERS, SCHEDULES, SMOOTHINGS, Job
 
 __all__ = ["parser"]
 
 
-def parser(panel: str, run: Mapping[str, Callable[..., None]]) -> argparse.ArgumentParser:
+def parser(panel: str, run: Mapping[str, Callable[..., None]], version: str) -> argparse.ArgumentParser:
     """The parser of ``python -m panel``; ``run`` has the function of each command by name."""
     whole = _Parser(
         prog=f"python -m {panel}", description="Train, evaluate and compare structured predictors.", allow_abbrev=False
     )
+    whole.add_argument("--version", action="version", version=f"diptych {version}")
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -76,9 +77,8 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default=default.optimizer, help="default: sgd")
     sub.add_argument("--lam", type=_number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
-    sub.add_argument(
-        "--epochs", type=_count, default=default.epochs, help="passes, or iterations of L-BFGS (default: 10)"
-    )
+    each = ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items())
+    sub.add_argument("--epochs", type=_count, help=f"passes, or iterations of L-BFGS (default: {each})")
     sub.add_argument("--rng", type=_count, default=default.rng, help="seed of the orders and the start (default: 0)")
     sub.add_argument(
         "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg or bcfw returns"
