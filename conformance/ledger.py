@@ -8,14 +8,27 @@ Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from dataclasses import asdict, dataclass
 
 from conformance import ledger_martins, ledger_pillutla
 
 __all__ = ["ROWS", "Claim", "render"]
 
+PAPERS = {
+    "P": "Pillutla et al. 2018: smoothing and Casimir",
+    "M": "Martins et al. 2010: online multiple kernel learning",
+}
+LEGEND = """\
+Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a line; whether it holds; where
+it is in the code (names in `reference`, and in `accelerated` where it has a kernel); which tests check it.
+
+- **holds**: as printed; where the statement here is sharper than the print, it says so.
+- **holds under a condition**: the verdict has the condition.
+- **wrong as printed**: the statement is the corrected one, the verdict has the printed form, and the test that rejects the printed form is named.
+
+Labels begin with the paper's letter and give its numbers. `python -m conformance.ledger` prints this page, `--json` its rows."""
 VERDICTS = ("holds", "holds under a condition", "wrong as printed")
 
 
@@ -227,24 +240,45 @@ ROWS = OURS + ledger_pillutla.rows(Claim) + ledger_martins.rows(Claim)
 
 
 def render() -> str:
-    """The ledger as a Markdown page."""
-    lines = ["# The claims ledger", "", f"{len(ROWS)} statements; `python -m conformance.ledger` prints this page.", ""]
-    lines += ["| statement | says | verdict | code | checked by |", "|---|---|---|---|---|"]
-    for row in ROWS:
-        verdict = f"**{row.verdict}**"
-        if row.condition:
-            verdict += f": {row.condition}"
-        if row.printed:
-            verdict += f". Printed: {row.printed} (rejected by `{row.rejected_by}`)"
-        cells = (
-            row.label,
-            row.statement,
-            verdict,
-            *("<br>".join(f"`{x}`" for x in names) for names in (row.code, row.tests)),
-        )
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    """The ledger as a Markdown page: a legend, then a table for each paper."""
+    sections = {title: [row for row in ROWS if row.label.split()[0] == paper] for paper, title in PAPERS.items()}
+    lines = ["# The claims ledger", "", LEGEND.format(statements=len(ROWS)), ""]
+    for title, rows in sections.items():
+        counts = ", ".join(f"{verdict} {sum(row.verdict == verdict for row in rows)}" for verdict in VERDICTS)
+        lines.append(f"- [{title}](#{_anchor(title)}): {len(rows)} statements, {counts}")
+    for title, rows in sections.items():
+        lines += ["", f"## {title}", "", "| statement | says | verdict | code | checked by |", "|---|---|---|---|---|"]
+        lines += [_line(row) for row in rows]
     return "\n".join(lines) + "\n"
 
 
+def _line(row: Claim) -> str:
+    verdict = f"**{row.verdict}**"
+    if row.condition:
+        verdict += f": {row.condition}"
+    if row.printed:
+        verdict += f". Printed: {row.printed} (rejected by {_test(row.rejected_by)})"
+    code, tests = "<br>".join(f"`{name}`" for name in row.code), "<br>".join(map(_test, row.tests))
+    return "| " + " | ".join(x.replace("|", "\\|") for x in (row.label, row.statement, verdict, code, tests)) + " |"
+
+
+def _test(name: str) -> str:
+    """A link from ``docs/`` to the file of a test."""
+    module, _, function = name.partition("::")
+    return f"[`{function}`](../conformance/{module}.py)"
+
+
+def _anchor(title: str) -> str:
+    """What Markdown viewers call a heading in links: lower case, punctuation dropped, a hyphen for each blank."""
+    return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+
+
 if __name__ == "__main__":
-    print(json.dumps([asdict(row) for row in ROWS], indent=2) if "--json" in sys.argv[1:] else render(), end="")
+    parser = argparse.ArgumentParser(
+        prog="python -m conformance.ledger",
+        description="Print the claims ledger as a Markdown page.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--json", action="store_true", help="print its rows as JSON instead")
+    as_json = parser.parse_args().json
+    print(json.dumps([asdict(row) for row in ROWS], indent=2) if as_json else render(), end="")

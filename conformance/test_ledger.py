@@ -5,6 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import itertools
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +47,29 @@ def test_labels_differ():
 def test_the_page_has_every_row():
     page = render()
     assert all(row.label in page and row.statement.replace("|", "\\|") in page for row in ROWS)
+
+
+def test_links_lead_somewhere():
+    """Every row names its tests' files by links from docs/; every section is in the table of contents, by its heading's anchor."""
+    page = render()
+    files = set(re.findall(r"\]\(\.\./(conformance/[^)]+)\)", page))
+    assert files == {
+        f"conformance/{name.split('::')[0]}.py" for row in ROWS for name in (*row.tests, row.rejected_by) if name
+    }
+    assert all((Path(__file__).parent.parent / file).exists() for file in files)
+    headings = re.findall(r"^## (.+)$", page, flags=re.MULTILINE)
+    anchors = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    assert re.findall(r"^- \[(.+)\]\(#(.+)\): ", page, flags=re.MULTILINE) == list(zip(headings, anchors, strict=True))
+    assert all(f"- **{verdict}**: " in page for verdict in VERDICTS)
+
+
+def test_options_of_the_page():
+    def run(*options):
+        return subprocess.run([sys.executable, "-m", "conformance.ledger", *options], capture_output=True, text=True)
+
+    assert len(json.loads(run("--json").stdout)) == len(ROWS)
+    unknown = run("--jsn")
+    assert unknown.returncode == 2 and unknown.stdout == "" and "unrecognized arguments: --jsn" in unknown.stderr
 
 
 def test_the_page_in_docs_is_this_ledger():
