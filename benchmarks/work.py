@@ -23,7 +23,7 @@ class Casimir:
     unit = "oracle calls"
 
     def track_calls_to_twenty_percent(self, smoothing):
-        run = accelerated.casimir(hinge(SMOOTHINGS[smoothing]), lam=0.01, tol=0.2, passes=200, rng=0)
+        run = accelerated.casimir(hinge(SMOOTHINGS[smoothing]), lam=0.01, tol=0.2, epochs=200, rng=0)
         return run.oracle_calls if run.success else float("nan")
 
 
@@ -49,5 +49,5 @@ class ExactCalls:
     unit = "share"
 
     def track_share_of_exact_calls(self, smoothing):
-        run = accelerated.casimir(hinge(SMOOTHINGS[smoothing]), lam=0.01, mu=0.5, passes=5, rng=0)
+        run = accelerated.casimir(hinge(SMOOTHINGS[smoothing]), lam=0.01, mu=0.5, epochs=5, rng=0)
         return run.history[-1].exact

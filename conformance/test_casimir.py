@@ -72,7 +72,7 @@ def test_an_outer_step_is_its_equations(rng):
 def test_runs_are_algorithm_4(backend, rng):
     """Gradient descent inside, one step a subproblem, with given constants: the loop written out."""
     objective, lam, mu, kappa, gamma = hinge(backend, rng), 0.1, 0.5, 0.3, 0.05
-    result = backend.casimir(objective, lam=lam, mu=mu, kappa=kappa, inner="gradient", step_size=gamma, passes=6)
+    result = backend.casimir(objective, lam=lam, mu=mu, kappa=kappa, inner="gradient", step_size=gamma, epochs=6)
     q = lam / (lam + kappa)
     w = z = np.zeros(objective.zeros().shape)
     for _ in range(6):
@@ -99,7 +99,7 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
         schedule="theory",
         accuracy=accuracy,
         inner=inner,
-        passes=4000,
+        epochs=4000,
         rng=0,
         callback=lambda row: rows.append(row) or row.objective - best <= accuracy / 3,
     )
@@ -130,7 +130,7 @@ def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
     for smoothing in (backend.Entropy(), backend.SquaredL2(8), backend.TopK(3)):
         objective = hinge(backend, rng, smoothing)
         best = optimum(objective, lam)
-        result = backend.casimir(objective, lam=lam, passes=15, rng=1, **options)
+        result = backend.casimir(objective, lam=lam, epochs=15, rng=1, **options)
         for row in result.history:
             assert row.dual <= best + 1e-8 <= row.objective + 2e-8
             close(row.gap, row.objective - row.dual)
@@ -147,7 +147,7 @@ def test_default_settings_reach_a_small_gap(backend, rng):
         objective = backend.StructuralHinge(
             model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]), smoothing=backend.Entropy()
         )
-        result = backend.casimir(objective, lam=0.1, passes=150, rng=0)
+        result = backend.casimir(objective, lam=0.1, epochs=150, rng=0)
         start = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
         assert result.success and result.certificate <= 0.1 * start, (scale, result.certificate)
 
@@ -160,7 +160,7 @@ def test_smooth_sums_are_minimised(backend, rng, inner):
     log = backend.LogLoss(model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]))
     plain = Logistic(rng.normal(size=(20, 3)), np.sign(rng.normal(size=20)))
     for objective, w0 in ((log, None), (plain, np.zeros(3))):
-        result = backend.casimir(objective, w0, lam=0.1, inner=inner, passes=400, tol=1e-9, rng=0)
+        result = backend.casimir(objective, w0, lam=0.1, inner=inner, epochs=400, tol=1e-9, rng=0)
         size = len(result.x)
         best = minimize(
             lambda w, o=objective: tuple(
@@ -176,7 +176,7 @@ def test_smooth_sums_are_minimised(backend, rng, inner):
             and result.fun - best.fun + 1e-12 >= 0
             and result.fun - best.fun <= result.certificate + 1e-12
         )
-    free = backend.casimir(plain, np.zeros(3), lam=0.0, inner=inner, passes=30, rng=0)
+    free = backend.casimir(plain, np.zeros(3), lam=0.0, inner=inner, epochs=30, rng=0)
     assert "lam = 0" in free.certificate and free.fun < plain.value_and_gradient(np.zeros(3))[0]
     assert free.history[-1].gap is None and free.history[-1].dual is None
 
@@ -187,7 +187,7 @@ def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
     made = backend.TopK(3) if smoothing == "TopK" else backend.SquaredL2(3)
     objective = hinge(backend, rng, made, words=12)
     at_zero = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
-    result = backend.casimir(objective, lam=0.05, passes=12, rng=0)
+    result = backend.casimir(objective, lam=0.05, epochs=12, rng=0)
     best = optimum(objective, 0.05)
     assert result.fun - best <= 0.5 * (at_zero - best)
 
@@ -195,8 +195,8 @@ def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
 def test_schedules_of_the_corollaries(backend, rng):
     """Decreasing smoothing closes the gap that constant smoothing leaves."""
     objective, lam = hinge(backend, rng), 0.2
-    constant = backend.casimir(objective, lam=lam, schedule=Corollary17(lam, 0.2, 1.0), passes=60, rng=0)
-    falling = backend.casimir(objective, lam=lam, schedule=Corollary18(lam, 0.2, 1.0), passes=60, rng=0)
+    constant = backend.casimir(objective, lam=lam, schedule=Corollary17(lam, 0.2, 1.0), epochs=60, rng=0)
+    falling = backend.casimir(objective, lam=lam, schedule=Corollary18(lam, 0.2, 1.0), epochs=60, rng=0)
     assert falling.certificate < constant.certificate
     with pytest.raises(ValueError, match="schedule: made for lam = 0.2, got lam = 0.1"):
         backend.casimir(objective, lam=0.1, schedule=Corollary17(0.2, 0.2, 1.0))
@@ -205,11 +205,11 @@ def test_schedules_of_the_corollaries(backend, rng):
 def test_the_share_of_exact_calls_is_reported(backend, rng):
     """At w = 0 the scores tie and two outputs certify nothing; Entropy is always exact."""
     objective = hinge(backend, rng, backend.TopK(2))
-    rows = backend.casimir(objective, lam=0.1, mu=0.01, passes=30, rng=0).history
+    rows = backend.casimir(objective, lam=0.1, mu=0.01, epochs=30, rng=0).history
     assert all(0 <= row.exact <= 1 for row in rows) and rows[-1].exact > 0
     line = objective.linearize(objective.zeros(), None, 50.0)
     assert line.exact < 1
-    assert all(row.exact == 1 for row in backend.casimir(hinge(backend, rng), lam=0.1, passes=3, rng=0).history)
+    assert all(row.exact == 1 for row in backend.casimir(hinge(backend, rng), lam=0.1, epochs=3, rng=0).history)
 
 
 class Counting:
@@ -230,7 +230,7 @@ class Counting:
 def test_calls_are_counted(backend, rng, options):
     """All that is asked for, less what evaluates (one full gradient at the start and after each iteration) and the second gradient at a snapshot."""
     counting = Counting(rng)
-    run = backend.casimir(counting, np.zeros(3), lam=0.1, passes=4, rng=0, **options)
+    run = backend.casimir(counting, np.zeros(3), lam=0.1, epochs=4, rng=0, **options)
     snapshots = 20 * run.history[-1].epoch if options.get("inner") != "gradient" else 0
     assert run.oracle_calls == sum(counting.asked) - 20 * (1 + len(run.history)) - snapshots
     if "step_size" in options:
@@ -251,7 +251,7 @@ class Hyperbola:
 
 
 def test_the_dual_of_another_smoothing_is_no_bound(backend):
-    run = backend.casimir(Hyperbola(), lam=0.1, schedule=Corollary18(0.1, 1.0, 1.0), passes=30, rng=0)
+    run = backend.casimir(Hyperbola(), lam=0.1, schedule=Corollary18(0.1, 1.0, 1.0), epochs=30, rng=0)
     assert all(row.gap >= -1e-12 for row in run.history)
 
 
@@ -261,7 +261,7 @@ def test_nothing_to_learn_ends_well(backend):
     objective = backend.StructuralHinge(
         model, model.pack([np.zeros((0, 0))] * 2, [[], []]), smoothing=backend.Entropy()
     )
-    run = backend.casimir(objective, lam=0.1, passes=30, rng=0)
+    run = backend.casimir(objective, lam=0.1, epochs=30, rng=0)
     assert run.success and run.fun == 0 and run.certificate == 0
     with pytest.raises(ValueError, match="schedule: 'theory' has nothing to smooth"):
         backend.casimir(objective, lam=0.1, schedule="theory", accuracy=0.1)
@@ -279,7 +279,7 @@ def test_trajectories_agree(other, rng):
             made = b.TopK(3) if smoothing == "TopK" else b.Entropy()
             objective = hinge(b, np.random.default_rng(3), made, words=8)
             w0 = np.random.default_rng(4).normal(size=objective.zeros().shape)
-            runs.append(b.casimir(objective, w0, lam=0.1, mu=0.5, kappa=0.1, step_size=0.02, passes=6, rng=2))
+            runs.append(b.casimir(objective, w0, lam=0.1, mu=0.5, kappa=0.1, step_size=0.02, epochs=6, rng=2))
         np.testing.assert_allclose(runs[1].x, runs[0].x, rtol=tolerance, atol=tolerance)
         close(runs[1].certificate, runs[0].certificate)
 
@@ -288,13 +288,13 @@ def test_a_callback_stops_and_a_start_is_kept(backend, rng):
     objective = hinge(backend, rng)
     w0 = rng.normal(size=objective.zeros().shape)
     kept = w0.copy()
-    result = backend.casimir(objective, w0, lam=0.1, passes=9, rng=0, callback=lambda row: row.epoch == 2)
+    result = backend.casimir(objective, w0, lam=0.1, epochs=9, rng=0, callback=lambda row: row.epoch == 2)
     assert (
         np.array_equal(w0, kept) and result.nit == 2 and result.success and "stopped by the callback" in result.message
     )
-    same = backend.casimir(objective, w0, lam=0.1, passes=2, rng=0)
+    same = backend.casimir(objective, w0, lam=0.1, epochs=2, rng=0)
     assert np.array_equal(same.x, result.x)
-    none = backend.casimir(objective, w0, lam=0.1, passes=0)
+    none = backend.casimir(objective, w0, lam=0.1, epochs=0)
     assert np.array_equal(none.x, w0) and none.history == ()
 
 
@@ -302,12 +302,12 @@ def test_too_long_steps(backend, rng):
     """Given steps are the user's: where they do harm it is said. Guessed ones are taken back."""
     objective = hinge(backend, rng)
     result = backend.casimir(
-        objective, lam=10.0, mu=0.01, kappa=10.0, step_size=1e3, passes=10, rng=0, warm_start="last"
+        objective, lam=10.0, mu=0.01, kappa=10.0, step_size=1e3, epochs=10, rng=0, warm_start="last"
     )
     assert result.success == (result.fun <= objective.value_and_gradient(objective.zeros(), None, 0.0)[0])
     plain = Logistic(1e6 * rng.normal(size=(20, 3)), np.sign(rng.normal(size=20)))
     assert (
-        backend.casimir(plain, np.zeros(3), lam=0.1, passes=40, rng=0).fun <= plain.value_and_gradient(np.zeros(3))[0]
+        backend.casimir(plain, np.zeros(3), lam=0.1, epochs=40, rng=0).fun <= plain.value_and_gradient(np.zeros(3))[0]
     )
 
 
@@ -318,13 +318,13 @@ def test_too_long_steps(backend, rng):
         ({"inner": "sgd"}, "inner: expected one of svrg, gradient, got 'sgd'"),
         ({"stop": "never"}, "stop: expected one of budget, gradient"),
         ({"warm_start": "zero"}, "warm_start: expected one of center, last, extrapolated"),
-        ({"passes": -1}, "passes: expected an integer >= 0"),
+        ({"epochs": -1}, "epochs: expected an integer >= 0"),
         ({"tol": -1.0}, "tol: expected a number >= 0"),
         ({"lam": 0.0, "tol": 0.1}, "tol: expected a number >= 0, and lam > 0"),
         ({"step_size": 0.0}, "step_size: expected a finite number > 0"),
         ({"step_size": -1.0}, "step_size: expected a finite number > 0"),
         ({"mu": 0.0}, "mu: expected a finite number > 0"),
-        ({"passes": 2.5}, "passes: expected an integer >= 0, got 2.5"),
+        ({"epochs": 2.5}, "epochs: expected an integer >= 0, got 2.5"),
         ({"schedule": "theory"}, "accuracy: schedule='theory' needs a finite number > 0"),
         ({"schedule": "theory", "accuracy": 0.1, "mu": 1.0}, "mu: schedule='theory' has its own"),
         ({"accuracy": 0.1}, "accuracy: only schedule='theory' takes one"),
@@ -350,7 +350,7 @@ def test_casimir_works_in_every_namespace(backend, space, rng, inner):
     X = [rng.normal(size=(n, 2)).astype(space.dtype) for n in (2, 3)]
     data = model.pack([space.put(x) for x in X], [[0, 1], [2, 1, 0]], like=space.put([0.0]))
     objective = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
-    result = backend.casimir(objective, lam=0.1, mu=0.5, inner=inner, passes=4, rng=0)
+    result = backend.casimir(objective, lam=0.1, mu=0.5, inner=inner, epochs=4, rng=0)
     assert space.get(result.x).dtype == space.dtype
     host = model.pack(X, [[0, 1], [2, 1, 0]])
     again = backend.casimir(
@@ -358,7 +358,7 @@ def test_casimir_works_in_every_namespace(backend, space, rng, inner):
         lam=0.1,
         mu=0.5,
         inner=inner,
-        passes=4,
+        epochs=4,
         rng=0,
         kappa=None,
     )

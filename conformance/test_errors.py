@@ -10,8 +10,8 @@ from conformance.test_optimizers import Quadratic
 OPTIMISERS = {
     "lbfgs": ("w0", "lam", "mu", "iterations", "tol", "memory", "callback"),
     "sgd": ("w0", "lam", "mu", "step_size", "epochs", "batch_size", "rng", "callback"),
-    "svrg": ("w0", "lam", "mu", "step_size", "passes", "tol", "rng", "callback"),
-    "casimir": ("w0", "lam", "mu", "kappa", "step_size", "passes", "tol", "rng", "callback"),
+    "svrg": ("w0", "lam", "mu", "step_size", "epochs", "tol", "rng", "callback"),
+    "casimir": ("w0", "lam", "mu", "kappa", "step_size", "epochs", "tol", "rng", "callback"),
     "bcfw": ("lam", "epochs", "tol", "cached_passes", "capacity", "rng", "callback"),
 }
 EXPECTED = {
@@ -19,7 +19,6 @@ EXPECTED = {
     "step_size": "a number",
     "iterations": "an integer >= 0",
     "epochs": "an integer >= 0",
-    "passes": "an integer >= 0",
     "cached_passes": "an integer >= 0",
     "batch_size": "an integer >= 1",
     "memory": "an integer >= 1",
@@ -27,7 +26,7 @@ EXPECTED = {
     "rng": "an integer >= 0, a numpy.random.Generator or None",
     "callback": "a callable",
 }
-NOT_NONE = ("lam", "iterations", "memory", "epochs", "passes", "cached_passes", "batch_size", "capacity")
+NOT_NONE = ("lam", "iterations", "memory", "epochs", "cached_passes", "batch_size", "capacity")
 
 
 def smoothed(backend, smoothing=None):

@@ -17,16 +17,16 @@ BEST = float((UNEVEN.curvature * UNEVEN.centre).mean() / (UNEVEN.curvature.mean(
 
 
 def test_the_smoothness_of_the_average_is_not_enough(backend):
-    with_average = backend.svrg(UNEVEN, lam=LAM, step_size=1 / (UNEVEN.curvature.mean() + LAM), passes=60, rng=0)
+    with_average = backend.svrg(UNEVEN, lam=LAM, step_size=1 / (UNEVEN.curvature.mean() + LAM), epochs=60, rng=0)
     assert not with_average.success and "shorter steps" in with_average.message
-    over_components = backend.svrg(UNEVEN, lam=LAM, step_size=1 / (50 + LAM), passes=60, rng=0)
+    over_components = backend.svrg(UNEVEN, lam=LAM, step_size=1 / (50 + LAM), epochs=60, rng=0)
     assert over_components.success
     close(over_components.x, BEST)
 
 
 def test_a_guess_that_is_too_small_is_taken_back(backend):
     """The rare component is seldom among the examples that L is tried on: passes that go wrong are repeated."""
-    result = backend.svrg(UNEVEN, lam=LAM, passes=100, rng=3)
+    result = backend.svrg(UNEVEN, lam=LAM, epochs=100, rng=3)
     objectives = [row.objective for row in result.history]
     assert np.all(np.diff(objectives) <= 1e-12) and "taken back" in result.message
     np.testing.assert_allclose(result.x, BEST, rtol=1e-3)
@@ -43,7 +43,7 @@ def test_a_known_smoothness_bounds_the_guess(backend):
     assert steps.at(np.zeros(1), order) == 1 / (50 + LAM) and not steps.guessed
     steps.judge(False)
     assert steps.at(np.zeros(1), order) == 1 / (50 + LAM)
-    close(backend.svrg(known, lam=LAM, passes=100, rng=0).x, BEST, scale=1e3)
+    close(backend.svrg(known, lam=LAM, epochs=100, rng=0).x, BEST, scale=1e3)
 
 
 def test_component_smoothness_is_the_least_power_of_two_that_is_enough(rng):
@@ -79,7 +79,7 @@ def test_no_curvature_and_no_regulariser_give_no_step(backend):
     flat = Parabolas([0.0, 0.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="step_size: no curvature was found at the start and lam = 0"):
         backend.svrg(flat, lam=0.0)
-    result = backend.svrg(flat, [1.0], lam=0.5, passes=60, rng=0)
+    result = backend.svrg(flat, [1.0], lam=0.5, epochs=60, rng=0)
     assert result.success and abs(result.x[0]) < 1e-5
 
 

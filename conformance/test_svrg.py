@@ -71,7 +71,7 @@ def test_linear_convergence_to_the_optimum(backend, problem, average):
     objective, mu = problem
     lam = 0.5
     best = total(objective, optimum(objective, objective.model.size, lam, mu), lam, mu)
-    result = backend.svrg(objective, lam=lam, mu=mu, passes=80, average=average, rng=0)
+    result = backend.svrg(objective, lam=lam, mu=mu, epochs=80, average=average, rng=0)
     gaps = np.array([row.objective for row in result.history]) - best
     assert gaps.min() >= -1e-9
     assert all(gaps[k + 10] <= 0.5 * gaps[k] + 1e-9 for k in range(len(gaps) - 10))
@@ -84,7 +84,7 @@ def test_a_plain_logistic_objective_of_any_scale(backend, rng, scale):
     logistic = random_logistic(rng)
     scaled = Logistic(scale * logistic.A, -np.ones(logistic.n))
     lam = 0.05 * scale**2
-    result = backend.svrg(scaled, np.zeros(4), lam=lam, passes=300, tol=1e-10, rng=1)
+    result = backend.svrg(scaled, np.zeros(4), lam=lam, epochs=300, tol=1e-10, rng=1)
     assert result.success and result.nit < 300
     close(result.fun, total(logistic, optimum(logistic, 4, 0.05), 0.05))
 
@@ -94,7 +94,7 @@ def test_the_certificate_is_true(backend, problem):
     lam = 0.5
     best = total(objective, optimum(objective, objective.model.size, lam, mu), lam, mu)
     for tol in (1.0, 1e-2, 1e-5):
-        result = backend.svrg(objective, lam=lam, mu=mu, passes=500, tol=tol, rng=0)
+        result = backend.svrg(objective, lam=lam, mu=mu, epochs=500, tol=tol, rng=0)
         g = objective.value_and_gradient(result.x, None, mu)[1] + lam * result.x
         assert result.success and result.certificate <= tol * result.fun
         close(result.certificate, g @ g / (2 * lam))
@@ -103,16 +103,16 @@ def test_the_certificate_is_true(backend, problem):
         for row in result.history:
             assert row.objective - best <= row.gap + 1e-12 and row.dual <= best + 1e-12
             close(row.objective - row.dual, row.gap)
-    stopped = backend.svrg(objective, lam=lam, mu=mu, passes=1, tol=1e-9, rng=0)
+    stopped = backend.svrg(objective, lam=lam, mu=mu, epochs=1, tol=1e-9, rng=0)
     assert not stopped.success and stopped.certificate > 1e-9 and stopped.nit == 1
-    assert backend.svrg(objective, lam=0.0, mu=mu, passes=1, rng=0).certificate.startswith("none")
+    assert backend.svrg(objective, lam=0.0, mu=mu, epochs=1, rng=0).certificate.startswith("none")
 
 
 def test_calls_are_counted(backend, problem):
     """Every example counts once for the full gradient and once for its step; trials for the step size on top."""
     objective, mu = problem
     n = objective.n
-    result = backend.svrg(objective, lam=0.1, mu=mu, step_size=0.01, passes=3, rng=0)
+    result = backend.svrg(objective, lam=0.1, mu=mu, step_size=0.01, epochs=3, rng=0)
     assert [row.oracle_calls for row in result.history] == [2 * n, 4 * n, 6 * n] and result.oracle_calls == 6 * n
     assert [row.epoch for row in result.history] == [1, 2, 3] and result.nit == 3
 
@@ -125,7 +125,7 @@ def test_calls_are_counted(backend, problem):
             asked.append(n if batch is None else len(batch))
             return objective.value_and_gradient(w, batch, mu)
 
-    found = backend.svrg(Counting(), objective.zeros(), lam=0.1, mu=objective.mu or mu, passes=3, rng=0)
+    found = backend.svrg(Counting(), objective.zeros(), lam=0.1, mu=objective.mu or mu, epochs=3, rng=0)
     trials = found.oracle_calls - 6 * n
     assert trials > 0
     # the loop asks again for each example's gradient at the snapshot, and once for the objective at the end
@@ -138,13 +138,13 @@ def test_same_rng_same_run_and_the_start_is_kept(backend, problem):
     objective, mu = problem
     w0 = np.random.default_rng(0).normal(size=objective.model.size)
     before = w0.copy()
-    options = {"lam": 0.1, "mu": mu, "passes": 2}
+    options = {"lam": 0.1, "mu": mu, "epochs": 2}
     one = backend.svrg(objective, w0, rng=5, **options)
     assert np.array_equal(one.x, backend.svrg(objective, w0, rng=np.random.default_rng(5), **options).x)
     assert not np.array_equal(one.x, backend.svrg(objective, w0, rng=6, **options).x)
     assert np.array_equal(one.x, backend.svrg(objective, w0.tolist(), rng=5, **options).x)
     assert np.array_equal(w0, before)
-    nothing = backend.svrg(objective, w0, lam=0.1, mu=mu, passes=0)
+    nothing = backend.svrg(objective, w0, lam=0.1, mu=mu, epochs=0)
     assert np.array_equal(nothing.x, w0) and nothing.history == () and nothing.oracle_calls == 0
     close(nothing.fun, total(objective, w0, 0.1, mu))
 
@@ -158,10 +158,10 @@ def test_a_callback_stops_a_run(backend, problem):
 
 def test_a_run_that_diverges_says_so(backend, problem):
     objective, mu = problem
-    result = backend.svrg(objective, lam=0.0, mu=mu, step_size=1e200, passes=9, rng=0)
+    result = backend.svrg(objective, lam=0.0, mu=mu, step_size=1e200, epochs=9, rng=0)
     assert not result.success and "shorter steps" in result.message
-    steep = backend.svrg(UNEVEN, lam=0.0, step_size=1e100, passes=9, rng=0)
-    assert not steep.success and "diverged in pass" in steep.message and steep.nit < 9
+    steep = backend.svrg(UNEVEN, lam=0.0, step_size=1e100, epochs=9, rng=0)
+    assert not steep.success and "diverged in epoch" in steep.message and steep.nit < 9
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_run_that_diverges_says_so(backend, problem):
     [
         ({"lam": -1.0}, "lam: expected a finite number >= 0, got -1.0"),
         ({"lam": np.nan}, "lam: expected a finite number >= 0, got nan"),
-        ({"lam": 0.1, "passes": -1}, "passes: expected an integer >= 0, got -1"),
+        ({"lam": 0.1, "epochs": -1}, "epochs: expected an integer >= 0, got -1"),
         ({"lam": 0.1, "average": "weighted"}, "average: expected one of last, uniform, got 'weighted'"),
         ({"lam": 0.1, "step_size": 0.0}, "step_size: expected a finite number > 0, got 0.0"),
         ({"lam": 0.0, "tol": 1e-3}, "tol: expected a number >= 0, and lam > 0"),
@@ -197,8 +197,8 @@ def test_svrg_works_in_every_namespace(backend, space, rng):
     objective = backend.LogLoss(model, model.pack(X, Y, like=space.put(0.0)))
     plain = backend.LogLoss(model, model.pack(X, Y))
     for options in ({"step_size": 0.05}, {"average": "uniform", "tol": 1e-3}):
-        result = backend.svrg(objective, lam=0.1, passes=3, rng=0, **options)
+        result = backend.svrg(objective, lam=0.1, epochs=3, rng=0, **options)
         x = space.get(result.x)
         assert x.dtype == space.dtype
-        expected = backend.svrg(plain, lam=0.1, passes=3, rng=0, **options)
+        expected = backend.svrg(plain, lam=0.1, epochs=3, rng=0, **options)
         close(x, expected.x, space.dtype, 50.0 if space.dtype == "float32" else None)

@@ -85,7 +85,7 @@ def test_runs_agree_with_their_steps_found(other):
     for b in (reference, other):
         model = b.SequenceModel(128, words.labels)
         loss = b.LogLoss(model, model.pack(words.X, words.Y))
-        runs.append(b.svrg(loss, lam=0.01, passes=3, rng=0))
+        runs.append(b.svrg(loss, lam=0.01, epochs=3, rng=0))
     ours, theirs = runs
     np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(theirs.certificate, ours.certificate, rtol=1e-9)

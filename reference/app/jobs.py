@@ -170,12 +170,12 @@ def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None
     options |= {"rng": job.rng}
     if job.optimizer == "casimir":
         options |= {"mu": job.mu, "kappa": job.kappa, "step_size": job.step_size, "tol": job.tol}
-        return panel.casimir(objective, w0, passes=job.epochs, **options)
+        return panel.casimir(objective, w0, epochs=job.epochs, **options)
     if job.average is not None:
         options |= {"average": job.average}
     if job.optimizer == "svrg":
         options |= {"mu": job.mu, "step_size": job.step_size, "tol": job.tol}
-        return panel.svrg(objective, w0, passes=job.epochs, **options)
+        return panel.svrg(objective, w0, epochs=job.epochs, **options)
     if job.optimizer == "bcfw":  # starts where every example has its true output: w = 0
         return panel.bcfw(objective, epochs=job.epochs, **options, **({} if job.tol is None else {"tol": job.tol}))
     return panel.sgd(objective, w0, mu=job.mu, step_size=_step_size(panel, job), epochs=job.epochs, **options)

@@ -77,7 +77,7 @@ def casimir(
     stop: str = "budget",
     warm_start: str = "center",
     step_size: float | None = None,
-    passes: int = 50,
+    epochs: int = 50,
     tol: float | None = None,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
@@ -114,7 +114,7 @@ def casimir(
         Where a subproblem starts: z_{k-1}; w_{k-1}; or w_{k-1} + kappa/(kappa + lam) (z_{k-1} - z_{k-2}).
     step_size : float, optional
         Constant step gamma; default 1 / (L + lam + kappa), L found as ``svrg`` does.
-    passes : int >= 0
+    epochs : int >= 0
         Passes of SVRG, or gradient steps, in all; those taken back included.
     tol : float >= 0, optional
         Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
@@ -147,7 +147,7 @@ def casimir(
     """
     check_objective(objective)
     start = start_of(objective, w0)
-    check_options(lam=lam, mu=mu, passes=passes, step_size=step_size, tol=tol, callback=callback)
+    check_options(lam=lam, mu=mu, epochs=epochs, step_size=step_size, tol=tol, callback=callback)
     for name, value in (("kappa", kappa), ("accuracy", accuracy)):
         if value is not None:
             number(name, value, positive=True)
@@ -180,11 +180,11 @@ def casimir(
         steps = ComponentSteps(objective, schedule.mu_k(1) if has_mu else None, lam + schedule.kappa_k(1), step_size)
         best, best_mu = evaluate(objective, start, lam, steps.mu), steps.mu
         first = best.objective
-        while done < passes and not message:
+        while done < epochs and not message:
             started, k = time.perf_counter(), state.k + 1
             problem = Subproblem(objective, lam, schedule.kappa_k(k), schedule.mu_k(k) if has_mu else None, state.z)
             steps.aim(problem.mu, lam + problem.kappa)
-            limit, delta = (1, None) if stop == "budget" else (passes - done, schedule.delta_k(k))
+            limit, delta = (1, None) if stop == "budget" else (epochs - done, schedule.delta_k(k))
             found = solve(problem, _warm(state, problem, warm_start), inner, limit, delta, steps, rng)
             seconds += time.perf_counter() - started
             done, calls = done + found.passes, calls + found.calls
@@ -210,13 +210,13 @@ def casimir(
                 Row(done, calls + steps.calls, seconds, best.objective, *(_known(best.dual), _known(gap)), best.exact)
             )
             if not np.isfinite(best.objective):
-                message = f"diverged in pass {done}: objective {best.objective}; take shorter steps"
+                message = f"diverged in epoch {done}: objective {best.objective}; take shorter steps"
             elif small_enough(gap, best.objective, tol):
-                message = f"gap {gap} after {done} passes"
+                message = f"gap {gap} after {done} epochs"
             elif wants_to_stop(callback, history[-1]):
-                message = f"stopped by the callback after {done} of {passes} passes"
+                message = f"stopped by the callback after {done} of {epochs} epochs"
     gap = best.objective - best.dual
-    success, done_all = bool(np.isfinite(best.objective)), f"{done} passes done"
+    success, done_all = bool(np.isfinite(best.objective)), f"{done} epochs done"
     if taken_back:
         done_all += f", {taken_back} iterations taken back for too long steps"
     if not message and not not_above(best.objective, first, start):

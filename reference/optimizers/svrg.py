@@ -43,7 +43,7 @@ def svrg(
     lam: float,
     mu: float | None = None,
     step_size: float | None = None,
-    passes: int = 50,
+    epochs: int = 50,
     average: str = "last",
     tol: float | None = None,
     rng: int | np.random.Generator | None = None,
@@ -67,7 +67,7 @@ def svrg(
         Constant step gamma; default 1 / (L + lam), L the smoothness of the components. It is found by backtracking on a few random
         ones, each pass from half its last value, and a pass after which the objective is larger is taken back and L doubled; L
         never exceeds ``objective.smoothness(mu)``, where the objective has that method and an answer.
-    passes : int >= 0
+    epochs : int >= 0
         Passes over the data, each in a new random order, those taken back included.
     average : {"last", "uniform"}
         Where the next pass starts, and what is returned: the last iterate of a pass, or the average of its iterates.
@@ -102,7 +102,7 @@ def svrg(
     each component, not only for their average.
     """
     check_objective(objective)
-    check_options(lam=lam, mu=mu, passes=passes, step_size=step_size, tol=tol, callback=callback)
+    check_options(lam=lam, mu=mu, epochs=epochs, step_size=step_size, tol=tol, callback=callback)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
     _check_smooth(objective, mu)
@@ -116,7 +116,7 @@ def svrg(
         now = snapshot(objective, start, mu)
         fun, bound = _regularised(now, lam), _bound(now, lam)
         first, seconds = fun, time.perf_counter() - started
-        for k in range(1, passes + 1):
+        for k in range(1, epochs + 1):
             if small_enough(bound, fun, tol):
                 break
             started = time.perf_counter()
@@ -136,10 +136,10 @@ def svrg(
             history.append(Row(k, calls, seconds, fun, *((fun - bound, bound) if lam > 0 else ())))
             seconds += time.perf_counter() - started  # the full gradient is the next pass's
             if not np.isfinite(fun):
-                message = f"diverged in pass {k}: objective {fun}; take shorter steps"
+                message = f"diverged in epoch {k}: objective {fun}; take shorter steps"
                 break
             if wants_to_stop(callback, history[-1]):
-                message = f"stopped by the callback after {k} of {passes} passes"
+                message = f"stopped by the callback after {k} of {epochs} epochs"
                 break
     success, message = _outcome(message, len(history), taken_back, first, fun, bound, tol)
     return Result(
@@ -226,7 +226,7 @@ def _outcome(
     """Success, and the sentence about it."""
     if message:
         return not message.startswith("diverged"), message
-    done = f"{k} passes done" + (f", {taken_back} of them taken back for too long steps" if taken_back else "")
+    done = f"{k} epochs done" + (f", {taken_back} of them taken back for too long steps" if taken_back else "")
     if not fun <= first:
         return False, f"{done}: the objective grew from {first} to {fun}; take shorter steps"
     if tol is None:
