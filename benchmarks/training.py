@@ -89,7 +89,9 @@ class OracleCalls:
 
         objective = problems.objective("accelerated", "LogLoss", 1000)
         target = 1.05 * accelerated.lbfgs(objective, lam=0.01, iterations=200).fun
-        result = accelerated.sgd(objective, lam=0.01, epochs=100, rng=0, callback=lambda row: row.objective <= target)
+        result = accelerated.sgd(
+            objective, lam=0.01, epochs=100, rng=0, callback=lambda row, w: row.objective <= target
+        )
         return result.oracle_calls
 
     track_calls_to_five_percent.unit = "oracle calls"

@@ -116,7 +116,7 @@ class OracleCalls:
     def track_calls_to_one_percent(self, average):
         crf = problems.objective("accelerated", "LogLoss", 1000)
         return accelerated.svrg(
-            crf, lam=0.01, average=average, epochs=200, rng=0, callback=lambda row: row.gap <= 0.01 * row.objective
+            crf, lam=0.01, average=average, epochs=200, rng=0, callback=lambda row, w: row.gap <= 0.01 * row.objective
         ).oracle_calls
 
 

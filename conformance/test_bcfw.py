@@ -179,7 +179,7 @@ def test_rng_and_callback(backend, rng):
     assert np.array_equal(one.x, two.x)
     assert not np.array_equal(one.x, backend.bcfw(objective, lam=0.1, epochs=2, tol=0.0, rng=6).x)
     seen = []
-    stopped = backend.bcfw(objective, lam=0.1, tol=0.0, callback=lambda row: seen.append(row) or row.epoch == 2)
+    stopped = backend.bcfw(objective, lam=0.1, tol=0.0, callback=lambda row, w: seen.append(row) or row.epoch == 2)
     assert tuple(seen) == stopped.history and stopped.nit == 2 and "callback" in stopped.message and stopped.success
 
 

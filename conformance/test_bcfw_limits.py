@@ -115,7 +115,7 @@ class Plane(NamedTuple):
 @pytest.mark.parametrize("tol", [0.0, 1e-3])
 @pytest.mark.parametrize("epochs", [0, 1, 5])
 def test_an_objective_that_is_no_number_is_no_success(backend, tol, epochs):
-    result = backend.bcfw(Nowhere(), lam=0.1, tol=tol, epochs=epochs, rng=0, callback=lambda row: True)
+    result = backend.bcfw(Nowhere(), lam=0.1, tol=tol, epochs=epochs, rng=0, callback=lambda row, w: True)
     assert not result.success and "diverged" in result.message and result.nit == min(epochs, 1)
 
 

@@ -101,7 +101,7 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
         inner=inner,
         epochs=4000,
         rng=0,
-        callback=lambda row: rows.append(row) or row.objective - best <= accuracy / 3,
+        callback=lambda row, w: rows.append(row) or row.objective - best <= accuracy / 3,
     )
     choice = Corollary17.for_svrg(accuracy, lam=lam, A=objective.smoothness(1.0), D=objective.width(), n=6)
     start = evaluate(objective, objective.zeros(), lam, 0.1).objective - best
@@ -288,7 +288,7 @@ def test_a_callback_stops_and_a_start_is_kept(backend, rng):
     objective = hinge(backend, rng)
     w0 = rng.normal(size=objective.zeros().shape)
     kept = w0.copy()
-    result = backend.casimir(objective, w0, lam=0.1, epochs=9, rng=0, callback=lambda row: row.epoch == 2)
+    result = backend.casimir(objective, w0, lam=0.1, epochs=9, rng=0, callback=lambda row, w: row.epoch == 2)
     assert (
         np.array_equal(w0, kept) and result.nit == 2 and result.success and "stopped by the callback" in result.message
     )

@@ -92,16 +92,16 @@ def test_pegasos_with_weighted_average_converges(backend, rng):
 
 def test_callbacks_stop_a_run(backend, problem):
     seen = []
-    result = backend.sgd(problem, lam=0.1, epochs=9, rng=0, callback=lambda row: seen.append(row) or row.epoch == 2)
+    result = backend.sgd(problem, lam=0.1, epochs=9, rng=0, callback=lambda row, w: seen.append(row) or row.epoch == 2)
     assert [row.epoch for row in seen] == [1, 2] and result.nit == 2 and "callback" in result.message
 
-    def stop(row):
+    def stop(row, w):
         raise StopIteration
 
     assert backend.sgd(problem, lam=0.1, epochs=9, rng=0, callback=stop).nit == 1
     stopped = backend.lbfgs(problem, lam=0.1, callback=stop)
     assert stopped.nit == 1 and stopped.success and "callback" in stopped.message
-    assert backend.sgd(problem, lam=0.1, epochs=9, callback=lambda row: np.float64(row.epoch) == 3).nit == 3
+    assert backend.sgd(problem, lam=0.1, epochs=9, callback=lambda row, w: np.float64(row.epoch) == 3).nit == 3
 
 
 def test_rng_is_an_int_a_generator_or_none(backend, problem):
@@ -250,3 +250,31 @@ def test_results_are_of_plain_numbers(backend, rng, optimiser):
             assert all(type(value) in (int, float, type(None)) for value in fields.values())
             assert type(row.epoch) is type(row.oracle_calls) is int and json.loads(json.dumps(fields)) == fields
         assert result.history
+
+
+@pytest.mark.parametrize("average", ["weighted", "uniform", "last"])
+@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw"])
+def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
+    """Those that a run of so many passes returns: their objective is the row's, they stay what they are, the last are the result's."""
+    model = backend.SequenceModel(2, 2)
+    data = model.pack([rng.normal(size=(3, 2)) for _ in range(4)], [[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
+    unsmoothed = backend.StructuralHinge(model, data)
+    objective = unsmoothed if optimiser == "bcfw" else backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+    options = {"mu": 0.5} if optimiser in ("lbfgs", "sgd", "svrg") else {}
+    if average in {
+        "sgd": ("weighted", "uniform", "last"),
+        "svrg": ("uniform", "last"),
+        "bcfw": ("weighted", "last"),
+    }.get(optimiser, ()):
+        options["average"] = average
+    seen = []
+
+    def callback(row, w):
+        mu = 0.0 if optimiser in ("bcfw", "casimir") else 0.5
+        close(row.objective, objective.value_and_gradient(w, mu=mu)[0] + 0.05 * w @ w)
+        seen.append((w, w.copy()))
+        return len(seen) == 5
+
+    result = getattr(backend, optimiser)(objective, lam=0.1, callback=callback, **options)
+    assert len(seen) == len(result.history) == 5
+    assert all(np.array_equal(w, then) for w, then in seen) and np.array_equal(seen[-1][0], result.x)

@@ -152,7 +152,7 @@ def test_same_rng_same_run_and_the_start_is_kept(backend, problem):
 def test_a_callback_stops_a_run(backend, problem):
     objective, mu = problem
     seen = []
-    result = backend.svrg(objective, lam=0.1, mu=mu, rng=0, callback=lambda row: seen.append(row) or row.epoch == 2)
+    result = backend.svrg(objective, lam=0.1, mu=mu, rng=0, callback=lambda row, w: seen.append(row) or row.epoch == 2)
     assert [row.epoch for row in seen] == [1, 2] and result.nit == 2 and "callback" in result.message
 
 

@@ -224,7 +224,7 @@ class _Progress:
         if self.bar is not None:
             self.bar.close()
 
-    def __call__(self, row: Row) -> None:
+    def __call__(self, row: Row, w: Any) -> None:
         if self.bar is not None:
             self.bar.update(row.epoch - self.bar.n)
             self.bar.set_postfix(objective=f"{row.objective:.4f}")

@@ -104,8 +104,9 @@ def bcfw(
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
     callback : callable, optional
-        Called with a :class:`Row` after each epoch (a pass of oracles and the cached passes after it); stops the run by
-        returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each epoch (a pass of oracles and the cached passes after it), with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
 
     Returns
     -------
@@ -152,7 +153,7 @@ def bcfw(
         history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
         if not np.isfinite(fun) or _reached(fun, dual, tol, state.mean):
             break
-        stopped = wants_to_stop(callback, history[-1])
+        stopped = wants_to_stop(callback, history[-1], state.mean)
         if stopped:
             break
     success, message = _verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)

@@ -121,7 +121,9 @@ def casimir(
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation a pass of SVRG.
     callback : callable, optional
-        Called with a :class:`Row` after each outer iteration; stops the run by returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
 
     Returns
     -------
@@ -213,7 +215,7 @@ def casimir(
                 message = f"diverged in epoch {done}: objective {best.objective}; take shorter steps"
             elif small_enough(gap, best.objective, tol):
                 message = f"gap {gap} after {done} epochs"
-            elif wants_to_stop(callback, history[-1]):
+            elif wants_to_stop(callback, history[-1], state.w):
                 message = f"stopped by the callback after {done} of {epochs} epochs"
     gap = best.objective - best.dual
     success, done_all = bool(np.isfinite(best.objective)), f"{done} epochs done"

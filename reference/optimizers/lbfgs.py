@@ -44,7 +44,9 @@ def lbfgs(
     memory : int
         Pairs of differences kept.
     callback : callable, optional
-        Called with a :class:`Row` after each iteration; stops the run by returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each iteration, with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
 
     Returns
     -------
@@ -78,7 +80,7 @@ def lbfgs(
         nonlocal stopped
         seconds = time.perf_counter() - started
         history.append(Row(len(history) + 1, calls * objective.n, seconds, float(intermediate_result.fun)))
-        if wants_to_stop(callback, history[-1]):
+        if wants_to_stop(callback, history[-1], place.floats(intermediate_result.x)):
             stopped = True
             raise StopIteration
 

@@ -70,15 +70,15 @@ def _as_plain(record: Any, **kinds: type) -> None:
             object.__setattr__(record, name, kind(getattr(record, name)))
 
 
-Callback = Callable[[Row], Any]
+Callback = Callable[[Row, Array], Any]
 
 
-def wants_to_stop(callback: Callback | None, row: Row) -> bool:
-    """Give the row to the callback; True if it returned True or raised StopIteration."""
+def wants_to_stop(callback: Callback | None, row: Row, w: Array) -> bool:
+    """Give the row and its weights (d,) to the callback; True if it returned True or raised StopIteration."""
     if callback is None:
         return False
     try:
-        answer = callback(row)
+        answer = callback(row, w)
         return isinstance(answer, (bool, np.bool_)) and bool(answer)
     except StopIteration:
         return True

@@ -66,7 +66,9 @@ def sgd(
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation an epoch.
     callback : callable, optional
-        Called with a :class:`Row` after each epoch; stops the run by returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each epoch, with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def sgd(
         if not np.isfinite(history[-1].objective):
             success, message = False, f"diverged in epoch {k}: objective {history[-1].objective}; take shorter steps"
             break
-        if wants_to_stop(callback, history[-1]):
+        if wants_to_stop(callback, history[-1], state.mean):
             message = f"stopped by the callback after {k} of {epochs} epochs"
             break
     return Result(

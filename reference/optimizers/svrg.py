@@ -76,7 +76,9 @@ def svrg(
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation a pass.
     callback : callable, optional
-        Called with a :class:`Row` after each pass; stops the run by returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each pass, with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
 
     Returns
     -------
@@ -138,7 +140,7 @@ def svrg(
             if not np.isfinite(fun):
                 message = f"diverged in epoch {k}: objective {fun}; take shorter steps"
                 break
-            if wants_to_stop(callback, history[-1]):
+            if wants_to_stop(callback, history[-1], now.x):
                 message = f"stopped by the callback after {k} of {epochs} epochs"
                 break
     success, message = _outcome(message, len(history), taken_back, first, fun, bound, tol)
