@@ -43,6 +43,8 @@ from accelerated.structures.chain import Chain, ChainScores
 from reference import (
     Constant,
     Entropy,
+    Graph,
+    GraphScores,
     InfeasibleError,
     IntractableError,
     InverseSqrt,

@@ -102,3 +102,25 @@ def sequence_problems(draw: Any, integer: bool = False, longest: int = 4) -> Seq
         np.fill_diagonal(cost, 0.0)
         options["cost"] = cost
     return SequenceProblem(X, Y, F, L, options)
+
+
+class GraphInstance(NamedTuple):
+    """Host arrays: unary (p, L), pairwise (e, L, L), edges (e, 2), counts (p,) or None."""
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    edges: np.ndarray
+    counts: np.ndarray | None
+
+
+@st.composite
+def graphs(draw: Any, forbidden: bool = True) -> GraphInstance:
+    """Small graphs: no variables, no edges, disconnected ones, edges twice and in either order, fewer states here and there."""
+    p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
+    edges = draw(st.lists(st.sampled_from(pairs), max_size=8)) if pairs else []
+    unary, pairwise = draw(arrays((p, L), forbidden)), draw(arrays((len(edges), L, L), forbidden))
+    counts = (
+        np.array(draw(st.lists(st.integers(1, L), min_size=p, max_size=p)), np.int64) if draw(st.booleans()) else None
+    )
+    return GraphInstance(unary, pairwise, np.array(edges, np.int64).reshape(-1, 2), counts)

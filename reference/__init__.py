@@ -41,6 +41,7 @@ from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
 from reference.structures.chain import Chain, ChainScores
+from reference.structures.graph import Graph, GraphScores
 from reference.structures.table import Table, TableScores
 
 __version__ = "0.1.0"
@@ -55,6 +56,8 @@ __all__ = [
     "ElasticNet",
     "ElasticNetMKL",
     "Entropy",
+    "Graph",
+    "GraphScores",
     "HalfSquaredL2",
     "InfeasibleError",
     "IntractableError",

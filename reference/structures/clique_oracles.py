@@ -117,8 +117,8 @@ def clique_sum_product(scores: GraphScores, mu: float = 1.0, max_table: int = MA
     value, messages, _ = towards_the_root(cliques.tree, tables, _log_sum)
     each = []
     if value > -np.inf:
-        logs = beliefs(cliques.tree, tables, messages, _log_sum)
-        each = [np.exp(log - _log_sum(log, tuple(range(log.ndim)))) for log in logs]
+        weights = [np.exp(log - log.max()) for log in beliefs(cliques.tree, tables, messages, _log_sum)]
+        each = [weight / weight.sum() for weight in weights]
     marginals = GraphScores(
         cliques.of_variables(each, np.add.reduce, 0.0),
         cliques.of_edges(each, np.add.reduce, 0.0),

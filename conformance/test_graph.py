@@ -1,0 +1,271 @@
+"""Graphs of small treewidth against enumeration, chains, transfer matrices; and what a clique tree is."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance import brute, strategies
+from conformance.laws import check_structure
+from conformance.tolerances import close
+from reference.structures.clique_tree import clique_tree
+
+
+def grid(rows, columns):
+    """The edges of a 4-connected grid, variables row by row."""
+    at = np.arange(rows * columns).reshape(rows, columns)
+    right = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    return np.concatenate([right, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
+
+
+def cycle(p):
+    return np.stack([np.arange(p), (np.arange(p) + 1) % p], axis=1)
+
+
+def whole_table(unary, pairwise, edges):
+    """The score of every labelling, one axis a variable: all at once, by broadcasting."""
+    p, L = unary.shape
+    table = np.zeros((L,) * p)
+    for v in range(p):
+        table = table + unary[v].reshape([L if u == v else 1 for u in range(p)])
+    for (a, b), pair in zip(edges, pairwise, strict=True):
+        table = table + (pair if a < b else pair.T).reshape([L if u in (a, b) else 1 for u in range(p)])
+    return table
+
+
+@given(instance=strategies.graphs())
+def test_a_graph_keeps_the_laws(backend, instance):
+    check_structure(backend.Graph(*instance))
+
+
+@given(data=st.data(), mu=st.sampled_from([0.3, 1.0, 7.0]))
+def test_answers_in_every_namespace_are_those_of_enumeration(backend, space, data, mu):
+    instance = data.draw(strategies.graphs())._replace(counts=None)
+    unary, pairwise = (np.array(x, space.dtype).astype(np.float64) for x in instance[:2])
+    graph = backend.Graph(space.put(unary), space.put(pairwise), instance.edges)
+    p, size = len(unary), 1e4
+    table = whole_table(unary, pairwise, instance.edges)
+    if table.max() == -np.inf:
+        for ask in (graph.best, graph.expectation):
+            with pytest.raises(backend.InfeasibleError, match="every output is forbidden"):
+                ask()
+        assert int(space.get(graph.topk(2).count)) == graph.count() == 0
+        assert np.all(space.get(graph.max_marginals().unary) == -np.inf)
+        return
+    value, y = graph.best()
+    labels = space.get(y)
+    assert labels.dtype == np.int64 and labels.shape == (p,)
+    close(space.get(value), table.max(), space.dtype, size)
+    close(table[tuple(labels)], table.max(), space.dtype, size)
+    close(space.get(graph.score(y)), table[tuple(labels)], space.dtype, size)
+    node, pair = (space.get(x) for x in graph.max_marginals()[:2])
+    assert node.dtype == pair.dtype == space.dtype
+    for v in range(p):
+        close(node[v], table.max(axis=tuple(u for u in range(p) if u != v)), space.dtype, size)
+    for (a, b), found in zip(instance.edges, pair, strict=True):
+        expected = table.max(axis=tuple(u for u in range(p) if u not in (a, b)))
+        close(found, expected if a < b else expected.T, space.dtype, size)
+    expected, probabilities = brute.log_sum_exp(table.ravel(), mu)
+    value, marginals = graph.expectation(mu)
+    close(space.get(value), expected, space.dtype, size)
+    probabilities = probabilities.reshape(table.shape)
+    for v in range(p):
+        close(space.get(marginals.unary)[v], probabilities.sum(axis=tuple(u for u in range(p) if u != v)), space.dtype)
+
+
+@pytest.mark.parametrize("rows", [3, 4])
+@pytest.mark.parametrize("ties", [False, True])
+def test_grids(backend, rng, rows, ties):
+    edges = grid(rows, rows)
+    draw = (lambda shape: rng.integers(-1, 2, shape).astype(float)) if ties else (lambda shape: rng.normal(size=shape))
+    unary, pairwise = draw((rows * rows, 2)), draw((len(edges), 2, 2))
+    graph, table = backend.Graph(unary, pairwise, edges), whole_table(unary, pairwise, edges)
+    value, y = graph.best()
+    close(value, table.max())
+    close(table[tuple(y)], table.max())
+    close(graph.topk(7).scores, np.sort(table.ravel())[::-1][:7])
+    value, marginals = graph.expectation(0.7)
+    expected, probabilities = brute.log_sum_exp(table.ravel(), 0.7)
+    close(value, expected)
+    probabilities = probabilities.reshape(table.shape)
+    for (a, b), found in zip(edges, marginals.pairwise, strict=True):
+        close(found, probabilities.sum(axis=tuple(v for v in range(rows * rows) if v not in (a, b))))
+    assert graph.count() == 2 ** (rows * rows)
+
+
+def test_a_long_cycle_is_a_product_of_transfer_matrices(backend, rng):
+    """max and log-sum-exp around the cycle; 3^400 labellings, counted exactly, of which a forbidden pair takes some."""
+    p, L = 400, 3
+    unary, pairwise = rng.normal(size=(p, L)), rng.normal(size=(p, L, L))
+    pairwise[:, 0, 1] = -np.inf
+    graph = backend.Graph(unary, pairwise, cycle(p))
+    steps = pairwise + unary[:, :, None]
+    best, ways = np.where(np.eye(L) > 0, 0.0, -np.inf), np.eye(L, dtype=int).astype(object)
+    log_z, shift = np.eye(L), 0.0
+    for step in steps:
+        best = np.max(best[:, :, None] + step, axis=1)
+        log_z = log_z @ np.exp(step)
+        shift += np.log(log_z.max())
+        log_z /= log_z.max()
+        ways = ways @ np.where(step > -np.inf, 1, 0).astype(object)
+    close(graph.best()[0], np.diag(best).max())
+    close(graph.expectation()[0], np.log(np.trace(log_z)) + shift)
+    assert graph.count() == int(np.trace(ways))
+
+
+def test_a_chain_is_a_graph(backend, rng):
+    """With its variables in any order and its edges in any direction."""
+    n, L = 40, 4
+    unary, pairwise = rng.normal(size=(n, L)), rng.normal(size=(n - 1, L, L))
+    chain, place = backend.Chain(unary, pairwise), rng.permutation(n)
+    turned = rng.integers(0, 2, n - 1).astype(bool)
+    edges = np.stack([place[:-1], place[1:]], axis=1)
+    edges[turned] = edges[turned, ::-1]
+    mine = np.where(turned[:, None, None], pairwise.transpose(0, 2, 1), pairwise)
+    shuffled = np.empty_like(unary)
+    shuffled[place] = unary
+    graph = backend.Graph(shuffled, mine, edges)
+    close(graph.best()[0], chain.best()[0])
+    assert np.array_equal(graph.best()[1][place], chain.best()[1])
+    close(graph.topk(6).scores, chain.topk(6).scores)
+    for ours, theirs in ((graph.marginals(0.5), chain.marginals(0.5)), (graph.max_marginals(), chain.max_marginals())):
+        close(ours.unary[place], theirs.unary)
+        close(np.where(turned[:, None, None], ours.pairwise.transpose(0, 2, 1), ours.pairwise), theirs.pairwise)
+
+
+@given(instance=strategies.graphs(forbidden=False), exponent=st.sampled_from([-900, 900]))
+def test_scales(backend, instance, exponent):
+    """Scores times a power of 2 have answers times that power, to the last bit."""
+    unary, pairwise, edges, counts = instance
+    plain = backend.Graph(unary, pairwise, edges, counts)
+    scaled = backend.Graph(np.ldexp(unary, exponent), np.ldexp(pairwise, exponent), edges, counts)
+    exact = np.all(unary == np.rint(unary)) and np.all(pairwise == np.rint(pairwise))
+    if exact:  # no product or sum is subnormal
+        assert scaled.best()[0] == np.ldexp(plain.best()[0], exponent)
+        assert np.array_equal(scaled.max_marginals().unary, np.ldexp(plain.max_marginals().unary, exponent))
+        mu = float(np.ldexp(1.0, exponent))
+        close(np.ldexp(scaled.expectation(mu)[0], -exponent), plain.expectation()[0])
+        close(scaled.marginals(mu).pairwise, plain.marginals().pairwise)
+
+
+def test_huge_and_offset_scores_lose_nothing(backend, rng):
+    """Marginals are probabilities, whatever is added to all scores of a variable."""
+    edges = grid(3, 3)
+    unary, pairwise = rng.normal(size=(9, 2)), rng.normal(size=(len(edges), 2, 2))
+    plain, moved = (backend.Graph(unary + by, pairwise, edges).marginals() for by in (0.0, 2.0**30))
+    assert np.abs(plain.unary - moved.unary).max() < 1e-6  # the scores themselves keep 2^-22
+    close(moved.unary.sum(axis=1), np.ones(9))
+    huge = backend.Graph(1e300 * unary, 1e300 * pairwise, edges)
+    close(huge.marginals().unary[np.arange(9), huge.best()[1]], np.ones(9))
+
+
+@given(instance=strategies.graphs())
+def test_a_clique_tree_is_one(instance):
+    """Every variable and every edge has a clique; the cliques with a variable are connected; parents come before children."""
+    p, edges = len(instance.unary), [tuple(edge) for edge in instance.edges.tolist()]
+    tree = clique_tree(p, tuple(edges))
+    assert [v in tree.cliques[tree.nodes[v]] for v in range(p)] == [True] * p
+    assert all({a, b} <= set(tree.cliques[c]) for (a, b), c in zip(edges, tree.edges, strict=True))
+    assert tree.parents[0] == -1 and all(0 <= parent < c for c, parent in enumerate(tree.parents) if c)
+    assert all(tree.parents[d] == c for c, below in enumerate(tree.children) for d in below)
+    for v in range(p):  # connected in a tree: one of them alone has a parent without v
+        mine = [c for c, clique in enumerate(tree.cliques) if v in clique]
+        assert sum(c == 0 or v not in tree.cliques[tree.parents[c]] for c in mine) == 1
+
+
+@pytest.mark.parametrize(
+    ("p", "edges", "width"),
+    [
+        (6, cycle(6), 2),
+        (6, cycle(6)[:5], 1),
+        (5, list(itertools.combinations(range(5), 2)), 4),
+        (9, grid(3, 3), 3),
+        (3, [], 0),
+        (0, [], -1),
+    ],
+)
+def test_widths(p, edges, width):
+    assert clique_tree(p, tuple(tuple(int(v) for v in edge) for edge in edges)).width == width
+
+
+def test_what_would_not_fit_is_refused_by_its_width(backend, rng):
+    edges = np.array(list(itertools.combinations(range(7), 2)))
+    unary, pairwise = np.zeros((7, 3)), np.zeros((21, 3, 3))
+    message = r"width 6, and a clique's table of 3 x 3 x 3 x 3 x 3 x 3 x 3 = 2187 entries; max_table allows 2000"
+    with pytest.raises(ValueError, match=message):
+        backend.Graph(unary, pairwise, edges, max_table=2000)
+    graph = backend.Graph(unary, pairwise, edges, [3, 2, 3, 3, 3, 3, 3], max_table=2000)
+    graph.topk(2)  # constrained graphs have the same limit
+    assert graph.augment(graph.scores).max_table == graph.constrained(np.ones((7, 3), bool)).max_table == 2000
+    with pytest.raises(ValueError, match="width 29, .* max_table allows 1048576"):
+        pairs = np.array(list(itertools.combinations(range(30), 2)))
+        backend.Graph.unchecked(backend.GraphScores(np.zeros((30, 2)), np.zeros((435, 2, 2)), pairs)).best()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"unary": np.zeros((3, 0))}, r"unary: expected shape \(p, L\)"),
+        ({"pairwise": np.zeros((1, 2, 2))}, r"pairwise: expected shape \(2, 2, 2\), got \(1, 2, 2\)"),
+        ({"edges": [[0, 1, 2]]}, r"edges: expected shape \(e, 2\)"),
+        ({"edges": [[0, 1], [1, 3]]}, r"edges: expected variables in 0\.\.2, got 0\.\.3"),
+        ({"edges": [[0, 1], [2, 2]]}, "edges: edge 1 joins variable 2 to itself"),
+        ({"counts": [1, 2]}, r"counts: expected shape \(3,\)"),
+        ({"counts": [1, 2, 3]}, r"counts: expected 1\.\.2, got 1\.\.3"),
+        ({"unary": np.full((3, 2), np.nan)}, "unary: .* got nan"),
+        ({"pairwise": np.full((2, 2, 2), np.inf)}, "pairwise: .* got inf"),
+        ({"max_table": 0}, "max_table: expected an integer >= 1"),
+    ],
+)
+def test_bad_input_names_the_argument(backend, change, message):
+    arguments = {"unary": np.zeros((3, 2)), "pairwise": np.zeros((2, 2, 2)), "edges": [[0, 1], [1, 2]], **change}
+    with pytest.raises(ValueError, match=message):
+        backend.Graph(**arguments)
+
+
+def test_labels_outside_have_no_parts(backend):
+    graph = backend.Graph(np.ones((2, 2)), np.ones((1, 2, 2)), [[0, 1]], [1, 2])
+    assert [float(graph.score(y)) for y in ([0, 1], [1, 1], [-1, -1])] == [3.0, 1.0, 0.0]
+    with pytest.raises(ValueError, match=r"y: expected labels of shape \(2,\)"):
+        graph.parts([0])
+
+
+def test_a_cycle_learns_its_planted_truth(backend, rng):
+    """Rings of labels that avoid their neighbours', seen through noise: hinge loss to a certified gap, log loss to a small gradient."""
+    p, L, F = 4, 3, 3
+    edges, true = cycle(p), rng.normal(size=(F + 1, L))
+    n = p * L
+
+    def features(x):
+        """w = (F, L) weights of features, then what equal neighbours cost."""
+        unary = np.concatenate([np.kron(x, np.eye(L)), np.zeros((n, 1))], axis=1)
+        pair = np.concatenate([np.zeros((p * L * L, F * L)), np.tile(np.eye(L).ravel(), p)[:, None]], axis=1)
+        return np.concatenate([unary, pair])
+
+    def shape(x, values):
+        return backend.GraphScores(values[:n].reshape(p, L), values[n:].reshape(p, L, L), edges)
+
+    def loss(x, y):
+        return np.concatenate([(1.0 - np.eye(L)[y]).ravel() / p, np.zeros(p * L * L)])
+
+    model = backend.ListModel(features, backend.Graph, loss, size=F * L + 1, shape=shape)
+    X = [rng.normal(size=(p, F)) for _ in range(10)]
+    truth = np.concatenate([3.0 * true[:F].ravel(), [-4.0]])
+    unlabelled = model.pack(X)
+    Y = [np.asarray(y) for y in model.predict(unlabelled, None, truth)]
+    data = model.pack(X, Y)
+    svm = backend.bcfw(backend.StructuralHinge(model, data), lam=0.03, tol=0.03, epochs=60, rng=0)
+    assert svm.certificate <= 0.03 * svm.fun and svm.fun < 0.3
+    crf = backend.lbfgs(backend.LogLoss(model, data), lam=0.01, tol=1e-6)
+    for w in (svm.x, crf.x):
+        found = [np.asarray(y) for y in model.predict(data, None, w)]
+        assert np.mean(np.array(found) == np.array(Y)) > 0.95
+        assert w[-1] < 0
+    w, direction, step = crf.x, rng.normal(size=model.size), 1e-6
+    objective = backend.LogLoss(model, data)
+    ahead, behind = (objective.value_and_gradient(w + s * direction)[0] for s in (step, -step))
+    np.testing.assert_allclose((ahead - behind) / (2 * step), objective.value_and_gradient(w)[1] @ direction, atol=1e-6)
