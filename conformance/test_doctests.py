@@ -28,6 +28,13 @@ def test_there_are_examples():
     assert sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name))) >= 5
 
 
+@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw"])
+def test_every_optimiser_has_an_example(optimiser):
+    module = importlib.import_module(f"reference.optimizers.{optimiser}")
+    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(module, optimiser), module=module)
+    assert any(f"result = {optimiser}(" in line.source for line in example.examples)
+
+
 def test_readme_examples(capsys):
     """In a checkout: the Python blocks of README, one after another, in the panel that they name. (An installed suite has no README.)"""
     if README.exists():

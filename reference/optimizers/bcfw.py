@@ -132,6 +132,17 @@ def bcfw(
     Source
     ------
     Lacoste-Julien et al. (2013), Algorithm 4; Pillutla et al., section 7.2 (bcfw-wavg).
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, bcfw
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = bcfw(StructuralHinge(model, data), lam=0.1, tol=1e-3, rng=0)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
+    ['a', 'b', 'b']
     """
     _check(objective, lam, tol, capacity, average)
     check_options(lam=lam, epochs=epochs, cached_passes=cached_passes, callback=callback)

@@ -146,6 +146,16 @@ def casimir(
     ------
     Pillutla et al., Algorithm 4, (22)-(29), Corollaries 17 and 19, Propositions 29 and 31, sections 5.1 and 7.3.1, *corrected*: L
     holds for each component, not only for their average.
+
+    Examples
+    --------
+    >>> from reference import Entropy, MulticlassModel, StructuralHinge, casimir
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> result = casimir(hinge, lam=0.1, tol=0.01, rng=0)  # to within a hundredth of the unsmoothed optimum
+    >>> result.success, result.certificate <= 0.01 * result.fun
+    (True, True)
     """
     check_objective(objective)
     start = start_of(objective, w0)

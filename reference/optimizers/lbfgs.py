@@ -58,6 +58,17 @@ def lbfgs(
     ------
     ValueError
         Options out of range.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, lbfgs
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = lbfgs(LogLoss(model, data), lam=0.1)
+    >>> result.success, result.certificate < 1e-6
+    (True, True)
+    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
+    ['a', 'b', 'b']
     """
     from scipy.optimize import minimize
 

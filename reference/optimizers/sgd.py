@@ -83,6 +83,17 @@ def sgd(
     Source
     ------
     Pillutla et al., section 7.2; Shalev-Shwartz et al. (2011) for 1/(lam t) and the weighted average.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, sgd
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = sgd(LogLoss(model, data), lam=0.1, epochs=20, rng=0)
+    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
+    ['a', 'b', 'b']
+    >>> result.nit, result.oracle_calls, result.iterate
+    (20, 60, 'weighted average')
     """
     check_objective(objective)
     check_options(lam=lam, mu=mu, epochs=epochs, callback=callback)

@@ -102,6 +102,15 @@ def svrg(
     ------
     Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L must hold for
     each component, not only for their average.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, svrg
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = svrg(LogLoss(model, data), lam=0.1, tol=1e-6, rng=0)
+    >>> result.success, result.certificate <= 1e-6 * result.fun
+    (True, True)
     """
     check_objective(objective)
     check_options(lam=lam, mu=mu, epochs=epochs, step_size=step_size, tol=tol, callback=callback)
