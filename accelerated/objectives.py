@@ -61,6 +61,8 @@ class StructuralHinge(reference.StructuralHinge):
         """The compiled loop of :data:`accelerated.epochs.LOOPS` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""
         if type(self) not in (StructuralHinge, LogLoss) or type(self.model) is not SequenceModel:
             return None
+        if self.nonnegative is not None:  # the loops let all weights go free
+            return None
         return None if optimizer == "bcfw" and type(self) is LogLoss else LOOPS.get(optimizer)
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:

@@ -8,7 +8,8 @@ Whatever the (smoothed) max, its gradient is an average of outputs, so it is a d
 
     D(u) = mean_i <u_i, loss_i> - ||g||^2 / (2 lam) <= min F + lam/2 ||w||^2,   g = mean_i sum_y u_i(y) phi_i(y) - phi_i(y_i)
 
-and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a certificate.
+and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a certificate. Where some weights must be >= 0, the norm
+is that of -g with 0 for what is below 0 there.
 """
 
 from __future__ import annotations
@@ -106,6 +107,11 @@ class StructuralHinge:
     def n(self) -> int:
         """Number of examples."""
         return self.data.n
+
+    @property
+    def nonnegative(self) -> slice | None:
+        """The weights that must be >= 0, as the model says; None: all are free."""
+        return getattr(self.model, "nonnegative", None)
 
     def zeros(self) -> Array:
         """Weights of zero (d,): size, namespace, device and dtype of what the optimiser works on."""

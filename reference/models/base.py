@@ -27,6 +27,7 @@ class LinearModel:
 
     structure_type: Any
     size: int
+    nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
         """Examples in the form that the other methods work on, checked, once."""

@@ -3,7 +3,8 @@
     min_w  lam/2 ||w||^2 + (1/n) sum_i max_y [loss_i(y) + <v_i(y), w>],   v_i(y) = phi(x_i, y) - phi(x_i, y_i)
     max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||w(alpha)||^2,   w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
-with each alpha_i in the simplex over the outputs of example i. Source: Lacoste-Julien et al. (2013), "Block-coordinate
+with each alpha_i in the simplex over the outputs of example i. Where some weights must be >= 0 (``objective.nonnegative``), clip(w(alpha))
+stands for w(alpha): :mod:`reference.optimizers.nonnegative`. Source: Lacoste-Julien et al. (2013), "Block-coordinate
 Frank-Wolfe optimization for structural SVMs", Algorithm 4, one of the methods in Pillutla et al., section 7.2; pairwise steps
 and cached outputs are ideas of Osokin et al. (2016), "Minding the gaps for block Frank-Wolfe optimization of structured SVMs".
 """
@@ -19,6 +20,7 @@ from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, host, integer, number, real, squared_norm
 from reference.optimizers.arguments import check_objective, check_options, generator
+from reference.optimizers.nonnegative import best_step, clipped, constraint
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 from reference.smoothing import Max
 
@@ -45,7 +47,7 @@ class WorkingSet(NamedTuple):
 
 
 class BCFWState(NamedTuple):
-    """x = w(alpha) (d,); loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); mean, mean_loss: their averages over steps 1..t.
+    """x = w(alpha) (d,), not clipped; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); mean, mean_loss: their averages over steps 1..t.
 
     sets: the working sets, example number to :class:`WorkingSet`; an example without one has all weight on its true output. A
     fused epoch keeps them in a form of its own.
@@ -84,7 +86,7 @@ def bcfw(
     Parameters
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)`` and ``corners(w, batch)``
-        A structural hinge, not smoothed.
+        A structural hinge, not smoothed. Weights that its ``nonnegative`` names are kept >= 0.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
     epochs : int >= 0
@@ -169,7 +171,7 @@ def bcfw(
             break
     success, message = _verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
     return Result(
-        x=state.mean,
+        x=clipped(state.mean, constraint(objective)),
         fun=fun,
         nit=len(history),
         success=success,
@@ -225,21 +227,22 @@ def step(
     line_search: bool,
 ) -> BCFWState:
     """A visit of example i: the oracle's output joins its set and draws weight; then, in pairs, from the worst to the best."""
-    x, loss, lam_n = state.x, state.loss, lam * objective.n
+    x, loss, lam_n, where = state.x, state.loss, lam * objective.n, constraint(objective)
     found = state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)
     if oracle:
-        corner = objective.corners(x, [i])
-        found = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), x, capacity)
-    _, s, violation = worst_pair(found, x)
+        w = clipped(x, where)
+        corner = objective.corners(w, [i])
+        found = joined(found, corner.directions[0, 0, :], float(corner.losses[0, 0]), w, capacity)
+    _, s, violation = worst_pair(found, clipped(x, where))
     if oracle:
         fixed = None if line_search else 2 * objective.n / (2 * objective.n + state.t)
-        x, found = moved(x, found, np.eye(len(found.alpha))[s] - found.alpha, 1.0, lam_n, fixed)
+        x, found = moved(x, found, np.eye(len(found.alpha))[s] - found.alpha, 1.0, lam_n, where, fixed)
     for _ in range(PAIRWISE_STEPS if pairwise else 0):
-        worst, best, left = worst_pair(found, x)
+        worst, best, left = worst_pair(found, clipped(x, where))
         if left <= PAIRWISE_SHARE * violation:
             break
         one = np.eye(len(found.alpha))
-        x, found = moved(x, found, one[best] - one[worst], float(found.alpha[worst]), lam_n)
+        x, found = moved(x, found, one[best] - one[worst], float(found.alpha[worst]), lam_n, where)
     before = state.sets[i].alpha @ state.sets[i].losses if i in state.sets else 0.0
     loss = loss + float(found.alpha @ found.losses - before) / objective.n
     t = state.t + 1
@@ -250,9 +253,9 @@ def step(
     return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: found})
 
 
-def joined(found: WorkingSet, direction: Array, loss: float, x: Array, capacity: int) -> WorkingSet:
+def joined(found: WorkingSet, direction: Array, loss: float, w: Array, capacity: int) -> WorkingSet:
     """The set with one more output, unless it has one of this direction and loss."""
-    xp = array_namespace(x)
+    xp = array_namespace(w)
     known = host(xp.all(found.directions == direction, axis=1)) & (found.losses == loss)
     idle = np.flatnonzero(found.alpha == 0)
     if np.any(known):
@@ -260,23 +263,23 @@ def joined(found: WorkingSet, direction: Array, loss: float, x: Array, capacity:
     if len(found.alpha) < capacity or len(idle) == 0:
         directions = xp.concat([found.directions, direction[None, :]])
         return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0), False)
-    place = int(idle[np.argmin(scores(found, x)[idle])])
+    place = int(idle[np.argmin(scores(found, w)[idle])])
     here = np.arange(len(found.alpha)) == place
     directions = xp.concat([found.directions[:place, :], direction[None, :], found.directions[place + 1 :, :]])
     return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha, False)
 
 
-def scores(found: WorkingSet, x: Array) -> np.ndarray:
+def scores(found: WorkingSet, w: Array) -> np.ndarray:
     """loss_i(y) + <v_i(y), w> of each output (m,): n times the gradient of the dual with respect to alpha_i."""
-    return found.losses + host(found.directions @ x)
+    return found.losses + host(found.directions @ w)
 
 
-def worst_pair(found: WorkingSet, x: Array) -> tuple[int, int, float]:
+def worst_pair(found: WorkingSet, w: Array) -> tuple[int, int, float]:
     """The lowest in score of the outputs that have weight, the highest of all, and how far they are apart.
 
     A step makes two scores equal but for rounding; the first in the set is taken of those that are, so that rounding decides nothing.
     """
-    g = scores(found, x)
+    g = scores(found, w)
     low, high = np.where(found.alpha > 0, g, np.inf), g
     violation = float(np.max(high) - np.min(low))
     worst = np.argmax(low <= np.min(low) + EQUAL * violation)
@@ -285,19 +288,27 @@ def worst_pair(found: WorkingSet, x: Array) -> tuple[int, int, float]:
 
 
 def moved(
-    x: Array, found: WorkingSet, towards: np.ndarray, most: float, lam_n: float, fixed: float | None = None
+    x: Array,
+    found: WorkingSet,
+    towards: np.ndarray,
+    most: float,
+    lam_n: float,
+    where: slice | None,
+    fixed: float | None = None,
 ) -> tuple[Array, WorkingSet]:
     """alpha_i + gamma towards, and w to match; gamma in [0, most] has the highest dual, unless it is fixed.
 
-    n (dual at gamma - dual at 0) = gamma <towards, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y towards(y) v_i(y)
+    n (dual at gamma - dual at 0) = gamma <towards, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y towards(y) v_i(y), all weights free
     """
     xp = array_namespace(x)
     weights = xp.asarray(towards, dtype=x.dtype, device=device(x))
     v = weights @ found.directions
-    gain, length = float(towards @ scores(found, x)), float(xp.sum(v * v))
+    gain, length = float(towards @ scores(found, clipped(x, where))), float(xp.sum(v * v))
     gamma = fixed
     if gamma is None:
-        if length > 0:
+        if where is not None:
+            gamma = best_step(x, v, gain, most, lam_n, where)
+        elif length > 0:
             gamma = min(most, max(0.0, lam_n * gain / length))
         else:
             gamma = most if length <= 0 and gain > 0 else 0.0
@@ -308,8 +319,9 @@ def moved(
 
 def _bounds(objective: Any, state: BCFWState, lam: float) -> tuple[float, float]:
     """Objective and dual at the iterate that would be returned now."""
-    quadratic = 0.5 * lam * squared_norm(state.mean)
-    return objective.value_and_gradient(state.mean, None, None)[0] + quadratic, state.mean_loss - quadratic
+    w = clipped(state.mean, constraint(objective))
+    quadratic = 0.5 * lam * squared_norm(w)
+    return objective.value_and_gradient(w, None, None)[0] + quadratic, state.mean_loss - quadratic
 
 
 def _reached(fun: float, dual: float, tol: float | None, x: Array) -> bool:

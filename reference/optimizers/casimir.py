@@ -19,6 +19,7 @@ from reference.arrays import Array, number, squared_norm
 from reference.bounds import Corollary17, Corollary19, momentum, next_alpha
 from reference.optimizers.arguments import check_objective, check_options, generator, start_of
 from reference.optimizers.evaluation import evaluate
+from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
 from reference.optimizers.svrg import Snapshot, epoch, snapshot
@@ -135,7 +136,7 @@ def casimir(
     Raises
     ------
     ValueError
-        Options out of range, an unsmoothed objective, no step size where no curvature can be found, no theory to go by.
+        Options out of range, an unsmoothed objective, weights that must be >= 0, no step size where no curvature can be found, no theory to go by.
 
     Notes
     -----
@@ -164,6 +165,7 @@ def casimir(
         if value is not None:
             number(name, value, positive=True)
     _check(objective, mu, inner=inner, stop=stop, warm_start=warm_start)
+    refuse_constraint("casimir", objective)
     rng = generator(rng)
     is_hinge = getattr(objective, "loss_augmented", False)
     staged = schedule is None and mu is None and lam > 0 and is_hinge

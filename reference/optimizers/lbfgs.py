@@ -9,6 +9,7 @@ import numpy as np
 
 from reference.arrays import Array, Place, host, integer, number
 from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 
 __all__ = ["lbfgs"]
@@ -57,7 +58,7 @@ def lbfgs(
     Raises
     ------
     ValueError
-        Options out of range.
+        Options out of range; an objective with weights that must be >= 0.
 
     Examples
     --------
@@ -76,6 +77,7 @@ def lbfgs(
     check_options(lam=lam, mu=mu, iterations=iterations, callback=callback)
     integer("memory", memory, 1)
     number("tol", tol)
+    refuse_constraint("lbfgs", objective)
     start = start_of(objective, w0)
     place = Place.of(start)
     history: list[Row] = []

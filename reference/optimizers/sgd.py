@@ -13,6 +13,7 @@ import numpy as np
 
 from reference.arrays import Array, floats, integer, real, squared_norm
 from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.optimizers.nonnegative import check_start, clipped, constraint
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 from reference.optimizers.schedules import Constant, Pegasos
 
@@ -46,6 +47,8 @@ def sgd(
 
     w_t = (1 - gamma_t lam) w_{t-1} - gamma_t g_t, with g_t the mean (sub)gradient of a batch at w_{t-1}
 
+    Weights that ``objective.nonnegative`` names are set to 0 after a step that took them below.
+
     Parameters
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
@@ -78,7 +81,7 @@ def sgd(
     Raises
     ------
     ValueError
-        Options out of range, a schedule that does not give one finite step >= 0 for each batch, no step size at lam = 0.
+        Options out of range, a start below 0 where weights must not be, a schedule that does not give one finite step >= 0 for each batch, no step size at lam = 0.
 
     Source
     ------
@@ -105,6 +108,7 @@ def sgd(
     run = getattr(objective, "fused_epoch", lambda name: None)("sgd") if batch_size == 1 else None
     run = run or epoch
     state = init(start_of(objective, w0))
+    check_start(state.x, constraint(objective))
     batches = -(-objective.n // batch_size)
     history: list[Row] = []
     seconds, success, message = 0.0, True, f"{epochs} epochs done"
@@ -165,7 +169,7 @@ def step(
     """One step: the equation above, then the average."""
     _, g = objective.value_and_gradient(state.x, batch, mu)
     t = state.t + 1
-    x = (1.0 - gamma * lam) * state.x - gamma * g
+    x = clipped((1.0 - gamma * lam) * state.x - gamma * g, constraint(objective))
     share = {"last": 1.0, "uniform": 1.0 / t, "weighted": 2.0 / (t + 1)}[average]
     return SGDState(x, x if average == "last" else state.mean + share * (x - state.mean), t)
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from reference.arrays import Array, host, squared_norm
 from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
 from reference.smoothing import Max
@@ -90,7 +91,7 @@ def svrg(
     Raises
     ------
     ValueError
-        Options out of range; an unsmoothed hinge; tol at lam = 0; no step size where no curvature can be found.
+        Options out of range; an unsmoothed hinge; weights that must be >= 0; tol at lam = 0; no step size where no curvature can be found.
 
     Notes
     -----
@@ -117,6 +118,7 @@ def svrg(
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
     _check_smooth(objective, mu)
+    refuse_constraint("svrg", objective)
     rng = generator(rng)
     run = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
     start = start_of(objective, w0)

@@ -1,0 +1,254 @@
+"""Training under weights that must be >= 0: the clipped dual against a generic solver, its line search against a grid, projections, refusals."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from conformance.tolerances import close
+from reference.optimizers.nonnegative import best_step, clipped
+
+
+class Problem:
+    """A structural SVM with listed outputs: example i has features A[i] (m, d), true output y[i], 0/1 losses; w[where] >= 0."""
+
+    def __init__(self, A, y, where, lam):
+        self.A, self.y, self.where, self.lam = [np.asarray(a, dtype=np.float64) for a in A], y, where, lam
+        self.V = [a - a[i] for a, i in zip(self.A, y, strict=True)]
+        self.loss = [1.0 - np.eye(len(a))[i] for a, i in zip(self.A, y, strict=True)]
+
+    def clip(self, w):
+        w = w.copy()
+        w[self.where] = np.maximum(w[self.where], 0.0)
+        return w
+
+    def w(self, alpha):
+        return -sum(a @ V for a, V in zip(alpha, self.V, strict=True)) / (self.lam * len(self.V))
+
+    def dual(self, alpha):
+        w = self.clip(self.w(alpha))
+        return np.mean([a @ loss for a, loss in zip(alpha, self.loss, strict=True)]) - 0.5 * self.lam * w @ w
+
+    def primal(self, w):
+        return np.mean([np.max(b + V @ w) for V, b in zip(self.V, self.loss, strict=True)]) + 0.5 * self.lam * w @ w
+
+    def hinge(self, backend, like=None):
+        class Model(backend.ListModel):
+            nonnegative = self.where
+
+        model = Model(
+            lambda i: self.A[i], backend.Table, lambda i, y: 1.0 - np.eye(len(self.A[i]))[y], size=self.A[0].shape[1]
+        )
+        return backend.StructuralHinge(model, model.pack(range(len(self.A)), list(self.y), like=like))
+
+
+def drawn(rng, where=slice(1, 4), lam=0.1, n=6, m=4, d=5):
+    return Problem([rng.normal(size=(m, d)) for _ in range(n)], rng.integers(0, m, n), where, lam)
+
+
+def bracket(problem):
+    """A proved lower and upper bound on the optimum, and the weights of the upper one, by SciPy's SLSQP on the primal with slacks."""
+    from scipy.optimize import minimize
+
+    n, d = len(problem.V), problem.A[0].shape[1]
+    rows = np.concatenate([np.hstack([-V, np.eye(n)[[i] * len(V)]]) for i, V in enumerate(problem.V)])
+    offsets = np.concatenate(problem.loss)
+    free = np.ones(d, bool)
+    free[problem.where] = False
+    found = minimize(
+        lambda z: (
+            0.5 * problem.lam * z[:d] @ z[:d] + z[d:].mean(),
+            np.concatenate([problem.lam * z[:d], np.full(n, 1 / n)]),
+        ),
+        np.concatenate([np.zeros(d), np.ones(n)]),
+        jac=True,
+        method="SLSQP",
+        bounds=[(None, None) if f else (0.0, None) for f in free] + [(None, None)] * n,
+        constraints={"type": "ineq", "fun": lambda z: rows @ z - offsets, "jac": lambda z: rows},
+        options={"ftol": 1e-16, "maxiter": 1000},
+    )
+    w = problem.clip(found.x[:d])
+    return found.fun, problem.primal(w), w
+
+
+@pytest.mark.parametrize("lam", [0.1, 0.5, 10.0])
+@pytest.mark.parametrize("where", [slice(0, 5), slice(1, 4), slice(4, 5), slice(2, 2)])
+def test_bcfw_finds_the_constrained_optimum(backend, rng, where, lam):
+    """Some constraints hold with equality and some do not; the same optimum as a generic solver of the primal."""
+    for _ in range(2):
+        problem = drawn(rng, where, lam, m=3)
+        low, high, w = bracket(problem)
+        assert abs(high - low) <= 1e-6 * high
+        result = backend.bcfw(problem.hinge(backend), lam=lam, tol=1e-4, epochs=200, rng=0)
+        assert result.success and np.all(result.x[where] >= 0)
+        close(result.fun, problem.primal(result.x))
+        assert low * (1 - 1e-6) <= result.fun <= high * (1 + 2e-4)
+        assert 0.5 * lam * np.sum((result.x - w) ** 2) <= 2e-4 * high  # strong convexity
+
+
+def test_the_constraint_matters_here(backend, rng):
+    """Free weights reach less and go below 0; a constraint that is inactive changes nothing."""
+    problem, options = drawn(rng, slice(0, 5)), {"lam": 0.1, "tol": 1e-4, "epochs": 200, "rng": 0}
+    bound = backend.bcfw(problem.hinge(backend), **options)
+    problem.where = None
+    free = backend.bcfw(problem.hinge(backend), **options)
+    assert free.fun < 0.99 * bound.fun and np.any(free.x < -1e-2) and np.any(bound.x == 0) and np.any(bound.x > 0)
+    j = int(np.argmax(free.x))
+    problem.where = slice(j, j + 1)
+    np.testing.assert_allclose(backend.bcfw(problem.hinge(backend), **options).fun, free.fun, rtol=2e-4)
+
+
+@pytest.mark.parametrize("average", ["last", "weighted"])
+@pytest.mark.parametrize(
+    "options", [{}, {"cached_passes": 0}, {"capacity": 1}, {"line_search": False, "cached_passes": 0}]
+)
+def test_bounds_hold_the_optimum_between_them(backend, rng, average, options):
+    for lam in (0.01, 0.1, 1e3):
+        problem = drawn(rng, slice(1, 4), lam)
+        _, high, _ = bracket(problem)
+        result = backend.bcfw(problem.hinge(backend), lam=lam, epochs=12, tol=0.0, average=average, rng=1, **options)
+        assert np.all(result.x[1:4] >= 0)
+        close(result.fun, problem.primal(result.x))
+        duals = [row.dual for row in result.history]
+        assert max(duals) <= high + 1e-7 and min(row.gap for row in result.history) >= -1e-12
+        if average == "last" and options.get("line_search", True):
+            assert np.all(np.diff(duals) >= -1e-12)
+
+
+def by_hand(problem, epochs, seed, average):
+    """(w, dual) after each epoch of plain block-coordinate Frank-Wolfe, its line search by bisection on the dual itself."""
+    from scipy.optimize import minimize_scalar
+
+    n, rng, t = len(problem.V), np.random.default_rng(seed), 0
+    alpha = [np.eye(len(V))[y] for V, y in zip(problem.V, problem.y, strict=True)]
+    mean, found = [a.copy() for a in alpha], []
+    for _ in range(epochs):
+        for i in rng.permutation(n):
+            w = problem.clip(problem.w(alpha))
+            towards = np.eye(len(alpha[i]))[np.argmax(problem.loss[i] + problem.V[i] @ w)] - alpha[i]
+
+            def value(gamma, i=i, towards=towards):
+                return -problem.dual([*alpha[:i], alpha[i] + gamma * towards, *alpha[i + 1 :]])
+
+            inner = minimize_scalar(value, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-12}).x
+            gamma = min((0.0, 1.0, inner), key=value)
+            alpha[i] = alpha[i] + gamma * towards
+            t += 1
+            share = 1.0 if average == "last" else 2 / (t + 1)
+            mean = [m + share * (a - m) for m, a in zip(mean, alpha, strict=True)]
+        found.append((problem.clip(problem.w(mean)), problem.dual(mean)))
+    return found
+
+
+@pytest.mark.parametrize("average", ["last", "weighted"])
+def test_bcfw_is_its_equations(backend, rng, average):
+    """The average's dual point is the average of the dual points: weights are averaged first and clipped then."""
+    problem = drawn(rng, slice(0, 4))
+    result = backend.bcfw(problem.hinge(backend), lam=0.1, epochs=4, tol=0.0, cached_passes=0, average=average, rng=3)
+    for row, (w, dual) in zip(result.history, by_hand(problem, 4, 3, average), strict=True):
+        np.testing.assert_allclose([row.dual, row.objective], [dual, problem.primal(w)], rtol=1e-5)
+
+
+numbers = st.one_of(st.integers(-2, 2).map(float), st.floats(-3, 3, width=32))
+
+
+@given(
+    x=st.lists(numbers, min_size=4, max_size=4),
+    v=st.lists(numbers, min_size=4, max_size=4),
+    loss=numbers,
+    most=st.sampled_from([0.1, 0.5, 1.0]),
+    lam_n=st.sampled_from([1e-3, 1.0, 50.0]),
+    where=st.sampled_from([slice(0, 4), slice(1, 3), slice(3, 4)]),
+)
+def test_no_step_has_a_higher_dual(x, v, loss, most, lam_n, where):
+    """Against a dense grid with every kink in it: the dual along the line is concave and piecewise quadratic."""
+    x, v = np.array(x), np.array(v)
+
+    def dual(gamma):
+        w = clipped(x - gamma / lam_n * v, where)
+        return gamma * loss - 0.5 * lam_n * w @ w
+
+    gamma = best_step(x, v, float(loss + clipped(x, where) @ v), most, lam_n, where)
+    assert 0 <= gamma <= most
+    kinks = lam_n * x[v != 0] / v[v != 0]
+    grid = np.concatenate(
+        [np.linspace(0, most, 400), kinks[(kinks >= 0) & (kinks <= most)], [gamma - 1e-6, gamma + 1e-6]]
+    )
+    best = max(dual(g) for g in np.clip(grid, 0, most))
+    assert dual(gamma) >= best - 1e-9 * max(1.0, abs(best), lam_n * (x @ x), v @ v / lam_n)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+def test_features_of_any_scale(backend, rng, scale):
+    problem = Problem([scale * rng.normal(size=(3, 3)) for _ in range(3)], [0, 1, 2], slice(0, 2), 0.1)
+    result = backend.bcfw(problem.hinge(backend), lam=0.1, epochs=5, tol=0.0, rng=0)
+    assert np.all(np.isfinite(result.x)) and np.all(result.x[:2] >= 0) and np.isfinite(result.fun)
+    assert result.certificate >= -1e-9 and result.history[-1].dual >= 0
+
+
+def test_bcfw_in_every_namespace(backend, space, rng):
+    problem = drawn(rng, slice(1, 4), lam=0.5, n=3, m=3)
+    low, high, _ = bracket(problem)
+    result = backend.bcfw(problem.hinge(backend, space.put(0.0)), lam=0.5, epochs=30, tol=1e-2, rng=0)
+    x = space.get(result.x)
+    assert x.dtype == space.dtype and np.all(x[1:4] >= 0) and result.success
+    assert low * (1 - 1e-5) <= problem.primal(x.astype(np.float64)) <= high * (1 + 2e-2)
+
+
+def test_sgd_projects(backend, rng):
+    """One step from a start, then to the neighbourhood of the optimum, never below 0."""
+    problem = drawn(rng, slice(0, 5))
+    hinge, w = problem.hinge(backend), np.abs(rng.normal(size=5))
+    one = backend.sgd(hinge, w, lam=0.1, step_size=0.7, epochs=1, batch_size=6, average="last", rng=0)
+    g = hinge.value_and_gradient(w)[1]
+    close(one.x, problem.clip(w - 0.7 * (g + 0.1 * w)))
+    _, high, _ = bracket(problem)
+    for average in ("weighted", "uniform", "last"):
+        result = backend.sgd(hinge, lam=0.1, epochs=60, average=average, rng=0)
+        assert np.all(result.x >= 0) and high * (1 - 1e-6) <= result.fun <= 1.2 * high
+
+
+def test_sequences_with_nonnegative_transitions(other, rng):
+    """A model with a kernel of its own leaves it where weights are constrained; panels take the same steps."""
+    X, Y = [rng.normal(size=(n, 2)) for n in (3, 1, 4)], [rng.integers(0, 2, n) for n in (3, 1, 4)]
+    runs = []
+    for b in (reference, other):
+        model = b.SequenceModel(2, 2, start_stop=False)
+        model.nonnegative = slice(4, 8)
+        hinge = b.StructuralHinge(model, model.pack(X, Y))
+        assert hinge.nonnegative == slice(4, 8) and hinge.fused_epoch("bcfw") is None
+        runs.append(b.bcfw(hinge, lam=0.05, tol=1e-4, epochs=300, rng=0))
+        assert runs[-1].success and np.all(runs[-1].x[4:] >= 0)
+    close(runs[1].x, runs[0].x)
+
+
+def test_who_cannot_says_so(backend, rng):
+    problem = drawn(rng, slice(1, 4))
+    hinge = problem.hinge(backend)
+    smooth = backend.StructuralHinge(hinge.model, hinge.data, smoothing=backend.Entropy())
+    for name, objective, options in (
+        ("svrg", smooth, {"mu": 1.0}),
+        ("casimir", smooth, {}),
+        ("lbfgs", smooth, {"mu": 1.0}),
+    ):
+        message = rf"weights 1..3 must be >= 0, which {name} does not see to: bcfw and sgd keep them so"
+        with pytest.raises(ValueError, match=message):
+            getattr(backend, name)(objective, lam=0.1, **options)
+    with pytest.raises(ValueError, match=r"w0: weights 1..3 must be >= 0, got -2.0 for weight 2"):
+        backend.sgd(hinge, np.array([-1.0, 0.0, -2.0, -3.0, -1.0]), lam=0.1)
+    problem.where = slice(0, 5, 2)
+    with pytest.raises(ValueError, match="nonnegative: expected a slice of neighbouring weights"):
+        backend.bcfw(problem.hinge(backend), lam=0.1)
+
+
+def test_clipping_every_slice():
+    x = np.array([-1.0, 2.0, -3.0, -0.0])
+    for a, b in itertools.combinations_with_replacement(range(5), 2):
+        expected = np.concatenate([x[:a], np.maximum(x[a:b], 0.0), x[b:]])
+        assert np.array_equal(clipped(x, slice(a, b)), expected)
+    assert clipped(x, None) is x
