@@ -1,7 +1,8 @@
 """The loops of the optimisers as kernels over packed sequences: what ``fused_epoch`` of an objective returns.
 
-Each has the signature of the reference's loop (``sgd.epoch``, ``svrg.epoch``, ``bcfw.epoch``, ``smoothness.component_smoothness``), and
-falls back to it where there is no kernel: a smoothing of the user's, weights that are not finite.
+Each has the signature of the reference's (``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``bcfw.epoch``,
+``smoothness.component_smoothness``), and falls back to it where there is no kernel: a smoothing of the user's, weights that are not
+finite.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import numpy as np
 
 from accelerated.arrays import like, view
 from accelerated.compiled.block_frank_wolfe import bcfw_pass
+from accelerated.compiled.kept import nothing, room_for
 from accelerated.compiled.loops import sgd_epoch
 from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.compiled.working_sets import with_room, working_sets
 from accelerated.models.sequence import pad, unpad
 from reference.arrays import Array
+from reference.models.base import check_weights
 from reference.optimizers import sgd, svrg
 from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.smoothness import component_smoothness, rounding
-from reference.optimizers.svrg import Snapshot
+from reference.optimizers.svrg import Snapshot, full_gradient
 
 __all__ = ["LOOPS"]
 
@@ -45,6 +48,16 @@ def run_sgd(
     weights, weighed = _weights(average, state.t, len(order))
     sgd_epoch(problem, order, steps, weights, weighed, lam, objective._mu(mu), W, A, mean_W, mean_A)
     return SGDState(like(unpad(W, A), state.x), like(unpad(mean_W, mean_A), state.x), state.t + len(order))
+
+
+def take_snapshot(objective: Any, x: Array, mu: float | None) -> Snapshot:
+    problem = objective._problem(objective._mu(mu))
+    check_weights(objective.model, x, objective._like)
+    kept = nothing() if problem is None else room_for(problem, objective.model.n_labels)
+    if len(kept.outputs) == 0 or not np.all(np.isfinite(view("w0", x))):
+        return full_gradient(objective, x, mu)
+    value, gradient, *_ = objective._linearized(x, np.arange(objective.n), objective._mu(mu), kept)
+    return Snapshot(x, value / objective.n, gradient / objective.n, kept)
 
 
 def run_svrg(
@@ -78,7 +91,8 @@ def run_svrg(
     (X, X_A), (b, b_A), (W, A) = (pad(*objective.model.split(v)) for v in (x, a * step_size * pull, x))
     averaged = average != "last"
     sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
-    svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, X, X_A, b, b_A, W, A, *sums)
+    kept = start.kept or nothing()
+    svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, kept, X, X_A, b, b_A, W, A, *sums)
     return like(unpad(*sums) / len(order) if averaged else unpad(W, A), start.x)
 
 
@@ -135,6 +149,7 @@ def _weights(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
 LOOPS: dict[str, Callable[..., Any]] = {
     "sgd": run_sgd,
     "svrg": run_svrg,
+    "snapshot": take_snapshot,
     "bcfw": run_bcfw,
     "component_smoothness": find_smoothness,
 }

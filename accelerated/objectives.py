@@ -13,6 +13,7 @@ import numpy as np
 
 import reference.objectives as reference
 from accelerated.arrays import like, view
+from accelerated.compiled.kept import Kept, nothing
 from accelerated.compiled.loops import gradient_range
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem
 from accelerated.epochs import LOOPS
@@ -35,7 +36,9 @@ class StructuralHinge(reference.StructuralHinge):
             return super()._sum(w, batch, mu)
         return self._linearized(w, batch, mu)[:2]
 
-    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
+    def _linearized(
+        self, w: Array, batch: np.ndarray, mu: float, kept: Kept | None = None
+    ) -> tuple[float, Array, float, float]:
         problem = self._problem(mu)
         if problem is None:
             return super()._linearized(w, batch, mu)
@@ -51,7 +54,7 @@ class StructuralHinge(reference.StructuralHinge):
         sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
 
         def run(lo: int, hi: int) -> tuple[float, float, int]:
-            return gradient_range(problem, batch, lo, hi, W, A, mu, *sums[pieces.index((lo, hi))])
+            return gradient_range(problem, batch, lo, hi, W, A, mu, kept or nothing(), *sums[pieces.index((lo, hi))])
 
         value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
         gradient = like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)

@@ -11,7 +11,7 @@ from conformance import strategies
 from conformance.finite_sums import run_epoch
 from conformance.strategies import SequenceProblem
 from conformance.test_models import sequence_model
-from reference.optimizers.svrg import snapshot
+from reference.optimizers.svrg import full_gradient, snapshot
 
 
 def passes_of(backend, problem, lam, kappa, average, mu, gamma=0.2):
@@ -76,6 +76,24 @@ def test_fused_passes_over_the_best_outputs_agree(other, kappa, smoothing):
             x = run_epoch(loss, snapshot(loss, x, 1.0), np.arange(20), average=average, **options)
         found.append(x)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1e3])
+@pytest.mark.parametrize("smoothing", ["Entropy", "TopK", "SquaredL2"])
+def test_answers_kept_with_the_snapshot_are_those_asked_again(backend, rng, smoothing, scale):
+    """Some sequences twice, some not at all, some empty; at the large scale transitions are too far apart for probabilities."""
+    lengths = rng.integers(0, 6, 12)
+    model = backend.SequenceModel(4, 3)
+    data = model.pack([rng.normal(size=(n, 4)) for n in lengths], [rng.integers(0, 3, n) for n in lengths])
+    kind = backend.Entropy() if smoothing == "Entropy" else getattr(backend, smoothing)(4)
+    loss = backend.StructuralHinge(model, data, smoothing=kind)
+    x, order = scale * rng.normal(size=model.size), rng.integers(0, 12, 20)
+    options = {"step_size": 0.1, "lam": 0.1, "kappa": 0.0, "center": None, "mu": 0.5, "average": "last"}
+    kept, asked = snapshot(loss, x, 0.5), full_gradient(loss, x, 0.5)
+    np.testing.assert_allclose(kept.value, asked.value, rtol=1e-13)
+    np.testing.assert_allclose(kept.gradient, asked.gradient, rtol=1e-12, atol=1e-13)
+    ours, theirs = (run_epoch(loss, start, order, **options) for start in (kept, asked))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
 def test_runs_agree_with_their_steps_found(other):

@@ -8,6 +8,7 @@ import numpy as np
 from numba.extending import overload
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.kept import recall
 from accelerated.compiled.loops import longest_of
 from accelerated.compiled.problems import (
     EntropyProblem,
@@ -25,11 +26,11 @@ __all__ = ["svrg_epoch", "try_components"]
 
 
 @kernel
-def svrg_epoch(problem, order, gamma, a, mu, averaged, X, X_A, b, b_A, W, A, sum_W, sum_A):
+def svrg_epoch(problem, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, A, sum_W, sum_A):
     """One step for each sequence in ``order`` from the snapshot X, X_A: W, A become the last iterate.
 
     A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with a = 1 / (1 + gamma (lam + kappa)) and b = a gamma (kappa z - grad F(x)).
-    Where ``averaged``, the iterates are added to sum_W, sum_A.
+    Where ``averaged``, the iterates are added to sum_W, sum_A. Oracles at X, X_A are called for what is not in ``kept``.
 
     The sparse part touches the rows of the sequence's features, and comes before w <- a w + b; a row that is not touched waits, and
     after m steps makes up for them at once:
@@ -54,7 +55,8 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, X, X_A, b, b_A, W, A, sum
                 done[j] = k
         ready = prepared(problem, A, mu, work)
         oracle(problem, i, 1.0, W, A, ready, mu, work)
-        oracle(problem, i, 1.0, X, X_A, ready_still, mu, still)
+        if not recall(problem, i, kept, still):
+            oracle(problem, i, 1.0, X, X_A, ready_still, mu, still)
         add_difference(problem, i, -gamma, work, still, W)
         add_transitions(problem, i, -gamma, work, A)
         add_transitions(problem, i, gamma, still, A)

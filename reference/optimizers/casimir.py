@@ -22,7 +22,7 @@ from reference.optimizers.evaluation import evaluate
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
-from reference.optimizers.svrg import Snapshot, epoch, snapshot
+from reference.optimizers.svrg import Snapshot, epoch, full_gradient, snapshot
 from reference.smoothing import Max, positive_mu
 
 __all__ = ["CasimirState", "Subproblem", "casimir", "outer_step", "solve"]
@@ -282,7 +282,8 @@ def solve(
     A pass with a guessed step size that ends higher is taken back (with delta None that is left to the caller).
     """
     objective, n = problem.objective, problem.objective.n
-    now = snapshot(objective, start, problem.mu)
+    look = snapshot if inner == "svrg" else full_gradient
+    now = look(objective, start, problem.mu)
     first = value = problem.value(now.x, now.value)
     passes, calls = 0, n
     while True:
@@ -296,7 +297,7 @@ def solve(
         passes += 1
         if delta is None:
             return Solved(x, first, passes, calls)
-        after = snapshot(objective, x, problem.mu)
+        after = look(objective, x, problem.mu)
         calls += n
         after_value = problem.value(x, after.value)
         kept = not steps.guessed or not_above(after_value, value, x)
