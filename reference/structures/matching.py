@@ -1,0 +1,295 @@
+"""Matchings: each row of a score matrix takes a column of its own, min(p, q) pairs in all.
+
+score(y) = sum_v values[v, y_v] over the matched rows. The max oracle is an assignment problem, solved by shortest augmenting
+paths with potentials (Kuhn 1955; Edmonds and Karp 1972); the max-marginals come from one optimum and all-pairs longest paths in
+its residual graph. Source: Pillutla et al., section 4.2, appendix C.3, Algorithm 12 (*corrected*) and Theorem 48.
+
+Conventions. Outputs are int64 (p,): the column of each row, -1 for a row without one, which happens only where p > q. With p = 0
+or q = 0 there is one output, of score 0. Which of several best matchings is returned is not specified.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference import arrays
+from reference.arrays import Array, Place, host, one_hot
+from reference.structures.base import KBest, Structure, feasible, positive_k
+from reference.structures.bmmf import bmmf
+
+__all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
+
+
+class MatchingScores(NamedTuple):
+    """The scores (p, q) of pairing row v with column z; -inf forbids the pair."""
+
+    values: Array
+
+
+class Optimum(NamedTuple):
+    """A best matching of p <= q rows with its potentials, the proof that it is one.
+
+    column (p,) of each row; u (p,), v (q,) with u_i + v_j >= values_ij, equal on the matching; v >= 0, and 0 on unmatched columns.
+    """
+
+    column: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+
+
+def assignment(scores: MatchingScores) -> tuple[Array, Array]:
+    """Highest score and a best matching (the max oracle).
+
+    max_y sum_v values[v, y_v] over matchings of min(p, q) pairs
+
+    Parameters
+    ----------
+    scores : MatchingScores
+
+    Returns
+    -------
+    value : array ()
+        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair.
+    columns : int64 array (p,)
+        -1 for rows without a column, and everywhere if there is no matching.
+
+    Notes
+    -----
+    Time O(min(p, q)^2 max(p, q)). Scores up to 1e300 in size. Ties: not specified.
+
+    Source
+    ------
+    Pillutla et al., appendix C.3 (the max oracle), *corrected*: every row or every column is matched, whatever the signs.
+    """
+    values = host(scores.values).astype(np.float64)
+    p, q = values.shape
+    found = optimum(values) if p <= q else optimum(values.T)
+    columns = np.full(p, -1)
+    if found is not None and p <= q:
+        columns = found.column
+    elif found is not None:
+        columns[found.column] = np.arange(q)
+    value = -np.inf if found is None else matched_sum(values, columns)
+    place = Place.of(scores.values)
+    return place.floats(value), place.integers(columns)
+
+
+def max_marginals(scores: MatchingScores) -> MatchingScores:
+    """For each pair the highest score of a matching that has it; -inf where there is none.
+
+    psi_{v;z} = max {score(y): y_v = z} = psi* + phi(v, z) + Delta(z, v)  unless y*_v = z
+
+    Parameters
+    ----------
+    scores : MatchingScores
+
+    Returns
+    -------
+    MatchingScores
+        values (p, q).
+
+    Notes
+    -----
+    Delta(z, v) is the heaviest path from column z to row v in the residual graph of the best matching y*: an arc row to column of weight
+    +phi for each allowed pair outside y*, an arc column to row of weight -phi for each pair of y*. A row's column is part of its node
+    here, and weights are reduced by the potentials, which cancel along a path and leave losses >= 0: no path pays twice. Where
+    p < q, the q - p unmatched columns are one more node: a path may end in it (its column stays free) or start from it, as if rows
+    of score 0 held them. Time O(min(p, q)^3 + p q), memory O(p q).
+
+    Source
+    ------
+    Pillutla et al., Algorithm 12, line 3 *corrected*, and Theorem 48; unequal sides are a step beyond the paper.
+    """
+    values = host(scores.values).astype(np.float64)
+    p, q = values.shape
+    marginals = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
+    return MatchingScores(Place.of(scores.values).floats(marginals))
+
+
+def optimum(values: np.ndarray) -> Optimum | None:
+    """A best matching of all rows of a host matrix (p, q), p <= q, or None where there is none.
+
+    Row after row is matched along a path that loses least, found as Dijkstra finds shortest paths.
+    """
+    p, q = values.shape
+    u, v = np.zeros(p), np.zeros(q)
+    column, row = np.full(p, -1), np.full(q, -1)
+    for start in range(p):
+        loss = np.full(q, np.inf)  # of the best path known from the start to each column
+        before = np.full(q, -1)  # the row from which that path reaches it
+        settled = np.zeros(q, dtype=bool)
+        i, least = start, 0.0
+        while i >= 0:
+            through = least + (u[i] + v - values[i])
+            shorter = ~settled & (through < loss)
+            loss[shorter], before[shorter] = through[shorter], i
+            j = int(np.argmin(np.where(settled, np.inf, loss)))
+            if settled[j] or loss[j] == np.inf:
+                return None
+            least, settled[j] = loss[j], True
+            i = row[j]  # -1: an unmatched column, where the path may end
+        rise = least - loss[settled]  # >= 0, and 0 for the last column
+        v[settled] += rise
+        inner = settled & (row >= 0)
+        u[row[inner]] -= least - loss[inner]
+        u[start] -= least
+        while i != start:  # along the path, each row takes the next column
+            i = before[j]
+            row[j], column[i], j = i, j, column[i]
+    return Optimum(column, u, v)
+
+
+def best_with_each_pair(values: np.ndarray) -> np.ndarray:
+    """The max-marginals (p, q) of a host matrix with p <= q."""
+    p, q = values.shape
+    found = optimum(values)
+    if found is None:
+        return np.full((p, q), -np.inf)
+    column, u, v = found
+    row = np.full(q, p)  # node of each column: its row, or p for the unmatched ones
+    row[column] = np.arange(p)
+    reduced = np.maximum(u[:, None] + v - values, 0.0)
+    loss = np.full((p + 1, p + 1), np.inf)  # [a, b]: the owner of node a takes a column of node b
+    loss[:p, :p] = reduced[:, column]
+    if p < q:
+        loss[:p, p] = reduced[:, row == p].min(axis=1)
+        loss[p, :p] = v[column]  # a row of score 0 and potential 0
+    np.fill_diagonal(loss, 0.0)
+    for k in range(p + 1):
+        loss = np.minimum(loss, loss[:, k, None] + loss[k])
+    marginals = matched_sum(values, column) - (reduced + loss[row, :p].T)
+    marginals[np.arange(p), column] = matched_sum(values, column)
+    return marginals
+
+
+def matched_sum(values: np.ndarray, columns: np.ndarray) -> float:
+    """The score of a matching, added up row after row."""
+    return float(sum(values[i, j] for i, j in enumerate(columns) if j >= 0))
+
+
+class Matching(Structure):
+    """Matchings of the rows with the columns of a score matrix.
+
+    Parameters
+    ----------
+    values : array (p, q)
+        Score of pairing each row with each column; -inf forbids the pair. All rows are matched if p <= q, else all columns.
+    solver : str
+        How ``best`` is computed: "auto", the panel's own method. The fast panel also knows "scipy" and "networkx", other people's methods,
+        to check against.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Not a matrix, nan or +inf, a dtype that is not real, an unknown solver.
+
+    Examples
+    --------
+    >>> value, columns = Matching([[3.0, 2.0], [2.0, 0.0]]).best()
+    >>> float(value), columns.tolist()
+    (4.0, [1, 0])
+    """
+
+    ops = sys.modules[__name__]
+    scores: MatchingScores
+    variables = "values"
+    solvers: ClassVar[tuple[str, ...]] = ("auto",)
+    solver = "auto"
+    intractable = {
+        "expectation": "the partition function of matchings is a permanent, #P-complete (Pillutla et al., Proposition 14)",
+        "count": "the number of matchings is the permanent of a 0-1 matrix, #P-complete (Valiant 1979)",
+    }
+
+    def __init__(self, values: Any, solver: str = "auto") -> None:
+        (values,) = arrays.floats(values=values)
+        if values.ndim != 2:
+            raise ValueError(f"values: expected shape (p, q), got {tuple(values.shape)}")
+        arrays.refuse_nan_and_inf("values", values)
+        if solver not in self.solvers:
+            raise ValueError(f"solver: expected one of {', '.join(self.solvers)}, got {solver!r}")
+        super().__init__(MatchingScores(values))
+        self.solver = solver
+
+    def best(self) -> tuple[Array, Array]:
+        """Highest score and the column (p,) of each row; see :func:`assignment`. Raises InfeasibleError."""
+        value, columns = self.ops.assignment(self.scores)
+        return feasible(value, "best"), columns
+
+    def topk(self, k: int) -> KBest:
+        """The k best matchings, labels (k, p); see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        return bmmf(self, positive_k(k))
+
+    def max_marginals(self) -> MatchingScores:
+        """The highest score of a matching with each pair; see :func:`max_marginals`. All -inf where there is none."""
+        return self.ops.max_marginals(self.scores)
+
+    def parts(self, y: Any) -> MatchingScores:
+        """Indicator (p, q) of the pairs of columns y (p,); a row without a column (-1) has none."""
+        values = self.scores.values
+        y = arrays.integers("y", y, Place.of(values))
+        if tuple(y.shape) != (values.shape[0],):
+            raise ValueError(f"y: expected a column for each of {values.shape[0]} rows, got shape {tuple(y.shape)}")
+        return MatchingScores(one_hot(array_namespace(values), y, values.shape[1], values.dtype))
+
+    def expected_parts(self, outputs: Array, weights: Array) -> MatchingScores:
+        """sum_k weights[k] parts(outputs[k]) of columns (k, p)."""
+        values = self.scores.values
+        xp = array_namespace(values)
+        pairs = one_hot(xp, outputs, values.shape[1], values.dtype)
+        return MatchingScores(xp.sum(pairs * weights[:, None, None], axis=0))
+
+    def enumerate(self) -> Iterator[tuple[int, ...]]:
+        """Every matching without a forbidden pair, as tuples of columns."""
+        allowed = host(self.scores.values) > -np.inf
+        p, q = allowed.shape
+        for chosen in itertools.permutations(range(max(p, q)), min(p, q)):
+            y = list(chosen)
+            if p > q:
+                y = [-1] * p
+                for column, row in enumerate(chosen):
+                    y[row] = column
+            if all(j < 0 or allowed[i, j] for i, j in enumerate(y)):
+                yield tuple(y)
+
+    # the variables, for searches that limit them: the smaller side, each with one state -----------------------------
+
+    def states(self, y: Any) -> np.ndarray:
+        """The state of each variable of columns y (p,): of rows their column; where p > q, of columns their row (q,)."""
+        y = np.asarray(host(y), np.int64)
+        if not self._by_columns:
+            return y
+        rows = np.full(self.scores.values.shape[1], -1)
+        rows[y[y >= 0]] = np.flatnonzero(y >= 0)
+        return rows
+
+    def node_max_marginals(self) -> Array:
+        """The max-marginals with a row for each variable: (p, q), or (q, p) where p > q."""
+        values = self.max_marginals().values
+        return array_namespace(values).matrix_transpose(values) if self._by_columns else values
+
+    def constrained(self, allowed: Any) -> Matching:
+        """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) where p > q."""
+        values = self.scores.values
+        xp = array_namespace(values)
+        allowed = xp.matrix_transpose(allowed) if self._by_columns else allowed
+        return self._with(MatchingScores(xp.where(allowed, values, xp.full_like(values, -xp.inf))))
+
+    def augment(self, loss: MatchingScores) -> Matching:
+        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
+        return self._with(super().augment(loss).scores)
+
+    @property
+    def _by_columns(self) -> bool:
+        return self.scores.values.shape[0] > self.scores.values.shape[1]
+
+    def _with(self, scores: MatchingScores) -> Matching:
+        """The matchings under other scores, by the same solver."""
+        other = type(self).unchecked(scores)
+        other.solver = self.solver
+        return other
