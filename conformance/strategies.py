@@ -124,3 +124,9 @@ def graphs(draw: Any, forbidden: bool = True) -> GraphInstance:
         np.array(draw(st.lists(st.integers(1, L), min_size=p, max_size=p)), np.int64) if draw(st.booleans()) else None
     )
     return GraphInstance(unary, pairwise, np.array(edges, np.int64).reshape(-1, 2), counts)
+
+
+@st.composite
+def matchings(draw: Any, forbidden: bool = True) -> np.ndarray:
+    """Scores (p, q) of pairs, with few enough matchings to enumerate; rows or columns may be none."""
+    return draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelerated.compiled.sweeps import larger, largest, padded
+from accelerated.compiled.sweeps import larger, largest, padded, smaller
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["assign", "matched_sum"]
@@ -62,10 +62,10 @@ def _prices(a, v):
     for i in range(p):
         for j in range(q):
             v[j] = larger(a[i, j], v[j])
+    lowest = np.inf
     for j in range(q):
-        if v[j] == -np.inf:
-            return False
-    return True
+        lowest = smaller(lowest, v[j])
+    return lowest > -np.inf
 
 
 @kernel

@@ -290,6 +290,6 @@ class Matching(Structure):
 
     def _with(self, scores: MatchingScores) -> Matching:
         """The matchings under other scores, by the same solver."""
-        other = type(self).unchecked(scores)
+        other: Any = type(self).unchecked(scores)
         other.solver = self.solver
         return other

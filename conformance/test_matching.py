@@ -1,0 +1,346 @@
+"""Matchings against enumeration, SciPy's assignment and integer programs, and duality (Pillutla et al., appendix C.3, Algo. 12)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelerated.compiled.assignment import assign
+from conformance import strategies
+from conformance.laws import check_structure
+from conformance.tolerances import close
+from reference.structures.matching import optimum
+
+KINDS = {
+    "uniform": lambda rng, p, q: rng.random((p, q)),
+    "integers": lambda rng, p, q: rng.integers(0, 10, (p, q)).astype(np.float64),
+    "all equal": lambda rng, p, q: np.zeros((p, q)),
+    "diagonal": lambda rng, p, q: rng.random((p, q)) + 2 * np.eye(p, q),
+    "products": lambda rng, p, q: np.outer(np.arange(p), np.arange(q)) / 7.0,  # long wars over the same columns
+    "mostly forbidden": lambda rng, p, q: np.where(rng.random((p, q)) < 0.9, -np.inf, rng.normal(size=(p, q))),
+}
+
+
+def matchings(values):
+    """Every matching of min(p, q) pairs as columns (p,), and its score, by recursion over rows."""
+    p, q = values.shape
+
+    def extend(y, left):
+        if len(y) == p:
+            if left == 0:
+                yield tuple(y)
+            return
+        for j in range(-1, q):
+            if j not in y[:] or j == -1:
+                used = left - (j >= 0)
+                if used >= 0:
+                    yield from extend([*y, j], used)
+
+    outputs = list(extend([], min(p, q)))
+    return outputs, np.array([sum((values[i, j] for i, j in enumerate(y) if j >= 0), 0.0) for y in outputs])
+
+
+def best_with(values):
+    """The max-marginals by enumeration, and the best score of all."""
+    best = np.full(values.shape, -np.inf)
+    outputs, scores = matchings(values)
+    for y, score in zip(outputs, scores, strict=True):
+        for i, j in enumerate(y):
+            if j >= 0:
+                best[i, j] = max(best[i, j], score)
+    return best, scores.max()
+
+
+@given(data=st.data())
+def test_the_best_matching_is_the_best_of_all(backend, space, data):
+    values = np.asarray(data.draw(strategies.matchings()), dtype=space.dtype).astype(np.float64)
+    matching = backend.Matching(space.put(values))
+    value, columns = (space.get(x) for x in matching.ops.assignment(matching.scores))
+    assert value.shape == () and value.dtype == np.dtype(space.dtype)
+    assert columns.shape == (p,) and columns.dtype == np.int64
+    outputs, scores = matchings(values)
+    if scores.max() == -np.inf:
+        assert value == -np.inf and np.all(columns == -1)
+        with pytest.raises(backend.InfeasibleError, match="best: every output is forbidden"):
+            matching.best()
+        return
+    close(value, scores.max(), space.dtype)
+    close(scores[outputs.index(tuple(columns.tolist()))], value, space.dtype)
+    close(space.get(matching.best()[0]), value, space.dtype)
+    assert set(matching.enumerate()) == {y for y, s in zip(outputs, scores, strict=True) if s > -np.inf}
+
+
+@given(data=st.data())
+def test_max_marginals_of_pairs_are_the_best_scores_with_them(backend, space, data):
+    values = np.asarray(data.draw(strategies.matchings()), dtype=space.dtype).astype(np.float64)
+    found = space.get(backend.Matching(space.put(values)).max_marginals().values)
+    assert found.dtype == np.dtype(space.dtype)
+    close(found, best_with(values)[0], space.dtype)
+
+
+@given(data=st.data(), offset=st.sampled_from([0.0, 1e6]))
+def test_every_question_agrees_with_enumeration(backend, data, offset):
+    """Rectangles both ways, one row, none; ties, forbidden pairs; far from 0."""
+    check_structure(backend.Matching(data.draw(strategies.matchings()) + offset))
+
+
+@given(data=st.data())
+def test_integer_scores_are_exact(backend, data):
+    """Sums of integers are: each max-marginal equals the score of the matching solved with that pair alone, bit for bit."""
+    p, q = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
+    entry = st.one_of(st.integers(-9, 9).map(float), st.just(-np.inf))
+    values = np.array(data.draw(st.lists(entry, min_size=p * q, max_size=p * q))).reshape(p, q)
+    found = np.asarray(backend.Matching(values).max_marginals().values)
+    for i, j in np.ndindex(p, q):
+        alone = values.copy()
+        alone[i, np.arange(q) != j] = alone[np.arange(p) != i, j] = -np.inf
+        if p > q:  # else row i has to be matched
+            alone[i, j] += 1000.0
+        matching = backend.Matching(alone)
+        value, columns = matching.ops.assignment(matching.scores)
+        expected = value - 1000.0 * (p > q) if columns[i] == j else -np.inf
+        assert found[i, j] == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(30, 30), (60, 60), (20, 50), (50, 20), (1, 40), (40, 1)])
+def test_scipy_finds_no_better_assignment(backend, rng, kind, shape):
+    scipy_optimize = pytest.importorskip("scipy.optimize")
+    for _ in range(3):
+        values = KINDS[kind](rng, *shape)
+        matching = backend.Matching(values)
+        try:
+            rows, columns = scipy_optimize.linear_sum_assignment(values, maximize=True)
+        except ValueError:
+            assert matching.ops.assignment(matching.scores)[0] == -np.inf
+            continue
+        value, found = matching.best()
+        close(value, values[rows, columns].sum())
+        close(matching.score(found), value)
+        marginals = np.asarray(matching.max_marginals().values)
+        sides = marginals.max(axis=1) if shape[0] <= shape[1] else marginals.max(axis=0)
+        close(sides, np.full(min(shape), float(value)))  # each row has some column in a best matching
+
+
+@pytest.mark.parametrize("shape", [(9, 9), (7, 12), (12, 7)])
+def test_max_marginals_are_optima_of_integer_programs(backend, rng, shape):
+    """Equation (73) with equalities on the smaller side, over 0 and 1, solved by branch and cut."""
+    optimize = pytest.importorskip("scipy.optimize")
+    p, q = shape
+    values = np.where(rng.random(shape) < 0.3, -np.inf, rng.normal(size=shape))
+    found = np.asarray(backend.Matching(values).max_marginals().values)
+    allowed = values > -np.inf
+    sums = np.concatenate([np.kron(np.eye(p), np.ones(q)), np.kron(np.ones(p), np.eye(q))])
+    least = np.concatenate([np.full(p, float(p <= q)), np.full(q, float(q <= p))])
+    for i, j in rng.permutation(list(np.ndindex(*shape)))[:12]:
+        lower = np.zeros(shape)
+        lower[i, j] = 1.0
+        if not allowed[i, j]:
+            assert found[i, j] == -np.inf
+            continue
+        solved = optimize.milp(
+            -np.where(allowed, values, 0.0).ravel(),
+            integrality=np.ones(p * q),
+            bounds=optimize.Bounds(lower.ravel(), allowed.astype(float).ravel()),
+            constraints=optimize.LinearConstraint(sums, least, 1.0),
+        )
+        close(found[i, j], -solved.fun if solved.success else -np.inf)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(8, 8), (40, 40), (30, 70)])
+@pytest.mark.parametrize("solve", [optimum, assign], ids=["reference", "accelerated"])
+def test_potentials_prove_the_optimum(rng, kind, shape, solve):
+    """Feasible in the dual, tight on the matching, 0 on unmatched columns: no matching is better than sum u + sum v."""
+    values = KINDS[kind](rng, *shape)
+    answer = solve(values)
+    if answer is None or answer[0] is False:
+        pytest.importorskip("scipy.optimize")
+        from scipy.optimize import linear_sum_assignment
+
+        with pytest.raises(ValueError, match="infeasible"):
+            linear_sum_assignment(values, maximize=True)
+        return
+    column, u, v = answer[-3:]
+    rows = np.arange(len(values))
+    assert np.all(u[:, None] + v - values >= -1e-12)
+    close(u + v[column], values[rows, column])
+    if shape[0] < shape[1]:
+        assert np.all(v >= 0) and np.all(np.delete(v, column) == 0)
+    close(u.sum() + v.sum(), values[rows, column].sum())
+
+
+@pytest.mark.parametrize("exponent", [-900, -400, 0, 400, 990])
+@pytest.mark.parametrize("shape", [(9, 9), (6, 11), (11, 6)])
+def test_scales_of_matchings(backend, rng, exponent, shape):
+    """A power of two changes no rounding: the same matching, scores scaled exactly (up to 1e298)."""
+    values = rng.normal(size=shape)
+    plain, scaled = backend.Matching(values), backend.Matching(np.ldexp(values, exponent))
+    assert np.array_equal(scaled.best()[1], plain.best()[1])
+    assert scaled.best()[0] == np.ldexp(plain.best()[0], exponent)
+    assert np.array_equal(scaled.max_marginals().values, np.ldexp(np.asarray(plain.max_marginals().values), exponent))
+
+
+def test_scores_of_very_different_sizes(backend):
+    values = np.array([[1e300, 1e-300, -1e300], [1e300, 0.0, 1.0], [-1e300, 1e-300, -0.0]])
+    value, columns = backend.Matching(values).best()
+    assert value == 1e300 and columns[0] == 0
+    assert np.asarray(backend.Matching(values).max_marginals().values).max() == 1e300
+
+
+def test_rows_and_columns_change_places(backend, rng):
+    values = np.where(rng.random((6, 9)) < 0.2, -np.inf, rng.normal(size=(6, 9)))
+    wide, tall = backend.Matching(values), backend.Matching(values.T)
+    close(tall.best()[0], wide.best()[0])
+    close(np.asarray(tall.max_marginals().values).T, wide.max_marginals().values)
+    close(tall.topk(20).scores, wide.topk(20).scores)
+    columns, rows = np.asarray(wide.best()[1]), np.asarray(tall.best()[1])
+    assert np.array_equal(rows[columns], np.arange(6)) and np.sum(rows < 0) == 3
+    assert np.array_equal(tall.states(tall.best()[1]), columns)  # where p > q the variables are the columns
+
+
+def test_what_a_row_or_an_unmatched_column_adds(backend, rng):
+    """A constant on a row adds to every matching; a column of 0 beside it forbids nothing where there are more rows."""
+    values = rng.normal(size=(5, 5))
+    plain, raised = backend.Matching(values), backend.Matching(values + np.arange(5)[:, None])
+    close(raised.max_marginals().values, np.asarray(plain.max_marginals().values) + 10.0)
+    wider = backend.Matching(np.concatenate([values, np.full((5, 3), -100.0)], axis=1))
+    close(wider.best()[0], plain.best()[0])
+    best = np.asarray(wider.max_marginals().values)
+    expected = [[best_with(np.delete(values, i, 0))[0].max() - 100.0] * 3 for i in range(5)]
+    close(best[:, 5:], expected)
+
+
+@given(data=st.data(), k=st.integers(1, 30))
+def test_the_k_best_matchings(backend, space, data, k):
+    values = np.asarray(data.draw(strategies.matchings()), dtype=space.dtype).astype(np.float64)
+    best = backend.Matching(space.put(values)).topk(k)
+    outputs, scores = matchings(values)
+    expected = np.sort(scores[scores > -np.inf])[::-1][:k]
+    found, labels, count = (space.get(x) for x in best)
+    assert count == len(expected) and labels.shape == (k, len(values)) and labels.dtype == np.int64
+    close(found[:count], expected, space.dtype)
+    of = dict(zip(outputs, scores, strict=True))
+    close([of[tuple(y)] for y in labels[:count].tolist()], found[:count], space.dtype)
+    assert len({tuple(y) for y in labels[:count].tolist()}) == count
+    assert np.all(found[count:] == -np.inf) and np.all(labels[count:] == -1)
+
+
+@given(data=st.data())
+def test_expected_parts_of_matchings(backend, space, data):
+    values = data.draw(strategies.matchings(forbidden=False))
+    matching = backend.Matching(space.put(values))
+    found = matching.topk(3)
+    weights = np.array([0.5, 0.3, 0.2])
+    weights[int(found.count) :] = 0.0
+    total = sum(u * space.get(matching.parts(y).values) for u, y in zip(weights, _each(found), strict=False))
+    close(space.get(matching.expected_parts(found.labels, space.put(weights)).values), total, space.dtype)
+
+
+def _each(found):
+    return [found.labels[k, ...] for k in range(int(found.count))]
+
+
+@pytest.mark.parametrize("solver", ["scipy", "networkx"])
+@given(values=strategies.matchings())
+def test_other_solvers_agree(solver, values):
+    import accelerated
+
+    ours, theirs = accelerated.Matching(values), accelerated.Matching(values, solver=solver)
+    if ours.ops.assignment(ours.scores)[0] == -np.inf:
+        with pytest.raises(accelerated.InfeasibleError):
+            theirs.best()
+        return
+    close(theirs.best()[0], ours.best()[0])
+    close(
+        theirs.augment(accelerated.MatchingScores(np.ones(values.shape))).best()[0], ours.best()[0] + min(values.shape)
+    )
+    close(theirs.topk(3).scores, ours.topk(3).scores)
+
+
+# what is refused ---------------------------------------------------------------------------------------------------
+
+
+def test_bad_matchings_are_named(backend):
+    with pytest.raises(ValueError, match=r"values: expected shape \(p, q\), got \(3,\)"):
+        backend.Matching(np.zeros(3))
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="values: expected finite scores, or -inf for a forbidden part"):
+            backend.Matching(np.array([[0.0, bad]]))
+    with pytest.raises(ValueError, match="solver: expected one of auto.*, got 'simplex'"):
+        backend.Matching(np.zeros((2, 2)), solver="simplex")
+    matching = backend.Matching(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"y: expected a column for each of 2 rows, got shape \(3,\)"):
+        matching.parts([0, 1, 2])
+    with pytest.raises(TypeError, match="y: expected integers"):
+        matching.parts([0.0, 1.0])
+
+
+def test_sums_over_matchings_are_intractable(backend, rng):
+    matching = backend.Matching(np.zeros((2, 2)))
+    for ask in (matching.expectation, matching.log_partition, matching.marginals, matching.count):
+        with pytest.raises(backend.IntractableError, match="#P-complete"):
+            ask()
+    with pytest.raises(backend.IntractableError, match="Proposition 14"):
+        matching.smooth_max(backend.Entropy(), 1.0)
+    model = backend.AlignmentModel(1)
+    with pytest.raises(backend.IntractableError, match="LogLoss .* needs expectation.*Proposition 14"):
+        backend.LogLoss(model, model.pack([np.ones((2, 2, 1))], [[0, 1]]))
+
+
+def test_the_log_partition_of_matchings_is_a_permanent(rng):
+    """Jerrum and Sinclair's count: sum_y exp(score(y)) over matchings is the permanent of exp(values) (Ryser's formula)."""
+    values = rng.normal(size=(5, 5))
+    _, scores = matchings(values)
+    a, ryser = np.exp(values), 0.0
+    for mask in range(1, 32):
+        chosen = [j for j in range(5) if mask >> j & 1]
+        ryser += (-1) ** (5 - len(chosen)) * np.prod(a[:, chosen].sum(axis=1))
+    close(np.log(np.exp(scores).sum()), np.log(ryser))
+
+
+# misprints ---------------------------------------------------------------------------------------------------------
+
+
+def test_printed_residual_weights_give_no_max_marginals():
+    """Line 3 of Algorithm 12 as printed: every arc both ways, weights 1 - I and -I instead of scores of pairs outside and in the matching."""
+    values = np.array([[3.0, 0.0], [0.0, 5.0]])
+    best, top = best_with(values)
+    matched = np.eye(2)
+    weight = np.full((4, 4), -np.inf)  # nodes: rows 0 and 1, columns 2 and 3
+    weight[:2, 2:], weight[2:, :2] = 1.0 - matched, -matched.T
+    for k in range(4):
+        weight = np.maximum(weight, weight[:, k, None] + weight[k])
+    printed = top + (1 - matched) * (weight[2:, :2].T + values)
+    assert not np.allclose(printed, best)
+    assert best[0, 1] == 0.0 and printed[0, 1] > top  # printed: a forced pair scores more than the best matching
+
+
+def test_residual_arcs_of_scores_give_max_marginals(rng):
+    """Line 3 corrected, and line 5: psi* + phi(v, z) + Delta(z, v), over the paper's 2 p nodes without potentials."""
+    for _ in range(30):
+        p = int(rng.integers(1, 6))
+        values = np.where(rng.random((p, p)) < 0.2, -np.inf, rng.integers(-9, 10, (p, p)).astype(np.float64))
+        best, top = best_with(values)
+        if top == -np.inf:
+            continue
+        outputs, scores = matchings(values)
+        matched = np.array(outputs[int(np.argmax(scores))])[:, None] == np.arange(p)
+        path = np.full((2 * p, 2 * p), -np.inf)
+        path[:p, p:] = np.where(matched, -np.inf, values)
+        path[p:, :p] = np.where(matched, -values, -np.inf).T
+        for k in range(2 * p):
+            path = np.maximum(path, path[:, k, None] + path[k])
+        assert np.array_equal(np.where(matched, top, top + values + path[p:, :p].T), best)
+
+
+def test_inequalities_leave_rows_unmatched():
+    """The linear program of C.3 and (73) with <= 1: at phi = [[-1]] it is 0 at theta = 0, and the only matching scores -1."""
+    optimize = pytest.importorskip("scipy.optimize")
+    program = {"c": [1.0], "bounds": [(0, 1)]}
+    printed = optimize.linprog(A_ub=[[1.0], [1.0]], b_ub=[1, 1], **program)
+    equalities = optimize.linprog(A_eq=[[1.0], [1.0]], b_eq=[1, 1], **program)
+    scores = matchings(np.array([[-1.0]]))[1]
+    assert -printed.fun == 0.0 and -equalities.fun == scores.max() == -1.0
