@@ -59,7 +59,7 @@ def test_the_best_matching_is_the_best_of_all(backend, space, data):
     matching = backend.Matching(space.put(values))
     value, columns = (space.get(x) for x in matching.ops.assignment(matching.scores))
     assert value.shape == () and value.dtype == np.dtype(space.dtype)
-    assert columns.shape == (p,) and columns.dtype == np.int64
+    assert columns.shape == values.shape[:1] and columns.dtype == np.int64
     outputs, scores = matchings(values)
     if scores.max() == -np.inf:
         assert value == -np.inf and np.all(columns == -1)
