@@ -1,0 +1,12 @@
+"""Alignment over this panel's matchings."""
+
+import reference.models.alignment as reference
+from accelerated.structures.matching import Matching
+from reference.models.alignment import AlignmentData
+
+__all__ = ["AlignmentData", "AlignmentModel"]
+
+
+class AlignmentModel(reference.AlignmentModel):
+    __doc__ = reference.AlignmentModel.__doc__
+    structure_type = Matching

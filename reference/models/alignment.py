@@ -1,0 +1,236 @@
+"""Alignment: features of pairs of items, one weight a feature, and a matching that says which item goes with which.
+
+The score of an alignment is the sum over its pairs of <w, x_ij>, and w_null for each row left unaligned where that is allowed:
+each row then has a column of its own that stands for none, so that the structure is still a matching. Source: Taskar et al. (2005),
+"A discriminative matching approach to word alignment"; Pillutla et al., appendix C.3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
+from reference.models.base import LinearModel, all_of
+from reference.structures.matching import Matching, MatchingScores
+
+__all__ = ["AlignmentData", "AlignmentModel"]
+
+
+class AlignmentData(NamedTuple):
+    """Packed examples: features of each (p_i, q_i, F), and the true columns of each (p_i,) int64 on the host, or None."""
+
+    features: list[Array]
+    columns: list[np.ndarray] | None
+    place: Place
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.features)
+
+
+class AlignmentModel(LinearModel):
+    """Which of q items each of p items goes with, from features of the pairs.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features F of a pair.
+    null : bool
+        Whether rows and columns may stay unaligned: a row at score w_null, a weight of its own; a column at score 0. Else min(p, q)
+        pairs are aligned, whatever their scores.
+
+    Attributes
+    ----------
+    size : int
+        Number of weights d = F + null: those of the features, then w_null.
+
+    Notes
+    -----
+    The task loss is Hamming: the number of rows with another column than the true one, where none counts as a column.
+
+    Source
+    ------
+    Pillutla et al., appendix C.3; Taskar et al. (2005).
+    """
+
+    structure_type: Any = Matching
+
+    def __init__(self, n_features: int, *, null: bool = False) -> None:
+        self.n_features = integer("n_features", n_features, 0)
+        if not isinstance(null, bool):
+            raise TypeError(f"null: expected True or False, got {null!r}")
+        self.null = null
+        self.size = self.n_features + null
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {"n_features": self.n_features, "null": self.null}
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> AlignmentData:
+        """Examples and their alignments, checked.
+
+        Parameters
+        ----------
+        X : sequence of n items
+            Each an array (p_i, q_i, F) of features of all pairs, or nested lists. p_i or q_i may be 0 in an array.
+        Y : sequence of n integer sequences (p_i,), optional
+            The column of each row, -1 for none; no column twice. Without ``null``, min(p_i, q_i) rows have one.
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        AlignmentData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the example, for a wrong number of features, columns that are out of range, taken twice or missing, numbers that
+            are not finite.
+        """
+        place = Place.of(like)
+        features = [self._pairs(f"X[{i}]", x, place) for i, x in enumerate(X)]
+        if Y is None:
+            return AlignmentData(features, None, place)
+        if len(Y) != len(features):
+            raise ValueError(f"Y: expected {len(features)} alignments, one for each of X, got {len(Y)}")
+        columns = [self._columns(f"Y[{i}]", y, *x.shape[:2]) for i, (x, y) in enumerate(zip(features, Y, strict=True))]
+        return AlignmentData(features, columns, place)
+
+    def _pairs(self, name: str, x: Any, place: Place) -> Array:
+        """The features (p, q, F) of one example, in a place."""
+        (x,) = floats(**{name: x})
+        if x.ndim != 3 or x.shape[2] != self.n_features:
+            raise ValueError(f"{name}: expected features of shape (p, q, {self.n_features}), got {tuple(x.shape)}")
+        refuse_nan_and_inf(name, x, forbidden=False)
+        return place.floats(host(x))
+
+    def _columns(self, name: str, y: Any, p: int, q: int) -> np.ndarray:
+        """The true columns (p,) of one example."""
+        y = np.asarray(host(y) if is_array_api_obj(y) else y)
+        if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
+            raise TypeError(f"{name}: expected column numbers of shape ({p},), got {y.dtype} of shape {y.shape}")
+        if len(y) != p:
+            raise ValueError(f"{name}: expected {p} columns, one for each row, got {len(y)}")
+        if p and not -1 <= y.min() <= y.max() < q:
+            raise ValueError(f"{name}: expected columns in 0..{q - 1}, or -1 for none, got {y.min()}..{y.max()}")
+        taken = y[y >= 0]
+        if len(np.unique(taken)) < len(taken):
+            raise ValueError(f"{name}: expected each column once at most, got {y.tolist()}")
+        if not self.null and len(taken) != min(p, q):
+            raise ValueError(f"{name}: expected {min(p, q)} aligned rows (null=True allows fewer), got {len(taken)}")
+        return y.astype(np.int64)
+
+    def check(self, data: AlignmentData) -> None:
+        """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one cannot leave."""
+        wrong = next((x.shape[2] for x in data.features if x.shape[2] != self.n_features), None)
+        if wrong is not None:
+            raise ValueError(f"data: packed with {wrong} features, the model has {self.n_features}")
+        if not self.null and data.columns is not None:
+            for i, (x, y) in enumerate(zip(data.features, data.columns, strict=True)):
+                self._columns(f"Y[{i}]", y, *x.shape[:2])
+
+    def scores(self, data: AlignmentData, batch: np.ndarray, w: Array) -> MatchingScores:
+        """The scores of one example (batch of one) at weights w (d,): (p, q), or (p, q + p) with a column of none for each row."""
+        return self._scores(data, batch, w, -math.inf)
+
+    def pushforward(self, data: AlignmentData, batch: np.ndarray, w: Array, dw: Array) -> MatchingScores:
+        """The change of the scores with dw (d,): 0 for pairs that are forbidden."""
+        return self._scores(data, batch, dw, 0.0)
+
+    def _scores(self, data: AlignmentData, batch: np.ndarray, w: Array, forbidden: float) -> MatchingScores:
+        xp, x = data.place.xp, data.features[self._only(data, batch)]
+        p, q, n_features = x.shape
+        pairs = xp.reshape(xp.matmul(xp.reshape(x, (p * q, n_features)), w[:n_features]), (p, q))
+        if not self.null:
+            return MatchingScores(pairs)
+        own = self._own(data, p) > 0
+        none = xp.where(own, w[n_features], xp.full_like(data.place.zeros((p, p)), forbidden))
+        return MatchingScores(xp.concat([pairs, none], axis=1))
+
+    def pullback(self, data: AlignmentData, batch: np.ndarray, w: Array, g: MatchingScores) -> Array:
+        """The adjoint of :meth:`pushforward`: a gradient shaped like the scores, as one (d,) in the weights."""
+        xp, x = data.place.xp, data.features[self._only(data, batch)]
+        p, q, n_features = x.shape
+        pairs = xp.reshape(g.values[:, :q], (1, p * q))
+        weights = xp.matmul(pairs, xp.reshape(x, (p * q, n_features)))[0, :]
+        if not self.null:
+            return weights
+        none = xp.sum(g.values[:, q:] * self._own(data, p))
+        return xp.concat([weights, xp.reshape(none, (1,))])
+
+    def task_loss(self, data: AlignmentData, batch: np.ndarray) -> MatchingScores:
+        """Hamming loss as scores to add.
+
+        1 for each pair but the true one. Rows without a column cost 0 in the columns of none if truly so, else 1; without ``null`` all
+        columns are taken where p > q, and a pair of a row that truly has none costs 2: its own error, and that of the row it displaced.
+        """
+        i = self._only(data, batch)
+        true, q = self.true_columns(data)[i], data.features[i].shape[1]
+        loss = 1.0 - (true[:, None] == np.arange(q))
+        if self.null:
+            loss = np.concatenate([loss, np.diag(1.0 * (true >= 0))], axis=1)
+        else:
+            loss[true < 0] = 2.0
+        return MatchingScores(data.place.floats(loss))
+
+    def gold(self, data: AlignmentData, batch: np.ndarray) -> MatchingScores:
+        """The indicator of the true alignment's pairs, shaped like the scores."""
+        i = self._only(data, batch)
+        p, q = data.features[i].shape[:2]
+        true = self.true_columns(data)[i]
+        if self.null:
+            true = np.where(true >= 0, true, q + np.arange(p))
+        width = q + p if self.null else q
+        return MatchingScores(one_hot(data.place.xp, data.place.integers(true), width, data.place.dtype))
+
+    def zeros(self, data: AlignmentData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.place.zeros((self.size,))
+
+    def counts(self, data: AlignmentData) -> list[int]:
+        """Number of alignments of each example: q!/(q-p)! for p <= q, or with ``null`` sum_k C(p, k) C(q, k) k!."""
+        shapes = [x.shape[:2] for x in data.features]
+        if self.null:
+            return [sum(math.comb(p, k) * math.perm(q, k) for k in range(min(p, q) + 1)) for p, q in shapes]
+        return [math.perm(max(p, q), min(p, q)) for p, q in shapes]
+
+    def squared_diameters(self, data: AlignmentData) -> np.ndarray:
+        """(sum_i 2 max_j ||x_ij - mean_j x_ij||)^2 for each example: each item of the matched side moves its own features only."""
+        return np.array([self._diameter(host(x).astype(np.float64)) ** 2 for x in data.features])
+
+    def _diameter(self, x: np.ndarray) -> float:
+        p, q, n_features = x.shape
+        if self.null:  # each row: one of its pairs, or the last unit vector
+            x = np.concatenate([x, np.zeros((p, q, 1))], axis=2)
+            x = np.concatenate([x, np.broadcast_to(np.eye(n_features + 1)[n_features], (p, 1, n_features + 1))], axis=1)
+        elif p > q:
+            x = x.swapaxes(0, 1)
+        if 0 in x.shape[:2]:
+            return 0.0
+        spread = np.linalg.norm(x - x.mean(axis=1, keepdims=True), axis=2)
+        return float(2 * spread.max(axis=1).sum())
+
+    def true_columns(self, data: AlignmentData) -> list[np.ndarray]:
+        """The columns (p_i,) of all examples; ValueError where the data was packed without."""
+        if data.columns is None:
+            raise ValueError("Y: this data was packed without alignments; pack(X, Y) gives them")
+        return data.columns
+
+    def _own(self, data: AlignmentData, p: int) -> Array:
+        """Which columns of none are whose: the identity (p, p)."""
+        return data.place.floats(np.eye(p))
+
+    def _only(self, data: AlignmentData, batch: np.ndarray) -> int:
+        (i,) = all_of(data.n, batch)
+        return int(i)
+
+    def _split(self, data: AlignmentData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
+        """The column (p,) of each row on the host, -1 for none."""
+        columns = host(outputs)
+        return [np.where(columns < data.features[self._only(data, piece)].shape[1], columns, -1)]
