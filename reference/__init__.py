@@ -3,6 +3,7 @@
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.persistence import load_model, save_model
 from reference.arrays import Rows
+from reference.models.alignment import AlignmentModel
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.sequence import SequenceModel
@@ -42,6 +43,7 @@ from reference.structures.base import InfeasibleError, IntractableError, KBest, 
 from reference.structures.bmmf import bmmf
 from reference.structures.chain import Chain, ChainScores
 from reference.structures.graph import Graph, GraphScores
+from reference.structures.matching import Matching, MatchingScores
 from reference.structures.table import Table, TableScores
 
 __version__ = "0.1.0"
@@ -49,6 +51,7 @@ __version__ = "0.1.0"
 __all__ = [
     "L1",
     "L21",
+    "AlignmentModel",
     "Chain",
     "ChainScores",
     "Constant",
@@ -70,6 +73,8 @@ __all__ = [
     "Linearization",
     "ListModel",
     "LogLoss",
+    "Matching",
+    "MatchingScores",
     "Max",
     "MulticlassModel",
     "NonSparseMKL",
