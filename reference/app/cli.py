@@ -20,6 +20,7 @@ from reference.app import plots
 from reference.app.datasets import Sequences
 from reference.app.jobs import Job, accuracy, load, objective_of, train
 from reference.app.options import parser
+from reference.app.output import Progress, announce_compilation, print_report, writable
 from reference.app.persistence import load_model, save_model
 from reference.optimizers.result import Row
 
@@ -49,11 +50,11 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
 def _train(panel: ModuleType, options: argparse.Namespace) -> None:
     job, data = _job(options), _limited(load(options.data), options.limit)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
-    _writable(options.save, options.plot)
+    writable(options.save, options.plot)
     _warm_up(panel, job, training)
     started = time.perf_counter()
     objective = objective_of(panel, job, training)
-    with _Progress(job.epochs, options.quiet) as progress:
+    with Progress(job.epochs, options.quiet) as progress:
         result = train(panel, job, objective, progress)
     if not math.isfinite(result.fun):
         raise ValueError(result.message)
@@ -96,13 +97,13 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
     lines += [_accuracy_line("test", report["test"])] if test is not None else []
     lines += [] if result.success else [f"not converged: {result.message}"]
     lines += [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]
-    _print(options, report, lines)
+    print_report(options, report, lines)
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, info = load_model(options.model, panel)
     data = _part(_fitting(load(options.data), model, options), options)
-    _announce_compilation(panel)
+    announce_compilation(panel)
     started = time.perf_counter()
     scores = accuracy(model, w, data)
     seconds = time.perf_counter() - started
@@ -114,14 +115,14 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
         "model": str(options.model),
     }
     report |= {"trained": info, "sequences": len(data.X), "accuracy": scores, "seconds": seconds}
-    _print(options, report, [_accuracy_line(f"{len(data.X)} sequences:", scores)])
+    print_report(options, report, [_accuracy_line(f"{len(data.X)} sequences:", scores)])
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, _ = load_model(options.model, panel)
     data = _part(load(options.data, labelled=False), options)
     _check_features(data, model, options)
-    _announce_compilation(panel)
+    announce_compilation(panel)
     guess = [[model.labels[i] for i in labels] for labels in model.predict(model.pack(data.X), None, w)]
     report = {
         "command": "predict",
@@ -131,19 +132,19 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         "labels": guess,
     }
     separator = "" if all(len(name) == 1 for name in model.labels) else " "
-    _print(options, report, [separator.join(labels) for labels in guess])
+    print_report(options, report, [separator.join(labels) for labels in guess])
 
 
 def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
     job, data = _job(options), _limited(load(options.data), options.limit)
     training, test = (data, data) if options.fold is None else data.split(options.fold, reverse=options.reverse)
-    _writable(options.plot)
+    writable(options.plot)
     report, _ = compare(panel, job, training, test, options.quiet)
     report["data"] = options.data
     if options.plot:
         plots.convergence(options.plot, _histories(report), f"{job.loss}, {job.optimizer}, lam = {job.lam:g}")
         report["plot"] = str(options.plot)
-    _print(options, report, _side_by_side(report))
+    print_report(options, report, _side_by_side(report))
 
 
 def compare(
@@ -156,7 +157,7 @@ def compare(
         side = panel if name == panel.__name__ else importlib.import_module(name)
         _warm_up(side, job, training)
         objective = objective_of(side, job, training)
-        with _Progress(job.epochs, quiet, name) as progress:
+        with Progress(job.epochs, quiet, name) as progress:
             result = train(side, job, objective, progress)
         trained[name] = objective.model, np.asarray(result.x)
         report[name] = {
@@ -201,33 +202,10 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
         written += ["convergence.png", "words.png"]
     except ImportError as problem:
         lines += ["", f"no pictures: {problem}"]
-    _print(options, report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
+    print_report(options, report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
 
 
 # pieces ------------------------------------------------------------------------------------------------------------
-
-
-class _Progress:
-    """The callback of a run: a tqdm bar on a terminal, nothing elsewhere."""
-
-    def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
-        self.bar = None
-        if not quiet and sys.stderr.isatty():
-            from tqdm import tqdm
-
-            self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False)
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-    def __call__(self, row: Row, w: Any) -> None:
-        if self.bar is not None:
-            self.bar.update(row.epoch - self.bar.n)
-            self.bar.set_postfix(objective=f"{row.objective:.4f}")
 
 
 def _job(options: argparse.Namespace) -> Job:
@@ -269,30 +247,13 @@ def _fitting(data: Sequences, model: Any, options: argparse.Namespace) -> Sequen
     return Sequences(data.name, data.X, [renumber[y] for y in data.Y], model.labels, data.fold)
 
 
-def _writable(*paths: str | None) -> None:
-    """Refuse before a long run what could not be written after it."""
-    for path in paths:
-        if path is not None and not Path(path).absolute().parent.is_dir():
-            raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
-        if path is not None and Path(path).is_dir():
-            raise ValueError(f"{path}: is a folder")
-    if paths and paths[-1] is not None:
-        plots.require_matplotlib()
-
-
 def _warm_up(panel: ModuleType, job: Job, data: Sequences) -> None:
     """Load or compile the job's kernels on one sequence before the clock starts; nothing where a panel has none."""
     if not hasattr(panel, "kernels_are_cold"):
         return
-    _announce_compilation(panel)
+    announce_compilation(panel)
     objective = objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
     train(panel, replace(job, epochs=1), objective)
-
-
-def _announce_compilation(panel: ModuleType) -> None:
-    cold = getattr(panel, "kernels_are_cold", None)
-    if cold is not None and cold():
-        print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
 
 
 def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
@@ -322,19 +283,3 @@ def _side_by_side(report: dict[str, Any]) -> list[str]:
     lines.append(f"relative difference of objectives {report['relative_objective_difference']:.1e}")
     lines.append(f"largest difference of weights     {report['largest_weight_difference']:.1e}")
     return lines
-
-
-def _print(options: argparse.Namespace, report: dict[str, Any], lines: list[str]) -> None:
-    if options.json:
-        print(json.dumps(_jsonable(report), allow_nan=False))
-    else:
-        print("\n".join(lines))
-
-
-def _jsonable(x: Any) -> Any:
-    """nan and infinities as null: JSON has no word for them."""
-    if isinstance(x, dict):
-        return {key: _jsonable(value) for key, value in x.items()}
-    if isinstance(x, (list, tuple)):
-        return [_jsonable(value) for value in x]
-    return None if isinstance(x, float) and not math.isfinite(x) else x
