@@ -69,7 +69,7 @@ def distinct(labels):
     return len({tuple(row) for row in labels}) == len(labels)
 
 
-@given(data=st.data(), k=st.integers(1, 30))
+@given(data=st.data(), k=st.one_of(st.integers(1, 4), st.integers(1, 30)))
 def test_bmmf_finds_the_k_best_of_any_outputs(backend, data, k):
     scores = data.draw(joints())
     structure = listed(backend)(scores)
@@ -81,6 +81,15 @@ def test_bmmf_finds_the_k_best_of_any_outputs(backend, data, k):
     assert np.all(found.scores[count:] == -np.inf) and np.all(found.labels[count:] == -1)
     assert np.all(np.diff(found.scores[:count]) <= 0) and distinct(found.labels[:count])
     assert [structure.score(tuple(y)) for y in found.labels[:count]] == found.scores[:count].tolist()
+
+
+@given(joint=strategies.arrays((2, 2, 2), forbidden=False).map(np.sign), k=st.integers(1, 4))
+def test_ties_mislead_no_choice(backend, joint, k):
+    """Three scores alone, for eight outputs: states of different outputs must not be mixed."""
+    structure = listed(backend)(JointScores(np.zeros((3, 2)), joint))
+    found = backend.bmmf(structure, k)
+    assert found.scores.tolist() == np.sort(joint.ravel())[::-1][:k].tolist()
+    assert joint[tuple(found.labels.T)].tolist() == found.scores.tolist() and distinct(found.labels)
 
 
 @given(data=st.data(), k=st.integers(1, 12))
@@ -125,6 +134,7 @@ def test_decoding_variable_by_variable_needs_unambiguous_scores(backend):
     structure = listed(backend)(JointScores(np.zeros((2, 2)), np.array([[-1.0, 1.0], [1.0, 0.0]])))
     decoded = tuple(structure.node_max_marginals().argmax(axis=1))
     assert decoded == (0, 0) and structure.score(decoded) == -1.0
+    assert backend.bmmf(structure, 2).scores.tolist() == [1.0, 1.0]
     best = backend.bmmf(structure, 4)
     assert best.scores.tolist() == [1.0, 1.0, 0.0, -1.0]
     assert best.labels.tolist() == [[0, 1], [1, 0], [1, 1], [0, 0]]

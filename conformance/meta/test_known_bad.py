@@ -27,6 +27,7 @@ CASES = [
     ("hinge_without_loss", "test_objectives.py", "test_losses_are_their_definitions"),
     ("top_k_padded_with_the_best", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),
     ("top_k_without_distinctness", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),
+    ("bmmf_variable_by_variable", "test_bmmf.py", "test_ties_mislead_no_choice"),
     ("wrong_average", "test_optimizers.py", "test_sgd_is_its_equation"),
     ("gap_of_wrong_average", "test_bcfw.py", "test_bcfw_is_its_equations"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
