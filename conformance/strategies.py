@@ -130,3 +130,34 @@ def graphs(draw: Any, forbidden: bool = True) -> GraphInstance:
 def matchings(draw: Any, forbidden: bool = True) -> np.ndarray:
     """Scores (p, q) of pairs, with few enough matchings to enumerate; rows or columns may be none."""
     return draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))
+class SegmentationProblem(NamedTuple):
+    """Small images: X[i] = (features (p, F), edges (e, 2), edge features (e, G) >= 0), Y[i] (p,) of 0 and 1."""
+
+    X: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+    Y: list[np.ndarray]
+    n_features: int
+    n_edge_features: int
+
+
+@st.composite
+def segmentation_problems(draw: Any) -> SegmentationProblem:
+    """1 to 3 graphs of 0 to 4 nodes, disconnected ones and double edges among them; features tie and vanish."""
+    F, G = draw(st.integers(1, 3)), draw(st.integers(0, 2))
+    entry = st.one_of(st.integers(-1, 1).map(float), st.floats(-2, 2, width=32))
+    strength = st.one_of(st.sampled_from([0.0, -0.0, 1.0]), st.floats(0, 2, width=32))
+    X, Y = [], []
+    for _ in range(draw(st.integers(1, 3))):
+        p = draw(st.integers(0, 4))
+        pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
+        edges = draw(st.lists(st.sampled_from(pairs), max_size=5)) if pairs else []
+        x = draw(st.lists(entry, min_size=p * F, max_size=p * F))
+        g = draw(st.lists(strength, min_size=len(edges) * G, max_size=len(edges) * G))
+        X.append(
+            (
+                np.array(x, dtype=np.float64).reshape(p, F),
+                np.array(edges, dtype=np.int64).reshape(-1, 2),
+                np.array(g, dtype=np.float64).reshape(len(edges), G),
+            )
+        )
+        Y.append(np.array(draw(st.lists(st.integers(0, 1), min_size=p, max_size=p)), dtype=np.int64))
+    return SegmentationProblem(X, Y, F, G)

@@ -1,0 +1,264 @@
+"""Segmentation: the nodes of a graph are background (0) or foreground (1), and neighbours prefer to agree.
+
+    score(y; w) = sum_v y_v <w_node, x_v> - sum_e [y_a != y_b] <w_edge, g_e>,   e = (a, b),   g_e >= 0, w_edge >= 0
+
+An image is a triple: features x of its p nodes (p, F), edges (e, 2), features g of its edges (e, G). The signs of g and w_edge make every
+score supermodular, so that a minimum cut finds the best labelling (Pillutla et al., section 4.2.1 and Theorem 47), in training too: the task
+loss, the number of wrong nodes, is a sum over nodes. Weights are one vector w (F + G,), w_node first; w_edge must be >= 0.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+import reference.arrays
+from reference.arrays import Array, Place, Rows, host, integer, integers
+from reference.models.base import LinearModel, not_packed
+from reference.structures.cut import Cut, CutScores
+
+__all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
+
+
+class SegmentationData(NamedTuple):
+    """Packed images: for each its node features (p, F), edges (e, 2), edge features (e, G) and labels (p,), the integers on the host."""
+
+    features: list[Rows]
+    edges: list[np.ndarray]
+    edge_features: list[Rows]
+    labels: list[np.ndarray] | None
+
+    @property
+    def n(self) -> int:
+        """Number of images."""
+        return len(self.features)
+
+
+class SegmentationModel(LinearModel):
+    """Foreground against background on graphs, grids above all, by weights of node features and of edge features.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features F of a node.
+    n_edge_features : int
+        Number of features G of an edge, all of them >= 0.
+
+    Attributes
+    ----------
+    size : int
+        Number of weights F + G.
+    nonnegative : slice
+        The weights of edge features, which ``bcfw`` and ``sgd`` keep >= 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reference import SegmentationModel, grid_edges
+    >>> model, edges = SegmentationModel(1, 1), grid_edges(1, 3)
+    >>> data = model.pack([(np.array([[2.0], [-1.0], [2.0]]), edges, np.ones((2, 1)))])
+    >>> [model.predict(data, None, np.array([1.0, strength]))[0].tolist() for strength in (0.0, 1.0)]
+    [[1, 0, 1], [1, 1, 1]]
+
+    Source
+    ------
+    Pillutla et al., section 4.2.1 (graph cuts), Theorem 47 and Algorithm 11.
+    """
+
+    structure_type = Cut
+    arrays: ModuleType = reference.arrays
+
+    def __init__(self, n_features: int, n_edge_features: int) -> None:
+        self.n_features = integer("n_features", n_features, 0)
+        self.n_edge_features = integer("n_edge_features", n_edge_features, 0)
+        self.size = self.n_features + self.n_edge_features
+        self.nonnegative = slice(self.n_features, self.size)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {"n_features": self.n_features, "n_edge_features": self.n_edge_features}
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentationData:
+        """Images and their labellings, checked.
+
+        Parameters
+        ----------
+        X : sequence of n triples (features, edges, edge_features)
+            Features (p, F) and edge features (e, G) >= 0 as dense arrays, CSR matrices, Rows or lists of active columns; edges (e, 2)
+            integers in 0..p-1. No node is joined to itself; p = 0 and e = 0 are fine.
+        Y : sequence of n arrays (p,), optional
+            Labels, 0 or 1 (or booleans) for each node.
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        SegmentationData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the image, and the edge with a feature below 0.
+        """
+        images = list(X)
+        if Y is not None and len(Y) != len(images):
+            raise ValueError(f"Y: expected {len(images)} labellings, one for each of X, got {len(Y)}")
+        each = [self._image(f"X[{i}]", image, like) for i, image in enumerate(images)]
+        labels = None if Y is None else [_labels(f"Y[{i}]", y, each[i][0].n) for i, y in enumerate(Y)]
+        return SegmentationData([x for x, _, _ in each], [e for _, e, _ in each], [g for _, _, g in each], labels)
+
+    def check(self, data: SegmentationData) -> None:
+        """Raise ValueError if ``data`` was packed by a model with other numbers of features, TypeError if it was not packed."""
+        if not isinstance(data, SegmentationData):
+            raise not_packed(data)
+        for what, rows, width in (
+            ("features", data.features, self.n_features),
+            ("edge features", data.edge_features, self.n_edge_features),
+        ):
+            wrong = next((r.width for r in rows if r.width != width), width)
+            if wrong != width:
+                raise ValueError(f"data: packed with {wrong} {what}, the model has {width}: it is another model's")
+
+    def scores(self, data: SegmentationData, batch: np.ndarray, w: Array) -> CutScores:
+        """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError where w_edge < 0."""
+        i, (node, edge) = _only(batch), self.split(w)
+        xp = array_namespace(w)
+        if bool(xp.any(edge < 0)):
+            k = int(np.argmax(host(edge) < 0))
+            raise ValueError(f"w: weights of edge features must be >= 0, got {float(edge[k])} for edge feature {k}")
+        foreground = self.arrays.gather_sum(data.features[i], node[:, None])
+        return self._scores(data, i, foreground, self.arrays.gather_sum(data.edge_features[i], edge[:, None]))
+
+    def pullback(self, data: SegmentationData, batch: np.ndarray, w: Array, g: CutScores) -> Array:
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the weights."""
+        i, xp = _only(batch), array_namespace(w)
+        node = self.arrays.scatter_sum(data.features[i], g.unary[:, 1:])
+        differ = -(g.pairwise[:, 0, 1] + g.pairwise[:, 1, 0])
+        return xp.concat([node[:, 0], self.arrays.scatter_sum(data.edge_features[i], differ[:, None])[:, 0]])
+
+    def task_loss(self, data: SegmentationData, batch: np.ndarray) -> CutScores:
+        """The number of wrong nodes, as scores to add: 1 for the wrong label of each node."""
+        i, place = _only(batch), self._place(data)
+        true = self._true(data, i)
+        wrong = place.floats(true[:, None] != np.arange(2))
+        return CutScores(wrong, place.zeros((len(data.edges[i]), 2, 2)), data.edges[i])
+
+    def gold(self, data: SegmentationData, batch: np.ndarray) -> CutScores:
+        """The indicator of the true labelling's parts, shaped like the scores."""
+        i, place = _only(batch), self._place(data)
+        true = self._true(data, i)
+        a, b = (true[data.edges[i][:, end]][:, None] == np.arange(2) for end in (0, 1))
+        return CutScores(
+            place.floats(true[:, None] == np.arange(2)), place.floats(a[:, :, None] & b[:, None, :]), data.edges[i]
+        )
+
+    def counts(self, data: SegmentationData) -> list[int]:
+        """2^p for each image."""
+        return [2**rows.n for rows in data.features]
+
+    def zeros(self, data: SegmentationData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return self._place(data).zeros((self.size,))
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Weights (d,) as w_node (F,) and w_edge (G,)."""
+        return w[: self.n_features], w[self.n_features :]
+
+    def _image(self, name: str, image: Any, like: Array | None) -> tuple[Rows, np.ndarray, Rows]:
+        """One image, checked: rows of nodes, edges, rows of edges."""
+        if isinstance(image, (str, dict)) or not hasattr(image, "__len__") or len(image) != 3:
+            raise TypeError(f"{name}: expected a triple (features, edges, edge_features), got {type(image).__name__}")
+        x, edges, g = image
+        rows = Rows.of(x, width=self.n_features, like=like, name=f"{name} features")
+        edges = integers(f"{name} edges", edges, Place.of(None))
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        if edges.ndim != 2 or edges.shape[1] != 2:
+            raise ValueError(f"{name} edges: expected shape (e, 2), got {edges.shape}")
+        if len(edges) and not 0 <= edges.min() <= edges.max() < rows.n:
+            raise ValueError(f"{name} edges: expected nodes in 0..{rows.n - 1}, got {edges.min()}..{edges.max()}")
+        for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
+            raise ValueError(f"{name} edges: edge {e} joins node {edges[e, 0]} to itself")
+        edge_rows = Rows.of(g, width=self.n_edge_features, like=like, name=f"{name} edge features")
+        if edge_rows.n != len(edges):
+            raise ValueError(f"{name} edge features: expected {len(edges)} rows, one for each edge, got {edge_rows.n}")
+        entries = host(edge_rows.data)
+        for k in np.flatnonzero(entries < 0)[:1]:
+            e = int(np.searchsorted(edge_rows.indptr, k, side="right")) - 1
+            raise ValueError(
+                f"{name} edge features: expected numbers >= 0, got {float(entries[k])} for edge {e}, "
+                f"which joins nodes {edges[e, 0]} and {edges[e, 1]}"
+            )
+        return rows, edges, edge_rows
+
+    def _scores(self, data: SegmentationData, i: int, foreground: Array, strength: Array) -> CutScores:
+        """Scores from those of the foreground (p, 1) and what each edge (e, 1) takes off where its ends differ."""
+        xp = array_namespace(foreground)
+        unary = xp.concat([xp.zeros_like(foreground), foreground], axis=1)
+        apart = self._place(data).floats(1.0 - np.eye(2))
+        return CutScores(unary, -strength[:, :, None] * apart, data.edges[i])
+
+    def _place(self, data: SegmentationData) -> Place:
+        return data.features[0].place if data.features else Place.of(None)
+
+    def _true(self, data: SegmentationData, i: int) -> np.ndarray:
+        if data.labels is None:
+            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
+        return data.labels[i]
+
+    def _split(self, data: SegmentationData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
+        return [host(outputs)]
+
+
+def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
+    """The edges (e, 2) int64 of a grid whose nodes are its cells, row by row: node = row * width + column.
+
+    Parameters
+    ----------
+    height, width : int >= 0
+    connectivity : {4, 8}
+        4: each cell is joined to those beside, above and below it; 8: also to those at its corners.
+
+    Returns
+    -------
+    int64 array (e, 2)
+        First the horizontal edges, then the vertical ones, then both diagonals; the smaller node first.
+
+    Raises
+    ------
+    ValueError, TypeError
+        A side below 0, another connectivity.
+
+    Examples
+    --------
+    >>> grid_edges(2, 2).tolist()
+    [[0, 1], [2, 3], [0, 2], [1, 3]]
+    """
+    height, width = integer("height", height, 0), integer("width", width, 0)
+    if connectivity not in (4, 8):
+        raise ValueError(f"connectivity: expected 4 or 8, got {connectivity!r}")
+    cell = np.arange(height * width).reshape(height, width)
+    pairs = [(cell[:, :-1], cell[:, 1:]), (cell[:-1], cell[1:])]
+    if connectivity == 8:
+        pairs += [(cell[:-1, :-1], cell[1:, 1:]), (cell[:-1, 1:], cell[1:, :-1])]
+    return np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in pairs]).astype(np.int64)
+
+
+def _labels(name: str, y: Any, p: int) -> np.ndarray:
+    """Labels (p,) of 0 and 1, or booleans, as int64 on the host."""
+    y = host(y) if is_array_api_obj(y) else np.asarray(y)
+    if y.ndim != 1 or (y.size and y.dtype.kind not in "iub"):
+        raise TypeError(f"{name}: expected integers or booleans of shape ({p},), got {y.dtype} of shape {y.shape}")
+    if len(y) != p:
+        raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(y)}")
+    y = y.astype(np.int64)
+    if y.size and not 0 <= y.min() <= y.max() <= 1:
+        raise ValueError(f"{name}: expected labels 0 and 1, got {y.min()}..{y.max()}")
+    return y
+
+
+def _only(batch: np.ndarray) -> int:
+    (i,) = batch
+    return int(i)
