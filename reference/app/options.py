@@ -9,11 +9,13 @@ from typing import Any
 
 from reference.app.jobs import EPOCHS, LOSSES, OPTIMIZERS, SCHEDULES, SMOOTHINGS, Job
 
-__all__ = ["parser"]
+__all__ = ["count", "number", "parser"]
 
 
-def parser(panel: str, run: Mapping[str, Callable[..., None]], version: str) -> argparse.ArgumentParser:
-    """The parser of ``python -m panel``; ``run`` has the function of each command by name."""
+def parser(
+    panel: str, run: Mapping[str, Callable[..., None]], version: str, *more: Callable[[Any], None]
+) -> argparse.ArgumentParser:
+    """The parser of ``python -m panel``; ``run`` has the function of each command by name, ``more`` add commands of their own."""
     whole = _Parser(
         prog=f"python -m {panel}", description="Train, evaluate and compare structured predictors.", allow_abbrev=False
     )
@@ -40,7 +42,7 @@ def parser(panel: str, run: Mapping[str, Callable[..., None]], version: str) -> 
         sub = command(name, summary)
         sub.add_argument("model", help="a file written by train --save")
         sub.add_argument("data", help="'letters', or a sequence file (.npz)")
-        sub.add_argument("--fold", type=_count, help="only the sequences of this fold")
+        sub.add_argument("--fold", type=count, help="only the sequences of this fold")
 
     sub = command(
         "compare",
@@ -55,16 +57,18 @@ def parser(panel: str, run: Mapping[str, Callable[..., None]], version: str) -> 
 
     sub = command("demo", "both panels learn to read handwritten words; pictures of what they read")
     sub.add_argument("--output", default="demo", metavar="FOLDER", help="where the pictures go (default: demo)")
-    sub.add_argument("--epochs", type=_count, default=3, help="passes over the words (default: 3)")
-    sub.add_argument("--limit", type=_count, default=2500, help="number of words to train on (default: 2500)")
+    sub.add_argument("--epochs", type=count, default=3, help="passes over the words (default: 3)")
+    sub.add_argument("--limit", type=count, default=2500, help="number of words to train on (default: 2500)")
+    for add in more:
+        add(commands)
     return whole
 
 
 def _add_data(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", help="'letters', or a sequence file (.npz; see reference/app/datasets)")
-    sub.add_argument("--fold", type=_count, help="train on the other folds, test on this one")
+    sub.add_argument("--fold", type=count, help="train on the other folds, test on this one")
     sub.add_argument("--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
-    sub.add_argument("--limit", type=_count, help="only so many sequences, spread evenly")
+    sub.add_argument("--limit", type=count, help="only so many sequences, spread evenly")
 
 
 def _add_job(sub: argparse.ArgumentParser) -> None:
@@ -76,36 +80,37 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
         help="crf: log loss; hinge: structural SVM (default: crf)",
     )
     sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default=default.optimizer, help="default: sgd")
-    sub.add_argument("--lam", type=_number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
+    sub.add_argument("--lam", type=number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
     each = ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items())
-    sub.add_argument("--epochs", type=_count, help=f"passes, or iterations of L-BFGS (default: {each})")
-    sub.add_argument("--rng", type=_count, default=default.rng, help="seed of the orders and the start (default: 0)")
+    sub.add_argument("--epochs", type=count, help=f"passes, or iterations of L-BFGS (default: {each})")
+    sub.add_argument("--rng", type=count, default=default.rng, help="seed of the orders and the start (default: 0)")
     sub.add_argument(
         "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg or bcfw returns"
     )
     sub.add_argument(
         "--smoothing", choices=SMOOTHINGS, help="of the hinge (default: none; entropy for svrg and casimir)"
     )
-    sub.add_argument("--mu", type=_number, help="strength of the smoothing (casimir's default: decreasing)")
-    sub.add_argument("--k", type=_count, help="with --smoothing top-k: number of outputs (default: 5)")
-    sub.add_argument("--kappa", type=_number, help="casimir's proximal weight (default: from the data)")
-    sub.add_argument("--tol", type=_number, help="svrg, casimir, bcfw: stop at this gap, relative to the objective")
+    sub.add_argument("--mu", type=number, help="strength of the smoothing (casimir's default: decreasing)")
+    sub.add_argument("--k", type=count, help="with --smoothing top-k: number of outputs (default: 5)")
+    sub.add_argument("--kappa", type=number, help="casimir's proximal weight (default: from the data)")
+    sub.add_argument("--tol", type=number, help="svrg, casimir, bcfw: stop at this gap, relative to the objective")
     sub.add_argument(
         "--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + max(n, 1/lam))))"
     )
     sub.add_argument(
         "--step-size",
-        type=_number,
+        type=number,
         help="of sgd: gamma0, or a constant step without --schedule; of svrg and casimir: the step",
     )
-    sub.add_argument("--step-offset", type=_number, help="with --schedule pegasos: 1/(lam (t + offset))")
-    sub.add_argument("--step-every", type=_number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
+    sub.add_argument("--step-offset", type=number, help="with --schedule pegasos: 1/(lam (t + offset))")
+    sub.add_argument("--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
     sub.add_argument(
         "--no-start-stop", dest="start_stop", action="store_false", help="no weights for starting and ending"
     )
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """An option that is a finite number >= 0."""
     try:
         value = float(text)
     except ValueError:
@@ -115,7 +120,8 @@ def _number(text: str) -> float:
     return value
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """An option that is an integer >= 0."""
     value = int(text) if text.strip().isdecimal() else -1
     if value < 0:
         raise argparse.ArgumentTypeError(f"expected an integer >= 0, got {text}")

@@ -20,7 +20,7 @@ from reference.arrays import host
 __all__ = ["load_model", "save_model"]
 
 FORMAT = 1
-MODELS = ("MulticlassModel", "SequenceModel")
+MODELS = ("AlignmentModel", "MulticlassModel", "SequenceModel")
 
 
 def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:
@@ -37,7 +37,7 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     """
     path, weights, kind = Path(path), np.asarray(host(w)), type(model).__name__
     if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
-        raise TypeError(f"model: expected {' or '.join(MODELS)}, got {kind}, which has no file form")
+        raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which has no file form")
     if weights.shape != (model.size,) or not np.all(np.isfinite(weights)):
         wrong = "nan or inf among them" if weights.shape == (model.size,) else f"shape {weights.shape}"
         raise ValueError(f"w: expected {model.size} finite weights, got {wrong}")
@@ -81,7 +81,7 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
         found = header.get("format") if isinstance(header, dict) else None
         raise ValueError(f"{path}: model file of format {found}, this version of diptych reads format {FORMAT}")
     if header.get("model") not in MODELS:
-        raise ValueError(f"{path}: unknown kind of model {header.get('model')!r}; expected {' or '.join(MODELS)}")
+        raise ValueError(f"{path}: unknown kind of model {header.get('model')!r}; expected one of {', '.join(MODELS)}")
     try:
         model = getattr(panel, header["model"])(**header["settings"])
     except (KeyError, TypeError, ValueError, OverflowError) as problem:

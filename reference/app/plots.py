@@ -10,7 +10,7 @@ import numpy as np
 
 from reference.optimizers.result import Row
 
-__all__ = ["convergence", "require_matplotlib", "words"]
+__all__ = ["alignment", "convergence", "require_matplotlib", "words"]
 
 
 def require_matplotlib() -> Any:
@@ -66,4 +66,25 @@ def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[s
             axis.text(y=20, s=z, color="black" if y == z else "crimson", **at)
             if y != z:
                 axis.text(y=26, s=f"({y})", color="grey", **at)
+    figure.savefig(path, format="png", dpi=120)
+
+
+def alignment(
+    path: str | Path, left: Sequence[str], right: Sequence[str], scores: np.ndarray, columns: np.ndarray
+) -> None:
+    """The scores (p, q) of all pairs of two lists, from low (light) to high (dark), with the pairs of an alignment framed."""
+    size = (2.5 + 0.28 * max(len(right), 4), 2.0 + 0.28 * max(len(left), 4))
+    figure = require_matplotlib()(figsize=size, layout="constrained")
+    axis = figure.subplots()
+    if scores.size:
+        figure.colorbar(axis.imshow(scores, cmap="Greys", interpolation="nearest"), label="score", shrink=0.7)
+    for i in np.flatnonzero(columns >= 0):
+        frame = [columns[i] - 0.5, columns[i] + 0.5], [i - 0.5, i + 0.5]
+        (x0, x1), (y0, y1) = frame
+        axis.plot([x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0], color="crimson", linewidth=1.8)
+    # "$" would start a formula
+    axis.set_xticks(
+        range(len(right)), [text.replace("$", r"\$") for text in right], rotation=60, ha="right", fontsize=8
+    )
+    axis.set_yticks(range(len(left)), [text.replace("$", r"\$") for text in left], fontsize=8)
     figure.savefig(path, format="png", dpi=120)
