@@ -10,7 +10,7 @@ import numpy as np
 
 from reference.optimizers.result import Row
 
-__all__ = ["alignment", "convergence", "require_matplotlib", "words"]
+__all__ = ["alignment", "convergence", "pictures", "require_matplotlib", "words"]
 
 
 def require_matplotlib() -> Any:
@@ -87,4 +87,18 @@ def alignment(
         range(len(right)), [text.replace("$", r"\$") for text in right], rotation=60, ha="right", fontsize=8
     )
     axis.set_yticks(range(len(left)), [text.replace("$", r"\$") for text in left], fontsize=8)
+    figure.savefig(path, format="png", dpi=120)
+
+
+def pictures(path: str | Path, shown: Mapping[str, np.ndarray]) -> None:
+    """Binary pictures (h, w) of one size beside one another, or below where they are wide, ink black, under their names."""
+    height, width = next(iter(shown.values())).shape
+    rows, columns = (len(shown), 1) if width > 2 * height else (1, len(shown))
+    side = min(5.0, 9.0 / columns)
+    figure = require_matplotlib()(figsize=(columns * side, rows * (side * height / width + 0.3)), layout="constrained")
+    for axis, (name, picture) in zip(figure.subplots(rows, columns, squeeze=False).ravel(), shown.items(), strict=True):
+        axis.imshow(1 - picture, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axis.set_title(name, fontsize=9)
+        axis.set_xticks([])
+        axis.set_yticks([])
     figure.savefig(path, format="png", dpi=120)
