@@ -130,6 +130,8 @@ def graphs(draw: Any, forbidden: bool = True) -> GraphInstance:
 def matchings(draw: Any, forbidden: bool = True) -> np.ndarray:
     """Scores (p, q) of pairs, with few enough matchings to enumerate; rows or columns may be none."""
     return draw(arrays((draw(st.integers(0, 4)), draw(st.integers(0, 4))), forbidden))
+
+
 class SegmentationProblem(NamedTuple):
     """Small images: X[i] = (features (p, F), edges (e, 2), edge features (e, G) >= 0), Y[i] (p,) of 0 and 1."""
 
