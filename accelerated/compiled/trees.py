@@ -1,0 +1,460 @@
+"""Rooted trees and forests: max-product, sum-product and max-marginals, one tree after another, all of one form.
+
+Score of y: sum_v unary[v, y_v] + sum over v with a parent u of pairwise[v, y_u, y_v]. Inside, labels are padded to Lp, a multiple of 8, with
+forbidden ones (-inf); a message to the parent has the parent's label along the row. A tree has p nodes; number p stands for what is above
+all roots.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import exp, muladd
+from accelerated.compiled.chains import LIMIT, prepare
+from accelerated.compiled.sweeps import fill, largest, load, max_plus_product, padded, product, total
+from accelerated.kernel import inlined, kernel
+
+__all__ = [
+    "Forest",
+    "forest_of",
+    "max_marginals_of_trees",
+    "max_product_of_trees",
+    "sum_product_of_trees",
+    "upward_messages",
+]
+
+
+class Forest(NamedTuple):
+    """The form of a tree of p nodes, from its parents: `forest_of`."""
+
+    above: np.ndarray  # (p,) the parent of each node, p for roots
+    upward: np.ndarray  # (p,) the deepest nodes first, by number in each depth: roots last
+    start: np.ndarray  # (p + 2,) u's children, by number, are member[start[u] : start[u + 1]]; those of p are the roots
+    member: np.ndarray  # (p,)
+    counts: np.ndarray  # (p,) number of labels
+
+
+@kernel
+def forest_of(parents, counts):
+    """The Forest of parents (p,), and whether it is one: no circle."""
+    p = len(parents)
+    above, depth, start = np.empty(p, np.int64), np.full(p, -1), np.zeros(p + 2, np.int64)
+    for v in range(p):
+        above[v] = parents[v] if parents[v] >= 0 else p
+        start[above[v] + 1] += 1
+    for u in range(p + 1):
+        start[u + 1] += start[u]
+    member, place = np.empty(p, np.int64), start.copy()
+    for v in range(p):
+        member[place[above[v]]] = v
+        place[above[v]] += 1
+    most = 0
+    for v in range(p):
+        u, steps = v, 0
+        while u < p and depth[u] < 0:
+            u = above[u]
+            steps += 1
+            if steps > p:
+                return Forest(above, member, start, member, counts), False
+        deep = (depth[u] if u < p else -1) + steps
+        most = max(most, deep)
+        u = v
+        while u < p and depth[u] < 0:
+            depth[u] = deep
+            deep -= 1
+            u = above[u]
+    first = np.zeros(most + 2, np.int64)  # of each depth, the greatest depth at 0
+    for v in range(p):
+        first[most - depth[v] + 1] += 1
+    for d in range(most + 1):
+        first[d + 1] += first[d]
+    upward = np.empty(p, np.int64)
+    for v in range(p):
+        upward[first[most - depth[v]]] = v
+        first[most - depth[v]] += 1
+    return Forest(above, upward, start, member, counts), True
+
+
+@kernel
+def load_nodes(unary, counts, factor, out):
+    """out (>= p, Lp) = factor * unary (p, L), -inf beside it and for labels that a node does not have."""
+    load(unary, factor, out)
+    for v in range(len(counts)):
+        for j in range(counts[v], unary.shape[1]):
+            out[v, j] = -np.inf
+
+
+@inlined
+def load_transposed(pairwise, e, matrix):
+    """matrix (Lp, Lp) = pairwise[e].T, (L, L), padded with -inf."""
+    L = pairwise.shape[1]
+    for i in range(L):
+        for j in range(L):
+            matrix[j, i] = pairwise[e, i, j]
+
+
+@kernel
+def new_matrix(pairwise, stride):
+    """An (Lp, Lp) matrix for `load_transposed`: the one of all nodes where stride is 0, else only its padding."""
+    Lp = padded(pairwise.shape[1])
+    matrix = np.full((Lp, Lp), -np.inf)
+    if stride == 0:
+        load_transposed(pairwise, 0, matrix)
+    return matrix
+
+
+@kernel
+def sound(unary, pairwise, first, stride):
+    """Whether no score of a tree is nan or +inf."""
+    bad = 0
+    for v in range(unary.shape[0]):
+        for j in range(unary.shape[1]):
+            bad += not unary[v, j] < np.inf
+    for e in range(first, first + (unary.shape[0] if stride != 0 else 1)):
+        for i in range(pairwise.shape[1]):
+            for j in range(pairwise.shape[2]):
+                bad += not pairwise[e, i, j] < np.inf
+    return bad == 0
+
+
+# Max-product
+
+
+@kernel
+def upward_messages(below, forest, pairwise, first, stride, matrix, messages):
+    """The highest score; below (>= p, Lp) becomes that of each node with what is below it, messages (p, Lp) the maxima over its labels.
+
+    pairwise[first + v * stride], of (E, L, L), belongs to node v; with stride 0 matrix is its transpose, else scratch. Sums are the
+    reference's, in the same order. A root's message is its maximum, at 0.
+    """
+    above, upward = forest.above, forest.upward
+    L, p, value = pairwise.shape[1], len(above), 0.0
+    for k in range(p):
+        v = upward[k]
+        u = above[v]
+        if u == p:
+            fill(-np.inf, messages, v)
+            messages[v, 0] = largest(below, v)
+            value += messages[v, 0]
+        else:
+            if stride != 0:
+                load_transposed(pairwise, first + v, matrix)
+            max_plus_product(below, v, matrix, L, messages, v)
+            for j in range(below.shape[1]):
+                below[u, j] += messages[v, j]
+    return value
+
+
+@inlined
+def label_below(below, v, pairwise, e, above, best):
+    """First j with below[v, j] + pairwise[e, above, j] == best: the operation that made best, so equality is exact."""
+    last = pairwise.shape[1] - 1
+    for j in range(last):
+        if below[v, j] + pairwise[e, above, j] == best:
+            return j
+    return last
+
+
+@inlined
+def first_largest(below, v, best, last):
+    """First j with below[v, j] == best."""
+    for j in range(last):
+        if below[v, j] == best:
+            return j
+    return last
+
+
+@kernel
+def trace(below, messages, forest, pairwise, first, stride, labels):
+    """labels (p,) of the best labelling: the smallest one of each root, then of its children."""
+    above, upward = forest.above, forest.upward
+    p, last = len(above), pairwise.shape[1] - 1
+    for k in range(p - 1, -1, -1):
+        v = upward[k]
+        u = above[v]
+        if u == p:
+            labels[v] = first_largest(below, v, messages[v, 0], last)
+        else:
+            labels[v] = label_below(below, v, pairwise, first + v * stride, labels[u], messages[v, labels[u]])
+
+
+# Drivers over trees lo .. hi - 1: tree b owns rows b * p : (b + 1) * p of the flat unary (B * p, L), and its node v has
+# pairwise[(b * p + v) * stride] of (E, L, L).
+
+
+@kernel
+def max_product_of_trees(lo, hi, unary, pairwise, stride, forest, value, labels):
+    """value (B,) and labels (B * p,) of the best outputs; -inf and -1 where all are forbidden, nan where a score is."""
+    p, L = len(forest.above), unary.shape[1]
+    below, messages, matrix = np.empty((p, padded(L))), np.empty((p, padded(L))), new_matrix(pairwise, stride)
+    for b in range(lo, hi):
+        first, rows = b * p * stride, slice(b * p, (b + 1) * p)
+        if not sound(unary[rows], pairwise, first, stride):
+            value[b] = np.nan
+            continue
+        load_nodes(unary[rows], forest.counts, 1.0, below)
+        value[b] = upward_messages(below, forest, pairwise, first, stride, matrix, messages)
+        if value[b] > -np.inf:
+            trace(below, messages, forest, pairwise, first, stride, labels[rows])
+
+
+@kernel
+def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges):
+    """nodes (B * p, L) and edges (B * p, L, L): the best score with each part. Sums are the reference's, in the same order."""
+    start, member, upward = forest.start, forest.member, forest.upward
+    p, L = len(upward), unary.shape[1]
+    Lp = padded(L)
+    own, below, messages, matrix = np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp)), new_matrix(pairwise, stride)
+    above, rest = np.empty((p, Lp)), np.empty((p, Lp))
+    ahead = np.empty((1, Lp))  # above all roots there is one label: the others' rest is the same for each label
+    for b in range(lo, hi):
+        load_nodes(unary[b * p : (b + 1) * p], forest.counts, 1.0, own)
+        below[:] = own
+        upward_messages(below, forest, pairwise, b * p * stride, stride, matrix, messages)
+        for j in range(Lp):
+            ahead[0, j] = 0.0
+        _rest_of_brothers(p, ahead, start, member, messages, rest)
+        for q in range(start[p], start[p + 1]):
+            v = member[q]
+            for j in range(Lp):
+                above[v, j] = rest[v, 0]
+        for k in range(p - 1, -1, -1):
+            u = upward[k]
+            for j in range(Lp):
+                ahead[0, j] = own[u, j] + above[u, j]
+            for j in range(L):
+                nodes[b * p + u, j] = below[u, j] + above[u, j]
+            _rest_of_brothers(u, ahead, start, member, messages, rest)
+            for q in range(start[u], start[u + 1]):
+                v = member[q]
+                e, home = (b * p + v) * stride, b * p + v
+                fill(-np.inf, above, v)
+                for i in range(L):
+                    for j in range(L):
+                        onto = rest[v, i] + pairwise[e, i, j]
+                        above[v, j] = onto if onto > above[v, j] else above[v, j]
+                        edges[home, i, j] = onto + below[v, j]
+
+
+@inlined
+def _rest_of_brothers(u, own, start, member, messages, rest):
+    """rest[c] for each child c of u: own (1, Lp) and the messages of all other children, from both ends."""
+    first, end, Lp = start[u], start[u + 1], rest.shape[1]
+    for q in range(first, end):  # what comes before
+        c = member[q]
+        for j in range(Lp):
+            rest[c, j] = own[0, j]
+            own[0, j] += messages[c, j]
+    for q in range(end - 1, first, -1):  # what comes after
+        c, before = member[q], member[q - 1]
+        for j in range(Lp):
+            own[0, j] = messages[c, j] if q == end - 1 else messages[c, j] + own[0, j]
+            rest[before, j] += own[0, j]
+
+
+# Sum-product. With f = exp(pairwise / mu - shift), w_v the probabilities of v's labels given the scores of v and below (they sum to 1)
+# and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
+#
+#     w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,     P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
+#
+# Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of messages is rescaled when
+# its largest is below SMALL, so that the largest is never below SMALL exp(-LIMIT) and what underflows is below exp(-400) of it, as is
+# what `exp` makes 0; if then the sum over labels is at least exp(-LIMIT), what is lost weighs at most exp(2 LIMIT - 400) in any
+# message. Else: log domain, for the whole tree.
+
+SMALL = 1e-30
+
+
+@kernel
+def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nodes, edges):
+    """value (B,) = mu log Z, nodes (B * p, L) the marginals; edges (E, L, L) those of pairs, added up where the matrix is shared."""
+    p, L, inverse_mu = len(forest.above), unary.shape[1], 1.0 / mu
+    Lp = padded(L)
+    scores, weights, messages, answer = np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp))
+    factor, factor_t, pairs = np.empty((Lp, Lp)), np.empty((Lp, Lp)), np.zeros((Lp, Lp))
+    shared = prepare(pairwise[0] if stride == 0 else np.zeros((L, L)), inverse_mu, factor, factor_t)
+    for b in range(lo, hi):
+        first, rows = b * p * stride, slice(b * p, (b + 1) * p)
+        if not sound(unary[rows], pairwise, first, stride):
+            value[b], nodes[rows], edges[first : first + (p if stride != 0 else 1)] = np.nan, np.nan, np.nan
+            continue
+        load_nodes(unary[rows], forest.counts, inverse_mu, scores)
+        log_z = _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges)
+        if np.isnan(log_z):
+            log_z = _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, answer, edges)
+        else:
+            _downward(forest, first, stride, shared, weights, messages, answer, edges)
+            if stride == 0:
+                _add_pairs(forest, messages, weights, pairs)
+        value[b] = mu * log_z
+        for v in range(p):
+            for j in range(L):
+                nodes[b * p + v, j] = answer[v, j]
+    if stride == 0:
+        for i in range(L):
+            for j in range(L):
+                edges[0, i, j] += factor[i, j] * pairs[i, j]
+
+
+@kernel
+def _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges):
+    """log Z, or nan if not certified: weights and messages (p, Lp); with stride 1, edges[first + v] (L, L) becomes f_v."""
+    above, upward, factor, factor_t = forest.above, forest.upward, shared.factor, shared.factor_t
+    p, L, Lp, value, floor = len(above), pairwise.shape[1], weights.shape[1], 0.0, np.exp(-LIMIT)
+    if stride == 0 and (not shared.dense or shared.lowest < -LIMIT):
+        return np.nan
+    for v in range(p):
+        fill(1.0, weights, v)
+    for k in range(p):
+        v = upward[k]
+        u = above[v]
+        top = largest(scores, v)
+        if top == -np.inf:
+            return np.nan
+        for j in range(Lp):
+            weights[v, j] *= exp(scores[v, j] - top)
+        c = total(weights, v)
+        if not c >= floor:
+            return np.nan
+        value += top + np.log(c)
+        scale = 1.0 / c
+        for j in range(Lp):
+            weights[v, j] *= scale
+        if u == p:
+            continue
+        if stride == 0:
+            product(weights, v, factor_t, L, messages, v)
+            value += shared.shift
+        else:
+            mine = prepare(pairwise[first + v], inverse_mu, factor, factor_t)
+            if not mine.dense or mine.lowest < -LIMIT:
+                return np.nan
+            for i in range(L):
+                for j in range(L):
+                    edges[first + v, i, j] = factor[i, j]
+            product(weights, v, factor_t, L, messages, v)
+            value += mine.shift
+        for j in range(Lp):
+            weights[u, j] *= messages[v, j]
+        m = largest(weights, u)
+        if m < SMALL:
+            value += np.log(m)
+            for j in range(Lp):
+                weights[u, j] /= m
+    return value
+
+
+@kernel
+def _downward(forest, first, stride, shared, weights, messages, nodes, edges):
+    """nodes (p, Lp) the marginals; messages[v] becomes P(y_u) / m_v, 0 for roots; with stride 1, edges[first + v] = f_v becomes the marginals."""
+    above, upward, factor = forest.above, forest.upward, shared.factor
+    p, L, Lp = len(above), edges.shape[1], nodes.shape[1]
+    for k in range(p - 1, -1, -1):
+        v = upward[k]
+        u = above[v]
+        if u == p:
+            fill(0.0, messages, v)
+            for j in range(Lp):
+                nodes[v, j] = weights[v, j]
+            continue
+        for i in range(Lp):
+            messages[v, i] = nodes[u, i] / messages[v, i] if nodes[u, i] > 0.0 else 0.0
+        if stride == 0:
+            product(messages, v, factor, L, nodes, v)
+            for j in range(Lp):
+                nodes[v, j] *= weights[v, j]
+        else:
+            fill(0.0, nodes, v)
+            for i in range(L):
+                q = messages[v, i]
+                for j in range(L):
+                    pair = q * edges[first + v, i, j] * weights[v, j]
+                    edges[first + v, i, j] = pair
+                    nodes[v, j] += pair
+        scale = 1.0 / total(nodes, v)  # 1, but for rounding, which would grow with depth
+        for j in range(Lp):
+            nodes[v, j] *= scale
+
+
+@kernel
+def _add_pairs(forest, q, weights, pairs):
+    """pairs[i, j] += sum_v q[v, i] * weights[v, j], four nodes a sweep; q is 0 for roots."""
+    p, Lp = len(forest.above), weights.shape[1]
+    for b in range(p // 4):
+        v = 4 * b
+        for i in range(Lp):
+            x0, x1, x2, x3 = q[v, i], q[v + 1, i], q[v + 2, i], q[v + 3, i]
+            for j in range(Lp):
+                two = muladd(x0, weights[v, j], muladd(x1, weights[v + 1, j], pairs[i, j]))
+                pairs[i, j] = muladd(x2, weights[v + 2, j], muladd(x3, weights[v + 3, j], two))
+    for v in range(p // 4 * 4, p):
+        for i in range(Lp):
+            for j in range(Lp):
+                pairs[i, j] = muladd(q[v, i], weights[v, j], pairs[i, j])
+
+
+@kernel
+def _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, nodes, edges):
+    """log Z in the log domain, for any scores; nodes (p, Lp) the marginals, edges those of pairs. All 0 where Z is."""
+    above, upward = forest.above, forest.upward
+    p, L, Lp, value = len(above), pairwise.shape[1], scores.shape[1], 0.0
+    row = np.full((1, Lp), -np.inf)
+    for k in range(p):
+        v = upward[k]
+        u = above[v]
+        top = largest(scores, v)
+        if top == -np.inf:
+            value = -np.inf
+            break
+        for j in range(Lp):
+            nodes[v, j] = exp(scores[v, j] - top)
+        norm = top + np.log(total(nodes, v))
+        value += norm
+        for j in range(Lp):
+            scores[v, j] -= norm
+        if u < p:
+            for i in range(L):
+                scores[u, i] += _log_row(scores, v, pairwise, first + v * stride, i, inverse_mu, row)
+    for k in range(p - 1, -1, -1):
+        v = upward[k]
+        u, e = above[v], first + v * stride
+        fill(0.0, nodes, v)
+        if value == -np.inf:
+            if stride != 0:
+                edges[e] = 0.0
+            continue
+        if u == p:
+            top = largest(scores, v)
+            for j in range(Lp):
+                nodes[v, j] = exp(scores[v, j] - top)
+        else:
+            for i in range(L):
+                _log_row(scores, v, pairwise, e, i, inverse_mu, row)
+                mass = total(row, 0)
+                scale = nodes[u, i] / mass if mass > 0.0 else 0.0
+                for j in range(L):
+                    pair = scale * row[0, j]
+                    nodes[v, j] += pair
+                    edges[e, i, j] = edges[e, i, j] + pair if stride == 0 else pair
+        scale = 1.0 / total(nodes, v)
+        for j in range(Lp):
+            nodes[v, j] *= scale
+    return value
+
+
+@kernel
+def _log_row(scores, v, pairwise, e, i, inverse_mu, row):
+    """log sum_j exp(scores[v, j] + pairwise[e, i, j] * inverse_mu); row (1, Lp) becomes the terms over the largest."""
+    for j in range(pairwise.shape[1]):
+        row[0, j] = scores[v, j] + pairwise[e, i, j] * inverse_mu
+    for j in range(pairwise.shape[1], row.shape[1]):
+        row[0, j] = -np.inf
+    top = largest(row, 0)
+    if top == -np.inf:
+        fill(0.0, row, 0)
+        return top
+    for j in range(row.shape[1]):
+        row[0, j] = exp(row[0, j] - top)
+    return top + np.log(total(row, 0))
