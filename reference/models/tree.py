@@ -1,0 +1,237 @@
+"""Labelled trees: features at each node, one weight for each feature and label, and weights of (parent's label, child's label).
+
+Sequence labelling where a node has a parent in the place of a predecessor (Pillutla et al., section 2.1: a score that decomposes over the
+nodes and edges of a tree). Weights are one vector w (d,): first a matrix (F + 1, L), the L weights of a feature side by side, then the
+matrix of pairs (L, L). The last feature is our own: it is active on roots, so that nothing else knows of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+import reference.arrays
+from reference.arrays import Array, Rows, host
+from reference.models.base import LinearModel, all_of, check_packed, integer, label_cost, label_indices, label_names
+from reference.structures.tree import Tree, TreeScores
+from reference.structures.tree_scores import order
+
+__all__ = ["TreeData", "TreeModel"]
+
+
+class TreeData(NamedTuple):
+    """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
+
+    rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, each counted within its tree, -1 for roots; labels
+    (N,) int64 in the rows' place, or None.
+    """
+
+    rows: Rows
+    offsets: np.ndarray
+    parents: np.ndarray
+    labels: Array | None
+
+    @property
+    def n(self) -> int:
+        """Number of trees."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of nodes of each tree (n,)."""
+        return np.diff(self.offsets)
+
+    def nodes(self, i: int) -> np.ndarray:
+        """The nodes of tree i (p,)."""
+        return np.arange(self.offsets[i], self.offsets[i + 1])
+
+
+class TreeModel(LinearModel):
+    """A labeller of the nodes of trees and forests over sparse or dense features.
+
+    score(y) = sum_v <W[:, y_v], x_v> + sum_{v not a root} A[y_parent(v), y_v]
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features F of a node.
+    labels : int or sequence of str
+        Number of labels, or their names.
+    cost : array (L, L), optional
+        Task loss of predicting label j for true label i, summed over nodes; default: Hamming, 1 where they differ.
+
+    Attributes
+    ----------
+    labels : tuple of str
+        Label names.
+    size : int
+        Number of weights d = (n_features + 1) L + L^2.
+
+    Source
+    ------
+    Pillutla et al., equation (13) on a tree, appendix B.
+    """
+
+    structure_type = Tree
+    arrays: ModuleType = reference.arrays
+
+    def __init__(self, n_features: int, labels: int | Sequence[str], *, cost: Any = None) -> None:
+        self.n_features = integer("n_features", n_features, 0)
+        self.labels = label_names(labels)
+        self.n_labels = len(self.labels)
+        self.cost = label_cost(cost, self.n_labels)
+        self.width = self.n_features + 1
+        self.size = self.width * self.n_labels + self.n_labels**2
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {"n_features": self.n_features, "labels": list(self.labels), "cost": self.cost.tolist()}
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> TreeData:
+        """Trees and their labels, checked and laid out flat.
+
+        Parameters
+        ----------
+        X : sequence of n pairs (features, parents)
+            Features: a dense array (p_i, F), a CSR matrix, a Rows, or a list of p_i lists of active columns; parents (p_i,): the parent
+            of each node, counted within its tree, -1 for a root. Trees of no nodes and forests are fine.
+        Y : sequence of n label sequences, optional
+            Each (p_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        TreeData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the tree, for a wrong number of features, parents or labels, parents outside the tree or in a circle, unknown labels,
+            numbers that are not finite.
+        """
+        each, forests = [], []
+        for i, x in enumerate(X):
+            if len(x) != 2:
+                raise ValueError(f"X[{i}]: expected a pair (features, parents), got {len(x)} items")
+            each.append(Rows.of(x[0], width=self.n_features, name=f"X[{i}]"))
+            forests.append(_parents(f"X[{i}]", x[1], each[-1].n))
+        offsets = np.concatenate([[0], np.cumsum([rows.n for rows in each])]).astype(np.int64)
+        parents = np.concatenate([np.zeros(0, np.int64), *forests])
+        rows = Rows.of(_with_roots(each, parents < 0, self.n_features), like=like)
+        labels = None
+        if Y is not None:
+            if len(Y) != len(each):
+                raise ValueError(f"Y: expected {len(each)} label sequences, one for each of X, got {len(Y)}")
+            found = [
+                label_indices(f"Y[{i}]", host(y) if is_array_api_obj(y) else y, self.labels) for i, y in enumerate(Y)
+            ]
+            for i, (y, tree) in enumerate(zip(found, each, strict=True)):
+                if len(y) != tree.n:
+                    raise ValueError(f"Y[{i}]: expected {tree.n} labels, one for each node of X[{i}], got {len(y)}")
+            labels = rows.place.integers(np.concatenate([np.zeros(0, np.int64), *found]))
+        return TreeData(rows, offsets, parents, labels)
+
+    def check(self, data: TreeData) -> None:
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels; TypeError if it was not packed."""
+        check_packed(data, TreeData, self.width, self.n_labels)
+
+    def scores(self, data: TreeData, batch: np.ndarray, w: Array) -> TreeScores:
+        """The scores of one tree (batch of one) at weights w (d,): unary (p, L), pairwise (L, L)."""
+        weights, pairwise = self.split(w)
+        i = _only(data, batch)
+        unary = self.arrays.gather_sum(data.rows.take(data.nodes(i)), weights)
+        return TreeScores(unary, pairwise, data.parents[data.nodes(i)])
+
+    def pullback(self, data: TreeData, batch: np.ndarray, w: Array, g: TreeScores) -> Array:
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of a tree, as one (d,) in the weights."""
+        xp = data.rows.place.xp
+        weights = self.arrays.scatter_sum(data.rows.take(data.nodes(_only(data, batch))), g.unary)
+        return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
+
+    def task_loss(self, data: TreeData, batch: np.ndarray) -> TreeScores:
+        """The task loss as scores to add: cost[true label, label] at each node."""
+        i, here = _only(data, batch), data.rows.place
+        unary = here.xp.take(here.floats(self.cost), self._true(data, i), axis=0)
+        return TreeScores(unary, here.zeros((self.n_labels,) * 2), data.parents[data.nodes(i)])
+
+    def gold(self, data: TreeData, batch: np.ndarray) -> TreeScores:
+        """The indicator of the true labelling's parts, shaped like the scores."""
+        i, here = _only(data, batch), data.rows.place
+        true = self._true(data, i)
+        unary, pairwise = here.zeros((true.shape[0], self.n_labels)), here.zeros((self.n_labels,) * 2)
+        return self.structure_type.ops.parts(TreeScores(unary, pairwise, data.parents[data.nodes(i)]), true)
+
+    def zeros(self, data: TreeData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.rows.place.zeros((self.size,))
+
+    def counts(self, data: TreeData) -> list[int]:
+        """L^p_i for each tree."""
+        return [self.n_labels**n for n in data.lengths.tolist()]
+
+    def squared_diameters(self, data: TreeData) -> np.ndarray:
+        """2 ||sum_v |x_v| ||^2 + 2 m_i^2 for each tree of m_i edges: features of nodes, then counts of pairs.
+
+        Two labellings differ by sum_v x_v (e_{y_v} - e_{y'_v})^T, whose squared norm is a sum over pairs of nodes of <x_s, x_t> times an inner
+        product within [-2, 2]; counts of m pairs have norm at most m and no negative inner product.
+        """
+        entries, width = host(data.rows.data).astype(np.float64), data.rows.width
+        tree = np.repeat(np.arange(data.n), np.diff(data.rows.indptr[data.offsets]))
+        cell, place = np.unique(tree * width + host(data.rows.indices), return_inverse=True)
+        sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
+        edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
+        return 2 * np.bincount(cell // width, sums**2, data.n) + 2 * edges**2
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Weights (d,) as the feature matrix (F + 1, L) and the matrix of pairs (L, L)."""
+        cut, xp = self.width * self.n_labels, array_namespace(w)
+        return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
+
+    def _true(self, data: TreeData, i: int) -> Array:
+        """The labels (p,) of tree i; ValueError where the data was packed without."""
+        if data.labels is None:
+            raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
+        return data.labels[int(data.offsets[i]) : int(data.offsets[i + 1])]
+
+    def _split(self, data: TreeData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
+        return [host(outputs)]
+
+
+def _only(data: TreeData, batch: np.ndarray) -> int:
+    """The one example of a piece."""
+    (i,) = all_of(data.n, batch)
+    return int(i)
+
+
+def _parents(name: str, parents: Any, p: int) -> np.ndarray:
+    """The parents of a tree's p nodes as int64 on the host, checked."""
+    parents = np.asarray(host(parents))
+    if parents.shape != (p,) or (p and parents.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name}: expected the parents of {p} nodes, integers (-1: a root), got {parents.dtype} of shape {parents.shape}"
+        )
+    parents = parents.astype(np.int64)
+    if p and not -1 <= parents.min() <= parents.max() < p:
+        raise ValueError(f"{name}: expected parents in -1..{p - 1}, got {parents.min()}..{parents.max()}")
+    try:
+        order(parents)
+    except ValueError as problem:
+        raise ValueError(f"{name}: {problem}") from None
+    return parents
+
+
+def _with_roots(each: list[Rows], is_root: np.ndarray, width: int) -> Rows:
+    """Host rows one below the other, with one more column, of number ``width``, active on the roots."""
+    counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.indptr) for rows in each)])
+    ends = np.cumsum(counts)[is_root]
+    return Rows(
+        np.concatenate([[0], np.cumsum(counts + is_root)]).astype(np.int64),
+        np.insert(np.concatenate([np.zeros(0, np.int64), *(rows.indices for rows in each)]), ends, width),
+        np.insert(np.concatenate([np.zeros(0), *(rows.data for rows in each)]), ends, 1.0),
+        width + 1,
+    )
