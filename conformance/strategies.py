@@ -163,3 +163,68 @@ def segmentation_problems(draw: Any) -> SegmentationProblem:
         )
         Y.append(np.array(draw(st.lists(st.integers(0, 1), min_size=p, max_size=p)), dtype=np.int64))
     return SegmentationProblem(X, Y, F, G)
+class TreeInstance(NamedTuple):
+    """Host arrays: unary (..., p, L), pairwise (L, L) or (..., p, L, L), parents (p,), counts (p,) or None."""
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    parents: np.ndarray
+    counts: np.ndarray | None
+
+    def each(self) -> list[TreeInstance]:
+        """Every tree of the batch alone, with a pairwise matrix for each node."""
+        *batch, p, L = self.unary.shape
+        trees = int(np.prod(batch))
+        unary = self.unary.reshape(trees, p, L)
+        pairwise = np.broadcast_to(self.pairwise, (*batch, p, L, L)).reshape(trees, p, L, L)
+        return [TreeInstance(unary[b], pairwise[b], self.parents, self.counts) for b in range(trees)]
+
+
+@st.composite
+def forests(draw: Any, p: int) -> np.ndarray:
+    """Parents (p,) of a forest whose nodes come in any order: trees, paths and stars, or single nodes."""
+    order = draw(st.permutations(range(p)))
+    parents = np.full(p, -1)
+    shape = draw(st.sampled_from(["tree", "path", "star", "nodes"]))
+    for i in range(1, p):
+        if shape != "nodes" and draw(st.integers(0, 5)) > 0:
+            parents[order[i]] = order[{"tree": draw(st.integers(0, i - 1)), "path": i - 1, "star": 0}[shape]]
+    return parents
+
+
+@st.composite
+def trees(draw: Any, forbidden: bool = True, batched: bool = True) -> TreeInstance:
+    """Small trees and forests, or batches of them, that can be enumerated."""
+    p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    batch = draw(st.sampled_from([(), (1,), (3,), (2, 2)])) if batched else ()
+    counts = np.array(draw(st.lists(st.integers(1, L), min_size=p, max_size=p)), np.int64)
+    return TreeInstance(
+        draw(arrays((*batch, p, L), forbidden)),
+        draw(arrays((L, L) if draw(st.booleans()) else (*batch, p, L, L), forbidden)),
+        draw(forests(p)),
+        counts if draw(st.booleans()) else None,
+    )
+
+
+class TreeProblem(NamedTuple):
+    """A small problem of labelled trees: X[i] a pair of features (p_i, F) and parents (p_i,), Y[i] (p_i,), and the model's options."""
+
+    X: list[tuple[np.ndarray, np.ndarray]]
+    Y: list[np.ndarray]
+    n_features: int
+    n_labels: int
+    options: dict[str, Any]
+
+
+@st.composite
+def tree_problems(draw: Any) -> TreeProblem:
+    """1 to 4 forests of 0 to 5 nodes."""
+    F, L = draw(st.integers(0, 3)), draw(st.integers(1, 3))
+    sizes = draw(st.lists(st.integers(0, 5), min_size=1, max_size=4))
+    entry = st.one_of(st.just(0.0), st.floats(-2, 2, width=32))
+    X = [
+        (np.array(draw(st.lists(entry, min_size=p * F, max_size=p * F))).reshape(p, F), draw(forests(p))) for p in sizes
+    ]
+    Y = [np.array(draw(st.lists(st.integers(0, L - 1), min_size=p, max_size=p)), dtype=np.int64) for p in sizes]
+    options = {"cost": np.arange(L * L).reshape(L, L) * (1.0 - np.eye(L))} if draw(st.booleans()) else {}
+    return TreeProblem(X, Y, F, L, options)

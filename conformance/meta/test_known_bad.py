@@ -30,6 +30,8 @@ CASES = [
     ("bmmf_variable_by_variable", "test_bmmf.py", "test_ties_mislead_no_choice"),
     ("wrong_average", "test_optimizers.py", "test_sgd_is_its_equation"),
     ("gap_of_wrong_average", "test_bcfw.py", "test_bcfw_is_its_equations"),
+    ("tree_pairs_transposed", "test_tree.py", "test_max_product_finds_a_best_labelling"),
+    ("tree_brothers_in_step", "test_tree_k_best.py", "test_top_k_are_the_k_largest_scores"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]
 
