@@ -21,6 +21,7 @@ from typing import Any
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import baselines, problems, prox, variance_reduced
+from benchmarks import trees as rooted
 from benchmarks.clock import best_of
 from benchmarks.start import first_train
 
@@ -90,13 +91,19 @@ def selection(add: Add) -> None:
         add(f"{name}, 10^6 elements, in place", value, "ns an element", prox.TARGETS.get(name))
 
 
+def trees(add: Add) -> None:
+    """Trees of 1,000 nodes: times of the oracles as ratios to max-product."""
+    for what, value, unit, most in rooted.figures():
+        add(what, value, unit, most)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
     add("first train (300 words) in a fresh process, cold kernel cache", first_train(cold=True), "s", 45.0)
 
 
-GROUPS = {group.__name__: group for group in (oracles, training, optimisers, selection, starts)}
+GROUPS = {group.__name__: group for group in (oracles, trees, training, optimisers, selection, starts)}
 
 
 def measure(groups: list[str]) -> list[dict[str, Any]]:
