@@ -16,6 +16,7 @@ from accelerated.models.alignment import AlignmentModel
 from accelerated.models.listed import ListModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
+from accelerated.models.tree import TreeModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from accelerated.prox import (
     L1,
@@ -42,6 +43,7 @@ from accelerated.prox import (
 )
 from accelerated.structures.chain import Chain, ChainScores
 from accelerated.structures.matching import Matching, MatchingScores
+from accelerated.structures.tree import Tree, TreeScores
 from reference import (
     Constant,
     Entropy,
@@ -105,6 +107,14 @@ __conformance_gaps__ = {
         "test_corners.py::test_corners",
         "test_bcfw*.py::test_bcfw_works",
         "test_selection.py::test_batches_in_every_namespace",
+        "test_tree.py::test_a_batch",
+        "test_tree.py::test_max_product_finds",
+        "test_tree.py::test_sum_product",
+        "test_tree_k_best.py::test_max_marginals_are",
+        "test_tree_k_best.py::test_top_k_are",
+        "test_tree_model.py::test_predict",
+        "test_tree_model.py::test_the_adjoint_identity",
+        "test_tree_model.py::test_training_works",
     )
 }
 __conformance_gaps__ |= {

@@ -110,6 +110,11 @@ def learners(panel):
     data = model.pack(np.concatenate(X), np.concatenate(Y))
     yield panel.LogLoss(model, data), None
     yield panel.StructuralHinge(model, data), None
+    model = panel.TreeModel(3, 2)
+    data = model.pack([(x, np.arange(len(x)) // 2 - 1) for x in X], Y)
+    yield panel.LogLoss(model, data), None
+    yield panel.StructuralHinge(model, data), None
+    yield panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), 0.5
 
 
 def exercise(panel):
@@ -127,6 +132,7 @@ def exercise(panel):
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"viterbi", "forward_backward", "top_k_viterbi", "gather_sum", "scatter_sum"} <= armed
+    assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
     exercise(accelerated)
 
 
@@ -148,7 +154,7 @@ def test_the_spy_would_see_a_slip(monkeypatch):
 def test_a_subclass_gets_the_loop_not_the_kernel():
     for loop in ("sgd", "svrg", "component_smoothness"):
         kernels = [objective.fused_epoch(loop) is not None for objective, _ in learners(accelerated)]
-        assert kernels == [True] * 4 + [False] * 7
+        assert kernels == [True] * 4 + [False] * 10
         assert all(objective.fused_epoch(loop) is None for objective, _ in learners(reference))
     dual = [objective.fused_epoch("bcfw") is not None for objective, _ in learners(accelerated)]
     assert dual == [

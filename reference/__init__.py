@@ -7,6 +7,7 @@ from reference.models.alignment import AlignmentModel
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.sequence import SequenceModel
+from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.optimizers.bcfw import bcfw
 from reference.optimizers.casimir import casimir
@@ -45,6 +46,7 @@ from reference.structures.chain import Chain, ChainScores
 from reference.structures.graph import Graph, GraphScores
 from reference.structures.matching import Matching, MatchingScores
 from reference.structures.table import Table, TableScores
+from reference.structures.tree import Tree, TreeScores
 
 __version__ = "0.1.0"
 
@@ -96,7 +98,10 @@ __all__ = [
     "Table",
     "TableScores",
     "TopK",
+    "Tree",
     "TreeGroupLasso",
+    "TreeModel",
+    "TreeScores",
     "UnsupportedError",
     "WeightedSquaredL1",
     "bcfw",
