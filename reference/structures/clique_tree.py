@@ -23,6 +23,7 @@ class CliqueTree(NamedTuple):
 
     cliques: tuple[tuple[int, ...], ...]
     parents: tuple[int, ...]
+    shared: tuple[tuple[int, ...], ...]  # the variables that each clique shares with its parent
     children: tuple[tuple[int, ...], ...]
     nodes: tuple[int, ...]  # for each variable, a clique that holds it
     edges: tuple[int, ...]  # for each edge, a clique that holds both its variables
@@ -35,11 +36,6 @@ class CliqueTree(NamedTuple):
     def axes(self, c: int, kept: tuple[int, ...]) -> tuple[int, ...]:
         """The axes of clique c's table that belong to other variables than those ``kept``."""
         return tuple(axis for axis, v in enumerate(self.cliques[c]) if v not in kept)
-
-    def shared(self, c: int) -> tuple[int, ...]:
-        """The variables that clique c shares with its parent."""
-        above = self.cliques[self.parents[c]] if self.parents[c] >= 0 else ()
-        return tuple(v for v in self.cliques[c] if v in above)
 
     def spread(self, table: np.ndarray, variables: tuple[int, ...], c: int) -> np.ndarray:
         """A table over some of clique c's variables, in ascending order, with axes of length 1 for the others."""
@@ -71,6 +67,7 @@ def clique_tree(p: int, edges: tuple[tuple[int, int], ...]) -> CliqueTree:
     return CliqueTree(
         tuple(tuple(sorted(clique)) for clique in order),
         parents,
+        ((), *(tuple(sorted(clique & above[clique])) for clique in order[1:])),
         tuple(tuple(c for c, parent in enumerate(parents) if parent == d) for d in range(len(order))),
         tuple(next(c for c, clique in enumerate(order) if v in clique) for v in range(p)),
         tuple(next(c for c, clique in enumerate(order) if {a, b} <= clique) for a, b in edges),
@@ -94,7 +91,7 @@ def towards_the_root(
     messages, inside = [np.zeros(())] * len(tables), list(tables)
     value = 0.0
     for c in range(len(tables) - 1, -1, -1):
-        message = reduce(inside[c], tree.axes(c, tree.shared(c)))
+        message = reduce(inside[c], tree.axes(c, tree.shared[c]))
         top = float(message.max())
         if top == -np.inf:
             return top, messages, inside
@@ -102,7 +99,7 @@ def towards_the_root(
         messages[c] = message - top
         if c > 0:
             parent = tree.parents[c]
-            inside[parent] = inside[parent] + tree.spread(messages[c], tree.shared(c), parent)
+            inside[parent] = inside[parent] + tree.spread(messages[c], tree.shared[c], parent)
     return value, messages, inside
 
 
@@ -116,13 +113,13 @@ def beliefs(
     from_parent = [np.zeros(())] * len(tables)
     found = []
     for c, children in enumerate(tree.children):
-        from_children = [tree.spread(messages[d], tree.shared(d), c) for d in children]
+        from_children = [tree.spread(messages[d], tree.shared[d], c) for d in children]
         later = [np.zeros(())]  # sums of the messages of the children after each
         for message in from_children[:0:-1]:
             later.append(later[-1] + message)
-        belief = tables[c] + tree.spread(from_parent[c], tree.shared(c), c)
+        belief = tables[c] + tree.spread(from_parent[c], tree.shared[c], c)
         for d, message, rest in zip(children, from_children, reversed(later), strict=False):
-            outside = reduce(belief + rest, tree.axes(c, tree.shared(d)))
+            outside = reduce(belief + rest, tree.axes(c, tree.shared[d]))
             from_parent[d] = outside - outside.max()
             belief = belief + message
         found.append(belief)
@@ -143,7 +140,7 @@ def number(tree: CliqueTree, tables: list[np.ndarray]) -> int:
     """The number of outputs of which no entry of the tables is -inf: exact, in Python ints."""
     ways = [np.where(table > -np.inf, 1, 0).astype(object) for table in tables]
     for c in range(len(tables) - 1, 0, -1):
-        below = np.asarray(ways[c].sum(axis=tree.axes(c, tree.shared(c))), dtype=object)
+        below = np.asarray(ways[c].sum(axis=tree.axes(c, tree.shared[c])), dtype=object)
         parent = tree.parents[c]
-        ways[parent] = ways[parent] * tree.spread(below, tree.shared(c), parent)
+        ways[parent] = ways[parent] * tree.spread(below, tree.shared[c], parent)
     return int(ways[0].sum())
