@@ -20,7 +20,7 @@ from typing import Any
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import baselines, problems, prox, variance_reduced
+from benchmarks import baselines, graphs, problems, prox, variance_reduced
 from benchmarks import trees as rooted
 from benchmarks.clock import best_of
 from benchmarks.start import first_train
@@ -97,13 +97,24 @@ def trees(add: Add) -> None:
         add(what, value, unit, most)
 
 
+def cliques(add: Add) -> None:
+    """Clique trees, and what Best Max-Marginal First asks for (Theorem 46: at most 2 K sets of max-marginals)."""
+    graph = graphs.graph()
+    add("clique tree, 8 x 8 grid, best", best_of(graph.best) * 1e3, "ms")
+    add("clique tree, 8 x 8 grid, max-marginals", best_of(graph.node_max_marginals) * 1e3, "ms")
+    add("clique tree, 8 x 8 grid, log-partition and marginals", best_of(graph.expectation) * 1e3, "ms")
+    for k in (5, 20):
+        sets = graphs.counted(graph, k)["sets of max-marginals"]
+        add(f"BMMF, K = {k}, sets of max-marginals", sets, "sets", 2 * k)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
     add("first train (300 words) in a fresh process, cold kernel cache", first_train(cold=True), "s", 45.0)
 
 
-GROUPS = {group.__name__: group for group in (oracles, trees, training, optimisers, selection, starts)}
+GROUPS = {group.__name__: group for group in (oracles, training, optimisers, selection, trees, cliques, starts)}
 
 
 def measure(groups: list[str]) -> list[dict[str, Any]]:

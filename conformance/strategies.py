@@ -163,6 +163,8 @@ def segmentation_problems(draw: Any) -> SegmentationProblem:
         )
         Y.append(np.array(draw(st.lists(st.integers(0, 1), min_size=p, max_size=p)), dtype=np.int64))
     return SegmentationProblem(X, Y, F, G)
+
+
 class TreeInstance(NamedTuple):
     """Host arrays: unary (..., p, L), pairwise (L, L) or (..., p, L, L), parents (p,), counts (p,) or None."""
 

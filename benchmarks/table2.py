@@ -1,0 +1,170 @@
+"""Table 2 of Pillutla et al. for the structures that exist, measured: ``python -m benchmarks.table2 [--json | --readme]``.
+
+Each cell: algorithm and complexity, operations counted, time in the fast panel on one core. --readme writes the table into README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks import graphs
+from benchmarks.clock import best_of
+from benchmarks.graphs import K
+from reference.structures.clique_tree import clique_tree
+
+BEGIN, END = "<!-- table 2: python -m benchmarks.table2 --readme writes it -->", "<!-- end of table 2 -->"
+INTRACTABLE = "#P-complete (Proposition 14)"
+
+
+class Cell(NamedTuple):
+    """One oracle of one structure; ``run`` is None where there is none."""
+
+    algorithm: str
+    complexity: str
+    operations: str
+    run: Callable[[], Any] | None
+
+
+class Line(NamedTuple):
+    """One structure: what it is, its size, and its max, top-K and exp oracles."""
+
+    structure: str
+    size: str
+    cells: tuple[Cell, Cell, Cell]
+
+
+def _chain() -> Line:
+    p, L = 100, 26
+    rng = np.random.default_rng(0)
+    chain = accelerated.Chain(rng.normal(size=(p, L)), rng.normal(size=(p - 1, L, L)))
+    return Line("`Chain`", f"p = {p}, L = {L}", _products(chain, "Viterbi", "K Viterbi", (p - 1) * L * L))
+
+
+def _tree() -> Line:
+    p, L = 1000, 10
+    rng = np.random.default_rng(0)
+    parents = [-1, *(int(rng.integers(0, v)) for v in range(1, p))]
+    tree = accelerated.Tree(rng.normal(size=(p, L)), rng.normal(size=(p, L, L)), parents)
+    return Line("`Tree`", f"p = {p}, L = {L}", _products(tree, "max-product", "K max-product", (p - 1) * L * L))
+
+
+def _products(structure: Any, best: str, k_best: str, pairs: int) -> tuple[Cell, Cell, Cell]:
+    """Messages between neighbours: ``pairs`` pairs of states."""
+    return (
+        Cell(best, "p L^2", f"{pairs:,} pairs of states", structure.best),
+        Cell(k_best, "p K log K L^2", f"{pairs:,} pairs of lists of {K}", lambda: structure.topk(K)),
+        Cell("sum-product", "p L^2", f"{2 * pairs:,} pairs of states", structure.expectation),
+    )
+
+
+def _graph() -> Line:
+    graph = graphs.graph()
+    p, L = graph.scores.unary.shape
+    tree = clique_tree(p, tuple((a, b) for a, b in graph.scores.edges.tolist()))
+    entries = sum(L ** len(clique) for clique in tree.cliques)
+    passes = "p L^(w+1)"
+    cells = (
+        Cell("max-product on a clique tree", passes, f"{entries:,} entries of tables", graph.best),
+        _bmmf(graph, f"K {passes}"),
+        Cell("sum-product on a clique tree", passes, f"{2 * entries:,} entries of tables", graph.expectation),
+    )
+    return Line(
+        "`Graph`, small treewidth w", f"{math.isqrt(p)} x {math.isqrt(p)} grid, L = {L}, w = {tree.width}", cells
+    )
+
+
+def _cut() -> Line:
+    cut = graphs.cut()
+    p = len(cut.scores.unary)
+    cells = (
+        Cell("minimum cut", "T", "1 minimum cut", cut.best),
+        _bmmf(cut, "p K T"),
+        Cell(INTRACTABLE, "", "", None),
+    )
+    return Line("`Cut`", f"{math.isqrt(p)} x {math.isqrt(p)} grid", cells)
+
+
+def _matching() -> Line:
+    matching = graphs.matching()
+    p = len(matching.scores.values)
+    cells = (
+        Cell("assignment by augmenting paths", "p^3", f"at most {p} shortest paths", matching.best),
+        _bmmf(matching, "K p^3"),
+        Cell(INTRACTABLE, "", "", None),
+    )
+    return Line("`Matching`", f"p = {p}", cells)
+
+
+def _bmmf(structure: Any, complexity: str) -> Cell:
+    calls = graphs.counted(structure)
+    operations = f"{calls['best']} outputs, {calls['sets of max-marginals']} sets of max-marginals"
+    return Cell("BMMF", complexity, operations, lambda: structure.topk(K))
+
+
+LINES = {"Chain": _chain, "Tree": _tree, "Graph": _graph, "Cut": _cut, "Matching": _matching}
+
+
+def measure() -> Iterator[dict[str, Any]]:
+    """One record for each oracle of each structure."""
+    set_num_threads(1)
+    for name, make in LINES.items():
+        if hasattr(accelerated, name):
+            structure, size, cells = make()
+            for oracle, cell in zip(("max", f"top-{K}", "exp"), cells, strict=True):
+                seconds = None if cell.run is None else best_of(cell.run)
+                yield {"structure": structure, "size": size, "oracle": oracle, **cell._asdict(), "run": seconds}
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    """The records as a Markdown table, one line for each structure."""
+    lines = [f"| structure | max oracle | top-K oracle, K = {K} | exp oracle |", "|---|---|---|---|"]
+    for at in range(0, len(records), 3):
+        cells = " | ".join(_text(record) for record in records[at : at + 3])
+        lines.append(f"| {records[at]['structure']}; {records[at]['size']} | {cells} |")
+    return "\n".join(lines)
+
+
+def _text(record: dict[str, Any]) -> str:
+    if record["run"] is None:
+        return record["algorithm"]
+    time, unit = (record["run"] * 1e6, "us") if record["run"] < 1e-4 else (record["run"] * 1e3, "ms")
+    digits = 0 if time >= 9.5 else 1 if time >= 0.95 else 2
+    return f"{record['algorithm']}, O({record['complexity']}): {record['operations']}, **{time:.{digits}f} {unit}**"
+
+
+def write(text: str, path: Path) -> None:
+    """Put the table between the two marks of a page."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    if not after:
+        raise SystemExit(f"{path}: expected the marks {BEGIN} and {END}")
+    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    """Measure, then print or write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="records instead of a table")
+    how.add_argument("--readme", action="store_true", help="write the table into README.md")
+    options = parser.parse_args()
+    records = list(measure())
+    if options.json:
+        print(json.dumps(records, indent=2))
+    elif options.readme:
+        write(page(records), Path(__file__).parent.parent / "README.md")
+    else:
+        print(page(records))
+
+
+if __name__ == "__main__":
+    main()
