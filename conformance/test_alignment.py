@@ -139,7 +139,7 @@ def test_smoothing_by_the_best_alignments_trains(backend, rng, optimizer):
     data = model.pack(X, Y)
     exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.02, tol=0.01, rng=0)
     hinge = backend.StructuralHinge(model, data, smoothing=backend.TopK(3))
-    options = {"lam": 0.02, "mu": 0.5, "passes": 8, "rng": 0, "step_size": 0.05}
+    options = {"lam": 0.02, "mu": 0.5, "epochs": 8, "rng": 0, "step_size": 0.05}
     options |= {"kappa": 0.5} if optimizer == "casimir" else {}
     result = getattr(backend, optimizer)(hinge, np.full(model.size, 1e-3), **options)
     assert exact.fun - exact.certificate <= result.fun < 2 * exact.fun
