@@ -276,6 +276,13 @@ def test_bad_matchings_are_named(backend):
         matching.parts([0, 1, 2])
     with pytest.raises(TypeError, match="y: expected integers"):
         matching.parts([0.0, 1.0])
+    for bad in ([0, 3], [-2, 0]):
+        with pytest.raises(ValueError, match=r"y: expected columns in 0..2, or -1 for none, got \["):
+            matching.parts(bad)
+    for bad in ([1, 1], [-1, 2]):
+        with pytest.raises(ValueError, match=r"y: expected 2 pairs, each column once at most, got \["):
+            matching.score(bad)
+    assert matching.score([-1, -1]) == 0.0  # as the oracle says that there is no matching
 
 
 def test_sums_over_matchings_are_intractable(backend, rng):

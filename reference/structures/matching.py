@@ -230,12 +230,18 @@ class Matching(Structure):
         return self.ops.max_marginals(self.scores)
 
     def parts(self, y: Any) -> MatchingScores:
-        """Indicator (p, q) of the pairs of columns y (p,); a row without a column (-1) has none."""
+        """Indicator (p, q) of the pairs of a matching y (p,), a row without a column (-1) having none; -1 throughout: no matching. Raises ValueError."""
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))
         if tuple(y.shape) != (values.shape[0],):
             raise ValueError(f"y: expected a column for each of {values.shape[0]} rows, got shape {tuple(y.shape)}")
-        return MatchingScores(one_hot(array_namespace(values), y, values.shape[1], values.dtype))
+        columns, (p, q) = host(y), values.shape
+        taken = columns[columns != -1]
+        if taken.size and not 0 <= taken.min() <= taken.max() < q:
+            raise ValueError(f"y: expected columns in 0..{q - 1}, or -1 for none, got {columns.tolist()}")
+        if len(np.unique(taken)) < len(taken) or len(taken) not in (0, min(p, q)):
+            raise ValueError(f"y: expected {min(p, q)} pairs, each column once at most, got {columns.tolist()}")
+        return MatchingScores(one_hot(array_namespace(values), y, q, values.dtype))
 
     def expected_parts(self, outputs: Array, weights: Array) -> MatchingScores:
         """sum_k weights[k] parts(outputs[k]) of columns (k, p)."""
