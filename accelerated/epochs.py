@@ -56,7 +56,7 @@ def take_snapshot(objective: Any, x: Array, mu: float | None) -> Snapshot:
     kept = nothing() if problem is None else room_for(problem, objective.model.n_labels)
     if len(kept.outputs) == 0 or not np.all(np.isfinite(view("w0", x))):
         return full_gradient(objective, x, mu)
-    value, gradient, *_ = objective._linearized(x, np.arange(objective.n), objective._mu(mu), kept)
+    value, gradient, *_ = objective._swept(x, np.arange(objective.n), objective._mu(mu), kept)
     return Snapshot(x, value / objective.n, gradient / objective.n, kept)
 
 

@@ -36,9 +36,11 @@ class StructuralHinge(reference.StructuralHinge):
             return super()._sum(w, batch, mu)
         return self._linearized(w, batch, mu)[:2]
 
-    def _linearized(
-        self, w: Array, batch: np.ndarray, mu: float, kept: Kept | None = None
-    ) -> tuple[float, Array, float, float]:
+    def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
+        return self._swept(w, batch, mu, nothing())
+
+    def _swept(self, w: Array, batch: np.ndarray, mu: float, kept: Kept) -> tuple[float, Array, float, float]:
+        """The sums of :meth:`_linearized`; what the oracles answered goes into ``kept``, where that has room."""
         problem = self._problem(mu)
         if problem is None:
             return super()._linearized(w, batch, mu)
@@ -54,7 +56,7 @@ class StructuralHinge(reference.StructuralHinge):
         sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
 
         def run(lo: int, hi: int) -> tuple[float, float, int]:
-            return gradient_range(problem, batch, lo, hi, W, A, mu, kept or nothing(), *sums[pieces.index((lo, hi))])
+            return gradient_range(problem, batch, lo, hi, W, A, mu, kept, *sums[pieces.index((lo, hi))])
 
         value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
         gradient = like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
