@@ -23,6 +23,7 @@ from accelerated.threads import set_num_threads
 from benchmarks import baselines, graphs, problems, prox, variance_reduced
 from benchmarks import trees as rooted
 from benchmarks.clock import best_of
+from benchmarks.matchings import figures as matching_figures
 from benchmarks.start import first_train
 
 Add = Callable[..., None]
@@ -108,13 +109,21 @@ def cliques(add: Add) -> None:
         add(f"BMMF, K = {k}, sets of max-marginals", sets, "sets", 2 * k)
 
 
+def matchings(add: Add) -> None:
+    """Best matchings beside SciPy's, and all max-marginals."""
+    for what, value, unit, most in matching_figures():
+        add(what, value, unit, most)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
     add("first train (300 words) in a fresh process, cold kernel cache", first_train(cold=True), "s", 45.0)
 
 
-GROUPS = {group.__name__: group for group in (oracles, training, optimisers, selection, trees, cliques, starts)}
+GROUPS = {
+    group.__name__: group for group in (oracles, training, optimisers, selection, trees, cliques, matchings, starts)
+}
 
 
 def measure(groups: list[str]) -> list[dict[str, Any]]:

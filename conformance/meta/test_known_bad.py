@@ -32,6 +32,7 @@ CASES = [
     ("gap_of_wrong_average", "test_bcfw.py", "test_bcfw_is_its_equations"),
     ("tree_pairs_transposed", "test_tree.py", "test_max_product_finds_a_best_labelling"),
     ("tree_brothers_in_step", "test_tree_k_best.py", "test_top_k_are_the_k_largest_scores"),
+    ("residual_arcs_both_ways", "test_matching.py", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]
 
