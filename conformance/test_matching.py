@@ -260,6 +260,21 @@ def test_other_solvers_agree(solver, values):
     close(theirs.topk(3).scores, ours.topk(3).scores)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 3), (5, 9), (9, 5), (40, 40)])
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_what_is_no_score_is_no_number(backend, rng, bad, shape, share):
+    """Scores of weights that left the finite numbers, which no constructor has seen: nan, no loop without end."""
+    values = rng.normal(size=shape)
+    values[rng.random(shape) < share] = bad
+    values[-1, 0] = bad
+    matching = backend.Matching.unchecked(backend.MatchingScores(values))
+    value, columns = matching.best()
+    assert np.isnan(value) and np.all(np.asarray(columns) == -1)
+    assert np.all(np.isnan(matching.max_marginals().values))
+    assert np.all(np.asarray(matching.parts(columns).values) == 0)
+
+
 # what is refused ---------------------------------------------------------------------------------------------------
 
 

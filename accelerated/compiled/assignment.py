@@ -14,10 +14,20 @@ import numpy as np
 from accelerated.compiled.sweeps import larger, largest, padded, smaller
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["assign", "matched_sum"]
+__all__ = ["are_scores", "assign", "matched_sum"]
 
 ROUNDS = 2  # of bidding
 NEAR = 1e-13  # best and next best that differ by this share are equal: no wars over the last digit
+
+
+@kernel
+def are_scores(a):
+    """Whether no entry is nan or +inf: what ``assign`` relies on."""
+    wrong = 0
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            wrong += not a[i, j] < np.inf
+    return wrong == 0
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelerated.compiled.assignment import assign, matched_sum
+from accelerated.compiled.assignment import are_scores, assign, matched_sum
 from accelerated.compiled.sweeps import larger, smaller
 from accelerated.kernel import inlined, kernel
 
@@ -16,11 +16,13 @@ TILE = 64  # columns at a time
 
 @kernel
 def best_with_each_pair(a):
-    """The best score (p, q) of a matching with each pair of a (p, q), p <= q, C order; -inf where there is none.
+    """The best score (p, q) of a matching with each pair of a (p, q), p <= q, C order; -inf where there is none, nan if a has nan or +inf.
 
     A node is a row with its column; the unmatched columns together are one more.
     """
     p, q = a.shape
+    if not are_scores(a):
+        return np.full((p, q), np.nan)
     out = np.full((p, q), -np.inf)
     possible, column, u, v = assign(a)
     if not possible:

@@ -10,7 +10,7 @@ import numpy as np
 
 import reference.structures.matching as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.assignment import assign, matched_sum
+from accelerated.compiled.assignment import are_scores, assign, matched_sum
 from accelerated.compiled.matchings import best_with_each_pair
 from accelerated.mirror import mirrors
 from reference.arrays import Array
@@ -64,6 +64,8 @@ def _answer(scores: MatchingScores, solve: Callable[[np.ndarray], np.ndarray | N
     """Value and columns (p,) of all rows from a solver of wide matrices."""
     values = view("values", scores.values)
     p, q = values.shape
+    if not are_scores(values):
+        return like(np.asarray(np.nan), scores.values), like(np.full(p, -1), scores.values)
     found = solve(values if p <= q else np.ascontiguousarray(values.T))
     if found is not None and p <= q:
         columns = found

@@ -55,7 +55,7 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     Returns
     -------
     value : array ()
-        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair.
+        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair, nan where a score is nan or +inf.
     columns : int64 array (p,)
         -1 for rows without a column, and everywhere if there is no matching.
 
@@ -69,14 +69,15 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     """
     values = host(scores.values).astype(np.float64)
     p, q = values.shape
+    columns, place = np.full(p, -1), Place.of(scores.values)
+    if not np.all(values < np.inf):
+        return place.floats(np.nan), place.integers(columns)
     found = optimum(values) if p <= q else optimum(values.T)
-    columns = np.full(p, -1)
     if found is not None and p <= q:
         columns = found.column
     elif found is not None:
         columns[found.column] = np.arange(q)
     value = -np.inf if found is None else matched_sum(values, columns)
-    place = Place.of(scores.values)
     return place.floats(value), place.integers(columns)
 
 
@@ -92,7 +93,7 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     Returns
     -------
     MatchingScores
-        values (p, q).
+        values (p, q); all nan where a score is nan or +inf.
 
     Notes
     -----
@@ -108,7 +109,10 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     """
     values = host(scores.values).astype(np.float64)
     p, q = values.shape
-    marginals = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
+    if np.all(values < np.inf):
+        marginals = best_with_each_pair(values) if p <= q else best_with_each_pair(values.T).T
+    else:
+        marginals = np.full((p, q), np.nan)
     return MatchingScores(Place.of(scores.values).floats(marginals))
 
 
