@@ -1,0 +1,108 @@
+"""The network of binary variables' scores as a residual graph, built in one sweep over the edges.
+
+Node v has an arc from the source of capacity terminal[v] if that is positive, else one to the sink of capacity -terminal[v]; inf may be
+a capacity. Arcs 2k and 2k + 1 are the two directions of edge k, so the opposite of an arc is arc ^ 1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.kernel import kernel
+
+__all__ = ["Graph", "build", "new_graph"]
+
+NO_LABEL, BUILT = -2, -1
+ONE = np.uint64(1)
+
+
+class Graph(NamedTuple):
+    """A residual graph: the arcs that leave v are arc[first[v] : first[v + 1]]; they lead to head (2 e) and have residual (2 e)."""
+
+    first: np.ndarray
+    arc: np.ndarray
+    head: np.ndarray
+    residual: np.ndarray
+    terminal: np.ndarray
+
+
+@kernel
+def new_graph(p, n_edges):
+    """Room for a graph of p nodes."""
+    arc, head, residual = np.empty(2 * n_edges, np.uint32), np.empty(2 * n_edges, np.uint32), np.empty(2 * n_edges)
+    return Graph(np.empty(p + 1, np.uint32), arc, head, residual, np.empty(p))
+
+
+@kernel
+def build(unary, pairwise, edges, eps, graph):
+    """Fill the graph of scores (p, 2), (e, 2, 2), edges (e, 2), as ``Network.of``.
+
+    BUILT, or NO_LABEL where a variable has none left, or the first edge that cuts cannot express.
+    """
+    head, residual, terminal = graph.head, graph.residual, graph.terminal
+    impossible = False
+    for v in range(len(terminal)):
+        impossible |= unary[v, 0] == -np.inf and unary[v, 1] == -np.inf
+        terminal[v] = 0.0 if impossible else unary[v, 1] - unary[v, 0]
+    for k in range(len(edges)):
+        a, b = edges[k, 0], edges[k, 1]
+        equal0, second, one, equal1 = pairwise[k, 0, 0], pairwise[k, 0, 1], pairwise[k, 1, 0], pairwise[k, 1, 1]
+        w = (equal0 + equal1) - (one + second)
+        forth = back = 0.5 * w
+        if not (w >= 0.0 and w < np.inf):
+            size = abs(equal0) + abs(second) + abs(one) + abs(equal1)
+            if equal0 == -np.inf or equal1 == -np.inf or (w < 0.0 and not w >= -4.0 * eps * size):
+                return k
+            no_one, no_second = one == -np.inf, second == -np.inf
+            forth, back = np.inf if no_one else 0.0, np.inf if no_second else 0.0
+            if no_one and no_second:
+                one = second = 0.5 * equal0 + 0.5 * equal1
+            elif no_one:
+                one = equal0 + equal1 - second
+            elif no_second:
+                second = equal0 + equal1 - one
+        terminal[a] += 0.5 * ((equal1 + one) - (equal0 + second))
+        terminal[b] += 0.5 * ((equal1 + second) - (equal0 + one))
+        residual[2 * k], residual[2 * k + 1] = forth, back
+        head[2 * k], head[2 * k + 1] = b, a
+    if impossible:
+        return NO_LABEL
+    _sort_arcs(graph)
+    _fill_short_paths(graph)
+    return BUILT
+
+
+@kernel
+def _sort_arcs(graph):
+    """first and arc from head, by counting: arc k leaves head[k ^ 1]."""
+    first, arc, head, _, terminal = graph
+    p = len(terminal)
+    first[:] = 0
+    for k in range(len(head)):
+        first[head[k] + ONE] += 1
+    for v in range(p):
+        first[v + 1] += first[v]
+    for k in range(len(head)):
+        v = head[k ^ 1]
+        arc[first[v]] = k
+        first[v] += 1
+    for v in range(p, 0, -1):
+        first[v] = first[v - 1]
+    first[0] = 0
+
+
+@kernel
+def _fill_short_paths(graph):
+    """Fill the paths of one edge between the terminals: no tree is needed for those, and in weakly coupled graphs most are."""
+    _, _, head, residual, terminal = graph
+    for k in range(len(head)):
+        v, u = head[k ^ 1], head[k]
+        if terminal[v] > 0.0 and terminal[u] < 0.0:
+            amount = min(min(terminal[v], -terminal[u]), residual[k])
+            if amount < np.inf:  # else augment_all finds that it cannot be filled
+                terminal[v] -= amount
+                terminal[u] += amount
+                residual[k] -= amount
+                residual[k ^ 1] += amount

@@ -1,0 +1,134 @@
+"""Binary variables whose neighbours prefer equal labels: minimum cuts by kernels, or by networkx as a check on them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import reference.structures.cut as reference
+from accelerated.compiled.cut_marginals import all_margins, new_journal, node_margins
+from accelerated.compiled.cut_network import BUILT, NO_LABEL, Graph, build, new_graph
+from accelerated.compiled.cuts import SIDE, SOURCE, Search, augment_all, new_search, start
+from accelerated.mirror import mirrors
+from reference.arrays import Array, Place, host
+from reference.structures.cut import CutScores, score
+from reference.structures.cut_network import Network, refuse_edge, rounding, solver_of
+
+__all__ = ["Cut", "CutScores", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
+
+SOLVERS = ("auto", "networkx")
+
+
+def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
+    """The residual graph of a maximum flow and its search trees; None if every labelling is forbidden."""
+    unary, pairwise = (np.ascontiguousarray(host(x), np.float64) for x in (scores.unary, scores.pairwise))
+    edges = np.ascontiguousarray(scores.edges, np.int64)
+    graph = new_graph(len(unary), len(edges))
+    answer = build(unary, pairwise, edges, rounding(scores), graph)
+    if answer > BUILT:
+        refuse_edge(scores, answer)
+    if answer == NO_LABEL:
+        return None
+    search = new_search(len(unary))
+    start(graph, search)
+    return None if augment_all(graph, search, None) == np.inf else (graph, search)
+
+
+@mirrors(reference.minimum_cut)
+def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
+    place = Place.of(scores.unary)
+    if solver_of(solver, SOLVERS) == "networkx":
+        labels = _networkx_labels(scores)
+    else:
+        solved = _solved(scores)
+        labels = None if solved is None else (solved[1].node[:, SIDE] == SOURCE).astype(np.int64)
+    if labels is None:
+        return place.floats(-np.inf), place.integers(np.full(scores.unary.shape[0], -1))
+    return score(scores, labels), place.integers(labels)
+
+
+@mirrors(reference.node_max_marginals)
+def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
+    if solver_of(solver, SOLVERS) == "networkx":
+        return _one_by_one(scores, solver).unary
+    solved = _solved(scores)
+    nodes = np.full((scores.unary.shape[0], 2), -np.inf)
+    if solved is not None:
+        node_margins(_value(scores, solved), *solved, new_journal(len(nodes), len(scores.edges)), nodes)
+    return Place.of(scores.unary).floats(nodes)
+
+
+@mirrors(reference.max_marginals)
+def max_marginals(scores: CutScores, solver: str = "auto") -> CutScores:
+    if solver_of(solver, SOLVERS) == "networkx":
+        return _one_by_one(scores, solver)
+    place, solved = Place.of(scores.unary), _solved(scores)
+    nodes, pairs = np.full((scores.unary.shape[0], 2), -np.inf), np.full((len(scores.edges), 2, 2), -np.inf)
+    if solved is not None:
+        all_margins(_value(scores, solved), *solved, new_journal(len(nodes), len(pairs)), nodes, pairs)
+    return CutScores(place.floats(nodes), place.floats(pairs), scores.edges)
+
+
+def _value(scores: CutScores, solved: tuple[Graph, Search]) -> float:
+    """The highest score, added up in float64."""
+    in_double = scores._replace(unary=host(scores.unary).astype(np.float64), pairwise=host(scores.pairwise))
+    return float(score(in_double, (solved[1].node[:, SIDE] == SOURCE).astype(np.int64)))
+
+
+def _one_by_one(scores: CutScores, solver: str) -> CutScores:
+    """Max-marginals by one minimum cut for each label and pair of labels, the constraint being scores of -inf."""
+    place, edges = Place.of(scores.unary), scores.edges
+    unary = host(scores.unary).astype(np.float64)
+
+    def best(*fixed: tuple[int, int]) -> float:
+        limited = unary.copy()
+        for v, label in fixed:
+            limited[v, 1 - label] = -np.inf
+        return float(minimum_cut(scores._replace(unary=limited, pairwise=host(scores.pairwise)), solver)[0])
+
+    nodes = [[best((v, 0)), best((v, 1))] for v in range(len(unary))]
+    pairs = [[best((a, i), (b, j)) for i in (0, 1) for j in (0, 1)] for a, b in edges.tolist()]
+    return CutScores(
+        place.floats(np.reshape(nodes, (len(unary), 2))), place.floats(np.reshape(pairs, (len(edges), 2, 2))), edges
+    )
+
+
+def _networkx_labels(scores: CutScores) -> np.ndarray | None:
+    """Labels (p,): what the source reaches in the residual network of networkx's maximum flow; None if all are forbidden.
+
+    Rounding leaves something of a saturated arc, and networkx's minimum_cut follows it to the wrong side: here it counts only above
+    1e-12 of the arc's capacities.
+    """
+    import networkx
+
+    network = Network.of(scores)
+    if network is None:
+        return None
+    graph, p = networkx.DiGraph(), len(network.terminal)
+    graph.add_nodes_from(range(p + 2))  # the source is p, the sink p + 1
+    arcs = [(a, b, c) for (a, b), (c, _) in zip(network.edges.tolist(), network.capacity.tolist(), strict=True)]
+    arcs += [(b, a, c) for (a, b), (_, c) in zip(network.edges.tolist(), network.capacity.tolist(), strict=True)]
+    arcs += [(p, v, c) if c > 0 else (v, p + 1, -c) for v, c in enumerate(network.terminal.tolist())]
+    for a, b, capacity in arcs:
+        if capacity > 0:
+            parallel = graph[a][b]["capacity"] if graph.has_edge(a, b) else 0.0
+            graph.add_edge(a, b, capacity=parallel + capacity)
+    try:
+        residual = networkx.algorithms.flow.preflow_push(graph, p, p + 1)
+    except networkx.NetworkXUnbounded:
+        return None
+    labels, waiting = np.zeros(p + 2, np.int64), [p]
+    while waiting:
+        v = waiting.pop()
+        labels[v] = 1
+        for u, arc in residual[v].items():
+            capacities = arc["capacity"] + residual[u][v]["capacity"]
+            if labels[u] == 0 and arc["capacity"] - arc["flow"] > 1e-12 * capacities:
+                waiting.append(u)
+    return labels[:p]
+
+
+class Cut(reference.Cut):
+    __doc__ = reference.Cut.__doc__
+    ops = sys.modules[__name__]

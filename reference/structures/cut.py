@@ -1,0 +1,297 @@
+"""Binary variables whose neighbours prefer equal labels: exact answers by minimum cuts.
+
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e], to be maximised over y in {0, 1}^p. It must be
+supermodular (its negative, the energy, submodular): pairwise[e, 0, 0] + pairwise[e, 1, 1] >= pairwise[e, 0, 1] + pairwise[e, 1, 0].
+The scores, the network and its maximum flow by augmenting paths are in ``cut_network``. Source: Pillutla et al.,
+Algorithm 11 (*corrected*) and Theorem 47, after Kolmogorov and Zabin (2004).
+
+Conventions. Scores of -inf forbid: labels of a variable, and the pairs (0, 1) and (1, 0) of an edge. An edge that falls short of
+supermodularity by rounding (4 eps times the sum of its magnitudes, eps of the scores' dtype) counts as one of excess 0. Ties: of all
+best labellings, the one with the fewest ones (its ones are common to all of them).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference import arrays
+from reference.arrays import Array, Place, host, one_hot
+from reference.structures.base import IntractableError, KBest, Structure, feasible, positive_k
+from reference.structures.bmmf import bmmf
+from reference.structures.cut_network import CutScores, Flow, Network, refuse_unfit_edges, score, solver_of
+
+__all__ = ["Cut", "CutScores", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
+
+SOLVERS = ("auto",)
+
+
+def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
+    """The highest score and a best labelling (the max oracle).
+
+    max over y in {0, 1}^p of sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b]
+
+    Parameters
+    ----------
+    scores : CutScores
+    solver : str
+        "auto"; the fast panel also knows "networkx".
+
+    Returns
+    -------
+    value : array ()
+        The score of the labels, added up once more; -inf where every labelling is forbidden.
+    labels : int64 array (p,)
+        -1 where every labelling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        An edge that is not supermodular, by name.
+
+    Notes
+    -----
+    Dinic's algorithm, time O(p^2 e) and usually far less. Of all best labellings the one with the fewest ones.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 11 and Theorem 47, *corrected*: arcs have non-negative capacities for scores of any sign.
+    """
+    solver_of(solver, SOLVERS)
+    place = Place.of(scores.unary)
+    network = Network.of(scores)
+    labels = None if network is None else _labels(network)
+    if labels is None:
+        return place.floats(-np.inf), place.integers(np.full(len(host(scores.unary)), -1))
+    return score(scores, labels), place.integers(labels)
+
+
+def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
+    """The highest score (p, 2) of a labelling in which variable v has label j; -inf where there is none.
+
+    Notes
+    -----
+    One minimum cut for each label that the best labelling does not have: p + 1 in all.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 11 with the constraint y_v = j, and proof of Proposition 14.
+    """
+    solver_of(solver, SOLVERS)
+    return Place.of(scores.unary).floats(_Constrained(scores).nodes())
+
+
+def max_marginals(scores: CutScores, solver: str = "auto") -> CutScores:
+    """For each label of a variable, and each pair of labels of an edge, the highest score of a labelling that has it; -inf if none has.
+
+    Notes
+    -----
+    At most p + 3 e + 1 minimum cuts.
+
+    Source
+    ------
+    Pillutla et al., Definition 13 and Algorithm 11, with constraints on one variable or on both ends of an edge.
+    """
+    solver_of(solver, SOLVERS)
+    place, constrained = Place.of(scores.unary), _Constrained(scores)
+    return CutScores(place.floats(constrained.nodes()), place.floats(constrained.edges()), scores.edges)
+
+
+class _Constrained:
+    """Best scores under constraints y_v = j, one minimum cut each; the best labelling of all answers those that it satisfies."""
+
+    def __init__(self, scores: CutScores) -> None:
+        self.scores, self.network = scores, Network.of(scores)
+        self.labels = None if self.network is None else _labels(self.network)
+
+    def best(self, fixed: dict[int, int]) -> float:
+        if self.labels is None or self.network is None:
+            return -np.inf
+        labels: np.ndarray | None = self.labels
+        if any(self.labels[v] != j for v, j in fixed.items()):
+            terminal = self.network.terminal.copy()
+            for v, j in fixed.items():
+                wanted = np.inf if j == 1 else -np.inf
+                if terminal[v] == -wanted:
+                    return -np.inf
+                terminal[v] = wanted
+            labels = _labels(self.network._replace(terminal=terminal))
+        return -np.inf if labels is None else float(host(score(self.scores, labels)))
+
+    def nodes(self) -> np.ndarray:
+        p = self.scores.unary.shape[0]
+        return np.array([[self.best({v: j}) for j in (0, 1)] for v in range(p)]).reshape(p, 2)
+
+    def edges(self) -> np.ndarray:
+        pairs = [[self.best({a: i, b: j}) for i in (0, 1) for j in (0, 1)] for a, b in self.scores.edges.tolist()]
+        return np.array(pairs, dtype=np.float64).reshape(-1, 2, 2)
+
+
+def _labels(network: Network) -> np.ndarray | None:
+    """Labels (p,) of a minimum cut, 1 on the source's side; None if all cuts are infinite."""
+    flow = Flow(network)
+    return None if flow.maximise() == np.inf else flow.source_side().astype(np.int64)
+
+
+class Cut(Structure):
+    """Binary variables in a graph whose edges score equal labels at least as high as different ones.
+
+    Parameters
+    ----------
+    unary : array (p, 2)
+        Score of each label of each variable; -inf forbids it.
+    pairwise : array (e, 2, 2)
+        Score of each pair of labels of an edge's first and second variable, with pairwise[e, 0, 0] + pairwise[e, 1, 1] >=
+        pairwise[e, 0, 1] + pairwise[e, 1, 0] up to rounding; -inf forbids a pair of different labels.
+    edges : int array (e, 2)
+        The variables of each edge; an edge may occur twice.
+    solver : str
+        "auto"; the fast panel also knows "networkx", a check on its own minimum cut.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An edge that is not supermodular, an edge from a variable to itself or to none, shapes that do not fit, nan or +inf, -inf
+        for a pair of equal labels, an unknown solver; dtypes and namespaces as everywhere.
+
+    Examples
+    --------
+    >>> cut = Cut([[0.0, 3.0], [1.0, 0.0]], [[[0.0, -2.0], [-2.0, 0.0]]], [[0, 1]])
+    >>> value, labels = cut.best()
+    >>> float(value), labels.tolist()
+    (3.0, [1, 1])
+    """
+
+    ops = sys.modules[__name__]
+    scores: CutScores
+    variables = "unary"
+    solver: str = "auto"
+    intractable = {
+        "expectation": "the log-partition function of supermodular scores is #P-complete to compute "
+        "(Pillutla et al., Proposition 14 (iii), after Jerrum and Sinclair, 1993)"
+    }
+
+    def __init__(self, unary: Any, pairwise: Any, edges: Any, solver: str = "auto") -> None:
+        unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
+        if unary.ndim != 2 or unary.shape[1] != 2:
+            raise ValueError(f"unary: expected shape (p, 2), got {tuple(unary.shape)}")
+        edges = arrays.integers("edges", edges, Place.of(None))
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        if edges.ndim != 2 or edges.shape[1] != 2:
+            raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
+        if tuple(pairwise.shape) != (len(edges), 2, 2):
+            raise ValueError(f"pairwise: expected shape {(len(edges), 2, 2)}, got {tuple(pairwise.shape)}")
+        p = unary.shape[0]
+        if len(edges) and not 0 <= edges.min() <= edges.max() < p:
+            raise ValueError(f"edges: expected variables in 0..{p - 1}, got {edges.min()}..{edges.max()}")
+        for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
+            raise ValueError(f"edges: edge {e} joins variable {edges[e, 0]} to itself")
+        arrays.refuse_nan_and_inf("unary", unary)
+        arrays.refuse_nan_and_inf("pairwise", pairwise)
+        super().__init__(CutScores(unary, pairwise, edges))
+        refuse_unfit_edges(self.scores)
+        self.solver = solver_of(solver, self.ops.SOLVERS)
+
+    def best(self) -> tuple[Array, Array]:
+        """Highest score () and best labels (p,); see :func:`minimum_cut`. Raises InfeasibleError."""
+        value, labels = self.ops.minimum_cut(self.scores, self.solver)
+        return feasible(value, "best"), labels
+
+    def topk(self, k: int) -> KBest:
+        """The k best labellings; see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        return bmmf(self, positive_k(k))
+
+    def max_marginals(self) -> CutScores:
+        """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
+        return self.ops.max_marginals(self.scores, self.solver)
+
+    def node_max_marginals(self) -> Array:
+        """The same for labels of variables (p, 2) alone; see :func:`node_max_marginals`."""
+        return self.ops.node_max_marginals(self.scores, self.solver)
+
+    def constrained(self, allowed: Any) -> Structure:
+        """The labellings in which each variable has an allowed label: ``allowed`` (p, 2), booleans in the scores' place."""
+        return self._like(super().constrained(allowed))
+
+    def augment(self, loss: CutScores) -> Structure:
+        """The same with ``loss`` (finite, shaped like the scores) added; the answers then refuse an edge that is not supermodular."""
+        return self._like(super().augment(loss))
+
+    def score(self, y: Any) -> Array:
+        """Score () of labels (p,)."""
+        return self.ops.score(self.scores, self._checked(y))
+
+    def parts(self, y: Any) -> CutScores:
+        """Indicator of the parts of labels (p,), shaped like the scores; -1 everywhere, no labelling at all, has none."""
+        y = arrays.integers("y", y, Place.of(self.scores.unary))
+        return self._parts(
+            y if np.all(host(y) == -1) and y.shape[0] == self.scores.unary.shape[0] else self._checked(y)
+        )
+
+    def expected_parts(self, outputs: Array, weights: Array) -> CutScores:
+        """sum_k weights[k] parts(outputs[k, :]) of labels (k, p); labels of -1 have no parts."""
+        parts = self._parts(outputs)
+        xp = array_namespace(weights)
+        return CutScores(
+            xp.sum(parts.unary * weights[:, None, None], axis=0),
+            xp.sum(parts.pairwise * weights[:, None, None, None], axis=0),
+            self.scores.edges,
+        )
+
+    def count(self) -> int:
+        """The number of labellings that are not forbidden, as a Python int.
+
+        Raises IntractableError where forbidden pairs link more than 20 variables: counting the closed sets of a partial order is
+        #P-complete (Provan and Ball, 1983).
+        """
+        unary, pairwise, edges = self._on_host()
+        linked = np.unique(edges[np.any(pairwise == -np.inf, axis=(1, 2))])
+        if len(linked) > 20:
+            raise IntractableError(
+                f"count: forbidden pairs link {len(linked)} variables; counting what they leave is #P-complete"
+            )
+        free = np.ones(len(unary), dtype=bool)
+        free[linked] = False
+        ways = 1
+        for states in np.sum(unary[free] > -np.inf, axis=1).tolist():
+            ways *= states
+        inner = np.flatnonzero(np.isin(edges, linked).all(axis=1))
+        small = CutScores(unary[linked], pairwise[inner], np.searchsorted(linked, edges[inner]))
+        return ways * sum(1 for _ in type(self).unchecked(small).enumerate())
+
+    def enumerate(self) -> Iterator[tuple[int, ...]]:
+        """Every labelling that is not forbidden, in lexicographic order, as tuples."""
+        unary, pairwise, edges = self._on_host()
+        for y in itertools.product((0, 1), repeat=len(unary)):
+            if all(unary[v, j] > -np.inf for v, j in enumerate(y)) and all(
+                pairwise[e, y[a], y[b]] > -np.inf for e, (a, b) in enumerate(edges)
+            ):
+                yield y
+
+    def _parts(self, y: Array) -> CutScores:
+        """Indicators (..., p, 2) and (..., e, 2, 2) of labels (..., p)."""
+        unary, edges = self.scores.unary, self.scores.edges
+        xp, place = array_namespace(unary), Place.of(unary)
+        here = one_hot(xp, y, 2, unary.dtype)
+        ends = [xp.take(here, place.integers(edges[:, i]), axis=here.ndim - 2) for i in (0, 1)]
+        return CutScores(here, ends[0][..., :, None] * ends[1][..., None, :], edges)
+
+    def _checked(self, y: Any) -> Array:
+        p = self.scores.unary.shape[0]
+        y = arrays.integers("y", y, Place.of(self.scores.unary))
+        on_host = host(y)
+        if tuple(y.shape) != (p,) or (p and not 0 <= on_host.min() <= on_host.max() <= 1):
+            raise ValueError(f"y: expected {p} labels of 0 or 1, got {on_host.tolist()}")
+        return y
+
+    def _like(self, other: Structure) -> Structure:
+        other.solver = self.solver  # type: ignore[attr-defined]
+        return other
+
+    def _on_host(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return host(self.scores.unary), host(self.scores.pairwise), self.scores.edges
