@@ -230,3 +230,41 @@ def tree_problems(draw: Any) -> TreeProblem:
     Y = [np.array(draw(st.lists(st.integers(0, L - 1), min_size=p, max_size=p)), dtype=np.int64) for p in sizes]
     options = {"cost": np.arange(L * L).reshape(L, L) * (1.0 - np.eye(L))} if draw(st.booleans()) else {}
     return TreeProblem(X, Y, F, L, options)
+class CutInstance(NamedTuple):
+    """Host arrays: unary (p, 2), supermodular pairwise (e, 2, 2), edges (e, 2)."""
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    edges: np.ndarray
+
+
+def magnitude(instance: Any) -> float:
+    """The sum of the finite magnitudes of an instance's scores, at least 1: what rounding is relative to."""
+    return float(sum(np.abs(x[np.isfinite(x)]).sum() for x in instance[:2])) or 1.0
+
+
+@st.composite
+def cuts(draw: Any, integer: bool = False, huge: bool = True) -> CutInstance:
+    """Up to 5 binary variables and 7 edges, repeated ones too; scales mixed within an instance, forbidden labels and pairs."""
+    p = draw(st.integers(0, 5))
+    ends = (
+        st.tuples(st.integers(0, p - 1), st.integers(0, p - 1)).filter(lambda e: e[0] != e[1])
+        if p > 1
+        else st.nothing()
+    )
+    edges = draw(st.lists(ends, max_size=7)) if p > 1 else []
+    e = len(edges)
+    unary, pairwise = draw(arrays((p, 2), forbidden=False)), draw(arrays((e, 2, 2), forbidden=False))
+    if integer:
+        unary, pairwise = np.round(np.clip(unary, -3, 3)), np.round(np.clip(pairwise, -3, 3))
+    elif draw(st.booleans()):
+        powers = [-6.0, 0.0, 6.0] + ([300.0] if huge else [])
+        unary = unary * 10.0 ** np.array(draw(st.lists(st.sampled_from(powers), min_size=p, max_size=p))).reshape(p, 1)
+        pairwise = pairwise * 10.0 ** draw(st.sampled_from(powers))
+        unary, pairwise = np.clip(unary, -1e300, 1e300), np.clip(pairwise, -1e300, 1e300)
+    pairwise[:, 0, 0] = np.maximum(pairwise[:, 0, 0], pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 1, 1])
+    if draw(st.booleans()):
+        bans = np.array(draw(st.lists(st.integers(0, 4), min_size=2 * p + 2 * e, max_size=2 * p + 2 * e))) == 0
+        unary[bans[: 2 * p].reshape(p, 2)] = -np.inf
+        pairwise[:, [0, 1], [1, 0]] = np.where(bans[2 * p :].reshape(e, 2), -np.inf, pairwise[:, [0, 1], [1, 0]])
+    return CutInstance(unary, pairwise, np.array(edges, np.int64).reshape(e, 2))

@@ -1,0 +1,304 @@
+"""Binary variables against enumeration and independent solvers (Pillutla et al., Algorithm 11), in every namespace."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance import strategies
+from conformance.laws import check_structure
+from conformance.tolerances import close
+
+
+def brute(instance):
+    """Every labelling of a small instance and its score."""
+    unary, pairwise, edges = instance
+    outputs = list(itertools.product((0, 1), repeat=len(unary)))
+    scores = [
+        sum(unary[v, j] for v, j in enumerate(y)) + sum(pairwise[e, y[a], y[b]] for e, (a, b) in enumerate(edges))
+        for y in outputs
+    ]
+    return outputs, np.array(scores, dtype=np.float64)
+
+
+def grid(n, coupling, seed=0):
+    """A 4-connected n x n grid with random submodular energies."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(n * n).reshape(n, n)
+    across, down = (at[:, :-1], at[:, 1:]), (at[:-1], at[1:])
+    edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in (across, down)])
+    pairwise = rng.normal(size=(len(edges), 2, 2))
+    pairwise[:, 0, 0] += pairwise[:, 0, 1] + pairwise[:, 1, 0] - pairwise[:, 0, 0] - pairwise[:, 1, 1]
+    pairwise[:, 0, 0] += coupling * rng.random(len(edges))
+    return rng.normal(size=(n * n, 2)), pairwise, edges
+
+
+def integer_program(unary, pairwise, edges):
+    """The highest score by SciPy's milp: a variable for each label of a node and each pair of labels of an edge."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_array
+
+    p, e = len(unary), len(edges)
+    A = lil_array((p + 4 * e, 2 * p + 4 * e))
+    right = np.zeros(p + 4 * e)
+    for v in range(p):
+        A[v, [2 * v, 2 * v + 1]] = 1.0
+        right[v] = 1.0
+    for k, (a, b) in enumerate(edges):
+        for j in (0, 1):
+            pairs = np.array([[2 * p + 4 * k + 2 * j + i for i in (0, 1)], [2 * p + 4 * k + 2 * i + j for i in (0, 1)]])
+            for end, v in enumerate((a, b)):
+                row = p + 4 * k + 2 * end + j
+                A[row, pairs[end]] = 1.0
+                A[row, 2 * v + j] = -1.0
+    cost = -np.concatenate([unary.ravel(), pairwise.ravel()])
+    cost[np.isposinf(cost)] = 1e4
+    whole = np.concatenate([np.ones(2 * p), np.zeros(4 * e)])
+    return -milp(
+        cost, constraints=LinearConstraint(A.tocsr(), right, right), bounds=Bounds(0, 1), integrality=whole
+    ).fun
+
+
+@given(instance=strategies.cuts())
+def test_everything_is_the_enumeration(backend, instance):
+    cut = backend.Cut(*instance)
+    check_structure(cut)
+    if cut.count() == 0:
+        with pytest.raises(backend.InfeasibleError):
+            cut.best()
+        assert np.all(np.asarray(cut.node_max_marginals()) == -np.inf)
+        assert np.all(np.asarray(cut.max_marginals().pairwise) == -np.inf) and int(cut.topk(2).count) == 0
+
+
+@given(instance=strategies.cuts())
+def test_node_max_marginals_are_those_of_the_labels(backend, instance):
+    cut = backend.Cut(*instance)
+    outputs, scores = brute(instance)
+    found = np.asarray(cut.node_max_marginals())
+    for v, j in itertools.product(range(len(instance.unary)), (0, 1)):
+        expected = max([s for y, s in zip(outputs, scores, strict=True) if y[v] == j])
+        close(found[v, j], expected, scale=strategies.magnitude(instance))
+
+
+@given(instance=strategies.cuts(integer=True))
+def test_ties_go_to_the_fewest_ones(backend, instance):
+    """Halves of integers add up exactly: the best labelling is the meet of all that are best."""
+    outputs, scores = brute(instance)
+    if scores.max() > -np.inf:
+        best = np.array([y for y, s in zip(outputs, scores, strict=True) if s == scores.max()])
+        assert np.array_equal(np.asarray(backend.Cut(*instance).best()[1]), best.min(axis=0, initial=1))
+
+
+@given(data=st.data())
+def test_cuts_in_every_namespace(backend, space, data):
+    instance = data.draw(strategies.cuts(huge=False))
+    rounded = instance._replace(
+        unary=instance.unary.astype(space.dtype).astype(float),
+        pairwise=instance.pairwise.astype(space.dtype).astype(float),
+    )
+    scale = strategies.magnitude(instance)
+    cut = backend.Cut(space.put(instance.unary), space.put(instance.pairwise), instance.edges)
+    _, scores = brute(rounded)
+    if scores.max() == -np.inf:
+        with pytest.raises(backend.InfeasibleError):
+            cut.best()
+        return
+    value, labels = cut.best()
+    close(space.get(value), scores.max(), space.dtype, scale)
+    assert space.get(value).dtype == space.dtype and space.get(labels).dtype == np.int64
+    close(space.get(cut.score(labels)), space.get(value), space.dtype, scale)
+    margins, parts = cut.max_marginals(), cut.parts(labels)
+    close(space.get(margins.unary), space.get(cut.node_max_marginals()), space.dtype, scale)
+    assert space.get(margins.pairwise).shape == space.get(parts.pairwise).shape == instance.pairwise.shape
+    kbest = cut.topk(3)
+    count = int(space.get(kbest.count))
+    close(space.get(kbest.scores)[:count], np.sort(scores)[::-1][:count], space.dtype, scale)
+    weights = np.arange(1.0, 4.0) * (np.arange(3) < count)
+    mean = cut.expected_parts(kbest.labels, space.put(weights))
+    listed = [cut.parts(space.integers(y)) for y in space.get(kbest.labels)[:count]]
+    for field in ("unary", "pairwise"):
+        expected = sum(c * space.get(getattr(p, field)) for c, p in zip(weights, listed, strict=False))
+        close(space.get(getattr(mean, field)), expected, space.dtype)
+
+
+@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
+def test_a_grid_is_its_integer_program(backend, coupling):
+    instance = grid(9, coupling)
+    value, labels = backend.Cut(*instance).best()
+    close(value, integer_program(*instance))
+    close(backend.Cut(*instance).score(labels), value)
+
+
+def test_max_marginals_of_a_grid_are_integer_programs(backend, rng):
+    unary, pairwise, edges = grid(5, 4.0)
+    pairwise[3, 0, 1] = pairwise[7, 1, 0] = pairwise[9, 0, 1] = pairwise[9, 1, 0] = -np.inf
+    unary[11, 1] = -np.inf
+    found = backend.Cut(unary, pairwise, edges).max_marginals()
+    for v, j in zip(rng.integers(0, 25, 8), rng.integers(0, 2, 8), strict=True):
+        limited = unary.copy()
+        limited[v, 1 - j] = -np.inf
+        expected = integer_program(limited, pairwise, edges)
+        close(found.unary[v, j], expected if expected > -1e3 else -np.inf)
+    for e, i, j in zip(rng.integers(0, len(edges), 8), rng.integers(0, 2, 8), rng.integers(0, 2, 8), strict=True):
+        limited = unary.copy()
+        limited[edges[e, 0], 1 - i] = limited[edges[e, 1], 1 - j] = -np.inf
+        expected = integer_program(limited, pairwise, edges)
+        close(found.pairwise[e, i, j], expected if expected > -1e3 else -np.inf)
+
+
+@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
+def test_the_panels_agree_on_a_grid(other, coupling):
+    import reference
+
+    instance = grid(30, coupling)
+    (value, labels), (v, y) = reference.Cut(*instance).best(), other.Cut(*instance).best()
+    close(v, value)
+    assert np.array_equal(y, labels)  # no two labellings of random scores tie
+    small = grid(6, coupling)
+    ours, theirs = reference.Cut(*small).max_marginals(), other.Cut(*small).max_marginals()
+    close(theirs.unary, ours.unary)
+    close(theirs.pairwise, ours.pairwise)
+
+
+@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
+def test_max_marginals_of_all_nodes_are_cuts(other, coupling):
+    """One cut each, at nodes from everywhere in a grid; then the state must be the best one still."""
+    unary, pairwise, edges = grid(24, coupling)
+    cut = other.Cut(unary, pairwise, edges)
+    found = np.asarray(cut.node_max_marginals())
+    for v in range(0, len(unary), 29):
+        for j in (0, 1):
+            allowed = np.ones(unary.shape, bool)
+            allowed[v, 1 - j] = False
+            close(found[v, j], float(cut.constrained(allowed).best()[0]))
+    close(found.max(axis=1), np.full(len(unary), float(cut.best()[0])))
+
+
+@given(instance=strategies.cuts(huge=False))
+def test_networkx_agrees(other, instance):
+    by_networkx, cut = other.Cut(*instance, solver="networkx"), other.Cut(*instance)
+    if cut.count() == 0:
+        with pytest.raises(other.InfeasibleError):
+            by_networkx.best()
+        return
+    scale = strategies.magnitude(instance)
+    close(by_networkx.best()[0], cut.best()[0], scale=scale)
+    loss = cut.parts(cut.best()[1])
+    loss = loss._replace(pairwise=0.0 * loss.pairwise)
+    close(by_networkx.augment(loss).best()[0], cut.augment(loss).best()[0], scale=scale)
+    close(by_networkx.max_marginals().pairwise, cut.max_marginals().pairwise, scale=scale)
+
+
+def test_networkx_on_a_grid(other):
+    for seed in range(3):
+        instance = grid(12, 2.0, seed)
+        close(other.Cut(*instance, solver="networkx").best()[0], other.Cut(*instance).best()[0])
+
+
+def test_the_printed_capacity_is_negative(backend):
+    """th_01 - th_00 - th_11 (Algorithm 11, line 7) of th = [[1, 0], [2, 1]] is -2; clipped at 0, the printed network errs."""
+    theta = np.array([[1.0, 0.0], [2.0, 1.0]])
+    assert np.all(theta >= 0) and theta[0, 0] + theta[1, 1] <= theta[0, 1] + theta[1, 0]  # as the paper assumes
+    printed = theta[0, 1] - theta[0, 0] - theta[1, 1]
+    assert printed == -2.0
+
+    def printed_cut(y):  # arcs s -> v, v' -> t, v -> v' and v' -> v; a node is on the source's side where y = 1
+        first, second = y
+        forth, back = first * (1 - second) * theta[1, 0], second * (1 - first) * max(printed, 0.0)
+        return (1 - first) * theta[0, 0] + second * theta[1, 1] + forth + back
+
+    value, labels = backend.Cut(np.zeros((2, 2)), -theta[None], [[0, 1]]).best()
+    assert (float(value), np.asarray(labels).tolist()) == (0.0, [0, 1])
+    cheapest = min(itertools.product((0, 1), repeat=2), key=printed_cut)
+    assert printed_cut(cheapest) != -float(value)
+
+
+@pytest.mark.parametrize("power", [-300, -100, 0, 100, 300])
+def test_scales(backend, power):
+    """Powers of two scale every answer exactly."""
+    unary, pairwise, edges = grid(3, 2.0)
+    scale = 2.0 ** (power * 3)
+    small, large = backend.Cut(unary, pairwise, edges), backend.Cut(scale * unary, scale * pairwise, edges)
+    assert np.array_equal(np.asarray(large.best()[0]), scale * np.asarray(small.best()[0]))
+    assert np.array_equal(
+        np.asarray(large.max_marginals().pairwise), scale * np.asarray(small.max_marginals().pairwise)
+    )
+
+
+def test_no_variables_and_no_edges(backend):
+    value, labels = backend.Cut(np.zeros((0, 2)), np.zeros((0, 2, 2)), []).best()
+    assert float(value) == 0.0 and np.asarray(labels).shape == (0,)
+    assert backend.Cut(np.zeros((0, 2)), np.zeros((0, 2, 2)), []).count() == 1
+    value, labels = backend.Cut([[0.0, 2.0], [1.0, 1.0]], np.zeros((0, 2, 2)), []).best()
+    assert float(value) == 3.0 and np.asarray(labels).tolist() == [1, 0]
+
+
+def test_count_is_exact_where_it_can_be(backend):
+    pairwise = np.zeros((29, 2, 2))
+    edges = np.stack([np.arange(29), np.arange(1, 30)], axis=1)
+    unary = np.zeros((30, 2))
+    assert backend.Cut(unary, pairwise, edges).count() == 2**30
+    pairwise[:10, 1, 0] = -np.inf  # the first eleven rise from 0 to 1: 12 ways
+    assert backend.Cut(unary, pairwise, edges).count() == 12 * 2**19
+    pairwise[:, 1, 0] = -np.inf
+    with pytest.raises(backend.IntractableError, match="30 variables"):
+        backend.Cut(unary, pairwise, edges).count()
+
+
+def test_an_edge_that_is_not_supermodular_is_named(backend):
+    unary, edges = np.zeros((3, 2)), [[0, 1], [1, 2]]
+    pairwise = np.zeros((2, 2, 2))
+    pairwise[1, 0, 1] = 2.0
+    with pytest.raises(ValueError, match=r"pairwise: .* edge 1 \(1, 2\), 0 \+ 0 falls short of 2 \+ 0 by 2"):
+        backend.Cut(unary, pairwise, edges)
+    cut = backend.Cut(unary, np.zeros((2, 2, 2)), edges)
+    loud = cut.augment(cut.scores._replace(pairwise=pairwise))
+    for ask in (loud.best, loud.max_marginals, loud.node_max_marginals):
+        with pytest.raises(ValueError, match=r"edge 1 \(1, 2\)"):
+            ask()
+    with pytest.raises(ValueError, match=r"edge 0 \(0, 1\) forbids the pair of labels \(1, 1\)"):
+        backend.Cut(unary[:2], [[[0.0, 0.0], [0.0, -np.inf]]], [[0, 1]])
+
+
+def test_an_ulp_is_rounding(backend):
+    """0.1 + 0.7 < 0.8 as floats: still w = 0, in the dtype of the scores."""
+    for dtype in (np.float64, np.float32):
+        equal, different = np.array([0.1, 0.7], dtype), np.array([0.4, np.nextafter(dtype(0.4), dtype(1))], dtype)
+        pairwise = np.array([[[equal[0], different[0]], [different[1], equal[1]]]])
+        value, _ = backend.Cut(np.zeros((2, 2), dtype), pairwise, [[0, 1]]).best()
+        close(value, 0.7, np.dtype(dtype).name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.zeros((2, 3)), np.zeros((0, 2, 2)), []), r"unary: expected shape \(p, 2\), got \(2, 3\)"),
+        ((np.zeros((2, 2)), np.zeros((2, 2)), [[0, 1]]), r"pairwise: expected shape \(1, 2, 2\), got \(2, 2\)"),
+        ((np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, 2]]), r"edges: expected variables in 0..1, got 0..2"),
+        ((np.zeros((2, 2)), np.zeros((1, 2, 2)), [[-1, 1]]), r"edges: expected variables in 0..1, got -1..1"),
+        ((np.zeros((2, 2)), np.zeros((1, 2, 2)), [[1, 1]]), r"edges: edge 0 joins variable 1 to itself"),
+        ((np.zeros((2, 2)), np.zeros((1, 2, 2)), [0, 1]), r"edges: expected shape \(e, 2\), got \(2,\)"),
+        ((np.full((1, 2), np.nan), np.zeros((0, 2, 2)), []), "unary: .* got nan"),
+        ((np.zeros((2, 2)), np.full((1, 2, 2), np.inf), [[0, 1]]), "pairwise: .* got inf"),
+        ((np.zeros((2, 2)), np.zeros((0, 2, 2)), [], "simplex"), "solver: expected 'auto'.*, got 'simplex'"),
+    ],
+)
+def test_bad_input_names_the_argument(backend, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        backend.Cut(*arguments)
+
+
+def test_what_is_refused(backend):
+    cut = backend.Cut(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, 1]])
+    with pytest.raises(backend.IntractableError, match="Proposition 14"):
+        cut.expectation()
+    for ask, y in ((cut.score, [0, 2]), (cut.score, [-1, -1]), (cut.parts, [0, -1]), (cut.parts, [0, 1, 1])):
+        with pytest.raises(ValueError, match="y: expected 2 labels of 0 or 1"):
+            ask(y)
+    assert not np.any(np.asarray(cut.parts([-1, -1]).unary))
+    with pytest.raises(TypeError, match="edges: expected integers, got float64"):
+        backend.Cut(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0.0, 1.0]])
