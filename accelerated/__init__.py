@@ -42,6 +42,7 @@ from accelerated.prox import (
     soft_threshold,
 )
 from accelerated.structures.chain import Chain, ChainScores
+from accelerated.structures.cut import Cut, CutScores
 from accelerated.structures.matching import Matching, MatchingScores
 from accelerated.structures.tree import Tree, TreeScores
 from reference import (

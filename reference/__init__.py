@@ -43,6 +43,7 @@ from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
 from reference.structures.chain import Chain, ChainScores
+from reference.structures.cut import Cut, CutScores
 from reference.structures.graph import Graph, GraphScores
 from reference.structures.matching import Matching, MatchingScores
 from reference.structures.table import Table, TableScores
@@ -58,6 +59,8 @@ __all__ = [
     "ChainScores",
     "Constant",
     "Corners",
+    "Cut",
+    "CutScores",
     "ElasticNet",
     "ElasticNetMKL",
     "Entropy",
