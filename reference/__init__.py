@@ -6,6 +6,7 @@ from reference.arrays import Rows
 from reference.models.alignment import AlignmentModel
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
+from reference.models.segmentation import SegmentationModel, grid_edges
 from reference.models.sequence import SequenceModel
 from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
@@ -87,6 +88,7 @@ __all__ = [
     "Result",
     "Row",
     "Rows",
+    "SegmentationModel",
     "SequenceModel",
     "Sequences",
     "Sequential",
@@ -110,6 +112,7 @@ __all__ = [
     "bcfw",
     "bmmf",
     "casimir",
+    "grid_edges",
     "lbfgs",
     "load_letters",
     "load_model",
