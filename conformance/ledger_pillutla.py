@@ -14,7 +14,15 @@ TREE, TREE_K_BEST = "test_tree", "test_tree_k_best"
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     """The rows, made with the ledger's ``Claim``."""
-    return (*_smoothing(Claim), *_oracles(Claim), *_trees(Claim), *_outer(Claim), *_sequences(Claim), *_inner(Claim))
+    return (
+        *_smoothing(Claim),
+        *_oracles(Claim),
+        *_trees(Claim),
+        *_segmentation(Claim),
+        *_outer(Claim),
+        *_sequences(Claim),
+        *_inner(Claim),
+    )
 
 
 def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -457,5 +465,20 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             ("bounds.Corollary20",),
             (decreasing,),
             condition="one outer iteration at least; SVRG's rate is cited",
+        ),
+    )
+
+
+def _segmentation(Claim: Callable[..., Any]) -> tuple[Any, ...]:
+    """Section 4.2.1 and appendix C.2 in training: scores that stay submodular."""
+    planted = "test_segmentation::test_planted_weights_are_learned_with_a_certificate"
+    return (
+        Claim(
+            "P section 4.2.1, (72)",
+            "augmented scores of graphs with two labels are submodular, so that the max and top-K oracles of training are minimum cuts",
+            "holds under a condition",
+            ("models.segmentation.SegmentationModel", "optimizers.nonnegative.best_step"),
+            ("test_segmentation::test_scores_are_submodular_with_the_loss_too", planted),
+            condition="edge features >= 0, and their weights kept >= 0 in training; the task loss is a sum over nodes",
         ),
     )

@@ -12,7 +12,7 @@ import reference
 from conformance import strategies
 from conformance.tolerances import close
 from reference.arrays import host
-from reference.structures.scores import inner
+from reference.structures.scores import add, inner
 
 
 def packed(backend, problem, like=None):
@@ -60,6 +60,22 @@ def test_scores_losses_and_parts_are_their_formulas(backend, problem):
         hinge += max(np.array(values) + errors) - score(image, true, w)
     close(backend.StructuralHinge(model, data).value_and_gradient(w)[0], hinge / len(problem.X))
     assert model.counts(data) == [len(labellings(image)) for image in problem.X]
+
+
+@given(problem=strategies.segmentation_problems())
+def test_scores_are_submodular_with_the_loss_too(backend, problem):
+    """(72) on every edge, of the scores alone and with the task loss; one weight below 0 breaks it and is refused."""
+    model, data = packed(backend, problem)
+    w = weights(problem)
+    for i, (_, _, g) in enumerate(problem.X):
+        scores = model.scores(data, np.array([i]), w)
+        for pairwise in (scores.pairwise, add(scores, model.task_loss(data, np.array([i]))).pairwise):
+            excess = pairwise[:, 0, 0] + pairwise[:, 1, 1] - pairwise[:, 0, 1] - pairwise[:, 1, 0]
+            assert np.all(excess >= 0)
+            close(excess, 2 * g @ w[problem.n_features :])
+        for k in range(problem.n_features, model.size):
+            with pytest.raises(ValueError, match="weights of edge features must be >= 0"):
+                model.scores(data, np.array([i]), np.where(np.arange(model.size) == k, -1e-3, w))
 
 
 @given(problem=strategies.segmentation_problems())

@@ -33,6 +33,8 @@ CASES = [
     ("tree_pairs_transposed", "test_tree.py", "test_max_product_finds_a_best_labelling"),
     ("tree_brothers_in_step", "test_tree_k_best.py", "test_top_k_are_the_k_largest_scores"),
     ("residual_arcs_both_ways", "test_matching.py", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
+    ("one_way_edges", "test_segmentation.py", "test_the_adjoint_identity"),
+    ("clipped_at_the_end", "test_nonnegative.py", "test_bcfw_finds_the_constrained_optimum"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]
 
