@@ -133,18 +133,32 @@ def exercise(panel):
             panel.bcfw(objective, lam=0.1, epochs=2, rng=0)
 
 
+def exercise_segmentation(panel):
+    """Cuts, and weights that must be >= 0."""
+    rng, edges = np.random.default_rng(0), panel.grid_edges(2, 3)
+    model = panel.SegmentationModel(2, 1)
+    data = model.pack([(rng.normal(size=(6, 2)), edges, np.ones((7, 1))) for _ in range(3)], rng.integers(0, 2, (3, 6)))
+    hinge = panel.StructuralHinge(model, data)
+    panel.bcfw(hinge, lam=0.1, epochs=2, rng=0)
+    smooth = panel.StructuralHinge(model, data, smoothing=panel.TopK(2))
+    w = panel.sgd(smooth, lam=0.1, mu=0.5, epochs=1, rng=0).x
+    model.predict(data, None, w)
+
+
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
     assert {"viterbi", "forward_backward", "top_k_viterbi", "assignment", "gather_sum", "scatter_sum"} <= armed
     exercise(accelerated)
+    exercise_segmentation(accelerated)
 
 
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    with pytest.raises(AssertionError, match=r"accelerated called reference\."):
-        exercise(reference)
+    for trained in (exercise, exercise_segmentation):
+        with pytest.raises(AssertionError, match=r"accelerated called reference\."):
+            trained(reference)
 
     class Slip(accelerated.SequenceModel):
         structure_type = reference.Chain

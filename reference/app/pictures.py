@@ -57,8 +57,8 @@ def noisy_copy(picture: np.ndarray, noise: float, rng: np.random.Generator) -> n
     return np.where(rng.random(picture.shape) < noise, 1 - picture, picture)
 
 
-def word_pictures(numbers: Sequence[int], scale: int) -> list[np.ndarray]:
-    """Words of the letters data set, its letters beside one another, each of their 16 x 8 pixels as ``scale`` x ``scale``."""
+def word_pictures(numbers: np.ndarray, scale: int) -> list[np.ndarray]:
+    """The words ``numbers`` of the letters data set, their letters beside one another, each of their 16 x 8 pixels as ``scale`` x ``scale``."""
     letters = load_letters().take(numbers)
     square = np.ones((scale, scale), dtype=np.int64)
     return [
