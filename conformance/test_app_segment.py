@@ -131,6 +131,26 @@ def test_damaged_files_are_named(tmp_path, rng, kind):
             assert kind == "png" and np.array_equal(found, x)
 
 
+@pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
+def test_turned_bytes_are_read_or_refused(tmp_path, rng, kind):
+    """One byte after another turned over: a picture, or an error that names the file; and a file under another's name."""
+    if kind == "png":
+        pytest.importorskip("matplotlib")
+    path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
+    np.savez(path, x) if kind == "npz" else pictures.write_picture(path, x)
+    whole = path.read_bytes()
+    for content in [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]:
+        path.write_bytes(content)
+        try:
+            assert set(np.unique(pictures.read_picture(path))) <= {0, 1}
+        except ValueError as problem:
+            assert str(path) in str(problem)
+    other = tmp_path / ("b.npz" if kind == "npy" else "b.npy")
+    other.write_bytes(whole)
+    with pytest.raises(ValueError, match=rf"{other.name}: not a readable"):
+        pictures.read_picture(other)
+
+
 def test_features_are_what_is_seen(rng):
     """The same wherever the picture stands; the sum of the 3 x 3 pixels by definition."""
     x = rng.integers(0, 2, (4, 5))

@@ -5,6 +5,7 @@ Files: ``.npy`` (zeros and ones), ``.npz`` (a picture an array), ``.pbm`` (black
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,13 +101,7 @@ def read_pictures(path: str | Path) -> list[np.ndarray]:
             raise ValueError(f"{path}: expected one array (h, w) of zeros and ones for each picture, got none")
         return [_binary(f"{path}: {name}", x) for name, x in arrays.items()]
     if kind == ".npy":
-        try:
-            return [_binary(path, np.load(path, allow_pickle=False))]
-        except (ValueError, EOFError) as problem:
-            message = str(problem)
-            raise ValueError(
-                message if message.startswith(str(path)) else f"{path}: not a readable .npy: {problem}"
-            ) from None
+        return [_binary(path, _npy(path))]
     if kind == ".png":
         return [_png(path)]
     return [_netpbm(path, Path(path).read_bytes())]
@@ -152,6 +147,15 @@ def _kind(path: str | Path) -> str:
     if kind not in FORMATS:
         raise ValueError(f"{path}: expected a picture file that ends with one of {', '.join(FORMATS)}")
     return kind
+
+
+def _npy(path: str | Path) -> np.ndarray:
+    """The array of an ``.npy`` file."""
+    content = io.BytesIO(Path(path).read_bytes())
+    try:
+        return np.lib.format.read_array(content, allow_pickle=False)
+    except Exception as problem:  # a damaged header makes its reader raise nearly anything
+        raise ValueError(f"{path}: not a readable .npy: {problem}") from None
 
 
 def _binary(name: Any, x: np.ndarray) -> np.ndarray:
