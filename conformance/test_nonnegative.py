@@ -200,6 +200,25 @@ def test_bcfw_in_every_namespace(backend, space, rng):
     assert low * (1 - 1e-5) <= problem.primal(x.astype(np.float64)) <= high * (1 + 2e-2)
 
 
+@pytest.mark.parametrize("average", ["last", "weighted"])
+def test_the_callback_sees_what_would_be_returned(backend, rng, average):
+    """Weights that are >= 0 where they must be, of the row's objective; those of the last row are the result."""
+    problem, seen = drawn(rng, slice(0, 5)), []
+    result = backend.bcfw(
+        problem.hinge(backend),
+        lam=0.1,
+        epochs=3,
+        tol=None,
+        average=average,
+        rng=0,
+        callback=lambda row, w: seen.append((row, w.copy())),
+    )
+    assert len(seen) == 3 and np.array_equal(seen[-1][1], result.x)
+    for row, w in seen:
+        assert np.all(w >= 0)
+        close(row.objective, problem.primal(w))
+
+
 def test_sgd_projects(backend, rng):
     """One step from a start, then to the neighbourhood of the optimum, never below 0."""
     problem = drawn(rng, slice(0, 5))

@@ -102,7 +102,7 @@ def bcfw(
         Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. Cached passes make the last one better; the
         average is for ``cached_passes=0``.
     line_search : bool
-        Whether gamma is as above; else gamma = 2n/(2n + visits so far).
+        Whether gamma is as above, or, where weights are kept >= 0, the best for that dual; else gamma = 2n/(2n + visits so far).
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
     callback : callable, optional
@@ -166,7 +166,7 @@ def bcfw(
         history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
         if not np.isfinite(fun) or _reached(fun, dual, tol, state.mean):
             break
-        stopped = wants_to_stop(callback, history[-1], state.mean)
+        stopped = wants_to_stop(callback, history[-1], clipped(state.mean, constraint(objective)))
         if stopped:
             break
     success, message = _verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
