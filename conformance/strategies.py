@@ -230,6 +230,8 @@ def tree_problems(draw: Any) -> TreeProblem:
     Y = [np.array(draw(st.lists(st.integers(0, L - 1), min_size=p, max_size=p)), dtype=np.int64) for p in sizes]
     options = {"cost": np.arange(L * L).reshape(L, L) * (1.0 - np.eye(L))} if draw(st.booleans()) else {}
     return TreeProblem(X, Y, F, L, options)
+
+
 class CutInstance(NamedTuple):
     """Host arrays: unary (p, 2), supermodular pairwise (e, 2, 2), edges (e, 2)."""
 
