@@ -143,17 +143,16 @@ class SegmentationModel(LinearModel):
         """The number of wrong nodes, as scores to add: 1 for the wrong label of each node."""
         i, place = _only(batch), self._place(data)
         true = self._true(data, i)
-        wrong = place.floats(true[:, None] != np.arange(2))
-        return CutScores(wrong, place.zeros((len(data.edges[i]), 2, 2)), data.edges[i])
+        edges = data.edges[i]
+        return CutScores(place.floats(np.eye(2)[1 - true]), place.zeros((len(edges), 2, 2)), edges)
 
     def gold(self, data: SegmentationData, batch: np.ndarray) -> CutScores:
         """The indicator of the true labelling's parts, shaped like the scores."""
         i, place = _only(batch), self._place(data)
         true = self._true(data, i)
-        a, b = (true[data.edges[i][:, end]][:, None] == np.arange(2) for end in (0, 1))
-        return CutScores(
-            place.floats(true[:, None] == np.arange(2)), place.floats(a[:, :, None] & b[:, None, :]), data.edges[i]
-        )
+        edges = data.edges[i]
+        pairs = np.eye(4)[2 * true[edges[:, 0]] + true[edges[:, 1]]].reshape(-1, 2, 2)
+        return CutScores(place.floats(np.eye(2)[true]), place.floats(pairs), edges)
 
     def counts(self, data: SegmentationData) -> list[int]:
         """2^p for each image."""
