@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +81,7 @@ class Matching(reference.Matching):
     ops = sys.modules[__name__]
     solvers = ("auto", "scipy", "networkx")
 
-    def best(self) -> tuple[Any, Array]:
+    def best(self) -> tuple[Array, Array]:
         value, columns = _answer(self.scores, _SOLVERS[self.solver])
         return value if value > -np.inf else feasible(value, "best"), columns
 
