@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.sweeps import largest, padded
-from accelerated.compiled.trees import first_largest, label_below, load_nodes, new_matrix, sound, upward_messages
+from accelerated.compiled.trees import first_largest, label_below, load_nodes, new_matrix, sound, trace, upward_messages
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["top_k_of_trees"]
@@ -50,8 +50,7 @@ class TreeWork(NamedTuple):
     entries: np.ndarray  # (E, 4)
     row_value: np.ndarray  # (R,) of the next pair in each row
     rows: np.ndarray  # (R, 3) LEFT entry, RIGHT entry of that pair, the row AFTER
-    stack: np.ndarray  # lists that wait for others: cell and kind
-    entry: np.ndarray  # (p + 1,) of merge (last child of u), while tracing
+    stack: np.ndarray  # (2 p + 2, 2) lists that wait for others: cell and kind; while tracing, nodes and entries
     used: np.ndarray  # (3,)
 
 
@@ -65,16 +64,15 @@ def tree_work(p, L, k):
         np.zeros((p + 1, Lp)),
         np.empty((p, Lp)),
         np.empty((p, Lp)),
-        np.full((p, Lp), -1),
-        np.empty((cells, 10), np.int64),
+        np.full((p, Lp), -1, np.int32),
+        np.empty((cells, 10), np.int32),
         np.empty((cells, Lp)),
-        np.empty((cells, Lp), np.int64),
+        np.empty((cells, Lp), np.int32),
         np.empty(entries),
-        np.empty((entries, 4), np.int64),
+        np.empty((entries, 4), np.int32),
         np.empty(cells + p * k),
-        np.empty((cells + p * k, 3), np.int64),
-        np.empty((2 * p + 2, 2), np.int64),
-        np.empty(p + 1, np.int64),
+        np.empty((cells + p * k, 3), np.int32),
+        np.empty((2 * p + 2, 2), np.int32),
         np.zeros(3, np.int64),
     )
 
@@ -95,12 +93,10 @@ def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
         if not value > -np.inf:
             continue
         values[b, 0] = value
-        _trace(forest, pairwise, first, stride, FIRST, 0, labels[b], work)
-        if k == 1:
-            continue
+        trace(work.below, work.messages, forest, pairwise, first, stride, labels[b, 0])
         work.used[:] = 0
         for row in range(1, k):
-            entry = _next(forest, pairwise, first, stride, work)
+            entry = _next(forest, pairwise, first, stride, labels[b, 0], work)
             if entry < 0:
                 break
             values[b, row] = work.value[entry]
@@ -110,8 +106,8 @@ def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
 
 
 @kernel
-def _next(forest, pairwise, first, stride, work):
-    """The next entry of the merge above the roots, -1 if there is none; lists below grow as far as that takes."""
+def _next(forest, pairwise, first, stride, best, work):
+    """The next entry of the merge above the roots, -1 if there is none; lists below grow as far as that takes. best (p,): the best labels."""
     above, start, member = forest.above, forest.start, forest.member
     own, below, messages, number, cells = work.own, work.below, work.messages, work.number, work.cells
     candidates, origin, value, entries = work.candidates, work.origin, work.value, work.entries
@@ -155,7 +151,11 @@ def _next(forest, pairwise, first, stride, work):
                     candidates[n, j] = -np.inf
                 for j in range(Lp):
                     origin[n, j] = FIRST
-                _choose(n, L - 1, candidates, origin, cells, value, entries, used)
+                if not has_parent or best[above[v]] == i:  # the usual case: the first of the largest is known
+                    entry = _append(n, CHOOSE, candidates[n, best[v]], cells, value, entries, used)
+                    entries[entry, LEFT], entries[entry, RIGHT] = best[v], FIRST
+                else:
+                    _choose(n, L - 1, candidates, origin, cells, value, entries, used)
             front = cells[n, CHOOSE + FRONT]
             if front < 0:  # only where sums overflow to nan
                 cells[n, MERGE + DONE] = 1
@@ -259,25 +259,35 @@ def _append_row(n, left, right, x, cells, row_value, rows, used):
 
 @kernel
 def _trace(forest, pairwise, first, stride, entry, row, labels, work):
-    """labels[row, :p] of an entry of the last merge above the roots. Below a FIRST entry lies the best there is, as in labels[0] or searched for."""
-    above, start, member, upward = forest.above, forest.start, forest.member, forest.upward
-    below, messages, entries, at = work.below, work.messages, work.entries, work.entry
-    p, last = len(above), pairwise.shape[1] - 1
-    at[p] = entry
-    for k in range(p, -1, -1):
-        u = upward[k] if k < p else p
-        i, entry = labels[row, u] if k < p else 0, at[u]
+    """labels[row, :p] of an entry of the last merge above the roots: labels[0], and a walk down where it differs.
+
+    Below a FIRST entry lies the best there is. The first entry of a merge, which is the one with FIRST to the RIGHT, has first ones to the left.
+    """
+    start, member, below, messages = forest.start, forest.member, work.below, work.messages
+    entries, stack, p = work.entries, work.stack, len(forest.above)
+    for v in range(p):
+        labels[row, v] = labels[0, v]
+    stack[0, 0], stack[0, 1], height = p, entry, 1
+    while height > 0:
+        height -= 1
+        u, entry = stack[height, 0], stack[height, 1]
+        i = labels[row, u] if u < p else 0
+        changed = u < p and labels[0, u] != i
         for q in range(start[u + 1] - 1, start[u] - 1, -1):
             c, right = member[q], FIRST
             if entry != FIRST:
                 right, entry = entries[entry, RIGHT], entries[entry, LEFT]
             if right != FIRST:
-                labels[row, c], at[c] = entries[right, LEFT], entries[right, RIGHT]
-                continue
-            at[c] = FIRST
-            if row > 0 and (k == p or labels[0, u] == i):
-                labels[row, c] = labels[0, c]
-            elif k == p:
-                labels[row, c] = first_largest(below, c, messages[c, 0], last)
+                j, following = entries[right, LEFT], entries[right, RIGHT]
+            elif changed:
+                j, entry, following = (
+                    label_below(below, c, pairwise, first + c * stride, i, messages[c, i]),
+                    FIRST,
+                    FIRST,
+                )
             else:
-                labels[row, c] = label_below(below, c, pairwise, first + c * stride, i, messages[c, i])
+                break
+            if following != FIRST or j != labels[0, c]:
+                labels[row, c] = j
+                stack[height, 0], stack[height, 1] = c, following
+                height += 1
