@@ -202,6 +202,16 @@ def test_every_form_of_input_packs_alike(backend, rng):
     assert model.labels == ("a", "b", "c") and type(model)(**model.settings()).size == model.size == 6 * 3 + 9
 
 
+def test_models_are_saved_and_loaded(backend, rng, tmp_path):
+    X, _, w = make_trees(3, rng)
+    model = backend.TreeModel(4, ["a", "b", "c"], cost=np.arange(9).reshape(3, 3) * (1.0 - np.eye(3)))
+    backend.save_model(tmp_path / "m.npz", model, w)
+    again, v, _ = backend.load_model(tmp_path / "m.npz", backend.module)
+    assert again.settings() == model.settings() and np.array_equal(v, w)
+    for a, b in zip(again.predict(again.pack(X), None, v), model.predict(model.pack(X), None, w), strict=True):
+        assert np.array_equal(a, b)
+
+
 @pytest.mark.parametrize(
     ("x", "y", "message"),
     [
