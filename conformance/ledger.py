@@ -12,7 +12,7 @@ import argparse
 import json
 from dataclasses import asdict, dataclass
 
-from conformance import ledger_loopy, ledger_martins, ledger_matchings, ledger_pillutla
+from conformance import ledger_loopy, ledger_martins, ledger_matchings, ledger_pillutla, ledger_trees_and_cuts
 
 __all__ = ["ROWS", "Claim", "render"]
 
@@ -237,7 +237,12 @@ OURS = (
 )
 
 # the statements behind the algorithms have files of their own
-PILLUTLA = ledger_pillutla.rows(Claim) + ledger_loopy.rows(Claim) + ledger_matchings.rows(Claim)
+PILLUTLA = (
+    ledger_pillutla.rows(Claim)
+    + ledger_trees_and_cuts.rows(Claim)
+    + ledger_loopy.rows(Claim)
+    + ledger_matchings.rows(Claim)
+)
 ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim)
 
 

@@ -9,20 +9,11 @@ __all__ = ["rows"]
 
 SMOOTHING, ORACLES, CASIMIR = "test_pillutla_smoothing", "test_pillutla_oracles", "test_pillutla_casimir"
 BOUNDS, SEQUENCES, WORK = "test_bounds", "test_bounds_sequences", "test_bounds_work"
-TREE, TREE_K_BEST = "test_tree", "test_tree_k_best"
 
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     """The rows, made with the ledger's ``Claim``."""
-    return (
-        *_smoothing(Claim),
-        *_oracles(Claim),
-        *_trees(Claim),
-        *_segmentation(Claim),
-        *_outer(Claim),
-        *_sequences(Claim),
-        *_inner(Claim),
-    )
+    return (*_smoothing(Claim), *_oracles(Claim), *_outer(Claim), *_sequences(Claim), *_inner(Claim))
 
 
 def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -147,93 +138,6 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     )
 
 
-def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
-    """Section 4.1 and appendix B."""
-    largest, cost = (
-        f"{TREE_K_BEST}::test_top_k_are_the_k_largest_scores",
-        f"{TREE_K_BEST}::test_66_as_printed_lists_every_tuple_of_ranks",
-    )
-    summed = f"{TREE}::test_sum_product_is_the_sum_over_all_labellings"
-    return (
-        Claim(
-            "P Algorithm 7",
-            "max-product on a tree returns the highest score and an output that has it",
-            "holds",
-            ("structures.tree.max_product", "structures.tree.Tree"),
-            (
-                f"{TREE}::test_max_product_finds_a_best_labelling",
-                f"{TREE}::test_ties_go_to_the_smallest_label_from_the_roots",
-                f"{TREE}::test_a_chain_is_a_tree",
-                f"{TREE}::test_a_hundred_thousand_nodes_below_each_other",
-            ),
-        ),
-        Claim(
-            "P Algorithm 8",
-            "K max-product on a tree returns the K highest scores and distinct outputs that have them",
-            "wrong as printed",
-            ("structures.tree_k_best.top_k_max_product",),
-            (largest, f"{TREE_K_BEST}::test_ties_go_to_the_smaller_label_of_the_root_then_to_the_first_children"),
-            condition="labels of leaves are stored, too; entries of score -inf are dropped",
-            printed="the branch of leaves assigns no delta, which line 13 reads",
-            rejected_by=f"{TREE_K_BEST}::test_the_printed_leaves_have_no_labels",
-        ),
-        Claim(
-            "P Proposition 41, (66)-(71)",
-            "Algorithm 8 is right in time O(p K log K max |Y_v|^2) and space O(p K max |Y_v|)",
-            "holds under a condition",
-            ("structures.tree_k_best.top_k_max_product",),
-            (largest, cost, f"{TREE_K_BEST}::test_the_search_of_the_kernels_grows_with_k_not_with_the_children"),
-            condition="children are merged one at a time, of two sorted lists the pairs of ranks i j <= K",
-            printed="(66) ranges over all tuples of ranks: |Y_v| K^|C(v)|",
-            rejected_by=cost,
-        ),
-        Claim(
-            "P Algorithm 9",
-            "sum-product on a tree returns the log-partition function and the marginals of nodes and edges",
-            "wrong as printed",
-            ("structures.tree.sum_product",),
-            (summed, f"{TREE}::test_many_children_that_agree", f"{TREE}::test_marginals_sum_to_one_at_any_scale"),
-            condition="messages as normalised logarithms (or rescaled probabilities)",
-            printed="messages are sums of products of exp(psi)",
-            rejected_by=f"{TREE}::test_linear_messages_overflow_and_vanish",
-        ),
-        Claim(
-            "P Theorem 43",
-            "A is the log of the sum of exp(psi(y)), P_v and P_{v,v'} sum exp(psi(y) - A) over outputs with the label or pair",
-            "holds",
-            ("structures.tree.sum_product",),
-            (summed, f"{TREE}::test_every_answer_is_that_of_the_list_of_outputs"),
-        ),
-        Claim(
-            "P Remark 44",
-            "edge marginals in constant time from node marginals and messages",
-            "wrong as printed",
-            ("structures.tree.sum_product",),
-            (summed,),
-            condition="P(y_u) P(y_v | y_u), the conditional normalised on the way: no message is divided by",
-            printed="P_v P_u exp(psi + A) over the product of two messages, 0/0 where a potential is -inf or a message underflows",
-            rejected_by=f"{TREE}::test_remark_44_divides_zero_by_zero",
-        ),
-        Claim(
-            "P Proposition 42",
-            "the exp oracle of a tree is mu times sum-product of psi/mu",
-            "holds",
-            ("structures.tree.sum_product", "smoothing.Entropy"),
-            (summed, f"{TREE}::test_scales", "test_tree_model::test_gradients_are_finite_differences"),
-        ),
-        Claim(
-            "P Proposition 12",
-            "max, top-K and exp oracles of a tree in time p L^2, p K log K L^2 and p L^2, space p L, p K L and p L",
-            "holds under a condition",
-            ("structures.tree.Tree", "smoothing.TopK", "smoothing.Entropy"),
-            (
-                f"{TREE}::test_max_product_finds_a_best_labelling",
-                largest,
-                summed,
-                "test_tree_model::test_gradients_are_finite_differences",
-                cost,
-            ),
-            condition="(ii) with brothers merged one at a time",
         ),
     )
 
@@ -465,20 +369,5 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             ("bounds.Corollary20",),
             (decreasing,),
             condition="one outer iteration at least; SVRG's rate is cited",
-        ),
-    )
-
-
-def _segmentation(Claim: Callable[..., Any]) -> tuple[Any, ...]:
-    """Section 4.2.1 and appendix C.2 in training: scores that stay submodular."""
-    planted = "test_segmentation::test_planted_weights_are_learned_with_a_certificate"
-    return (
-        Claim(
-            "P section 4.2.1, (72)",
-            "augmented scores of graphs with two labels are submodular, so that the max and top-K oracles of training are minimum cuts",
-            "holds under a condition",
-            ("models.segmentation.SegmentationModel", "optimizers.nonnegative.best_step"),
-            ("test_segmentation::test_scores_are_submodular_with_the_loss_too", planted),
-            condition="edge features >= 0, and their weights kept >= 0 in training; the task loss is a sum over nodes",
         ),
     )

@@ -134,7 +134,9 @@ def exercise(panel):
 
 
 def exercise_segmentation(panel):
-    """Cuts, and weights that must be >= 0."""
+    """Every question of a cut, and weights that must be >= 0."""
+    cut = panel.Cut(np.ones((2, 2)), np.ones((1, 2, 2)), [[0, 1]])
+    cut.best(), cut.topk(2), cut.max_marginals(), cut.node_max_marginals()
     rng, edges = np.random.default_rng(0), panel.grid_edges(2, 3)
     model = panel.SegmentationModel(2, 1)
     data = model.pack([(rng.normal(size=(6, 2)), edges, np.ones((7, 1))) for _ in range(3)], rng.integers(0, 2, (3, 6)))
@@ -149,6 +151,7 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
     assert {"viterbi", "forward_backward", "top_k_viterbi", "assignment", "gather_sum", "scatter_sum"} <= armed
+    assert {"minimum_cut", "node_max_marginals"} <= armed
     exercise(accelerated)
     exercise_segmentation(accelerated)
 

@@ -35,6 +35,8 @@ CASES = [
     ("residual_arcs_both_ways", "test_matching.py", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
     ("one_way_edges", "test_segmentation.py", "test_the_adjoint_identity"),
     ("clipped_at_the_end", "test_nonnegative.py", "test_bcfw_finds_the_constrained_optimum"),
+    ("clipped_capacities", "test_cut.py", "test_ties_go_to_the_fewest_ones"),
+    ("clipped_capacities", "test_cut.py", "test_a_grid_is_its_integer_program"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]
 
