@@ -21,6 +21,7 @@ from typing import Any
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import baselines, graphs, problems, prox, variance_reduced
+from benchmarks import cuts as grid_cuts
 from benchmarks import trees as rooted
 from benchmarks.clock import best_of
 from benchmarks.matchings import figures as matching_figures
@@ -115,6 +116,12 @@ def matchings(add: Add) -> None:
         add(what, value, unit, most)
 
 
+def cuts(add: Add) -> None:
+    """Minimum cuts of grids, and max-marginals."""
+    for what, value, unit, target, at_least in grid_cuts.figures():
+        add(what, value, unit, target, at_least)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
@@ -122,7 +129,8 @@ def starts(add: Add) -> None:
 
 
 GROUPS = {
-    group.__name__: group for group in (oracles, training, optimisers, selection, trees, cliques, matchings, starts)
+    group.__name__: group
+    for group in (oracles, training, optimisers, selection, trees, cliques, matchings, cuts, starts)
 }
 
 

@@ -138,10 +138,6 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     )
 
 
-        ),
-    )
-
-
 def _outer(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     """Section 5.2.1 and appendix D.2: Theorem 16 and its corollaries."""
     follows, kept = (

@@ -102,6 +102,8 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 cost,
             ),
             condition="(ii) with brothers merged one at a time",
+        ),
+    )
 
 
 def _cuts(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -150,6 +152,8 @@ def _cuts(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 "test_cut::test_everything_is_the_enumeration",
                 "test_cut::test_node_max_marginals_are_those_of_the_labels",
             ),
+        ),
+    )
 
 
 def _segmentation(Claim: Callable[..., Any]) -> tuple[Any, ...]:
