@@ -32,7 +32,7 @@ from accelerated.compiled.cuts import (
 )
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["Journal", "all_margins", "new_journal", "node_margins"]
+__all__ = ["Journal", "all_margins", "new_journal", "node_margins", "roving_margins"]
 
 
 class Journal(NamedTuple):
@@ -81,6 +81,42 @@ def node_margins(value, graph, search, journal, nodes):
             other = SINK if side == SOURCE else SOURCE
             nodes[v, 1 if other == SOURCE else 0] = value - _force(v, other, graph, search, journal)
             _put_back(0, 0, graph, search, journal)
+
+
+@kernel
+def roving_margins(value, graph, search, nodes):
+    """The same where no capacity is inf: what flowed to one variable stays there as an arc of its own, for the next one to draw on.
+
+    That is a maximum flow still (of the same network, up to a constant), and neighbours draw most of their flow from each other.
+    """
+    best = search.node[:, SIDE].copy()
+    for v in range(len(nodes)):
+        nodes[v, 0] = nodes[v, 1] = value
+        if best[v] == FREE:
+            continue
+        flow = abs(graph.terminal[v])
+        graph.terminal[v] = -np.inf if best[v] == SOURCE else np.inf
+        _plant(np.uint64(v), SINK if best[v] == SOURCE else SOURCE, graph, search)
+        flow += augment_all(graph, search, None)
+        nodes[v, 0 if best[v] == SOURCE else 1] = value - flow
+        graph.terminal[v] = flow if best[v] == SOURCE else -flow
+        _plant(np.uint64(v), best[v], graph, search)
+
+
+@kernel
+def _plant(v, side, graph, search):
+    """Make v a root of the other tree, or of its own; its children look for new parents."""
+    node = search.node
+    before = node[v, SIDE]
+    node[v, SIDE], node[v, PARENT], node[v, STAMP], node[v, DISTANCE] = side, ROOT, search.clock[TIME], ONE
+    if before != side and before != FREE:
+        for i in range(graph.first[v], graph.first[v + ONE]):
+            a = np.uint64(graph.arc[i])
+            u = np.uint64(graph.head[a])
+            if node[u, SIDE] == before and node[u, PARENT] == a ^ ONE:
+                orphan_add(u, graph, search, None)
+        adopt(graph, search, None)
+    activate(v, search)
 
 
 @kernel

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 
 import reference.structures.cut as reference
-from accelerated.compiled.cut_marginals import all_margins, new_journal, node_margins
+from accelerated.compiled.cut_marginals import all_margins, new_journal, node_margins, roving_margins
 from accelerated.compiled.cut_network import BUILT, NO_LABEL, Graph, build, new_graph
 from accelerated.compiled.cuts import SIDE, SOURCE, Search, augment_all, new_search, start
 from accelerated.mirror import mirrors
@@ -54,7 +54,9 @@ def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
         return _one_by_one(scores, solver).unary
     solved = _solved(scores)
     nodes = np.full((scores.unary.shape[0], 2), -np.inf)
-    if solved is not None:
+    if solved is not None and np.all(solved[0].residual < np.inf) and np.all(np.abs(solved[0].terminal) < np.inf):
+        roving_margins(_value(scores, solved), *solved, nodes)
+    elif solved is not None:
         node_margins(_value(scores, solved), *solved, new_journal(len(nodes), len(scores.edges)), nodes)
     return Place.of(scores.unary).floats(nodes)
 
