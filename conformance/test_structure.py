@@ -111,3 +111,29 @@ def test_constraints_limit_the_states_of_variables(backend):
     assert limited.node_max_marginals().tolist() == [[-np.inf, 0.5], [0.0, 0.5]]
     with pytest.raises(backend.UnsupportedError, match="PickOne has no constrained"):
         pick_one(backend)(np.zeros(3)).constrained(np.ones((1, 3), bool))
+
+
+@pytest.mark.parametrize("kind", ["tree", "cut", "wide", "tall", "graph"])
+def test_constraints_of_another_shape_or_type_are_refused(backend, kind):
+    structure = {
+        "tree": lambda: backend.Tree(np.zeros((3, 2)), np.zeros((2, 2)), [-1, 0, 0]),
+        "cut": lambda: backend.Cut(np.zeros((3, 2)), np.zeros((0, 2, 2)), []),
+        "wide": lambda: backend.Matching(np.zeros((3, 4))),
+        "tall": lambda: backend.Matching(np.zeros((4, 3))),
+        "graph": lambda: backend.Graph(np.zeros((3, 2)), np.zeros((0, 2, 2)), np.zeros((0, 2), np.int64)),
+    }[kind]()
+    states = {"wide": 4, "tall": 4}.get(kind, 2)
+    assert structure.constrained([[True] * states] * 3).best()[0] == 0.0
+    for allowed in ([[True] * states], True, [[True] * (states + 1)] * 3):
+        with pytest.raises(ValueError, match=rf"allowed: expected shape \(3, {states}\), got"):
+            structure.constrained(allowed)
+    with pytest.raises(TypeError, match="allowed: expected booleans, got int64"):
+        structure.constrained([[1] * states] * 3)
+
+
+def test_edges_are_the_structures_own(backend):
+    """An array that its owner changes later must not lead a kernel astray."""
+    edges = np.array([[0, 1]])
+    structures = [f(np.zeros((2, 2)), np.zeros((1, 2, 2)), edges) for f in (backend.Cut, backend.Graph)]
+    edges[0, 1] = 70
+    assert all(structure.best()[1].tolist() == [0, 0] for structure in structures)

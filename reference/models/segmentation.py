@@ -173,7 +173,7 @@ class SegmentationModel(LinearModel):
         x, edges, g = image
         rows = Rows.of(x, width=self.n_features, like=like, name=f"{name} features")
         edges = integers(f"{name} edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()  # ours: kernels trust it
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ValueError(f"{name} edges: expected shape (e, 2), got {edges.shape}")
         if len(edges) and not 0 <= edges.min() <= edges.max() < rows.n:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace, device, is_array_api_obj
 
 from reference.arrays import Array, host
 from reference.smoothing import positive_mu
@@ -110,7 +110,7 @@ class Structure:
         for k in range(weights.shape[-1]):
             weight = float(weights[k])
             if weight != 0:
-                parts = self.parts(outputs[k])
+                parts = self.parts(outputs[k] if outputs.ndim == 1 else outputs[k, ...])
                 total = add(parts, parts, weight - 1.0) if total is None else add(total, parts, weight)
         if total is None:
             raise InfeasibleError("expected_parts: no output has weight")
@@ -130,13 +130,11 @@ class Structure:
         return host(y).astype(np.int64)
 
     def constrained(self, allowed: Any) -> Structure:
-        """The outputs in which each variable has an allowed state: ``allowed`` (p, states), booleans in the scores' place."""
+        """The outputs in which each variable has an allowed state: booleans ``allowed`` (p, states). Raises ValueError, TypeError."""
         if self.variables is None:
             raise self._lacks("constrained")
-        field = getattr(self.scores, self.variables)
-        xp = array_namespace(field)
-        limited = xp.where(allowed, field, xp.full_like(field, -xp.inf))
-        return type(self).unchecked(self.scores._replace(**{self.variables: limited}))
+        field = limited(getattr(self.scores, self.variables), allowed)
+        return type(self).unchecked(self.scores._replace(**{self.variables: field}))
 
     def augment(self, loss: Scores) -> Structure:
         """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
@@ -193,6 +191,19 @@ def k_best(scores: Array, labels: Array, k: int) -> KBest:
         nobody = xp.full((*room, *of_each), -1, dtype=labels.dtype, device=device(labels))
         scores, labels = xp.concat([scores, nothing], axis=rank), xp.concat([labels, nobody], axis=rank)
     return KBest(scores, labels, xp.sum(xp.astype(found, xp.int64), axis=rank))
+
+
+def limited(field: Array, allowed: Any) -> Array:
+    """The scores ``field`` (..., p, states) with -inf for the states that booleans ``allowed`` (p, states) do not allow."""
+    xp = array_namespace(field)
+    allowed = allowed if is_array_api_obj(allowed) else np.asarray(allowed)
+    if tuple(allowed.shape) not in (tuple(field.shape[-2:]), tuple(field.shape)):
+        raise ValueError(f"allowed: expected shape {tuple(field.shape[-2:])}, got {tuple(allowed.shape)}")
+    if allowed.dtype != array_namespace(allowed).bool:
+        raise TypeError(f"allowed: expected booleans, got {allowed.dtype}")
+    if isinstance(allowed, np.ndarray):
+        allowed = xp.asarray(allowed, device=device(field))
+    return xp.where(allowed, field, xp.full_like(field, -xp.inf))
 
 
 def feasible(value: Array, where: str) -> Array:

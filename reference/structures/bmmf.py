@@ -56,6 +56,8 @@ def bmmf(structure: Structure, k: int) -> KBest:
     y^(k) is an actual maximiser over C^(k), not decoded variable by variable; only finite max-marginals are candidates.
     """
     k = positive_k(k)
+    if not isinstance(structure, Structure):
+        raise TypeError(f"structure: expected a Structure, got {type(structure).__name__}")
     if structure.variables is None:
         raise structure._lacks("constrained")
     field = getattr(structure.scores, structure.variables)

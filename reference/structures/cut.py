@@ -181,7 +181,7 @@ class Cut(Structure):
         if unary.ndim != 2 or unary.shape[1] != 2:
             raise ValueError(f"unary: expected shape (p, 2), got {tuple(unary.shape)}")
         edges = arrays.integers("edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()  # ours: kernels trust it
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
         if tuple(pairwise.shape) != (len(edges), 2, 2):
@@ -230,7 +230,7 @@ class Cut(Structure):
         """Indicator of the parts of labels (p,), shaped like the scores; -1 everywhere, no labelling at all, has none."""
         y = arrays.integers("y", y, Place.of(self.scores.unary))
         return self._parts(
-            y if np.all(host(y) == -1) and y.shape[0] == self.scores.unary.shape[0] else self._checked(y)
+            y if np.all(host(y) == -1) and tuple(y.shape) == (self.scores.unary.shape[0],) else self._checked(y)
         )
 
     def expected_parts(self, outputs: Array, weights: Array) -> CutScores:

@@ -82,7 +82,7 @@ class Graph(Structure):
             raise ValueError(f"unary: expected shape (p, L) with L >= 1, got {tuple(unary.shape)}")
         p, L = unary.shape
         edges = arrays.integers("edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
         if tuple(pairwise.shape) != (len(edges), L, L):

@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
-from reference.structures.base import KBest, Structure, feasible, positive_k
+from reference.structures.base import KBest, Structure, feasible, limited, positive_k
 from reference.structures.bmmf import bmmf
 
 __all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
@@ -286,9 +286,10 @@ class Matching(Structure):
     def constrained(self, allowed: Any) -> Matching:
         """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) where p > q."""
         values = self.scores.values
-        xp = array_namespace(values)
-        allowed = xp.matrix_transpose(allowed) if self._by_columns else allowed
-        return self._with(MatchingScores(xp.where(allowed, values, xp.full_like(values, -xp.inf))))
+        if not self._by_columns:
+            return self._with(MatchingScores(limited(values, allowed)))
+        turn = array_namespace(values).matrix_transpose
+        return self._with(MatchingScores(turn(limited(turn(values), allowed))))
 
     def augment(self, loss: MatchingScores) -> Matching:
         """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
