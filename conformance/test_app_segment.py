@@ -217,3 +217,9 @@ def test_bad_options_exit_with_2(backend, capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         run(backend.module, capsys, "segment", *arguments)
     assert stop.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_blanks_without_a_number_are_refused_at_once(tmp_path):
+    (tmp_path / "a.pbm").write_bytes(b"P1" + b" " * 10_000 + b"x")
+    with pytest.raises(ValueError, match="expected 2 numbers at the head of a P1 file"):
+        pictures.read_picture(tmp_path / "a.pbm")

@@ -193,7 +193,7 @@ def _netpbm(path: str | Path, content: bytes) -> np.ndarray:
     if magic not in (b"P1", b"P2", b"P4", b"P5"):
         raise ValueError(f"{path}: expected a PBM or PGM file (P1, P2, P4 or P5), got {magic!r}")
     bits = magic in (b"P1", b"P4")
-    header = re.match(rb".." + rb"(?:\s+|#[^\n]*\n)+(\d{1,9})" * (2 if bits else 3), content)
+    header = re.match(rb".." + rb"(?:\s|#[^\n]*\n)+(\d{1,9})" * (2 if bits else 3), content)
     if header is None:
         raise ValueError(f"{path}: expected {2 if bits else 3} numbers at the head of a {magic.decode()} file")
     width, height, most = int(header[1]), int(header[2]), 1 if bits else int(header[3])
