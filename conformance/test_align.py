@@ -171,7 +171,7 @@ def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_
     assert run(backend.module, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
     (tmp_path / "pairs.tsv").write_text("a\ta\nb\t\n\tc\n", "utf-8")
     status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
-    assert status == 2 and "Y[0]: expected 2 aligned rows" in err
+    assert status == 2 and "pairs.tsv: training example 1 leaves strings of both lists alone" in err
 
 
 def test_panels_learn_the_same_alignments(some_names, capsys):
@@ -205,3 +205,16 @@ def test_what_cannot_be_aligned_is_said(backend, some_names, tmp_path, capsys, a
     places = {"PAIRS": some_names, "SEQUENCES": tmp_path / "s.npz"}
     status, _, err = run(backend.module, capsys, "align", *(places.get(a, a) for a in arguments))
     assert status == 2 and message in err
+
+
+def test_files_with_a_byte_order_mark_or_too_deep(tmp_path):
+    text = "# a comment\nJanuar\tjanvier\n"
+    (tmp_path / "bom.tsv").write_text(text, "utf-8-sig")
+    (tmp_path / "plain.tsv").write_text(text, "utf-8")
+    (ours,), (theirs,) = load_pairs(tmp_path / "bom.tsv"), load_pairs(tmp_path / "plain.tsv")
+    assert ours.left == theirs.left == ["Januar"]
+    (tmp_path / "lines.txt").write_text("Mai\n", "utf-8-sig")
+    assert read_lines(tmp_path / "lines.txt") == ["Mai"]
+    (tmp_path / "deep.json").write_text("[" * 100_000, "utf-8")
+    with pytest.raises(ValueError, match=r"deep.json: not JSON"):
+        load_pairs(tmp_path / "deep.json")

@@ -62,6 +62,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
     training, test = _split(load_pairs(options.pairs), options.hold_out)
     if not training:
         raise ValueError(f"{options.pairs}: no examples to train on")
+    for place, example in enumerate([] if options.null else training, start=1):
+        aligned = sum(column >= 0 for column in example.columns)
+        if aligned < min(len(example.left), len(example.right)):
+            raise ValueError(
+                f"{options.pairs}: training example {place} leaves strings of both lists alone; --no-null asks for none"
+            )
     writable(options.save, None)
     announce_compilation(panel)
     started = time.perf_counter()

@@ -122,7 +122,7 @@ def _dice(a: set[Any], b: set[Any]) -> float:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text("utf-8")
+        return Path(path).read_text("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise ValueError(f"{path}: not a text file in UTF-8: {problem}") from None
 
@@ -156,7 +156,7 @@ def _sorted(pairs: list[list[str]]) -> PairExample:
 def _from_json(name: str, text: str) -> list[PairExample]:
     try:
         content = json.loads(text)
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise ValueError(f"{name}: not JSON: {problem}") from None
     if not isinstance(content, list):
         raise ValueError(f"{name}: expected a list of examples, got {type(content).__name__}")
