@@ -278,3 +278,19 @@ def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
     result = getattr(backend, optimiser)(objective, lam=0.1, callback=callback, **options)
     assert len(seen) == len(result.history) == 5
     assert all(np.array_equal(w, then) for w, then in seen) and np.array_equal(seen[-1][0], result.x)
+
+
+@pytest.mark.parametrize("optimiser", ["bcfw", "casimir"])
+def test_the_callback_sees_the_epoch_that_reaches_tol(backend, optimiser):
+    model = backend.MulticlassModel(n_features=2, labels=["a", "b"])
+    data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])
+    smoothing = None if optimiser == "bcfw" else backend.Entropy()
+    rows = []
+    result = getattr(backend, optimiser)(
+        backend.StructuralHinge(model, data, smoothing=smoothing),
+        lam=0.1,
+        tol=1e-2,
+        rng=0,
+        callback=lambda row, w: rows.append(row),
+    )
+    assert result.success and "callback" not in result.message and rows == list(result.history)

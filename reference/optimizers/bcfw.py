@@ -164,10 +164,8 @@ def bcfw(
             seconds += time.perf_counter() - started
             fun, dual = _bounds(objective, state, lam)
         history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
-        if not np.isfinite(fun) or _reached(fun, dual, tol, state.mean):
-            break
         stopped = wants_to_stop(callback, history[-1], clipped(state.mean, constraint(objective)))
-        if stopped:
+        if stopped or not np.isfinite(fun) or _reached(fun, dual, tol, state.mean):
             break
     success, message = _verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
     return Result(

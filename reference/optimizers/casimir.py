@@ -223,11 +223,12 @@ def casimir(
             history.append(
                 Row(done, calls + steps.calls, seconds, best.objective, *(_known(best.dual), _known(gap)), best.exact)
             )
+            stopped = wants_to_stop(callback, history[-1], state.w)
             if not np.isfinite(best.objective):
                 message = f"diverged in epoch {done}: objective {best.objective}; take shorter steps"
             elif small_enough(gap, best.objective, tol):
                 message = f"gap {gap} after {done} epochs"
-            elif wants_to_stop(callback, history[-1], state.w):
+            elif stopped:
                 message = f"stopped by the callback after {done} of {epochs} epochs"
     gap = best.objective - best.dual
     success, done_all = bool(np.isfinite(best.objective)), f"{done} epochs done"
