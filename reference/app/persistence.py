@@ -29,7 +29,7 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     Raises
     ------
     TypeError
-        A model of a kind that has no file form (a subclass, a ListModel).
+        A model of a kind that has no file form: a subclass of yours, a ListModel.
     ValueError
         Weights of another size, or not finite.
     OSError
@@ -67,6 +67,8 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
     ValueError
         Naming the file: not a model file, written by another version of the format, or damaged.
     """
+    if not isinstance(panel, ModuleType):
+        raise TypeError(f"panel: expected the module reference or accelerated, got {panel!r}")
     fields = read_npz(path, "model file of diptych")
     missing = [name for name in ("weights", "header") if name not in fields]
     if missing:

@@ -130,7 +130,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         report["saved"] = str(options.save)
     lines = [
         f"{len(training)} pictures of {options.pictures}, {report['pixels']} pixels: objective {result.fun:.3f}, "
-        f"within {100 * report['relative_gap']:.2g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} seconds",
+        f"within {100 * report['relative_gap']:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} seconds",
         *(f"  {name:14} {weight:8.3f}" for name, weight in report["weights"].items()),
         _error_line("pictures trained on", report["train"]),
         *([_error_line("new pictures", report["test"])] if test else []),
@@ -213,7 +213,7 @@ def _to_restore(options: argparse.Namespace, info: dict[str, Any]) -> tuple[np.n
     if options.clean is not None:
         raise ValueError("--clean has no effect with letters, which are clean before noise is added")
     rng = np.random.default_rng(1 if options.rng is None else options.rng)
-    scale, words = info.get("scale") or 1, 6 if options.words is None else options.words
+    scale, words = info.get("scale") or 2, 6 if options.words is None else options.words
     clean = page(word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
     return noisy_copy(clean, info["noise"] if options.noise is None else options.noise, rng), clean
 

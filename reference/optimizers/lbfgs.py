@@ -121,7 +121,5 @@ def _message(scipy: str, iterations: int, stopped: bool) -> str:
     if stopped:
         return f"stopped by the callback after {iterations} iterations"
     if scipy.startswith("ABNORMAL"):
-        return (
-            "the line search failed: the objective has kinks (an unsmoothed hinge: use sgd), or rounding allows no more"
-        )
+        return "the line search failed: the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding allows no more"
     return scipy
