@@ -35,11 +35,12 @@ def test_every_optimiser_has_an_example(optimiser):
     assert any(f"result = {optimiser}(" in line.source for line in example.examples)
 
 
-def test_readme_examples(capsys):
+def test_readme_examples(capsys, monkeypatch, tmp_path):
     """In a checkout: the Python blocks of README, one after another, in the panel that they name. (An installed suite has no README.)"""
     if README.exists():
         blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
         assert len(blocks) >= 2
+        monkeypatch.chdir(tmp_path)
         exec("\n".join(blocks), {})
         *words, fun, gap, calls = capsys.readouterr().out.split()
         assert len(words) == 3 and all(word.isalpha() for word in words)
