@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from conformance import strategies
 from conformance.laws import check_structure
 from conformance.tolerances import close
@@ -302,3 +303,21 @@ def test_what_is_refused(backend):
     assert not np.any(np.asarray(cut.parts([-1, -1]).unary))
     with pytest.raises(TypeError, match="edges: expected integers, got float64"):
         backend.Cut(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0.0, 1.0]])
+
+
+def test_networkx_augments_paths_where_its_preflows_fail(other):
+    """Float capacities whose rounding ends a preflow in an IndexError."""
+    unary = np.array([[1.0, -1.2], [0.1, 0.9], [0.2, 1.0], [-3.6, 0.8]])
+    edges = np.array([[0, 1], [3, 2], [1, 3]])
+    pairwise = np.array([[[0.9, -0.7], [0.9, 0.6]], [[-2.4, -1.5], [0.6, 1.8]], [[1.0, -0.9], [1.2, -0.7]]])
+    if "networkx" not in other.Cut.ops.SOLVERS:
+        pytest.skip(f"{other.__name__} has no solver of networkx")
+    value, labels = other.Cut(unary, pairwise, edges, solver="networkx").best()
+    close(value, 4.7)
+    assert labels.tolist() == [0, 0, 1, 1]
+
+
+def test_edges_of_no_variable_do_not_reach_a_kernel(other):
+    scores = reference.CutScores(np.zeros((2, 2)), np.zeros((1, 2, 2)), np.array([[0, 5]]))
+    with pytest.raises(ValueError, match=r"edges: expected 1 pairs of variables in 0..1, got \[\[0, 5\]\]"):
+        other.Cut.unchecked(scores).best()

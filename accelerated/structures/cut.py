@@ -24,6 +24,10 @@ def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
     """The residual graph of a maximum flow and its search trees; None if every labelling is forbidden."""
     unary, pairwise = (np.ascontiguousarray(host(x), np.float64) for x in (scores.unary, scores.pairwise))
     edges = np.ascontiguousarray(scores.edges, np.int64)
+    if len(edges) != len(pairwise) or (len(edges) and not 0 <= edges.min() <= edges.max() < len(unary)):
+        raise ValueError(
+            f"edges: expected {len(pairwise)} pairs of variables in 0..{len(unary) - 1}, got {edges.tolist()[:9]}"
+        )
     graph = new_graph(len(unary), len(edges))
     answer = build(unary, pairwise, edges, rounding(scores), graph)
     if answer > BUILT:
@@ -100,7 +104,8 @@ def _networkx_labels(scores: CutScores) -> np.ndarray | None:
     """Labels (p,): what the source reaches in the residual network of networkx's maximum flow; None if all are forbidden.
 
     Rounding leaves something of a saturated arc, and networkx's minimum_cut follows it to the wrong side: here it counts only above
-    1e-12 of the arc's capacities.
+    1e-12 of the arc's capacities. Augmenting paths, as preflows fail on float capacities (an excess that rounding leaves is raised
+    beyond the highest level).
     """
     import networkx
 
@@ -117,7 +122,7 @@ def _networkx_labels(scores: CutScores) -> np.ndarray | None:
             parallel = graph[a][b]["capacity"] if graph.has_edge(a, b) else 0.0
             graph.add_edge(a, b, capacity=parallel + capacity)
     try:
-        residual = networkx.algorithms.flow.preflow_push(graph, p, p + 1)
+        residual = networkx.algorithms.flow.shortest_augmenting_path(graph, p, p + 1)
     except networkx.NetworkXUnbounded:
         return None
     labels, waiting = np.zeros(p + 2, np.int64), [p]
