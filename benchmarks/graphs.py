@@ -67,8 +67,6 @@ class Oracles:
     param_names = ("structure",)
 
     def setup(self, structure):
-        if not hasattr(accelerated, structure):
-            raise NotImplementedError(structure)
         set_num_threads(1)
         self.structure = STRUCTURES[structure]()
         self.structure.topk(2)
