@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m accelerated demo
 
 test: $(VENV)/.installed
-	$(BIN)/python -m conformance
+	$(BIN)/python -m conformance --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"

@@ -142,7 +142,7 @@ OURS = (
         ("structures.chain.forward_backward",),
         (
             "test_chain::test_forward_backward_is_the_sum_over_all_labellings",
-            "test_chain::test_a_hundred_thousand_positions",
+            "test_chain::test_twenty_thousand_positions",
         ),
         condition="messages as normalised logarithms (or scaled probabilities), not as products of exp(psi)",
         printed="messages are sums of products of exp(psi)",

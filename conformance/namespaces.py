@@ -56,13 +56,21 @@ SPACES: dict[str, Callable[[], Callable[[np.ndarray], Any]]] = {
     "torch:cpu": _torch,
 }
 
+# The strict namespace is slow, so each of its devices has one dtype: float32, for it refuses what creates float64 beside it, and float64 elsewhere.
+DTYPES = {
+    "numpy": ("float64", "float32"),
+    "array_api_strict": ("float32",),
+    "array_api_strict:device1": ("float64",),
+    "torch:cpu": ("float64", "float32"),
+}
 
-def available() -> tuple[dict[str, Callable[[np.ndarray], Any]], dict[str, str]]:
-    """(the spaces that can run, what is missing for the others)."""
+
+def available(names: list[str]) -> tuple[dict[str, Callable[[np.ndarray], Any]], dict[str, str]]:
+    """(the spaces of these names that can run, what is missing for the others)."""
     found, missing = {}, {}
-    for name, make in SPACES.items():
+    for name in names:
         try:
-            found[name] = make()
+            found[name] = SPACES[name]()
         except ImportError as problem:
             missing[name] = str(problem)
     return found, missing

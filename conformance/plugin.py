@@ -17,7 +17,8 @@ import reference
 from conformance import namespaces
 
 PANELS = ("reference", "accelerated")
-_SPACES, _MISSING = namespaces.available()
+_SPACES: dict[str, Any] = {}  # the namespaces of this run: name to a function from host arrays to arrays there
+_MISSING: dict[str, str] = {}
 
 
 class Backend:
@@ -47,20 +48,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="draw so many random instances a test (default: 40, the same each time)",
     )
+    group.addoption(
+        "--namespace",
+        action="append",
+        choices=list(namespaces.SPACES),
+        help="run only on this namespace (repeatable; default: all that are installed)",
+    )
+    group.addoption(
+        "--no-shrink", action="store_true", help="report a failing instance as drawn: faster, but not the simplest"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.TemporaryDirectory()  # whatever hypothesis would leave in the working folder
     config.add_cleanup(home.cleanup)
     set_hypothesis_home_dir(home.name)
+    found, missing = namespaces.available(config.getoption("--namespace") or list(namespaces.SPACES))
+    _SPACES.update(found)
+    _MISSING.update(missing)
     given = config.getoption("--examples")
+    phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink]
     hypothesis.settings.register_profile(
         "conformance",
         max_examples=given or 40,
         derandomize=given is None,
         deadline=None,
         database=None,
-        phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        phases=phases[:2] if config.getoption("--no-shrink") else phases,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     hypothesis.settings.load_profile("conformance")
@@ -96,7 +110,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("other", others, ids=[b.__name__ for b in others])
     if "space" in metafunc.fixturenames:
         spaces = [
-            namespaces.Space(name, dtype, send) for name, send in _SPACES.items() for dtype in ("float64", "float32")
+            namespaces.Space(name, dtype, send) for name, send in _SPACES.items() for dtype in namespaces.DTYPES[name]
         ]
         metafunc.parametrize("space", spaces, ids=[f"{s.name}-{s.dtype}" for s in spaces])
 

@@ -140,9 +140,9 @@ def test_count_is_exact_beyond_int64(backend):
     assert backend.Chain(np.zeros((1000, 3)), cycle).count() == 3
 
 
-def test_a_hundred_thousand_positions(backend, rng):
+def test_twenty_thousand_positions(backend, rng):
     """Values that can be computed in closed form: no transition scores, so positions are independent."""
-    unary = rng.normal(scale=10.0, size=(100_000, 3))
+    unary = rng.normal(scale=10.0, size=(20_000, 3))
     chain = backend.Chain(unary, np.zeros((3, 3)))
     value, labels = chain.best()
     close(value, unary.max(axis=1).sum())
@@ -151,7 +151,7 @@ def test_a_hundred_thousand_positions(backend, rng):
     weights = np.exp(unary - unary.max(axis=1, keepdims=True))
     close(value, (np.log(weights.sum(axis=1)) + unary.max(axis=1)).sum())
     close(marginals.unary, weights / weights.sum(axis=1, keepdims=True))
-    close(np.asarray(marginals.pairwise).sum(), 99_999)
+    close(np.asarray(marginals.pairwise).sum(), 19_999)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e4, 1e100])

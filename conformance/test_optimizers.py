@@ -289,7 +289,7 @@ def test_the_callback_sees_the_epoch_that_reaches_tol(backend, optimiser):
     result = getattr(backend, optimiser)(
         backend.StructuralHinge(model, data, smoothing=smoothing),
         lam=0.1,
-        tol=1e-2,
+        tol=0.1,
         rng=0,
         callback=lambda row, w: rows.append(row),
     )

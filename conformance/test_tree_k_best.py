@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import reference
 from conformance import strategies
-from conformance.test_tree import labellings, put, random_parents, rounded
+from conformance.test_tree import labellings, put, rounded
+from conformance.test_tree_scales import random_parents
 from conformance.tolerances import close
 from reference.structures import tree_k_best
 

@@ -154,8 +154,8 @@ def casimir(
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
     >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
-    >>> result = casimir(hinge, lam=0.1, tol=0.01, rng=0)  # to within a hundredth of the unsmoothed optimum
-    >>> result.success, result.certificate <= 0.01 * result.fun
+    >>> result = casimir(hinge, lam=0.1, tol=0.1, rng=0)  # to within a tenth of the unsmoothed optimum
+    >>> result.success, result.certificate <= 0.1 * result.fun
     (True, True)
     """
     check_objective(objective)
