@@ -47,6 +47,8 @@ from accelerated.structures.cut import Cut, CutScores
 from accelerated.structures.matching import Matching, MatchingScores
 from accelerated.structures.tree import Tree, TreeScores
 from reference import (
+    Arborescence,
+    ArborescenceScores,
     Constant,
     Entropy,
     Graph,

@@ -270,3 +270,11 @@ def cuts(draw: Any, integer: bool = False, huge: bool = True) -> CutInstance:
         unary[bans[: 2 * p].reshape(p, 2)] = -np.inf
         pairwise[:, [0, 1], [1, 0]] = np.where(bans[2 * p :].reshape(e, 2), -np.inf, pairwise[:, [0, 1], [1, 0]])
     return CutInstance(unary, pairwise, np.array(edges, np.int64).reshape(e, 2))
+
+
+@st.composite
+def dependencies(draw: Any, forbidden: bool = True, largest: int = 4) -> np.ndarray:
+    """Scores (n, n + 1) of the heads of up to ``largest`` tokens, some of them hundreds of thousands apart."""
+    n = draw(st.integers(0, largest))
+    scores = draw(arrays((n, n + 1), forbidden))
+    return scores * draw(st.sampled_from([1.0, 1.0, 30.0]))

@@ -33,6 +33,8 @@ STRUCTURES = {
     "Tree, shared": lambda backend, draw: backend.Tree(draw((4, 3)), draw((3, 3)), [-1, 0, 0, -1], [3, 2, 3, 1]),
     "Cut": _cut,
     "Cut, tree": lambda backend, draw: _cut(backend, draw, 4, CROSS),
+    "Arborescence": lambda backend, draw: backend.Arborescence(draw((3, 4))),
+    "Arborescence, one root": lambda backend, draw: backend.Arborescence(draw((3, 4)), single_root=True),
     "Matching": lambda backend, draw: backend.Matching(draw((3, 3))),
     "Matching, wide": lambda backend, draw: backend.Matching(draw((2, 4))),
     "Matching, tall": lambda backend, draw: backend.Matching(draw((4, 2))),

@@ -41,6 +41,7 @@ from reference.prox import (
     soft_threshold,
 )
 from reference.smoothing import Entropy, Max, SquaredL2, TopK
+from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
 from reference.structures.chain import Chain, ChainScores
@@ -56,6 +57,8 @@ __all__ = [
     "L1",
     "L21",
     "AlignmentModel",
+    "Arborescence",
+    "ArborescenceScores",
     "Chain",
     "ChainScores",
     "Constant",
