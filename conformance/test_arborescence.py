@@ -480,3 +480,19 @@ def test_the_root_at_a_discount_is_no_single_root():
     values = np.array([[1e3, 0.0, -1e3], [1e3, -1e3, 0.0]])
     outputs, scores = trees(np.where(np.arange(3) == 0, values - 100.0, values), single_root=False)
     assert outputs[int(np.argmax(scores))] == (0, 0)
+
+
+@roots
+@given(values=strategies.dependencies())
+def test_networkx_as_a_solver_agrees(values, single_root):
+    import accelerated
+
+    ours = accelerated.Arborescence(values, single_root)
+    theirs = accelerated.Arborescence(values, single_root, solver="networkx")
+    if ours.count() == 0:
+        with pytest.raises(accelerated.InfeasibleError):
+            theirs.best()
+        return
+    close(theirs.best()[0], ours.best()[0])
+    ones = accelerated.ArborescenceScores(np.ones(values.shape))
+    close(theirs.augment(ones).best()[0], ours.best()[0] + len(values))
