@@ -23,6 +23,7 @@ from accelerated.threads import set_num_threads
 from benchmarks import baselines, graphs, problems, prox, variance_reduced
 from benchmarks import cuts as grid_cuts
 from benchmarks import trees as rooted
+from benchmarks.arborescences import figures as arborescence_figures
 from benchmarks.clock import best_of
 from benchmarks.matchings import figures as matching_figures
 from benchmarks.start import first_train
@@ -116,6 +117,12 @@ def matchings(add: Add) -> None:
         add(what, value, unit, most)
 
 
+def arborescences(add: Add) -> None:
+    """Best dependency trees beside C++, and sums over all of them."""
+    for what, value, unit, most in arborescence_figures():
+        add(what, value, unit, most)
+
+
 def cuts(add: Add) -> None:
     """Minimum cuts of grids, and max-marginals."""
     for what, value, unit, target, at_least in grid_cuts.figures():
@@ -130,7 +137,7 @@ def starts(add: Add) -> None:
 
 GROUPS = {
     group.__name__: group
-    for group in (oracles, training, optimisers, selection, trees, cliques, matchings, cuts, starts)
+    for group in (oracles, training, optimisers, selection, trees, cliques, matchings, arborescences, cuts, starts)
 }
 
 
