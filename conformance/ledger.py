@@ -12,7 +12,14 @@ import argparse
 import json
 from dataclasses import asdict, dataclass
 
-from conformance import ledger_loopy, ledger_martins, ledger_matchings, ledger_pillutla, ledger_trees_and_cuts
+from conformance import (
+    ledger_arborescences,
+    ledger_loopy,
+    ledger_martins,
+    ledger_matchings,
+    ledger_pillutla,
+    ledger_trees_and_cuts,
+)
 
 __all__ = ["ROWS", "Claim", "render"]
 
@@ -243,7 +250,7 @@ PILLUTLA = (
     + ledger_loopy.rows(Claim)
     + ledger_matchings.rows(Claim)
 )
-ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim)
+ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim) + ledger_arborescences.rows(Claim)
 
 
 def render() -> str:
