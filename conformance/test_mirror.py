@@ -133,6 +133,13 @@ def exercise(panel):
             panel.bcfw(objective, lam=0.1, epochs=2, rng=0)
 
 
+def exercise_arborescences(panel):
+    """Every question of dependency trees."""
+    for single_root in (False, True):
+        trees = panel.Arborescence(np.ones((3, 4)), single_root)
+        trees.best(), trees.topk(2), trees.max_marginals(), trees.expectation(), trees.count()
+
+
 def exercise_segmentation(panel):
     """Every question of a cut, and weights that must be >= 0."""
     cut = panel.Cut(np.ones((2, 2)), np.ones((1, 2, 2)), [[0, 1]])
@@ -152,14 +159,16 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
     assert {"viterbi", "forward_backward", "top_k_viterbi", "assignment", "gather_sum", "scatter_sum"} <= armed
     assert {"minimum_cut", "node_max_marginals"} <= armed
+    assert {"maximum_arborescence", "top_k_arborescences", "tree_partition"} <= armed
     exercise(accelerated)
     exercise_segmentation(accelerated)
+    exercise_arborescences(accelerated)
 
 
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    for trained in (exercise, exercise_segmentation):
+    for trained in (exercise, exercise_segmentation, exercise_arborescences):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)
 
