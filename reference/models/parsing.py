@@ -1,0 +1,395 @@
+"""Dependency parsing: each token's head from features of the arc between the two, one weight a feature.
+
+score(y) = sum_m sum_{f in features(y_m, m)} w_f over the tokens m = 1..n with heads y_m in 0..n, 0 the root. Features are made from templates
+(:mod:`reference.models.templates`) when a sentence is scored: packed is only the share of each token in the keys of its arcs' features,
+
+    key = H[h, t] + M[m, t] + R[r(h, m), t]  (+ B[b, t] for each different tag b between)   mod 2^64
+
+for head h, modifier m, template t and reach r (direction and distance). Of a key, the number of the weight is its lowest ``bits`` bits, or its place in
+a vocabulary; a feature that the vocabulary lacks has no weight. Source: Martins et al., section 4; McDonald et al. (2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import reference.arrays
+from reference.arrays import Array, Place, Rows, host, integer, one_hot
+from reference.models.base import LinearModel, all_of, not_packed
+from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
+from reference.structures.arborescence import Arborescence, ArborescenceScores
+
+__all__ = ["ParsingData", "ParsingModel"]
+
+DERIVED = {"prefix": slice(None, 5), "suffix": slice(-3, None)}  # of words
+ROOT, OUTSIDE = "\0root", "\0outside"  # values that no file has
+
+
+class ParsingData(NamedTuple):
+    """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All but ``place`` is NumPy's.
+
+    head_keys, modifier_keys (P, T) uint64: H and M at each position; tags (P,) int64: rows of between_keys (V, T - S) uint64, the templates from
+    S on having ``b.tag``; heads (P,) int64, -1 for roots, or None.
+    """
+
+    offsets: np.ndarray
+    head_keys: np.ndarray
+    modifier_keys: np.ndarray
+    tags: np.ndarray
+    between_keys: np.ndarray
+    heads: np.ndarray | None
+    templates: tuple[Template, ...]
+    place: Place
+
+    @property
+    def n(self) -> int:
+        """Number of sentences."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of tokens of each sentence (n,), roots not counted."""
+        return np.diff(self.offsets) - 1
+
+    def positions(self, i: int) -> slice:
+        """The positions of sentence i, root first."""
+        return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+
+
+class SingleRootArborescence(Arborescence):
+    """The trees with one token under the root."""
+
+    single_root = True
+
+
+class ParsingModel(LinearModel):
+    """An arc-factored dependency parser.
+
+    Parameters
+    ----------
+    templates : str or sequence of tuples of str
+        "20" or "100", sets that come with the package, or templates of your own, such as ``[("h.tag", "m.tag", "distance")]``.
+    bits : int
+        Features are hashed to 2^bits weights, unless there is a vocabulary.
+    vocabulary : sequence of int, optional
+        The keys of the features that have a weight, as :meth:`vocabulary` finds them.
+    single_root : bool
+        Whether exactly one token has the root as its head.
+
+    Attributes
+    ----------
+    size : int
+        Number of weights d.
+
+    Notes
+    -----
+    The task loss is Hamming: the number of tokens with another head than the true one. Memory of packed data: 16 bytes for each token and
+    template. Keys of 64 bits are taken to be different where features are: among m features two share one with probability m^2 / 2^65.
+
+    Source
+    ------
+    Martins et al., section 4 (arc-factored parsing); McDonald et al. (2005).
+
+    Examples
+    --------
+    >>> from reference import ParsingModel, StructuralHinge, bcfw
+    >>> model = ParsingModel([("h.tag", "m.tag")], bits=8)
+    >>> data = model.pack([{"tag": ["D", "N", "V"]}, {"tag": ["N", "V", "D", "N"]}], [[2, 3, 0], [2, 0, 4, 2]])
+    >>> w = bcfw(StructuralHinge(model, data), lam=0.1, rng=0).x
+    >>> [heads.tolist() for heads in model.predict(model.pack([{"tag": ["D", "N", "V", "D", "N"]}]), None, w)]
+    [[2, 3, 0, 5, 3]]
+    """
+
+    structure_type: Any = Arborescence
+    single_root_type: Any = SingleRootArborescence
+    arrays: ModuleType = reference.arrays
+
+    def __init__(
+        self,
+        templates: str | Sequence[Sequence[str]] = "20",
+        *,
+        bits: int = 20,
+        vocabulary: Sequence[int] | np.ndarray | None = None,
+        single_root: bool = False,
+    ) -> None:
+        self.templates = check_templates(named_templates(templates) if isinstance(templates, str) else templates)
+        self.simple = sum("b.tag" not in template for template in self.templates)  # S
+        if not self._fields():
+            raise ValueError(f"templates: expected a field of a token in one of them, got {self.templates}")
+        self.bits = integer("bits", bits, 1)
+        if self.bits > 30:
+            raise ValueError(f"bits: expected at most 30, got {bits}")
+        if not isinstance(single_root, bool):
+            raise TypeError(f"single_root: expected True or False, got {single_root!r}")
+        self.single_root = single_root
+        if single_root:
+            self.structure_type = self.single_root_type
+        self.keys = None if vocabulary is None else _vocabulary(vocabulary)
+        self.size = 2**self.bits if self.keys is None else len(self.keys)
+        self._reach = _reach_keys(self.templates)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {
+            "templates": [list(template) for template in self.templates],
+            "bits": self.bits,
+            "vocabulary": None if self.keys is None else self.keys.tolist(),
+            "single_root": self.single_root,
+        }
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ParsingData:
+        """Sentences and their heads, checked.
+
+        Parameters
+        ----------
+        X : sequence of n mappings
+            From names of fields to sequences of n_i strings: what the templates name, prefix and suffix excepted, which are made from
+            "word"; other fields are left alone. n_i may be 0.
+        Y : sequence of n integer sequences (n_i,), optional
+            The head of each token, 1 to n_i, or 0 for the root: a tree.
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        ParsingData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or make no tree, several
+            roots where the model has one.
+        """
+        lengths = np.array([_length(f"X[{i}]", x, self._fields()) for i, x in enumerate(X)], np.int64)
+        offsets = np.concatenate([[0], np.cumsum(lengths + 1)]).astype(np.int64)
+        heads = None
+        if Y is not None:
+            if len(Y) != len(lengths):
+                raise ValueError(f"Y: expected {len(lengths)} sequences of heads, one for each of X, got {len(Y)}")
+            trees = [self._tree(f"Y[{i}]", y, n) for i, (y, n) in enumerate(zip(Y, lengths.tolist(), strict=True))]
+            heads = np.concatenate([np.zeros(0, np.int64), *trees])
+        columns = _Columns(X, offsets)
+        tags, values = columns.numbered("tag" if "tag" in self._fields() else None, 0)
+        between = np.stack([keys_of(t, "b.tag", values) for t in self.templates], axis=1)[:, self.simple :]
+        return ParsingData(
+            offsets,
+            self._side("h", columns),
+            self._side("m", columns),
+            tags,
+            np.ascontiguousarray(between),
+            heads,
+            self.templates,
+            Place.of(like),
+        )
+
+    def _fields(self) -> list[str]:
+        """The fields that sentences must have."""
+        named = [field for side in "hm" for _, _, field in atoms_of(self.templates, side)]
+        named += ["tag"] if self.simple < len(self.templates) else []
+        return list(dict.fromkeys("word" if field in DERIVED else field for field in named))
+
+    def _side(self, side: str, columns: _Columns) -> np.ndarray:
+        """H or M (P, T): the sums of the shares of one side's atoms."""
+        keys = np.zeros((columns.size, len(self.templates)), np.uint64)
+        for atom, offset, field in atoms_of(self.templates, side):
+            numbers, values = columns.numbered(field, offset)
+            for t, template in enumerate(self.templates):
+                if atom in template:
+                    keys[:, t] += keys_of(template, atom, values)[numbers]
+        return keys
+
+    def _tree(self, name: str, y: Any, n: int) -> np.ndarray:
+        """The heads of a sentence, checked, after -1 for the root."""
+        y = np.asarray(host(y))
+        if y.shape != (n,) or (n and y.dtype.kind not in "iu"):
+            raise ValueError(f"{name}: expected the heads of {n} tokens, integers, got {y.dtype} of shape {y.shape}")
+        if n and not 0 <= y.min() <= y.max() <= n:
+            raise ValueError(f"{name}: expected heads in 0..{n}, got {y.min()}..{y.max()}")
+        above = np.concatenate([[0], y]).astype(np.int64)
+        ancestors = above
+        for _ in range(n.bit_length()):  # 1, 2, 4, ... arcs up
+            ancestors = ancestors[ancestors]
+        if np.any(ancestors):
+            raise ValueError(f"{name}: expected a tree, got heads in a circle above token {np.argmax(ancestors > 0)}")
+        if self.single_root and n and np.sum(y == 0) != 1:
+            raise ValueError(f"{name}: expected one token with head 0 (single_root=True), got {np.sum(y == 0)}")
+        above[0] = -1
+        return above
+
+    def check(self, data: ParsingData) -> None:
+        """Raise ValueError if ``data`` was packed by a model of other templates, or with trees this one does not have; TypeError if it was not packed."""
+        if not isinstance(data, ParsingData):
+            raise not_packed(data)
+        if data.templates != self.templates:
+            raise ValueError("data: packed with other templates than the model's: it is another model's")
+        if self.single_root and data.heads is not None:
+            for i in range(data.n):
+                self._tree(f"Y[{i}]", data.heads[data.positions(i)][1:], int(data.lengths[i]))
+
+    def vocabulary(self, data: ParsingData, least: int = 1) -> np.ndarray:
+        """The keys (m,) uint64, in order, of the features that occur on true arcs at least so many times.
+
+        Parameters
+        ----------
+        data : ParsingData
+            Packed with heads, by a model of the same templates.
+        least : int >= 1
+
+        Returns
+        -------
+        uint64 array (m,)
+            For ``ParsingModel(templates, vocabulary=...)``.
+        """
+        self.check(data)
+        integer("least", least, 1)
+        found = [np.zeros(0, np.uint64)]
+        for i in range(data.n):
+            arcs, keys = self.arc_keys(data, i)
+            found.append(keys[host(self._true(data, i)).reshape(-1)[arcs] > 0])
+        keys, times = np.unique(np.concatenate(found), return_counts=True)
+        return keys[times >= least]
+
+    def arc_keys(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray]:
+        """The features of sentence i's arcs: arcs (e,) in order, (m - 1)(n_i + 1) + h for modifier m and head h, and keys (e,) uint64."""
+        where, n = data.positions(i), int(data.lengths[i])
+        m, h = np.nonzero(np.arange(1, n + 1)[:, None] != np.arange(n + 1))
+        keys = data.head_keys[where][h] + data.modifier_keys[where][m + 1] + self._reach[_reach(h, m + 1)]
+        arcs, simple = np.broadcast_to((m * (n + 1) + h)[:, None], keys.shape), self.simple
+        tags = data.tags[where]
+        seen = np.cumsum(tags[:, None] == np.unique(tags), axis=0)  # tokens with each tag, up to each position
+        low, high = np.minimum(h, m + 1), np.maximum(h, m + 1)
+        arc, tag = np.nonzero(seen[high - 1] > seen[low])
+        between = keys[arc, simple:] + data.between_keys[np.unique(tags)[tag]]
+        together = np.concatenate([arcs[:, :simple].reshape(-1), np.repeat(arcs[arc, 0], between.shape[1])])
+        order = np.argsort(together, kind="stable")
+        return together[order], np.concatenate([keys[:, :simple].reshape(-1), between.reshape(-1)])[order]
+
+    def features(self, data: ParsingData, i: int) -> Rows:
+        """The features of sentence i's arcs as sparse rows (n_i (n_i + 1), d), a row for each arc; none for a token as its own head."""
+        arcs, keys = self.arc_keys(data, i)
+        if self.keys is None:
+            numbers = (keys & np.uint64(self.size - 1)).astype(np.int64)
+        else:
+            numbers = np.searchsorted(self.keys, keys)
+            known = self.keys[np.minimum(numbers, self.size - 1)] == keys if self.size else np.zeros(len(keys), bool)
+            arcs, numbers = arcs[known], numbers[known]
+        n = int(data.lengths[i])
+        indptr = np.searchsorted(arcs, np.arange(n * (n + 1) + 1))
+        return Rows(indptr, data.place.integers(numbers), data.place.floats(np.ones(len(numbers))), self.size)
+
+    def scores(self, data: ParsingData, batch: np.ndarray, w: Array) -> ArborescenceScores:
+        """The scores (n, n + 1) of one sentence (batch of one) at weights w (d,); 0 for a token as its own head."""
+        i = _only(data, batch)
+        values = self.arrays.gather_sum(self.features(data, i), w[:, None])
+        return ArborescenceScores(data.place.xp.reshape(values, self._shape(data, i)))
+
+    def pullback(self, data: ParsingData, batch: np.ndarray, w: Array, g: ArborescenceScores) -> Array:
+        """The adjoint of :meth:`scores`: a gradient shaped like the scores, as one (d,) in the weights."""
+        flat = data.place.xp.reshape(g.values, (-1, 1))
+        return self.arrays.scatter_sum(self.features(data, _only(data, batch)), flat)[:, 0]
+
+    def task_loss(self, data: ParsingData, batch: np.ndarray) -> ArborescenceScores:
+        """Hamming loss as scores to add: 1 for each head but the true one."""
+        return ArborescenceScores(1.0 - self._true(data, _only(data, batch)))
+
+    def gold(self, data: ParsingData, batch: np.ndarray) -> ArborescenceScores:
+        """The indicator of the true tree's arcs, shaped like the scores."""
+        return ArborescenceScores(self._true(data, _only(data, batch)))
+
+    def zeros(self, data: ParsingData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.place.zeros((self.size,))
+
+    def counts(self, data: ParsingData) -> list[int]:
+        """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula); 1 for n = 0."""
+        return [1 if n == 0 else (n + (not self.single_root)) ** (n - 1) for n in data.lengths.tolist()]
+
+    def _true(self, data: ParsingData, i: int) -> Array:
+        """The indicator (n, n + 1) of the true heads; ValueError where the data was packed without."""
+        if data.heads is None:
+            raise ValueError("Y: this data was packed without heads; pack(X, Y) gives them")
+        heads = data.place.integers(data.heads[data.positions(i)][1:])
+        return one_hot(data.place.xp, heads, self._shape(data, i)[1], data.place.dtype)
+
+    def _shape(self, data: ParsingData, i: int) -> tuple[int, int]:
+        n = int(data.lengths[i])
+        return n, n + 1
+
+    def _split(self, data: ParsingData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
+        return [host(outputs)]
+
+
+class _Columns:
+    """The fields of all sentences, position after position, as numbers of their different values."""
+
+    def __init__(self, X: Sequence[Mapping[str, Sequence[str]]], offsets: np.ndarray) -> None:
+        self.X, self.offsets, self.size = X, offsets, int(offsets[-1])
+        self._known: dict[str | None, tuple[np.ndarray, np.ndarray]] = {}
+
+    def numbered(self, field: str | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
+        """The number (P,) of the value that each position's neighbour at an offset has, and the values, hashed; None: all the same."""
+        if field not in self._known:
+            self._known[field] = self._read(field)
+        numbers, names = self._known[field]
+        sentence = np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        near = np.arange(self.size) + offset
+        inside = (near >= self.offsets[sentence]) & (near < self.offsets[sentence + 1])
+        return np.where(inside, numbers[np.clip(near, 0, max(self.size - 1, 0))], 1), names
+
+    def _read(self, field: str | None) -> tuple[np.ndarray, np.ndarray]:
+        number: dict[str, int] = {ROOT: 0, OUTSIDE: 1}
+        found = []
+        for x, length in zip(self.X, np.diff(self.offsets).tolist(), strict=True):
+            found.append(0)
+            if field is None:
+                values = [OUTSIDE] * (length - 1)
+            else:
+                values = [value[DERIVED[field]] for value in x["word"]] if field in DERIVED else x[field]
+            found.extend(number.setdefault(value, len(number)) for value in values)
+        return np.array(found, np.int64), hashes(number)
+
+
+def _length(name: str, x: Any, fields: list[str]) -> int:
+    """The number of tokens of a sentence that has these fields."""
+    if not isinstance(x, Mapping):
+        raise TypeError(f'{name}: expected fields, such as {{"word": [...], "tag": [...]}}, got {type(x).__name__}')
+    missing = [field for field in fields if field not in x]
+    if missing:
+        raise ValueError(f"{name}: expected the fields {', '.join(fields)}, got no {', '.join(missing)}")
+    lengths = {field: len(x[field]) for field in fields}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{name}: expected fields of one length, got {lengths}")
+    for field in fields:
+        if isinstance(x[field], str) or not all(isinstance(value, str) for value in x[field]):
+            raise TypeError(f"{name}: {field}: expected a sequence of strings")
+    return next(iter(lengths.values()))
+
+
+def _vocabulary(keys: Any) -> np.ndarray:
+    """The keys as uint64, in order."""
+    keys = np.array(keys, np.uint64)
+    if keys.ndim != 1 or np.any(keys[1:] <= keys[:-1]):
+        raise ValueError("vocabulary: expected keys in rising order, as ParsingModel.vocabulary gives them")
+    return keys
+
+
+def _reach(h: np.ndarray, m: np.ndarray) -> np.ndarray:
+    """Rows of the reach keys: the bin of |h - m|, and as many rows on for heads on the right."""
+    return np.searchsorted(DISTANCES, np.abs(h - m), side="right") - 1 + len(DISTANCES) * (h > m)
+
+
+def _reach_keys(templates: tuple[Template, ...]) -> np.ndarray:
+    """R (2 D, T): the shares of direction and distance, heads on the left first."""
+    sides = hashes(side for side in ("left", "right") for _ in DISTANCES)
+    bins = hashes(f"{side} {d}" for side in ("left", "right") for d in DISTANCES)
+    return np.stack([keys_of(t, "direction", sides) + keys_of(t, "distance", bins) for t in templates], axis=1)
+
+
+def _only(data: ParsingData, batch: np.ndarray) -> int:
+    """The one sentence of a piece."""
+    (i,) = all_of(data.n, batch)
+    return int(i)
