@@ -1,0 +1,68 @@
+"""Dependency parsing with kernels: features are made from keys while arcs are scored, and are never stored."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import accelerated.arrays
+import reference.models.parsing as reference
+from accelerated.arrays import like, view
+from accelerated.compiled.arc_features import ArcFeatures, add_arcs, arc_scores, table_of
+from accelerated.structures.arborescence import Arborescence
+from reference.arrays import Array
+from reference.models.base import all_of
+from reference.models.parsing import ParsingData
+from reference.models.templates import DISTANCES
+from reference.structures.arborescence import ArborescenceScores
+
+__all__ = ["ParsingData", "ParsingModel"]
+
+
+class SingleRootArborescence(Arborescence):
+    """The trees with one token under the root."""
+
+    single_root = True
+
+
+class ParsingModel(reference.ParsingModel):
+    __doc__ = reference.ParsingModel.__doc__
+    structure_type = Arborescence
+    single_root_type = SingleRootArborescence
+    arrays = accelerated.arrays
+
+    def arc_features(self, data: ParsingData) -> ArcFeatures:
+        """Packed data as the kernels take it: views, and the vocabulary's table."""
+        slots, numbers = self._table
+        keys = (data.head_keys, data.modifier_keys, data.between_keys, self._reach)
+        head, modifier, between, reach = (np.ascontiguousarray(k).view(np.int64) for k in keys)
+        mask = 2**self.bits - 1
+        return ArcFeatures(head, modifier, data.tags, between, reach, np.array(DISTANCES), mask, slots, numbers)
+
+    @property
+    def _table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The vocabulary as a hash table, at most half full; empty where there is none."""
+        if self.keys is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if not hasattr(self, "_kept_table"):
+            room = 2 ** (2 * len(self.keys) + 1).bit_length()
+            self._kept_table = np.zeros(room, np.int64), np.full(room, -1)
+            table_of(self.keys.view(np.int64), *self._kept_table)
+        return self._kept_table
+
+    def scores(self, data: ParsingData, batch: np.ndarray, w: Array) -> ArborescenceScores:
+        (i,) = all_of(data.n, batch)
+        n = int(data.lengths[i])
+        values = np.zeros((n, n + 1))
+        arc_scores(self.arc_features(data), int(data.offsets[i]), n, view("w", w), values)
+        return ArborescenceScores(like(values, w))
+
+    scores.__doc__ = reference.ParsingModel.scores.__doc__
+
+    def pullback(self, data: ParsingData, batch: np.ndarray, w: Array, g: ArborescenceScores) -> Array:
+        (i,) = all_of(data.n, batch)
+        n = int(data.lengths[i])
+        gradient = np.zeros(self.size)
+        add_arcs(self.arc_features(data), int(data.offsets[i]), n, view("g", g.values), gradient)
+        return like(gradient, w)
+
+    pullback.__doc__ = reference.ParsingModel.pullback.__doc__
