@@ -15,6 +15,7 @@ from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.models.alignment import AlignmentModel
 from accelerated.models.listed import ListModel
 from accelerated.models.multiclass import MulticlassModel
+from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel, grid_edges
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tree import TreeModel

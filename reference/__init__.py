@@ -6,6 +6,7 @@ from reference.arrays import Rows
 from reference.models.alignment import AlignmentModel
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
+from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
 from reference.models.sequence import SequenceModel
 from reference.models.tree import TreeModel
@@ -87,6 +88,7 @@ __all__ = [
     "Max",
     "MulticlassModel",
     "NonSparseMKL",
+    "ParsingModel",
     "Pegasos",
     "Result",
     "Row",
