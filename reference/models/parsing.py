@@ -346,7 +346,7 @@ class _Columns:
         for x, length in zip(self.X, np.diff(self.offsets).tolist(), strict=True):
             found.append(0)
             if field is None:
-                values = [OUTSIDE] * (length - 1)
+                values: Sequence[str] = [OUTSIDE] * (length - 1)
             else:
                 values = [value[DERIVED[field]] for value in x["word"]] if field in DERIVED else x[field]
             found.extend(number.setdefault(value, len(number)) for value in values)
