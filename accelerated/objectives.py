@@ -1,7 +1,7 @@
 """Objectives whose full gradients and epochs run as kernels where the model is exactly ours.
 
 With ``SequenceModel`` itself (not a subclass) and a smoothing that has an oracle in :mod:`accelerated.compiled.problems`,
-everything below runs over the packed data in one call; otherwise the reference's loop runs over this panel's structures.
+everything below runs over the packed data in one call; with ``ParsingModel``, over sentences with sparse gradients; otherwise the reference's loop runs over this panel's structures.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 import reference.objectives as reference
+from accelerated import arc_epochs
 from accelerated.arrays import like, view
 from accelerated.compiled.kept import Kept, nothing
 from accelerated.compiled.loops import gradient_range
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem
 from accelerated.epochs import LOOPS
+from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -32,7 +34,7 @@ class StructuralHinge(reference.StructuralHinge):
     __doc__ = reference.StructuralHinge.__doc__
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
-        if self._problem(mu) is None:
+        if self._problem(mu) is None and not arc_epochs.sweeps(self, w):
             return super()._sum(w, batch, mu)
         return self._linearized(w, batch, mu)[:2]
 
@@ -42,6 +44,8 @@ class StructuralHinge(reference.StructuralHinge):
     def _swept(self, w: Array, batch: np.ndarray, mu: float, kept: Kept) -> tuple[float, Array, float, float]:
         """The sums of :meth:`_linearized`; what the oracles answered goes into ``kept``, where that has room."""
         problem = self._problem(mu)
+        if arc_epochs.sweeps(self, w):
+            return arc_epochs.sweep(self, view("w", w), batch, mu)
         if problem is None:
             return super()._linearized(w, batch, mu)
         w_host = view("w", w)
@@ -63,12 +67,13 @@ class StructuralHinge(reference.StructuralHinge):
         return value, gradient, task_loss, float(exact)
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled loop of :data:`accelerated.epochs.LOOPS` for exactly our objectives and ``SequenceModel``; None: the loop over ``Chain``."""
-        if type(self) not in (StructuralHinge, LogLoss) or type(self.model) is not SequenceModel:
+        """The compiled loop of :data:`accelerated.epochs.LOOPS` or :data:`accelerated.arc_epochs.LOOPS` for exactly our objectives and models; None: the loop."""
+        loops = {SequenceModel: LOOPS, ParsingModel: arc_epochs.LOOPS}.get(type(self.model))
+        if type(self) not in (StructuralHinge, LogLoss) or loops is None:
             return None
         if self.nonnegative is not None:  # the loops let all weights go free
             return None
-        return None if optimizer == "bcfw" and type(self) is LogLoss else LOOPS.get(optimizer)
+        return None if optimizer == "bcfw" and type(self) is LogLoss else loops.get(optimizer)
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""

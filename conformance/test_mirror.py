@@ -14,7 +14,7 @@ import pytest
 import accelerated
 import reference
 
-OWN = ("epochs", "kernel", "mirror", "threads", "compiled", "__main__")  # of accelerated, without a twin
+OWN = ("arc_epochs", "epochs", "kernel", "mirror", "threads", "compiled", "__main__")  # of accelerated, without a twin
 
 
 def pairs():
@@ -154,6 +154,17 @@ def exercise_segmentation(panel):
     model.predict(data, None, w)
 
 
+def exercise_parsing(panel):
+    """Trees of sentences."""
+    model = panel.ParsingModel([("h.tag", "m.tag"), ("b.tag", "distance")], bits=5)
+    data = model.pack([{"tag": list("DNVDN")}, {"tag": []}, {"tag": ["N", "V"]}], [[2, 3, 0, 5, 3], [], [2, 0]])
+    for objective in (panel.StructuralHinge(model, data), panel.LogLoss(model, data)):
+        w = panel.sgd(objective, lam=0.1, epochs=2, rng=0).x
+        panel.lbfgs(objective, w, lam=0.1, iterations=2)
+        model.predict(data, None, w)
+    panel.bcfw(panel.StructuralHinge(model, data), lam=0.1, epochs=2, rng=0)
+
+
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
@@ -163,12 +174,13 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     exercise(accelerated)
     exercise_segmentation(accelerated)
     exercise_arborescences(accelerated)
+    exercise_parsing(accelerated)
 
 
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    for trained in (exercise, exercise_segmentation, exercise_arborescences):
+    for trained in (exercise, exercise_segmentation, exercise_arborescences, exercise_parsing):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)
 

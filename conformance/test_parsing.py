@@ -240,3 +240,39 @@ def test_the_log_loss_is_the_negative_log_likelihood(backend, rng):
         v = rng.normal(size=model.size)
         up, down = (loss.value_and_gradient(w + t * v)[0] for t in (1e-5, -1e-5))
         close((up - down) / 2e-5, gradient @ v, scale=1e4)
+
+
+@pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+@pytest.mark.parametrize("listed", [False, True])
+def test_panels_step_alike(other, rng, loss, average, listed):
+    """Sparse updates, scales and averages: the iterates of the reference's loop, steps that set the scale to 0 included."""
+    plain, X, Y, _ = planted(rng, 6)
+    templates = [*plain.templates, ("h.tag", "b.tag", "m.tag")]
+    model = reference.ParsingModel(templates, bits=7)
+    options = {"bits": 7, "vocabulary": model.vocabulary(model.pack(X, Y)) if listed else None}
+    runs = []
+    for panel in (reference, other):
+        model = panel.ParsingModel(templates, **options)
+        objective = getattr(panel, loss)(model, model.pack([*X, {"tag": []}], [*Y, []]))
+        w0 = np.random.default_rng(3).normal(size=model.size)
+        steps = {"lam": 0.5, "step_size": lambda t, lam: np.where(t == 4, 1 / lam, 0.3), "average": average}
+        runs.append(panel.sgd(objective, w0, epochs=3, rng=0, **steps))
+    close(runs[1].x, runs[0].x)
+    close([row.objective for row in runs[1].history], [row.objective for row in runs[0].history])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"cached_passes": 0}, {"average": "weighted", "capacity": 2}, {"line_search": False}]
+)
+def test_panels_climb_the_dual_alike(other, rng, options):
+    """The first epochs of block-coordinate Frank-Wolfe, before rounding decides between trees that are equally good."""
+    plain, X, Y, _ = planted(rng, 6)
+    runs = []
+    for panel in (reference, other):
+        model = panel.ParsingModel([*plain.templates, ("h.tag", "b.tag", "distance")], bits=7)
+        hinge = panel.StructuralHinge(model, model.pack([*X, {"tag": []}], [*Y, []]))
+        runs.append(panel.bcfw(hinge, lam=0.1, epochs=3, tol=None, rng=0, **options))
+    close(runs[1].x, runs[0].x, scale=1e3)
+    for a, b in zip(runs[1].history, runs[0].history, strict=True):
+        close([a.objective, a.dual], [b.objective, b.dual], scale=1e3)

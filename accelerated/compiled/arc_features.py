@@ -13,7 +13,16 @@ import numpy as np
 
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["ArcFeatures", "add_arcs", "arc_scores", "list_arcs", "table_of"]
+__all__ = [
+    "ArcFeatures",
+    "add_arcs",
+    "add_listed",
+    "arc_scores",
+    "list_arcs",
+    "squared_length",
+    "table_of",
+    "weigh_arcs",
+]
 
 
 class ArcFeatures(NamedTuple):
@@ -133,9 +142,9 @@ def list_arcs(f, a, n, values, index, shares):
         for side in range(2):
             step = 1 - 2 * side
             last = n if side == 0 else 1  # the farthest modifier with a value
-            while last != h and last > 0 and values[last - 1, h] == 0:
+            while (last - h) * step > 0 and values[last - 1, h] == 0:
                 last -= step
-            if last == h or last == 0:
+            if (last - h) * step <= 0:
                 continue
             stamp += 1
             count = 0
@@ -180,3 +189,50 @@ def add_arcs(f, a, n, values, w):
                 if T > S:
                     count = _see(f, a + m, seen, count, stamps, stamp)
                 m += step
+
+
+@kernel
+def weigh_arcs(f, a, n, values, w):
+    """Where values is not 0, put the sum of the weights of the arc's features."""
+    S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
+    seen, stamps, stamp = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0
+    for h in range(n + 1):
+        for side in range(2):
+            step = 1 - 2 * side
+            stamp += 1
+            count = 0
+            m = h + step
+            while 1 <= m <= n:
+                if values[m - 1, h] != 0:
+                    total = 0.0
+                    r = _reach(f, (m - h) * step, side)
+                    for t in range(T):
+                        key = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]
+                        for s in range(1 if t < S else count):
+                            j = _number(f, key if t < S else key + f.between[seen[s], t - S])
+                            if j >= 0:
+                                total += w[j]
+                    values[m - 1, h] = total
+                if T > S:
+                    count = _see(f, a + m, seen, count, stamps, stamp)
+                m += step
+
+
+@kernel
+def squared_length(index, shares, found, scratch):
+    """||v||^2 of v (d,), the sum of shares[e] at index[e] over e < found; scratch (d,) is 0 before and after."""
+    for e in range(found):
+        scratch[index[e]] += shares[e]
+    total = 0.0
+    for e in range(found):
+        total += shares[e] * scratch[index[e]]
+    for e in range(found):
+        scratch[index[e]] = 0.0
+    return total
+
+
+@kernel
+def add_listed(index, shares, found, factor, w):
+    """w (d,) += factor times that v."""
+    for e in range(found):
+        w[index[e]] += factor * shares[e]
