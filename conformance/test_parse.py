@@ -1,0 +1,101 @@
+"""The command ``parse``: train, evaluate and predict on a small treebank; trees as text."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from conformance.test_app import run
+from conformance.tolerances import close
+from reference.app.parse import drawn
+from reference.app.treebank import load_treebank
+
+SENTENCES = """The\tDT\t2
+duck\tNN\t3
+swims\tVBZ\t0
+.\t.\t3
+
+A\tDT\t2
+dog\tNN\t3
+sees\tVBZ\t0
+the\tDT\t5
+duck\tNN\t3
+.\t.\t3
+
+Dogs\tNN\t2
+swim\tVBZ\t0
+"""
+
+
+@pytest.fixture
+def bank(tmp_path):
+    path = tmp_path / "bank.dp"
+    path.write_text(SENTENCES)
+    return path
+
+
+def test_trees_as_text():
+    lines = drawn(("a", "b", "c", "d"), ("A", "B", "C", "D"), np.array([2, 0, 1, 2]))
+    assert lines == ["└─ b (B, 2)", "   ├─ a (A, 1)", "   │  └─ c (C, 3)", "   └─ d (D, 4)"]
+    assert drawn((), (), np.zeros(0, np.int64)) == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [],
+        ["--vocabulary", 1, "--many-roots"],
+        ["--loss", "crf", "--epochs", 30, "--step-size", 0.1],
+        ["--loss", "crf", "--optimizer", "lbfgs", "--epochs", 20],
+    ],
+)
+def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
+    saved = tmp_path / "model.npz"
+    command = ["parse", "train", bank, "--test", bank, "--bits", 12, "--lam", 0.01, "--save", saved, "--quiet", *how]
+    status, out, err = run(backend.module, capsys, *command, "--json")
+    report = json.loads(out)
+    assert status == 0, err
+    assert report["train"] == report["test"] == {"uas": 1.0, "uas_without_punctuation": 1.0}
+    status, out, _ = run(backend.module, capsys, "parse", "evaluate", saved, bank)
+    assert status == 0 and "right heads 100.00 %" in out
+    command = ["parse", "predict", saved, bank, "--top", 2, "--probabilities", "--draw"]
+    status, out, _ = run(backend.module, capsys, *command)
+    (tmp_path / "out.conllu").write_text(out)
+    again = load_treebank(str(tmp_path / "out.conllu"))
+    for a, b in zip(again, load_treebank(str(bank)), strict=True):
+        assert a.words == b.words and a.tags == b.tags and a.heads.tolist() == b.heads.tolist()
+        assert sum(c.startswith("# tree = ") for c in a.comments) == 2
+        assert sum("└─" in c or "├─" in c for c in a.comments) == len(a.words)
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    model, w, _ = backend.load_model(saved, backend.module)
+    data = model.pack([s.fields() for s in again])
+    for i, each in enumerate(sentences):
+        scores = model.scores(data, np.array([i]), w).values
+        for tree in each["trees"]:
+            close(tree["score"], scores[np.arange(len(scores)), tree["heads"]].sum())
+        assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "none.conllu"], "none.conllu: no such file"),
+        (["train", "BANK", "--loss", "crf", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
+        (["train", "OPEN"], "open.dp: sentence 1 has no heads"),
+        (["train", "EMPTY"], "empty.dp: no sentences"),
+        (["train", "ROOTS"], "Y[0]: expected one token with head 0"),
+        (["evaluate", "BANK", "BANK"], "not a readable model file"),
+        (["predict", "OTHER", "BANK"], "expected a model of parse train, got a SequenceModel"),
+    ],
+)
+def test_what_cannot_be_parsed_is_said(backend, bank, tmp_path, capsys, arguments, message):
+    model = backend.SequenceModel(1, 2)
+    backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
+    for name, content in (("OPEN", "a\tX\t_\n"), ("EMPTY", "\n"), ("ROOTS", "a\tX\t0\nb\tX\t0\n")):
+        places[name] = tmp_path / f"{name.lower()}.dp"
+        places[name].write_text(content)
+    status, _, err = run(backend.module, capsys, "parse", *(places.get(a, a) for a in arguments))
+    assert status == 2 and message in err

@@ -1,0 +1,224 @@
+"""``parse``: train a dependency parser on a treebank, score it, and parse sentences."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from reference.app.metrics import attachment_score
+from reference.app.options import count, number
+from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.persistence import load_model, save_model
+from reference.app.treebank import Sentence, load_treebank, write_conllu
+from reference.models.templates import TEMPLATES
+
+__all__ = ["add", "drawn"]
+
+EPOCHS = {"bcfw": 20, "sgd": 10, "lbfgs": 50}
+
+
+def add(commands: Any) -> None:
+    """Add the command ``parse`` to the subparsers of the command line."""
+    whole = commands.add_parser(
+        "parse",
+        help="learn to parse sentences from a treebank, and parse them",
+        description="Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), and parse (predict). "
+        "Files: CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files.",
+        allow_abbrev=False,
+    )
+    actions = whole.add_subparsers(required=True, metavar="ACTION")
+
+    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+        sub = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=f"parse {name}")
+        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        return sub
+
+    sub = action("train", _train, "train on a treebank, and test on another")
+    sub.add_argument("treebank")
+    sub.add_argument("--test", metavar="FILE", help="report the share of right heads on this treebank too")
+    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    sub.add_argument("--templates", choices=list(TEMPLATES), default="20", help="of features (default: 20)")
+    sub.add_argument("--bits", type=count, default=20, help="hash features to 2^bits weights (default: 20)")
+    sub.add_argument("--vocabulary", type=count, metavar="N", help="instead: the features of N true arcs or more")
+    sub.add_argument("--many-roots", dest="single_root", action="store_false", help="allow several tokens without head")
+    sub.add_argument(
+        "--loss", choices=("hinge", "crf"), default="hinge", help="hinge: structural SVM (default); crf: log loss"
+    )
+    sub.add_argument("--optimizer", choices=list(EPOCHS), help="default: bcfw for the hinge, sgd for crf")
+    sub.add_argument("--lam", type=number, default=0.001, help="weight of lam/2 ||w||^2 (default: 0.001)")
+    each = ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items())
+    sub.add_argument("--epochs", type=count, help=f"at most so many passes, or iterations (default: {each})")
+    sub.add_argument("--tol", type=number, default=0.05, help="bcfw: stop at this relative gap (default: 0.05)")
+    sub.add_argument("--step-size", type=number, default=0.01, help="sgd: a constant step (default: 0.01)")
+    sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
+    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    sub = action("evaluate", _evaluate, "the share of right heads of a saved parser on a treebank")
+    sub.add_argument("model", help="a file written by parse train --save")
+    sub.add_argument("treebank")
+
+    sub = action(
+        "predict", _predict, "parse sentences by a saved parser, to CoNLL-U; what else is asked for goes into comments"
+    )
+    sub.add_argument("model", help="a file written by parse train --save")
+    sub.add_argument("treebank", help="its heads, if any, are not looked at")
+    sub.add_argument("--top", type=count, metavar="K", help="the K best trees of each sentence, with their scores")
+    sub.add_argument("--probabilities", action="store_true", help="of each head, under exp(score)")
+    sub.add_argument("--draw", action="store_true", help="the tree as text")
+
+
+def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+    optimizer = options.optimizer or ("bcfw" if options.loss == "hinge" else "sgd")
+    if options.loss == "crf" and optimizer == "bcfw":
+        raise ValueError("--optimizer bcfw needs --loss hinge")
+    training, test = _with_heads(options.treebank), _with_heads(options.test) if options.test else None
+    writable(options.save, None)
+    announce_compilation(panel)
+    started = time.perf_counter()
+    settings = {"bits": options.bits, "single_root": options.single_root}
+    model = panel.ParsingModel(options.templates, **settings)
+    X, Y = [s.fields() for s in training], [s.heads for s in training]
+    data = model.pack(X, Y)
+    if options.vocabulary is not None:
+        keys = model.vocabulary(data, max(options.vocabulary, 1))
+        model = panel.ParsingModel(options.templates, vocabulary=keys, **settings)
+    objective = (panel.LogLoss if options.loss == "crf" else panel.StructuralHinge)(model, data)
+    epochs = EPOCHS[optimizer] if options.epochs is None else options.epochs
+    job: dict[str, Any] = {"lam": options.lam}
+    if optimizer == "lbfgs":
+        job["iterations"] = epochs
+    else:
+        job |= {"epochs": epochs, "rng": options.rng}
+        job |= {"tol": options.tol} if optimizer == "bcfw" else {"step_size": options.step_size}
+    with Progress(epochs, options.quiet) as progress:
+        result = getattr(panel, optimizer)(objective, callback=progress, **job)
+    if not math.isfinite(result.fun):
+        raise ValueError(result.message)
+    report = {
+        "command": "parse train",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        "treebank": options.treebank,
+        "sentences": len(training),
+        "templates": options.templates,
+        "weights": model.size,
+        "loss": options.loss,
+        "optimizer": optimizer,
+        "job": job,
+        "objective": result.fun,
+        "certificate": result.certificate,
+        "success": result.success,
+        "message": result.message,
+        "seconds": time.perf_counter() - started,
+        "train": _scores(model, result.x, training),
+        "test": None if test is None else _scores(model, result.x, test),
+    }
+    if options.save:
+        save_model(options.save, model, result.x, {"treebank": options.treebank, "optimizer": optimizer, **job})
+        report["saved"] = str(options.save)
+    lines = [
+        f"{len(training)} sentences of {options.treebank}: objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
+        _line("train", report["train"]),
+        *([] if test is None else [_line("test", report["test"])]),
+        *([] if result.success else [f"not converged: {result.message}"]),
+        *([f"saved {options.save}"] if options.save else []),
+    ]
+    print_report(options, report, lines)
+
+
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w = _parser(panel, options.model)
+    sentences = _with_heads(options.treebank)
+    announce_compilation(panel)
+    scores = _scores(model, w, sentences)
+    report = {"command": "parse evaluate", "panel": panel.__name__, "model": str(options.model)}
+    report |= {"treebank": options.treebank, "sentences": len(sentences), **scores}
+    print_report(options, report, [_line(f"{len(sentences)} sentences:", scores)])
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w = _parser(panel, options.model)
+    sentences = load_treebank(options.treebank)
+    announce_compilation(panel)
+    data = model.pack([s.fields() for s in sentences])
+    parsed, found = [], []
+    for i, heads in enumerate(model.predict(data, None, w)):
+        sentence, comments = sentences[i], list(sentences[i].comments)
+        each: dict[str, Any] = {"words": sentence.words, "heads": heads.tolist()}
+        structure = model.structure_type.unchecked(model.scores(data, np.array([i]), w))
+        if options.top:
+            best = structure.topk(options.top)
+            each["trees"] = [
+                {"score": float(score), "heads": np.asarray(y).tolist()}
+                for score, y in zip(best.scores, best.labels, strict=True)
+                if score > -np.inf
+            ]
+            comments += [f"# tree = {t['score']:.6g}: {' '.join(map(str, t['heads']))}" for t in each["trees"]]
+        if options.probabilities:
+            marginals = np.asarray(structure.expectation()[1].values)
+            each["probabilities"] = marginals[np.arange(len(heads)), heads].tolist()
+            comments.append(f"# probabilities = {' '.join(f'{p:.3f}' for p in each['probabilities'])}")
+        if options.draw:
+            comments += [f"# {line}" for line in drawn(sentence.words, sentence.tags, heads)]
+        relations = ("_",) * len(heads)  # those of other heads, if any, are not of these
+        parsed.append(sentence._replace(heads=heads, relations=relations, comments=tuple(comments)))
+        found.append(each)
+    report = {"command": "parse predict", "panel": panel.__name__, "model": str(options.model), "sentences": found}
+    print_report(options, report, list(write_conllu(parsed)))
+
+
+def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:
+    """A tree as lines of text: each token under its head, those of one head in the order of the sentence."""
+    lines: list[str] = []
+    below: list[list[int]] = [[] for _ in range(len(words) + 1)]
+    for m, h in enumerate(np.asarray(heads).tolist(), 1):
+        below[h].append(m)
+    open_branches = [(m, "", m == below[0][-1]) for m in reversed(below[0])]
+    while open_branches:
+        m, indent, is_last = open_branches.pop()
+        lines.append(f"{indent}{'└─' if is_last else '├─'} {words[m - 1]} ({tags[m - 1]}, {m})")
+        deeper = indent + ("   " if is_last else "│  ")
+        open_branches += [(k, deeper, k == below[m][-1]) for k in reversed(below[m])]
+    return lines
+
+
+def _with_heads(path: str) -> list[Sentence]:
+    """The sentences of a treebank that has all heads, at least one."""
+    sentences = load_treebank(path)
+    if not sentences:
+        raise ValueError(f"{path}: no sentences")
+    missing = next((i for i, s in enumerate(sentences, 1) if s.heads is None), None)
+    if missing is not None:
+        raise ValueError(f"{path}: sentence {missing} has no heads")
+    return sentences
+
+
+def _parser(panel: ModuleType, path: str) -> tuple[Any, np.ndarray]:
+    model, w, _ = load_model(path, panel)
+    if type(model).__name__ != "ParsingModel":
+        raise ValueError(f"{path}: expected a model of parse train, got a {type(model).__name__}")
+    return model, w
+
+
+def _scores(model: Any, w: np.ndarray, sentences: list[Sentence]) -> dict[str, float | None]:
+    """Shares of right heads: of all tokens, and of all but punctuation (None where there are no others)."""
+    guess = model.predict(model.pack([s.fields() for s in sentences]), None, w)
+    truth: list[Any] = [s.heads for s in sentences]
+    found = {
+        "uas": attachment_score(truth, guess),
+        "uas_without_punctuation": attachment_score(truth, guess, [s.tags for s in sentences]),
+    }
+    return {name: None if math.isnan(share) else share for name, share in found.items()}
+
+
+def _line(name: str, scores: dict[str, Any]) -> str:
+    whole, words = (
+        "-" if share is None else f"{100 * share:.2f} %" for share in (scores["uas"], scores["uas_without_punctuation"])
+    )
+    return f"{name:5} right heads {whole}, without punctuation {words}"
