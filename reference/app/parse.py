@@ -137,7 +137,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     sentences = _with_heads(options.treebank)
     announce_compilation(panel)
     scores = _scores(model, w, sentences)
-    report = {"command": "parse evaluate", "panel": panel.__name__, "model": str(options.model)}
+    report: dict[str, Any] = {"command": "parse evaluate", "panel": panel.__name__, "model": str(options.model)}
     report |= {"treebank": options.treebank, "sentences": len(sentences), **scores}
     print_report(options, report, [_line(f"{len(sentences)} sentences:", scores)])
 
