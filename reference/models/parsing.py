@@ -97,7 +97,7 @@ class ParsingModel(LinearModel):
     Examples
     --------
     >>> from reference import ParsingModel, StructuralHinge, bcfw
-    >>> model = ParsingModel([("h.tag", "m.tag")], bits=8)
+    >>> model = ParsingModel([("h.tag", "m.tag", "direction"), ("h.tag", "m.tag", "distance")], bits=8)
     >>> data = model.pack([{"tag": ["D", "N", "V"]}, {"tag": ["N", "V", "D", "N"]}], [[2, 3, 0], [2, 0, 4, 2]])
     >>> w = bcfw(StructuralHinge(model, data), lam=0.1, rng=0).x
     >>> [heads.tolist() for heads in model.predict(model.pack([{"tag": ["D", "N", "V", "D", "N"]}]), None, w)]
