@@ -112,3 +112,20 @@ def test_attachment_scores_by_hand():
     for wrong in ([["DT"], ["NN"]], [["DT"] * 3]):
         with pytest.raises(ValueError, match="as many sequences"):
             attachment_score(truth, guess, wrong)
+
+
+def crosses(heads):
+    """Whether two arcs of a tree cross."""
+    arcs = [(min(h, m), max(h, m)) for m, h in enumerate(heads.tolist(), 1)]
+    return any(a < x < b < y for a, b in arcs for x, y in arcs)
+
+
+def test_the_sentences_of_the_package_are_trees():
+    sentences = load_treebank("sentences")
+    assert len(sentences) == 40 and sum(crosses(s.heads) for s in sentences) == 4
+    for s in sentences:
+        assert list(s.heads).count(0) == 1
+        reached = np.array([0])
+        for _ in s.words:  # from the root, as many steps down as there are tokens
+            reached = np.union1d(reached, 1 + np.flatnonzero(np.isin(s.heads, reached)))
+        assert len(reached) == len(s.words) + 1

@@ -28,7 +28,7 @@ def add(commands: Any) -> None:
         "parse",
         help="learn to parse sentences from a treebank, and parse them",
         description="Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), and parse (predict). "
-        "Files: CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files.",
+        "Files: 'sentences' (forty that come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files.",
         allow_abbrev=False,
     )
     actions = whole.add_subparsers(required=True, metavar="ACTION")
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
         return sub
 
     sub = action("train", _train, "train on a treebank, and test on another")
-    sub.add_argument("treebank")
+    sub.add_argument("treebank", help="'sentences', or a file")
     sub.add_argument("--test", metavar="FILE", help="report the share of right heads on this treebank too")
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
     sub.add_argument("--templates", choices=list(TEMPLATES), default="20", help="of features (default: 20)")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterable, Iterator
+from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +47,8 @@ def load_treebank(path: str) -> list[Sentence]:
     Parameters
     ----------
     path : str
-        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files.
+        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files; "sentences": the forty short
+        English sentences that come with the package, four of them not projective.
 
     Returns
     -------
@@ -57,10 +59,12 @@ def load_treebank(path: str) -> list[Sentence]:
     ValueError
         Naming the file, the line and what was expected.
     """
+    if path == "sentences":
+        return read_sentences(path, resources.files("reference.app.datasets").joinpath("sentences.conllu").read_bytes())
     part = re.fullmatch(r"(.*\.zip)(?::(\d+)-(\d+))?", path, re.IGNORECASE)
     name = part[1] if part else path
     if not Path(name).is_file():
-        raise ValueError(f"{name}: no such file")
+        raise ValueError(f"{name}: no such file (the sentences that come with diptych are called sentences)")
     if part is None:
         return read_sentences(path, Path(path).read_bytes())
     try:
