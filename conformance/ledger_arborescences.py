@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["rows"]
 
-TESTS = "test_arborescence"
+TESTS, PARSING = "test_arborescence", "test_parsing"
 
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -36,6 +36,28 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{TESTS}::test_marginals_of_arcs_are_finite_differences",
                 f"{TESTS}::test_cayleys_formula",
                 f"{TESTS}::test_a_ring_that_hardly_anyone_leaves",
+            ),
+        ),
+        Claim(
+            "M section 4, dependency parsing: features",
+            "arc-factored models, phi(x, y) = sum over the arcs (h, m) of y of phi_hm(x), from templates that conjoin what is seen of h and m",
+            "holds",
+            ("models.parsing.ParsingModel", "models.templates.keys_of"),
+            (
+                f"{PARSING}::test_features_by_hand",
+                f"{PARSING}::test_keys_are_equal_where_features_are",
+                f"{PARSING}::test_scores_are_sums_of_weights_and_pullback_is_the_adjoint",
+                f"{PARSING}::test_predicted_trees_are_the_best_of_all",
+            ),
+        ),
+        Claim(
+            "M (3), (4) over dependency trees",
+            "CRF and SVM losses of an arc-factored parser, the loss Hamming's over heads",
+            "holds",
+            ("models.parsing.ParsingModel", "objectives.LogLoss", "objectives.StructuralHinge"),
+            (
+                f"{PARSING}::test_the_log_loss_is_the_negative_log_likelihood",
+                f"{PARSING}::test_bcfw_learns_trees_that_cross",
             ),
         ),
     )

@@ -60,7 +60,11 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "sum-product on a tree returns the log-partition function and the marginals of nodes and edges",
             "wrong as printed",
             ("structures.tree.sum_product",),
-            (summed, f"{TREE_SCALES}::test_many_children_that_agree", f"{TREE_SCALES}::test_marginals_sum_to_one_at_any_scale"),
+            (
+                summed,
+                f"{TREE_SCALES}::test_many_children_that_agree",
+                f"{TREE_SCALES}::test_marginals_sum_to_one_at_any_scale",
+            ),
             condition="messages as normalised logarithms (or rescaled probabilities)",
             printed="messages are sums of products of exp(psi)",
             rejected_by=f"{TREE_SCALES}::test_linear_messages_overflow_and_vanish",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.test_parsing import crosses
 from reference.app.metrics import attachment_score
 from reference.app.treebank import Sentence, load_treebank, read_sentences, write_conllu
 
@@ -112,12 +113,6 @@ def test_attachment_scores_by_hand():
     for wrong in ([["DT"], ["NN"]], [["DT"] * 3]):
         with pytest.raises(ValueError, match="as many sequences"):
             attachment_score(truth, guess, wrong)
-
-
-def crosses(heads):
-    """Whether two arcs of a tree cross."""
-    arcs = [(min(h, m), max(h, m)) for m, h in enumerate(heads.tolist(), 1)]
-    return any(a < x < b < y for a, b in arcs for x, y in arcs)
 
 
 def test_the_sentences_of_the_package_are_trees():
