@@ -60,6 +60,11 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
 
 def _epoch(hinge: Any, loop: str) -> float:
     """Processor seconds of an epoch's updates, without the objective after it."""
+    return _timed(_updates(hinge, loop))[0]
+
+
+def _updates(hinge: Any, loop: str) -> Callable[[], Any]:
+    """One epoch of updates from weights of zero, as a call."""
     run, order = hinge.fused_epoch(loop), np.random.default_rng(1).permutation(hinge.n)
     if loop == "sgd":
         state, steps = sgd.init(hinge.zeros()), np.full(hinge.n, SETTINGS["step_size"])
@@ -70,9 +75,9 @@ def _epoch(hinge: Any, loop: str) -> float:
             "mu": None,
             "average": "weighted",
         }
-        return _timed(lambda: run(state, hinge, order, **options))[0]
+        return lambda: run(state, hinge, order, **options)
     options = {"lam": 1e-4, "capacity": 8, "average": "last", "line_search": True}
-    return _timed(lambda: run(bcfw.init(hinge), hinge, [order], **options))[0]
+    return lambda: run(bcfw.init(hinge), hinge, [order], **options)
 
 
 def _score_all(model: Any, data: Any, w: np.ndarray) -> None:
@@ -84,6 +89,35 @@ def _number_of_features(model: Any, data: Any) -> int:
     """Of all arcs of all sentences: the sum of their scores under weights of 1."""
     ones = np.ones(model.size)
     return int(sum(model.scores(data, np.array([i]), ones).values.sum() for i in range(data.n)))
+
+
+class Epochs:
+    """The forty sentences of the package, ten times: packing, an epoch of updates, parsing."""
+
+    params = list(BITS)
+    param_names = ("templates",)
+
+    def setup(self, templates: str) -> None:
+        self.sentences = 10 * load_treebank("sentences")
+        self.model = accelerated.ParsingModel(templates, bits=BITS[templates], single_root=True)
+        self.time_pack(templates)
+        hinge = accelerated.StructuralHinge(self.model, self.data)
+        self.sgd, self.bcfw = _updates(hinge, "sgd"), _updates(hinge, "bcfw")
+        self.w = self.sgd().x
+        self.time_bcfw_epoch(templates)
+        self.time_predict(templates)
+
+    def time_pack(self, templates: str) -> None:
+        self.data = self.model.pack([s.fields() for s in self.sentences], [s.heads for s in self.sentences])
+
+    def time_sgd_epoch(self, templates: str) -> None:
+        self.sgd()
+
+    def time_bcfw_epoch(self, templates: str) -> None:
+        self.bcfw()
+
+    def time_predict(self, templates: str) -> None:
+        self.model.predict(self.data, None, self.w)
 
 
 def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
