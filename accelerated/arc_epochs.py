@@ -11,23 +11,18 @@ so that a step costs what it touches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from accelerated.compiled.arc_features import (
-    add_arcs,
-    add_listed,
-    arc_scores,
-    list_arcs,
-    squared_length,
-    weigh_arcs,
-)
+from accelerated.compiled.arc_features import add_arcs, arc_scores
+from accelerated.compiled.tree_visits import bcfw_pass_of_trees, tree_sets
+from accelerated.compiled.working_sets import with_room
 from accelerated.models.parsing import ParsingModel
 from reference.arrays import Array
 from reference.objectives import _smoothed, _total
 from reference.optimizers import bcfw, sgd
-from reference.optimizers.bcfw import BCFWState, WorkingSet
+from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.sgd import SGDState
 from reference.structures.arborescence import ArborescenceScores
 from reference.structures.scores import inner
@@ -76,12 +71,6 @@ class Sentences:
         arc_scores(self.features, int(self.data.offsets[i]), n, v, values)
         return values
 
-    def some_scores(self, i: int, v: np.ndarray, arcs: np.ndarray) -> np.ndarray:
-        """The scores where arcs (n, n + 1) is not 0, 0 elsewhere."""
-        values = np.where(arcs != 0, 1.0, 0.0)
-        weigh_arcs(self.features, int(self.data.offsets[i]), len(arcs), values, v)
-        return values
-
     def best(self, scores: np.ndarray) -> np.ndarray:
         """The heads (n,) of the best tree."""
         return self.model.structure_type.unchecked(ArborescenceScores(scores)).best()[1]
@@ -89,14 +78,6 @@ class Sentences:
     def add(self, i: int, values: np.ndarray, v: np.ndarray) -> None:
         """v (d,) += values (n, n + 1) times the features of each arc."""
         add_arcs(self.features, int(self.data.offsets[i]), len(values), values, v)
-
-    def listed(self, i: int, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        """The features of the arcs whose value is not 0: numbers, values, how many."""
-        tags = len(np.unique(self.data.tags[self.data.positions(i)]))
-        T, with_tags = self.features.head.shape[1], self.features.between.shape[1]
-        room = int(np.count_nonzero(values)) * (T + with_tags * tags)
-        index, shares = np.empty(room, np.int64), np.empty(room)
-        return index, shares, list_arcs(self.features, int(self.data.offsets[i]), len(values), values, index, shares)
 
 
 # stochastic gradients --------------------------------------------------------------------------------------------------
@@ -158,50 +139,6 @@ def _slope(sentences: Sentences, i: int, scores: np.ndarray, mu: float) -> np.nd
 # block-coordinate Frank-Wolfe ------------------------------------------------------------------------------------------
 
 
-class Trees(NamedTuple):
-    """The working set of a sentence: heads (m, n), and losses, weights and restless as in a WorkingSet."""
-
-    heads: np.ndarray
-    losses: np.ndarray
-    alpha: np.ndarray
-    restless: bool
-
-
-class Dual:
-    """The weights w(alpha) in the making, with their running sum over visits."""
-
-    def __init__(self, state: BCFWState, sentences: Sentences, lam_n: float, averaging: bool) -> None:
-        self.sentences, self.lam_n, self.averaging = sentences, lam_n, averaging
-        self.x, self.scratch = state.x.copy(), np.zeros_like(state.x)
-        self.acc, self.u = 0.0, np.zeros_like(state.x) if averaging else state.x[:0]
-
-    def scores(self, i: int, found: Trees) -> np.ndarray:
-        """loss_i(y) + <v_i(y), w> of each tree (m,)."""
-        gold = self.sentences.gold(i)
-        n = len(gold)
-        arcs = np.zeros((n, n + 1))
-        arcs[np.arange(n), found.heads] = arcs[np.arange(n), gold] = 1.0
-        return _sums(self.sentences.some_scores(i, self.x, arcs), found, gold)
-
-    def move(self, i: int, found: Trees, g: np.ndarray, towards: np.ndarray, most: float, fixed: float | None) -> Trees:
-        """alpha_i + gamma towards with the highest dual, gamma in [0, most], or fixed, and w to match."""
-        n = found.heads.shape[1]
-        arcs = np.zeros((n, n + 1))
-        for y, share in zip(found.heads, towards, strict=True):
-            arcs[np.arange(n), y] += share
-        listed = self.sentences.listed(i, arcs)
-        length, gain = squared_length(*listed, self.scratch), float(towards @ g)
-        gamma = fixed
-        if gamma is None:
-            gamma = min(most, max(0.0, self.lam_n * gain / length)) if length > 0 else most if gain > 0 else 0.0
-        if gamma == 0:
-            return found
-        add_listed(*listed, -gamma / self.lam_n, self.x)
-        if self.averaging:
-            add_listed(*listed, -gamma / self.lam_n * self.acc, self.u)
-        return found._replace(alpha=found.alpha + gamma * towards)
-
-
 def run_bcfw(
     state: BCFWState,
     objective: Any,
@@ -212,81 +149,26 @@ def run_bcfw(
     average: str,
     line_search: bool,
 ) -> BCFWState:
-    """As the reference's epoch; the state's sets are of :class:`Trees`, and change in place."""
+    """As the reference's epoch; the state's sets are packed and change in place."""
     if not isinstance(state.x, np.ndarray) or state.x.dtype != np.float64:
         return bcfw.epoch(
             state, objective, orders, lam=lam, capacity=capacity, average=average, line_search=line_search
         )
-    n, averaging, sets = objective.n, average != "last", dict(state.sets)
-    dual = Dual(state, Sentences(objective), lam * n, averaging)
-    loss, mean_loss, t = state.loss, state.mean_loss, state.t
-    for turn, order in enumerate(orders):
-        for i in order.tolist():
-            if turn > 0 and not sets[i].restless:
-                continue
-            fixed = None if line_search else 2 * n / (2 * n + t)
-            before = sets.get(i)
-            sets[i] = found = _visit(dual, i, before, turn == 0, len(orders) > 1, capacity, fixed)
-            loss += float(found.alpha @ found.losses - (before.alpha @ before.losses if before else 0.0)) / n
-            t += 1
-            dual.acc += t
-            mean_loss += (2.0 / (t + 1) if averaging else 1.0) * (loss - mean_loss)
-    x, mean = dual.x, dual.x
-    if averaging and t > 0:
-        mean = (state.t * (state.t + 1) / 2 * state.mean + (dual.acc * x - dual.u)) / (t * (t + 1) / 2)
-    return BCFWState(x, loss, mean, mean_loss, t, sets)
-
-
-def _visit(
-    dual: Dual, i: int, found: Trees | None, oracle: bool, pairwise: bool, capacity: int, fixed: float | None
-) -> Trees:
-    """As the reference's step: the oracle's tree joins the set and draws weight; then, in pairs, from the worst to the best."""
-    gold = dual.sentences.gold(i)
-    found = found or Trees(gold[None, :], np.zeros(1), np.ones(1), False)
-    if oracle:
-        scores = dual.sentences.scores(i, dual.x)
-        augmented = scores + 1.0
-        augmented[np.arange(len(gold)), gold] -= 1.0
-        y = dual.sentences.best(augmented)
-        found = _joined(found, y, float(np.sum(y != gold)), _sums(scores, found, gold), capacity)
-        g = _sums(scores, found, gold)
-    else:
-        g = dual.scores(i, found)
-    _, s, violation = _worst_pair(found, g)
-    if oracle:
-        found = dual.move(i, found, g, np.eye(len(found.alpha))[s] - found.alpha, 1.0, fixed)
-    for _ in range(bcfw.PAIRWISE_STEPS if pairwise and violation > 0 and len(found.alpha) > 1 else 0):
-        g = dual.scores(i, found)
-        worst, best, left = _worst_pair(found, g)
-        if left <= bcfw.PAIRWISE_SHARE * violation:
-            break
-        one = np.eye(len(found.alpha))
-        found = dual.move(i, found, g, one[best] - one[worst], float(found.alpha[worst]), None)
-    return found._replace(restless=bool(violation > bcfw.EQUAL * np.max(found.losses)))
-
-
-def _sums(scores: np.ndarray, found: Trees, gold: np.ndarray) -> np.ndarray:
-    """loss_i(y) + <v_i(y), w> of each tree (m,), from the scores of the arcs."""
-    tokens = np.arange(len(gold))
-    return found.losses + scores[tokens, found.heads].sum(axis=1) - scores[tokens, gold].sum()
-
-
-def _worst_pair(found: Trees, g: np.ndarray) -> tuple[int, int, float]:
-    """The reference's, of trees with scores g (m,): their directions count by their products with w alone."""
-    return bcfw.worst_pair(WorkingSet((g - found.losses)[:, None], found.losses, found.alpha, False), np.ones(1))
-
-
-def _joined(found: Trees, y: np.ndarray, loss: float, g: np.ndarray, capacity: int) -> Trees:
-    """The set with one more tree, unless it has it: in the place of one of weight 0 where it is full and there is one."""
-    if np.any(np.all(found.heads == y, axis=1)):
-        return found
-    idle = np.flatnonzero(found.alpha == 0)
-    if len(found.alpha) < capacity or len(idle) == 0:
-        return Trees(np.vstack([found.heads, y]), np.append(found.losses, loss), np.append(found.alpha, 0.0), False)
-    place = int(idle[np.argmin(g[idle])])
-    heads, losses = found.heads.copy(), found.losses.copy()
-    heads[place], losses[place] = y, loss
-    return Trees(heads, losses, found.alpha, False)
+    model, data, n, averaging = objective.model, objective.data, objective.n, average != "last"
+    x, mean, loss, mean_loss, t = state.x.copy(), state.mean, state.loss, state.mean_loss, state.t
+    sets, sentences = state.sets or tree_sets(data.offsets, data.heads), (data.offsets, data.heads, model.single_root)
+    for number, order in enumerate(orders):
+        u = np.zeros_like(x) if averaging else x[:0]
+        sets = with_room(sets, data.lengths)
+        options = (number == 0, len(orders) > 1, lam * n, capacity, line_search, averaging)
+        before = t * (t + 1) / 2
+        t, loss, mean_loss = bcfw_pass_of_trees(
+            model.arc_features(data), *sentences, order, *options, t, loss, mean_loss, sets, x, u
+        )
+        total = t * (t + 1) / 2
+        if averaging and total > before:
+            mean = (before * mean + (total - before) * x - u) / total
+    return BCFWState(x, loss, mean if averaging else x, mean_loss, t, sets)
 
 
 LOOPS: dict[str, Callable[..., Any]] = {"sgd": run_sgd, "bcfw": run_bcfw}

@@ -16,7 +16,6 @@ from accelerated.kernel import inlined, kernel
 __all__ = [
     "ArcFeatures",
     "add_arcs",
-    "add_listed",
     "arc_scores",
     "list_arcs",
     "squared_length",
@@ -229,10 +228,3 @@ def squared_length(index, shares, found, scratch):
     for e in range(found):
         scratch[index[e]] = 0.0
     return total
-
-
-@kernel
-def add_listed(index, shares, found, factor, w):
-    """w (d,) += factor times that v."""
-    for e in range(found):
-        w[index[e]] += factor * shares[e]

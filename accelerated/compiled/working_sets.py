@@ -1,4 +1,4 @@
-"""The outputs found so far for each sequence, packed: what block-coordinate Frank-Wolfe keeps between visits.
+"""The outputs found so far for each sequence (or sentence, whose labels are heads), packed: what block-coordinate Frank-Wolfe keeps.
 
 Directions are never stored: a step needs their squared distances, which follow from the labellings and the inner products of the
 features of a sequence's positions, and its own update of w touches the features of the positions whose labels differ.
@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.kernel import kernel
 
-__all__ = ["WorkingSets", "add_labelling", "find_labelling", "with_room", "working_sets"]
+__all__ = ["WorkingSets", "add_labelling", "empty_sets", "find_labelling", "store", "with_room", "working_sets"]
 
 ROOM = 8  # outputs that a sequence has room for at first
 
@@ -44,26 +44,30 @@ class WorkingSets(NamedTuple):
 def working_sets(problem, width):
     """One output each, the true one, with all the weight; ``width``: number of features."""
     lengths = np.diff(problem.offsets)
+    sets = empty_sets(lengths, lengths**2)
+    _begin(problem, sets, np.zeros(width))
+    return sets
+
+
+def empty_sets(lengths, squares):
+    """Sets (n,) of one output each, labels and weight still 0, for sequences of these lengths; squares (n,): room for their products."""
     n = len(lengths)
-    squares = np.concatenate([[0], np.cumsum(lengths**2)])
     sizes = np.array([n * ROOM, lengths.sum() * ROOM, n * ROOM**2])
-    sets = WorkingSets(
+    return WorkingSets(
         outputs=np.ones(n, np.int64),
         room=np.full(n, ROOM),
         restless=np.zeros(n, np.bool_),
         slots=np.arange(n) * ROOM,
-        cells=problem.offsets[:-1] * ROOM,
+        cells=(np.cumsum(lengths) - lengths) * ROOM,
         pairs=np.arange(n) * ROOM**2,
-        squares=squares[:-1],
+        squares=np.cumsum(squares) - squares,
         alpha=np.zeros(sizes[0]),
         losses=np.zeros(sizes[0]),
         labels=np.zeros(sizes[1], np.int32),
         distances=np.zeros(sizes[2]),
-        products=np.zeros(squares[-1]),
+        products=np.zeros(squares.sum()),
         used=sizes,
     )
-    _begin(problem, sets, np.zeros(width))
-    return sets
 
 
 def with_room(sets, lengths):
@@ -141,17 +145,23 @@ def find_labelling(sets, i, n, labels):
 @kernel
 def add_labelling(sets, i, n, labels, loss, a, counts):
     """labels[:n] at place a of sequence i, of weight 0; counts (L, L) is scratch, zero."""
+    store(sets, i, n, labels, loss, a)
+    start, room = sets.pairs[i], sets.room[i]
+    for b in range(sets.outputs[i]):
+        distance = _distance(sets, i, n, sets.cells[i] + a * n, sets.cells[i] + b * n, counts)
+        sets.distances[start + a * room + b] = distance
+        sets.distances[start + b * room + a] = distance
+
+
+@kernel
+def store(sets, i, n, labels, loss, a):
+    """labels[:n] at place a of sequence i, of weight 0, its distances not yet set."""
     first = sets.cells[i] + a * n
     sets.losses[sets.slots[i] + a] = loss
     sets.alpha[sets.slots[i] + a] = 0.0
     for t in range(n):
         sets.labels[first + t] = labels[t]
     sets.outputs[i] = max(sets.outputs[i], a + 1)
-    start, room = sets.pairs[i], sets.room[i]
-    for b in range(sets.outputs[i]):
-        distance = _distance(sets, i, n, first, sets.cells[i] + b * n, counts)
-        sets.distances[start + a * room + b] = distance
-        sets.distances[start + b * room + a] = distance
 
 
 @kernel
