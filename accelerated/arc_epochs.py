@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from accelerated.compiled.arc_features import add_arcs, arc_scores
+from accelerated.compiled.tree_sweeps import sweep_of_trees
 from accelerated.compiled.tree_visits import bcfw_pass_of_trees, tree_sets
 from accelerated.compiled.working_sets import with_room
 from accelerated.models.parsing import ParsingModel
@@ -24,6 +25,7 @@ from reference.objectives import _smoothed, _total
 from reference.optimizers import bcfw, sgd
 from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.sgd import SGDState
+from reference.smoothing import Entropy, Max
 from reference.structures.arborescence import ArborescenceScores
 from reference.structures.scores import inner
 
@@ -41,8 +43,12 @@ def sweeps(objective: Any, w: Array) -> bool:
 def sweep(objective: Any, w: np.ndarray, batch: np.ndarray, mu: float) -> tuple[float, np.ndarray, float, float]:
     """The sum over the batch of losses, gradients, task losses and exact calls."""
     model, data = objective.model, objective.data
-    features = model.arc_features(data)
-    total, gradient, task_loss, exact = 0.0, np.zeros(model.size), 0.0, 0.0
+    features, gradient = model.arc_features(data), np.zeros(model.size)
+    if type(objective.smoothing) is Entropy or (type(objective.smoothing) is Max and mu == 0):
+        sentences = (data.offsets, data.heads, model.single_root, np.asarray(batch, np.int64))
+        total, task_loss = sweep_of_trees(features, *sentences, objective.loss_augmented, mu, w, gradient)
+        return total, gradient, task_loss, float(len(batch))
+    total, task_loss, exact = 0.0, 0.0, 0.0
     for (i,), scores, gold, loss, structure in objective._pieces(w, batch):
         answer = _smoothed(objective.smoothing, structure, mu)
         total += _total(answer.value) - inner(scores, gold)
