@@ -69,7 +69,7 @@ def add(commands: Any) -> None:
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank", help="its heads, if any, are not looked at")
     sub.add_argument("--top", type=count, metavar="K", help="the K best trees of each sentence, with their scores")
-    sub.add_argument("--probabilities", action="store_true", help="of each head, under exp(score)")
+    sub.add_argument("--probabilities", action="store_true", help="of each head, under exp(score): of a parser trained with --loss crf, those that it believes")
     sub.add_argument("--draw", action="store_true", help="the tree as text")
 
 
@@ -123,7 +123,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         save_model(options.save, model, result.x, {"treebank": options.treebank, "optimizer": optimizer, **job})
         report["saved"] = str(options.save)
     lines = [
-        f"{len(training)} sentences of {options.treebank}: objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
+        f"{options.treebank}: {len(training)} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
         _line("train", report["train"]),
         *([] if test is None else [_line("test", report["test"])]),
         *([] if result.success else [f"not converged: {result.message}"]),
