@@ -19,7 +19,9 @@ from reference.models.templates import TEMPLATES
 
 __all__ = ["add", "drawn"]
 
-EPOCHS = {"bcfw": 20, "sgd": 10, "lbfgs": 50}
+EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50}
+LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5}
+STEP_SIZE = {"hinge": 0.01, "crf": 0.03}
 
 
 def add(commands: Any) -> None:
@@ -51,11 +53,10 @@ def add(commands: Any) -> None:
         "--loss", choices=("hinge", "crf"), default="hinge", help="hinge: structural SVM (default); crf: log loss"
     )
     sub.add_argument("--optimizer", choices=list(EPOCHS), help="default: bcfw for the hinge, sgd for crf")
-    sub.add_argument("--lam", type=number, default=0.001, help="weight of lam/2 ||w||^2 (default: 0.001)")
-    each = ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items())
-    sub.add_argument("--epochs", type=count, help=f"at most so many passes, or iterations (default: {each})")
+    sub.add_argument("--lam", type=number, help=f"weight of lam/2 ||w||^2 (default: {_listed(LAM)})")
+    sub.add_argument("--epochs", type=count, help=f"at most so many passes, or iterations (default: {_listed(EPOCHS)})")
     sub.add_argument("--tol", type=number, default=0.05, help="bcfw: stop at this relative gap (default: 0.05)")
-    sub.add_argument("--step-size", type=number, default=0.01, help="sgd: a constant step (default: 0.01)")
+    sub.add_argument("--step-size", type=number, help=f"sgd: a constant step (default: {_listed(STEP_SIZE)})")
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -71,6 +72,10 @@ def add(commands: Any) -> None:
     sub.add_argument("--top", type=count, metavar="K", help="the K best trees of each sentence, with their scores")
     sub.add_argument("--probabilities", action="store_true", help="of each head, under exp(score): of a parser trained with --loss crf, those that it believes")
     sub.add_argument("--draw", action="store_true", help="the tree as text")
+
+
+def _listed(defaults: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in defaults.items())
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> None:
@@ -90,12 +95,13 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         model = panel.ParsingModel(options.templates, vocabulary=keys, **settings)
     objective = (panel.LogLoss if options.loss == "crf" else panel.StructuralHinge)(model, data)
     epochs = EPOCHS[optimizer] if options.epochs is None else options.epochs
-    job: dict[str, Any] = {"lam": options.lam}
+    job: dict[str, Any] = {"lam": LAM[optimizer] if options.lam is None else options.lam}
     if optimizer == "lbfgs":
         job["iterations"] = epochs
     else:
         job |= {"epochs": epochs, "rng": options.rng}
-        job |= {"tol": options.tol} if optimizer == "bcfw" else {"step_size": options.step_size}
+        step_size = STEP_SIZE[options.loss] if options.step_size is None else options.step_size
+        job |= {"tol": options.tol} if optimizer == "bcfw" else {"step_size": step_size}
     with Progress(epochs, options.quiet) as progress:
         result = getattr(panel, optimizer)(objective, callback=progress, **job)
     if not math.isfinite(result.fun):
