@@ -8,7 +8,7 @@ from accelerated.compiled.arithmetic import exp
 from accelerated.compiled.sweeps import fill, largest, load, max_plus_product, total
 from accelerated.kernel import kernel
 
-__all__ = ["log_sum_product"]
+__all__ = ["log_forward", "log_sum_product", "log_total"]
 
 
 @kernel
@@ -20,12 +20,12 @@ def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges)
     """
     if n == 0:
         return 0.0
-    value = _log_forward(scores, n, pairwise, first, stride, inverse_mu, work)
+    value = log_forward(scores, n, pairwise, first, stride, inverse_mu, work)
     if value == -np.inf:
         for t in range(n):
             fill(0.0, scores, t)
         return value
-    rest = _log_total(work.forward, n - 1)
+    rest = log_total(work.forward, n - 1)
     for j in range(scores.shape[1]):
         work.rows[0, j] = scores[n - 1, j] - rest
         scores[n - 1, j] = exp(work.forward[n - 1, j] - rest)
@@ -37,7 +37,7 @@ def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges)
 
 
 @kernel
-def _log_forward(scores, n, pairwise, first, stride, inverse_mu, work):
+def log_forward(scores, n, pairwise, first, stride, inverse_mu, work):
     """Sum of the shifts, -inf if nothing is allowed; work.forward[t] = log forward message, largest 0."""
     alpha, value = work.forward, 0.0
     for t in range(n):
@@ -93,7 +93,7 @@ def _log_backward(alpha, scores, t, matrix, rows, edges):
             matrix[i, j] *= scale
     for j in range(matrix.shape[1]):
         alpha[t, j] += rows[1, j]
-    rest = _log_total(alpha, t)
+    rest = log_total(alpha, t)
     for j in range(matrix.shape[1]):
         rows[0, j] = scores[t, j] + rows[1, j] - rest
         scores[t, j] = exp(alpha[t, j] - rest)
@@ -103,7 +103,7 @@ def _log_backward(alpha, scores, t, matrix, rows, edges):
 
 
 @kernel
-def _log_total(a, t):
+def log_total(a, t):
     """log sum exp of row t, which is not all -inf."""
     top, mass = largest(a, t), 0.0
     for j in range(a.shape[1]):

@@ -9,6 +9,7 @@ import numpy as np
 
 import reference.structures.chain as reference
 from accelerated.arrays import like, view
+from accelerated.compiled.chain_samples import sample_range
 from accelerated.compiled.chains import forward_backward_range, viterbi_range
 from accelerated.compiled.k_best import max_marginals_range, top_k_range
 from accelerated.mirror import mirrors
@@ -23,6 +24,7 @@ __all__ = [
     "forward_backward",
     "max_marginals",
     "parts",
+    "sample",
     "score",
     "top_k_viterbi",
     "viterbi",
@@ -107,6 +109,19 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     in_parallel(lambda lo, hi: top_k_range(lo, hi, *flat, value, labels), flat.ranges())
     shape = (*batch, kept)
     return k_best(like(value.reshape(shape), scores.unary), like(labels.reshape(*shape, n), scores.unary), k)
+
+
+@mirrors(reference.sample)
+def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
+    flat = FlatChains.of(scores)
+    *batch, n, _ = scores.unary.shape
+    if (*uniforms.shape[:-2], uniforms.shape[-1]) != (*batch, n):
+        raise ValueError(f"uniforms: shape {tuple(uniforms.shape)} does not fit unary {tuple(scores.unary.shape)}")
+    shape = tuple(uniforms.shape)
+    numbers = view("uniforms", uniforms).reshape(len(flat.start), shape[-2], n)
+    value, labels = np.empty(len(flat.start)), np.full(numbers.shape, -1)
+    in_parallel(lambda lo, hi: sample_range(lo, hi, *flat, float(mu), numbers, value, labels), flat.ranges())
+    return like(value.reshape(shape[:-2]), scores.unary), like(labels.reshape(shape), scores.unary)
 
 
 @mirrors(reference.max_marginals)

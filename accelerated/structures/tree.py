@@ -21,7 +21,7 @@ from accelerated.mirror import mirrors
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.structures.base import KBest, k_best
-from reference.structures.tree import TreeScores, parts, score
+from reference.structures.tree import TreeScores, parts, sample, score
 
 __all__ = [
     "Tree",
@@ -29,6 +29,7 @@ __all__ = [
     "max_marginals",
     "max_product",
     "parts",
+    "sample",
     "score",
     "sum_product",
     "top_k_max_product",

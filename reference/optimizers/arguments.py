@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from reference.arrays import Array, floats, integer, number, real
+from reference.structures.sampling import generator
 
 __all__ = ["check_objective", "check_options", "generator", "start_of"]
 
@@ -50,13 +49,3 @@ def start_of(objective: Any, w0: Any) -> Array:
         raise ValueError("w0: give one, the objective has no zeros()")
     (start,) = floats(w0=objective.zeros() if w0 is None else w0)
     return start
-
-
-def generator(rng: int | np.random.Generator | None) -> np.random.Generator:
-    """The random numbers of a run: a generator as it is, one of this seed, or one of the system's entropy."""
-    if rng is None or isinstance(rng, np.random.Generator):
-        return np.random.default_rng(rng)
-    try:
-        return np.random.default_rng(integer("rng", rng, 0))
-    except TypeError:
-        raise TypeError(f"rng: expected an integer >= 0, a numpy.random.Generator or None, got {rng!r}") from None

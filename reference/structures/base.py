@@ -86,6 +86,10 @@ class Structure:
         """mu log sum_y exp(score(y)/mu) and its gradient, the marginals (the exp oracle)."""
         raise self._lacks("expectation")
 
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Any:
+        """``size`` outputs drawn independently with probability proportional to exp(score / mu), as ``topk`` lists its outputs."""
+        raise self._lacks("sample")
+
     def count(self) -> int:
         """The number of outputs that are not forbidden, as a Python int."""
         raise self._lacks("count")

@@ -2,8 +2,8 @@
 
 score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's boxes are functions, arrays in and
 arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. The k best labellings and
-max-marginals are in ``chain_k_best``. Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product;
-here in log space, see the ledger).
+max-marginals are in ``chain_k_best``, labellings drawn at random in ``chain_samples``. Source: Pillutla et al., Algorithm 1
+(max-product) and Algorithm 3 (sum-product; here in log space, see the ledger).
 
 Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
 length are padding: their scores are ignored, their marginals are 0, their labels are -1. To the functions a label outside
@@ -21,10 +21,20 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, logsumexp, one_hot, take_last
+from reference.arrays import Array, Place, host, integer, logsumexp, one_hot, take_last
 from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
 from reference.structures.chain_k_best import max_marginals, top_k_viterbi
-from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions, transitions_into
+from reference.structures.chain_samples import filtered, sample
+from reference.structures.chain_scores import (
+    ChainScores,
+    exists,
+    finite,
+    frozen,
+    no_positions,
+    transitions,
+    transitions_into,
+)
+from reference.structures.sampling import uniforms
 
 __all__ = [
     "Chain",
@@ -32,6 +42,7 @@ __all__ = [
     "forward_backward",
     "max_marginals",
     "parts",
+    "sample",
     "score",
     "top_k_viterbi",
     "viterbi",
@@ -121,31 +132,19 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
         )
     scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
     unary, lengths = scaled.unary, scaled.lengths
-    message = unary[..., 0, :]
-    forward: list[Array] = []  # log P(y_t | scores up to t)
-    norms: list[Array] = []  # what each step's normalisation took away: their sum is the log-partition
-    for t in range(n):
-        if t > 0:
-            message = unary[..., t, :] + logsumexp(
-                xp, forward[-1][..., None, :] + transitions_into(xp, scaled, t), axis=-1
-            )
-        norm = logsumexp(xp, message, axis=-1)
-        norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
-        normal = message - _finite(xp, norm)[..., None]
-        forward.append(normal if t == 0 else frozen(xp, lengths, t, normal, forward[-1]))
-    log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
+    log_z, forward = filtered(xp, scaled)
 
-    backward = xp.zeros_like(message)
+    backward = xp.zeros_like(forward[0])
     nodes, edges = [], _Edges(xp, scores)
     for t in range(n - 1, -1, -1):
         if t < n - 1:
             ahead = (unary[..., t + 1, :] + backward)[..., None, :] + transitions(scaled, t + 1)  # (..., y_t, y_{t+1})
             message = logsumexp(xp, ahead, axis=-1)
-            onward = ahead - _finite(xp, message)[..., None]  # log P(y_{t+1} | y_t)
+            onward = ahead - finite(xp, message)[..., None]  # log P(y_{t+1} | y_t)
             onward = xp.exp(frozen(xp, lengths, t + 1, onward, xp.full_like(onward, -xp.inf)))
             backward = frozen(xp, lengths, t + 1, message, backward)
         joint = forward[t] + backward
-        norm = _finite(xp, logsumexp(xp, joint, axis=-1))[
+        norm = finite(xp, logsumexp(xp, joint, axis=-1))[
             ..., None
         ]  # 0, but for rounding and a factor common to all labels
         node, backward = xp.exp(joint - norm), backward - norm
@@ -154,8 +153,6 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
             edges.add(node[..., :, None] * onward)
     nodes_ = xp.stack(nodes[::-1], axis=-2)
     nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
-    if lengths is not None:
-        log_z = xp.where(lengths > 0, log_z, xp.zeros_like(log_z))
     return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)
 
 
@@ -209,11 +206,6 @@ class _Edges:
         if not self.each:
             return self.empty
         return self.each[0] if self.shared else self.xp.stack(self.each[::-1], axis=-3)
-
-
-def _finite(xp: Any, x: Array) -> Array:
-    """x with 0 for -inf: what may be subtracted from -inf."""
-    return xp.where(x > -xp.inf, x, xp.zeros_like(x))
 
 
 class Chain(Structure):
@@ -278,6 +270,14 @@ class Chain(Structure):
     def topk(self, k: int) -> KBest:
         """The k best labellings; see :func:`top_k_viterbi`. Fewer, or none, where fewer are possible: never InfeasibleError."""
         return self.ops.top_k_viterbi(self.scores, positive_k(k))
+
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
+        """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        *batch, n, _ = self.scores.unary.shape
+        numbers = uniforms(rng, (*batch, integer("size", size, 1), n), self.scores.unary)
+        value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
+        feasible(value, "sample")
+        return labels
 
     def max_marginals(self) -> ChainScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""

@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from reference.arrays import Array
 
-__all__ = ["ChainScores", "exists", "frozen", "no_positions", "transitions", "transitions_into"]
+__all__ = ["ChainScores", "exists", "finite", "frozen", "no_positions", "transitions", "transitions_into"]
 
 
 class ChainScores(NamedTuple):
@@ -45,6 +45,11 @@ def frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Ar
         return new
     alive = xp.reshape(lengths > t, tuple(lengths.shape) + (1,) * (new.ndim - lengths.ndim))
     return xp.where(alive, new, old)
+
+
+def finite(xp: Any, x: Array) -> Array:
+    """x with 0 for -inf: what may be subtracted from -inf."""
+    return xp.where(x > -xp.inf, x, xp.zeros_like(x))
 
 
 def exists(xp: Any, scores: ChainScores) -> Array:

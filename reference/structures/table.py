@@ -13,10 +13,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, logsumexp, one_hot
+from reference.arrays import Array, Place, host, integer, logsumexp, one_hot
 from reference.structures.base import KBest, Structure, feasible, k_best, positive_k, positive_mu
+from reference.structures.sampling import choose, uniforms
 
-__all__ = ["Table", "TableScores", "argmax", "softmax", "top_k"]
+__all__ = ["Table", "TableScores", "argmax", "sample", "softmax", "top_k"]
 
 
 class TableScores(NamedTuple):
@@ -46,6 +47,18 @@ def softmax(scores: TableScores, mu: float = 1.0) -> tuple[Array, TableScores]:
     log_z = logsumexp(xp, scaled, axis=-1)
     shift = xp.where(log_z > -xp.inf, log_z, xp.zeros_like(log_z))
     return mu * log_z, TableScores(xp.exp(scaled - shift[..., None]))
+
+
+def sample(scores: TableScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
+    """Outputs (..., size) drawn with probability exp(psi(y) / mu) / Z, one by each of the numbers ``uniforms`` (..., size) in [0, 1).
+
+    With them mu log Z (...,); value -inf and outputs -1 if all are forbidden.
+    """
+    xp = array_namespace(scores.values)
+    scaled = scores.values / mu
+    value = mu * logsumexp(xp, scaled, axis=-1)
+    drawn = choose(scaled[..., None, :], uniforms)
+    return value, xp.where((value > -xp.inf)[..., None], drawn, xp.full_like(drawn, -1))
 
 
 def top_k(scores: TableScores, k: int) -> KBest:
@@ -109,6 +122,13 @@ class Table(Structure):
     def topk(self, k: int) -> KBest:
         """The k best outputs; see :func:`top_k`. Fewer, or none, where fewer are possible: never InfeasibleError."""
         return self.ops.top_k(self.scores, positive_k(k))
+
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
+        """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        numbers = uniforms(rng, (*self.scores.values.shape[:-1], integer("size", size, 1)), self.scores.values)
+        value, outputs = self.ops.sample(self.scores, numbers, positive_mu(mu))
+        feasible(value, "sample")
+        return outputs
 
     def max_marginals(self) -> TableScores:
         """The scores themselves: each part is one output."""

@@ -2,7 +2,7 @@
 
 score(y) = sum_v unary[v, y_v] + sum_{v not a root} pairwise[v, y_parent(v), y_v]. The paper's boxes are functions, arrays in and arrays
 out, over any number of leading batch axes; :class:`Tree` is the view for people. The k best labellings and max-marginals are in
-``tree_k_best``. Source: Pillutla et al., appendix B: Algorithm 7 (max-product), 8 (K max-product) and 9 (sum-product; here in log
+``tree_k_best``, labellings drawn at random in ``tree_samples``. Source: Pillutla et al., appendix B: Algorithm 7 (max-product), 8 (K max-product) and 9 (sum-product; here in log
 space, see the ledger). A chain is a tree.
 
 Conventions. A tree of no nodes has exactly one output, the empty one, of score 0. Several roots make a forest, whose labellings are
@@ -23,9 +23,11 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, logsumexp, one_hot, take_last
+from reference.arrays import Array, Place, host, integer, one_hot, take_last
 from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
+from reference.structures.sampling import uniforms
 from reference.structures.tree_k_best import max_marginals, top_k_max_product
+from reference.structures.tree_samples import filtered, sample
 from reference.structures.tree_scores import (
     TreeScores,
     exists,
@@ -44,6 +46,7 @@ __all__ = [
     "max_marginals",
     "max_product",
     "parts",
+    "sample",
     "score",
     "sum_product",
     "top_k_max_product",
@@ -139,17 +142,10 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     """
     xp = array_namespace(scores.unary)
     walk, parents = order(scores.parents), scores.parents.tolist()
-    log_z = no_nodes(xp, scores)
     if not parents:
-        return log_z, scores._replace(pairwise=xp.zeros_like(scores.pairwise))
+        return no_nodes(xp, scores), scores._replace(pairwise=xp.zeros_like(scores.pairwise))
     scaled = scores._replace(unary=possible(xp, scores) / mu, pairwise=scores.pairwise / mu)
-    below = [scaled.unary[..., v, :] for v in range(len(parents))]  # log P(y_v | scores of v and below)
-    for v in [*walk.upward, *walk.roots]:
-        norm = logsumexp(xp, below[v], axis=-1)  # what normalisation takes away: the sum is the log-partition
-        log_z, below[v] = log_z + norm, below[v] - finite(xp, norm)[..., None]
-        if parents[v] >= 0:
-            message = logsumexp(xp, below[v][..., None, :] + transitions(scaled, v), axis=-1)
-            below[parents[v]] = below[parents[v]] + message
+    log_z, below = filtered(xp, scaled, walk)
     some = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
     nodes: list[Array] = [some] * len(parents)
     for v in walk.roots:
@@ -292,6 +288,14 @@ class Tree(Structure):
     def topk(self, k: int) -> KBest:
         """The k best labellings; see :func:`top_k_max_product`. Fewer, or none, where fewer are possible: never InfeasibleError."""
         return self.ops.top_k_max_product(self.scores, positive_k(k))
+
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
+        """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        *batch, p, _ = self.scores.unary.shape
+        numbers = uniforms(rng, (*batch, integer("size", size, 1), p), self.scores.unary)
+        value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
+        feasible(value, "sample")
+        return labels
 
     def max_marginals(self) -> TreeScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""

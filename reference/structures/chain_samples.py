@@ -1,0 +1,82 @@
+"""Labellings of chains drawn from their Gibbs distribution: forward filtering, backward sampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, logsumexp
+from reference.structures.chain_scores import ChainScores, exists, finite, frozen, no_positions, transitions_into
+from reference.structures.sampling import choose
+
+__all__ = ["filtered", "sample"]
+
+
+def filtered(xp: Any, scaled: ChainScores) -> tuple[Array, list[Array]]:
+    """For chains of n >= 1 positions: log sum_y exp(score(y)), and log P(y_t | scores up to t), (..., L), for each t.
+
+    Past a chain's length the distribution is that of its last position. Where nothing is feasible all are -inf.
+    """
+    unary, lengths = scaled.unary, scaled.lengths
+    forward: list[Array] = []
+    norms: list[Array] = []  # what each step's normalisation took away: their sum is the log-partition
+    for t in range(unary.shape[-2]):
+        message = unary[..., t, :]
+        if t > 0:
+            message = message + logsumexp(xp, forward[-1][..., None, :] + transitions_into(xp, scaled, t), axis=-1)
+        norm = logsumexp(xp, message, axis=-1)
+        norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
+        normal = message - finite(xp, norm)[..., None]
+        forward.append(normal if t == 0 else frozen(xp, lengths, t, normal, forward[-1]))
+    log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
+    return (log_z if lengths is None else xp.where(lengths > 0, log_z, xp.zeros_like(log_z))), forward
+
+
+def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
+    """Labellings of each chain drawn with probability exp(score(y) / mu) / Z, independently, exactly.
+
+    y_{n-1} ~ P(y_{n-1}),  y_t ~ P(y_t | scores up to t) exp(pairwise[t, y_t, y_{t+1}] / mu), normalised
+
+    Parameters
+    ----------
+    scores : ChainScores
+    uniforms : array (..., size, n)
+        Independent numbers from [0, 1): the one at [..., s, t] decides the label at t of draw s.
+    mu : float > 0
+        Temperature.
+
+    Returns
+    -------
+    value : array (...,)
+        mu log Z; -inf where every labelling is forbidden.
+    labels : int64 array (..., size, n)
+        -1 past a chain's length, and everywhere in a chain without a feasible labelling.
+
+    Notes
+    -----
+    Time O(n L (L + size)) with an exponential for each term; memory O(n L). Messages are logarithms, normalised, as in
+    :func:`reference.structures.chain.forward_backward`: exact at any length.
+
+    Source
+    ------
+    Branson et al., section 1.2, where samples come from importance sampling: here from the model's own distribution.
+    """
+    xp = array_namespace(scores.unary)
+    *batch, size, n = uniforms.shape
+    if n == 0:
+        return no_positions(xp, scores.unary)[0], xp.astype(uniforms, xp.int64)
+    scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
+    value, forward = filtered(xp, scaled)
+    L = scores.unary.shape[-1]
+    label = choose(forward[n - 1][..., None, :], uniforms[..., n - 1])
+    labels = [label]
+    for t in range(n - 2, -1, -1):
+        into = xp.broadcast_to(transitions_into(xp, scaled, t + 1), (*batch, L, L))
+        chosen = xp.take_along_axis(into, xp.broadcast_to(label[..., None], (*batch, size, L)), axis=-2)
+        here = forward[t][..., None, :]
+        label = choose(frozen(xp, scores.lengths, t + 1, here + chosen, here + xp.zeros_like(chosen)), uniforms[..., t])
+        labels.append(label)
+    drawn = xp.stack(labels[::-1], axis=-1)
+    keep = exists(xp, scores)[..., None, :] & (value > -xp.inf)[..., None, None]
+    return mu * value, xp.where(keep, drawn, xp.full_like(drawn, -1))
