@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from reference.arrays import Array, floats, integer, number, real
+from reference.smoothing import Max
 from reference.structures.sampling import generator
 
-__all__ = ["check_objective", "check_options", "generator", "start_of"]
+__all__ = ["check_hinge", "check_objective", "check_options", "generator", "start_of"]
 
 
 def check_objective(objective: Any, *needed: str) -> None:
@@ -41,6 +44,21 @@ def check_options(
         raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+
+
+def check_hinge(optimizer: str, objective: Any, lam: float, tol: float | None, needed: str = "corners") -> None:
+    """Raise unless ``optimizer``, a method for the dual of the unsmoothed structural hinge, can run: ``needed``, lam > 0, tol >= 0."""
+    if not hasattr(objective, needed):
+        raise TypeError(f"objective: {optimizer} needs {needed}(w, batch), which {type(objective).__name__} lacks")
+    check_objective(objective, "zeros")
+    if getattr(objective, "loss_augmented", False) and not isinstance(getattr(objective, "smoothing", Max()), Max):
+        raise ValueError(
+            f"objective: {optimizer} solves the unsmoothed hinge, expected StructuralHinge(model, data), got smoothing={objective.smoothing}"
+        )
+    if not 0 < real("lam", lam) < np.inf:
+        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
+    if tol is not None:
+        number("tol", tol)
 
 
 def start_of(objective: Any, w0: Any) -> Array:

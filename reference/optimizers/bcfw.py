@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from reference.arrays import Array, host, integer, number, real, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, generator
+from reference.arrays import Array, host, integer, squared_norm
+from reference.optimizers.arguments import check_hinge, check_options, generator
 from reference.optimizers.nonnegative import best_step, clipped, constraint
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
-from reference.smoothing import Max
+from reference.optimizers.verdicts import reached, verdict
 
 __all__ = ["BCFWState", "WorkingSet", "bcfw"]
 
@@ -165,9 +165,9 @@ def bcfw(
             fun, dual = _bounds(objective, state, lam)
         history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
         stopped = wants_to_stop(callback, history[-1], clipped(state.mean, constraint(objective)))
-        if stopped or not np.isfinite(fun) or _reached(fun, dual, tol, state.mean):
+        if stopped or not np.isfinite(fun) or reached(fun, dual, tol, state.mean):
             break
-    success, message = _verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
+    success, message = verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
     return Result(
         x=clipped(state.mean, constraint(objective)),
         fun=fun,
@@ -322,46 +322,8 @@ def _bounds(objective: Any, state: BCFWState, lam: float) -> tuple[float, float]
     return objective.value_and_gradient(w, None, None)[0] + quadratic, state.mean_loss - quadratic
 
 
-def _reached(fun: float, dual: float, tol: float | None, x: Array) -> bool:
-    """Whether the gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that size."""
-    if tol is None:
-        return False
-    resolution = float(array_namespace(x).finfo(x.dtype).eps)
-    return abs(fun - dual) <= tol * fun and (fun == 0 or tol >= resolution)
-
-
-def _verdict(
-    fun: float, dual: float, tol: float | None, x: Array, done: int, epochs: int, stopped: bool
-) -> tuple[bool, str]:
-    """Whether the run did what was asked, and what ended it."""
-    if not np.isfinite(fun):
-        return False, f"diverged in epoch {done}: objective {fun}"
-    if _reached(fun, dual, tol, x):
-        return True, f"relative gap {tol:g} reached in epoch {done}" if done else f"relative gap {tol:g} at the start"
-    if stopped:
-        return True, f"stopped by the callback after {done} of {epochs} epochs"
-    if not tol:
-        return True, f"{epochs} epochs done"
-    if fun - dual > tol * fun:
-        return False, f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective"
-    return (
-        False,
-        f"gap {fun - dual:g} after {epochs} epochs: rounding hides whether {tol:g} times the objective is reached",
-    )
-
-
 def _check(objective: Any, lam: float, tol: float | None, capacity: int, average: str) -> None:
-    if not hasattr(objective, "corners"):
-        raise TypeError(f"objective: bcfw needs corners(w, batch), which {type(objective).__name__} lacks")
-    check_objective(objective, "zeros")
-    if getattr(objective, "loss_augmented", False) and not isinstance(getattr(objective, "smoothing", Max()), Max):
-        raise ValueError(
-            f"objective: bcfw solves the unsmoothed hinge, expected StructuralHinge(model, data), got smoothing={objective.smoothing}"
-        )
-    if not 0 < real("lam", lam) < np.inf:
-        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
-    if tol is not None:
-        number("tol", tol)
+    check_hinge("bcfw", objective, lam, tol)
     integer("capacity", capacity, 1)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
