@@ -13,7 +13,9 @@ from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.optimizers.bcfw import bcfw
 from reference.optimizers.casimir import casimir
+from reference.optimizers.cutting_planes import cutting_planes
 from reference.optimizers.lbfgs import lbfgs
+from reference.optimizers.multisample import multisample
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.optimizers.sgd import sgd
@@ -117,11 +119,13 @@ __all__ = [
     "bcfw",
     "bmmf",
     "casimir",
+    "cutting_planes",
     "grid_edges",
     "lbfgs",
     "load_letters",
     "load_model",
     "load_sequences",
+    "multisample",
     "project_l1_ball",
     "project_simplex",
     "prox_squared_l1",

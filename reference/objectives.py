@@ -14,17 +14,18 @@ is that of -g with 0 for what is below 0 there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place, number, real
+from reference.arrays import Array, Place, host, number, real
 from reference.models.base import all_of, check_weights, integer
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, feasible
+from reference.structures.sampling import generator
 from reference.structures.scores import add, inner
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
@@ -248,12 +249,50 @@ class StructuralHinge:
         ------
         Pillutla et al., equation (3): the structural hinge is a maximum of affine functions of w.
         """
+        k = integer("k", k, 1)
+        return self._corners(w, batch, k, lambda space: [space.best()[1]] if k == 1 else _labels(space.topk(k)))
+
+    def sampled_corners(
+        self, w: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+    ) -> Corners:
+        """The best output of each example under scores plus task loss, and k - 1 drawn with probability proportional to exp of that over mu.
+
+        Parameters
+        ----------
+        w, batch
+            As :meth:`corners`.
+        k : int >= 1
+            More than 1 needs a structure with ``sample``.
+        mu : float > 0
+            Temperature.
+        rng : int, numpy.random.Generator or None
+            The numbers that decide, drawn on the host.
+
+        Returns
+        -------
+        Corners
+            The best output first, then the others as they were drawn, each once: ``count`` may be below k.
+
+        Raises
+        ------
+        ValueError, TypeError, UnsupportedError
+            As :meth:`corners`; mu not > 0.
+
+        Source
+        ------
+        Branson et al., section 1.2: the set of samples has the subgradient as its first.
+        """
+        k, mu, rng = integer("k", k, 1), positive_mu(mu), generator(rng)
+        return self._corners(w, batch, k, lambda space: _best_and_drawn(space, k, mu, rng))
+
+    def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
+        """The planes of the outputs that ``choose`` takes from each example's loss-augmented space, at most k."""
         check_weights(self.model, w, self._like)
-        batch, k, place = all_of(self.n, batch), integer("k", k, 1), Place.of(w)
+        batch, place = all_of(self.n, batch), Place.of(w)
         xp = place.xp
         directions, losses, count = [], [], []
         for i in batch:
-            found = list(self._planes(w, i, k))
+            found = list(self._planes(w, i, choose))
             missing = k - len(found)
             rows = [direction for direction, _ in found] + [xp.zeros_like(w)] * missing
             directions.append(xp.stack(rows))
@@ -263,15 +302,15 @@ class StructuralHinge:
         together = xp.stack(directions) if directions else place.zeros((*shape, self.model.size))
         return Corners(together, xp.reshape(place.floats(losses), shape), place.integers(count))
 
-    def _planes(self, w: Array, i: int, k: int) -> Iterator[tuple[Array, float]]:
-        """Direction and task loss of the k best loss-augmented outputs of example i, one after another."""
+    def _planes(self, w: Array, i: int, choose: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
+        """Direction and task loss of the outputs that are chosen from the loss-augmented space of example i, one after another."""
         model, data = self.model, self.data
         (piece,) = model.chunks(data, np.array([i]))
         task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
         if (own := inner(task_loss, gold)) != 0:
             raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
         structure = model.structure_type.unchecked(add(model.scores(data, piece, w), task_loss))
-        for y in [structure.best()[1]] if k == 1 else _labels(structure.topk(k)):
+        for y in choose(structure):
             parts = structure.parts(y)
             yield model.pullback(data, piece, w, add(parts, gold, -1.0)), inner(task_loss, parts)
 
@@ -339,6 +378,12 @@ class LogLoss(StructuralHinge):
         """Refused: the log loss is no maximum of planes."""
         raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
 
+    def sampled_corners(
+        self, w: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+    ) -> Corners:
+        """Refused: the log loss is no maximum of planes."""
+        return self.corners(w, batch, k)
+
     def _mu(self, mu: float | None) -> float:
         if mu is not None and real("mu", mu) != 1.0:
             raise ValueError(
@@ -372,3 +417,18 @@ def _labels(found: KBest) -> Iterator[Any]:
     batch = (slice(None),) * found.count.ndim
     for j in range(int(array_namespace(found.count).sum(found.count))):
         yield found.labels[(*batch, j, ...)]
+
+
+def _best_and_drawn(space: Any, k: int, mu: float, rng: np.random.Generator) -> Iterator[Any]:
+    """The best output of the one example of a batch (or of no batch), then those of k - 1 draws that are new."""
+    value, best = space.best()
+    yield best
+    if k == 1:
+        return
+    batch = (slice(None),) * getattr(value, "ndim", 0)
+    drawn, known = space.sample(k - 1, mu, rng), {host(best).tobytes()}
+    for j in range(k - 1):
+        y = drawn[(*batch, j, ...)]
+        if (key := host(y).tobytes()) not in known:
+            known.add(key)
+            yield y

@@ -1,5 +1,6 @@
 """What the papers promise, as plain numbers: sequences, rates, Lipschitz constants, iteration counts. Scalars only."""
 
+from reference.bounds.branson import dual_increase, online_regret, subgradient_norm
 from reference.bounds.casimir import Corollary17, Corollary18, Corollary19, Corollary20, Rate, casimir_rates, start_gap
 from reference.bounds.inner import accuracy_iterations, inner_iterations, log_rate_iterations, svrg_cost, svrg_rate
 from reference.bounds.sequences import momentum, next_alpha
@@ -13,15 +14,18 @@ __all__ = [
     "Rate",
     "accuracy_iterations",
     "casimir_rates",
+    "dual_increase",
     "entropy_smoothness",
     "entropy_width",
     "inner_iterations",
     "log_rate_iterations",
     "momentum",
     "next_alpha",
+    "online_regret",
     "smoothness",
     "squared_l2_width",
     "start_gap",
+    "subgradient_norm",
     "svrg_cost",
     "svrg_rate",
 ]
