@@ -3,7 +3,8 @@
 ``python -m conformance.ledger`` prints it as a Markdown page, ``--json`` as JSON. The suite reads it: a row without code or test
 fails, and so does a row printed wrong whose test does not reject the printed form.
 
-Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning).
+Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning);
+B = Branson et al. 2013 (multi-sample dual updates, supplement).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass
 
 from conformance import (
     ledger_arborescences,
+    ledger_branson,
     ledger_loopy,
     ledger_martins,
     ledger_matchings,
@@ -26,6 +28,7 @@ __all__ = ["ROWS", "Claim", "render"]
 PAPERS = {
     "P": "Pillutla et al. 2018: smoothing and Casimir",
     "M": "Martins et al. 2010: online multiple kernel learning",
+    "B": "Branson et al. 2013: multi-sample dual updates",
 }
 LEGEND = """\
 Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a line; whether it holds; where
@@ -250,7 +253,7 @@ PILLUTLA = (
     + ledger_loopy.rows(Claim)
     + ledger_matchings.rows(Claim)
 )
-ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim) + ledger_arborescences.rows(Claim)
+ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim) + ledger_arborescences.rows(Claim) + ledger_branson.rows(Claim)
 
 
 def render() -> str:
