@@ -17,10 +17,13 @@ from reference.optimizers.result import Callback, Result
 __all__ = [
     "AVERAGES",
     "EPOCHS",
+    "HINGE_ONLY",
     "LOSSES",
     "OPTIMIZERS",
+    "SAMPLERS",
     "SCHEDULES",
     "SMOOTHINGS",
+    "UPDATES",
     "Job",
     "accuracy",
     "load",
@@ -37,11 +40,28 @@ OPTIMIZERS = {
     "svrg": ("mu", "average", "step_size", "tol"),
     "casimir": ("mu", "kappa", "step_size", "tol"),
     "bcfw": ("average", "tol"),
+    "multisample": ("average", "tol", "sampler", "update", "mu"),
+    "cutting-planes": ("tol",),
 }
+HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # these solve the dual of the hinge without a smoothing
 # and how many passes each makes (L-BFGS: iterations) where the job does not say
-EPOCHS = {"sgd": 10, "lbfgs": 100, "svrg": 50, "casimir": 50, "bcfw": 100}
+EPOCHS = {
+    "sgd": 10,
+    "lbfgs": 100,
+    "svrg": 50,
+    "casimir": 50,
+    "bcfw": 100,
+    "multisample": 100,
+    "cutting-planes": 1000,
+}
 SMOOTHINGS = ("entropy", "l2", "top-k")
-AVERAGES = {"sgd": ("weighted", "uniform", "last"), "svrg": ("uniform", "last"), "bcfw": ("weighted", "last")}
+AVERAGES = {
+    "sgd": ("weighted", "uniform", "last"),
+    "svrg": ("uniform", "last"),
+    "bcfw": ("weighted", "last"),
+    "multisample": ("uniform", "last"),
+}
+SAMPLERS, UPDATES = ("topk", "gibbs"), ("moves", "exact")
 SCHEDULES = {
     "constant": ("Constant", ("step_size",)),
     "inverse-time": ("InverseTime", ("step_size",)),
@@ -61,10 +81,12 @@ class Job:
     epochs: int | None = None  # None: as many as EPOCHS says
     rng: int = 0
     smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max itself, entropy for svrg and casimir
-    k: int | None = None  # of the smoothing "top-k"; None: 5
+    k: int | None = None  # outputs of the smoothing "top-k" or of a multi-sample update; None: 5
     mu: float | None = None
     kappa: float | None = None
     tol: float | None = None  # relative gap to stop at
+    sampler: str | None = None  # of multisample: one of SAMPLERS; None: topk
+    update: str | None = None  # of multisample: one of UPDATES; None: moves
     average: str | None = None  # None: the optimiser's default
     schedule: str | None = None
     step_size: float | None = None
@@ -80,9 +102,11 @@ class Job:
             ("optimizer", OPTIMIZERS),
             ("smoothing", SMOOTHINGS),
             ("schedule", SCHEDULES),
+            ("sampler", SAMPLERS),
+            ("update", UPDATES),
         ):
             value = getattr(self, name)
-            if value not in choices and not (value is None and name in ("smoothing", "schedule")):
+            if value not in choices and not (value is None and name not in ("loss", "optimizer")):
                 raise ValueError(f"--{name}: expected one of {', '.join(choices)}, got {value!r}")
         if self.epochs is None:
             object.__setattr__(self, "epochs", EPOCHS[self.optimizer])
@@ -103,10 +127,14 @@ class Job:
             self._unused(*(name for name in others if name not in used), why=f"--schedule {self.schedule}")
         if self.loss == "crf":
             self._unused("smoothing", "k", "mu", why="--loss crf")
-            if self.optimizer == "bcfw":
-                raise ValueError("--optimizer bcfw needs --loss hinge")
-        elif self.optimizer == "bcfw":
-            self._unused("smoothing", "k", why="--optimizer bcfw, which needs no smoothing")
+            if self.optimizer in HINGE_ONLY:
+                raise ValueError(f"--optimizer {self.optimizer} needs --loss hinge")
+        elif self.optimizer in HINGE_ONLY:
+            self._unused("smoothing", why=f"--optimizer {self.optimizer}, which needs no smoothing")
+            if self.optimizer != "multisample":
+                self._unused("k", why=f"--optimizer {self.optimizer}, which needs no smoothing")
+            elif self.sampler != "gibbs":
+                self._unused("mu", why="no --sampler gibbs")
         else:
             if self.smoothing != "top-k":
                 self._unused("k", why="no --smoothing top-k")
@@ -167,6 +195,8 @@ def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None
     options: dict[str, Any] = {"lam": job.lam, "callback": callback}
     if job.optimizer == "lbfgs":
         return panel.lbfgs(objective, w0, iterations=job.epochs, mu=job.mu, **options)
+    if job.optimizer == "cutting-planes":  # starts from its plane 0: w = 0
+        return panel.cutting_planes(objective, epochs=job.epochs, **options, **_given(job, "tol"))
     options |= {"rng": job.rng}
     if job.optimizer == "casimir":
         options |= {"mu": job.mu, "kappa": job.kappa, "step_size": job.step_size, "tol": job.tol}
@@ -177,8 +207,16 @@ def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None
         options |= {"mu": job.mu, "step_size": job.step_size, "tol": job.tol}
         return panel.svrg(objective, w0, epochs=job.epochs, **options)
     if job.optimizer == "bcfw":  # starts where every example has its true output: w = 0
-        return panel.bcfw(objective, epochs=job.epochs, **options, **({} if job.tol is None else {"tol": job.tol}))
+        return panel.bcfw(objective, epochs=job.epochs, **options, **_given(job, "tol"))
+    if job.optimizer == "multisample":  # starts without blocks: w = 0
+        options |= _given(job, "tol", "k", "sampler", "update", "mu")
+        return panel.multisample(objective, epochs=job.epochs, **options)
     return panel.sgd(objective, w0, mu=job.mu, step_size=_step_size(panel, job), epochs=job.epochs, **options)
+
+
+def _given(job: Job, *names: str) -> dict[str, Any]:
+    """The options that the job names; the others are the optimiser's own."""
+    return {name: value for name in names if (value := getattr(job, name)) is not None}
 
 
 def _step_size(panel: ModuleType, job: Job) -> Any:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reference.app.jobs import EPOCHS, LOSSES, OPTIMIZERS, SCHEDULES, SMOOTHINGS, Job
+from reference.app.jobs import EPOCHS, LOSSES, OPTIMIZERS, SAMPLERS, SCHEDULES, SMOOTHINGS, UPDATES, Job
 
 __all__ = ["count", "number", "parser"]
 
@@ -85,15 +85,29 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--epochs", type=count, help=f"passes, or iterations of L-BFGS (default: {each})")
     sub.add_argument("--rng", type=count, default=default.rng, help="seed of the orders and the start (default: 0)")
     sub.add_argument(
-        "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg or bcfw returns"
+        "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg, bcfw or multisample returns"
     )
     sub.add_argument(
         "--smoothing", choices=SMOOTHINGS, help="of the hinge (default: none; entropy for svrg and casimir)"
     )
-    sub.add_argument("--mu", type=number, help="strength of the smoothing (casimir's default: decreasing)")
-    sub.add_argument("--k", type=count, help="with --smoothing top-k: number of outputs (default: 5)")
+    sub.add_argument(
+        "--mu",
+        type=number,
+        help="strength of the smoothing (casimir's default: decreasing); temperature of --sampler gibbs",
+    )
+    sub.add_argument(
+        "--k", type=count, help="with --smoothing top-k, or of multisample: number of outputs (default: 5)"
+    )
+    sub.add_argument("--sampler", choices=SAMPLERS, help="multisample's outputs: the k best, or drawn (default: topk)")
+    sub.add_argument(
+        "--update", choices=UPDATES, help="multisample's update: expand and swap moves, or exact (default: moves)"
+    )
     sub.add_argument("--kappa", type=number, help="casimir's proximal weight (default: from the data)")
-    sub.add_argument("--tol", type=number, help="svrg, casimir, bcfw: stop at this gap, relative to the objective")
+    sub.add_argument(
+        "--tol",
+        type=number,
+        help="svrg, casimir, bcfw, multisample, cutting-planes: stop at this gap, relative to the objective",
+    )
     sub.add_argument(
         "--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + max(n, 1/lam))))"
     )
