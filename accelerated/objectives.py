@@ -6,7 +6,7 @@ everything below runs over the packed data in one call; with ``ParsingModel``, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,14 +16,17 @@ from accelerated import arc_epochs
 from accelerated.arrays import like, view
 from accelerated.compiled.kept import Kept, nothing
 from accelerated.compiled.loops import gradient_range
-from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem
+from accelerated.compiled.planes import planes_of
+from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
 from accelerated.epochs import LOOPS
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
+from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
 from reference.smoothing import Entropy, SquaredL2, TopK
+from reference.structures.chain_scores import ChainScores
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
@@ -65,6 +68,25 @@ class StructuralHinge(reference.StructuralHinge):
         value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
         gradient = like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
         return value, gradient, task_loss, float(exact)
+
+    def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
+        check_weights(self.model, w, self._like)
+        problem, w_host = self._problem(0.0), view("w", w)
+        if problem is None or not np.all(np.isfinite(w_host)):
+            return super()._corners(w, batch, k, choose)
+        batch, (F, L) = all_of(self.n, batch), self.model.split(w_host)[0].shape
+        W, A = pad(*self.model.split(w_host))
+        directions, losses = np.zeros((len(batch), k, len(w_host))), np.full((len(batch), k), -np.inf)
+        count = np.zeros(len(batch), np.int64)
+        for row, i in enumerate(batch.tolist()):
+            scores = np.empty((int(self.data.lengths[i]), W.shape[1]))
+            augmented_scores(problem, i, 1.0, W, A, 1.0, scores)
+            found = list(choose(self.model.structure_type.unchecked(ChainScores(scores[:, :L], A[0]))))
+            count[row] = m = len(found)
+            weights = directions[row, :m, : F * L].reshape(m, F, L)
+            pairwise = directions[row, :m, F * L :].reshape(m, L, L)
+            planes_of(problem, i, np.array(found).reshape(m, -1), weights, pairwise, losses[row, :m])
+        return Corners(*(like(each, w) for each in (directions, losses, count)))
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
         """The compiled loop of :data:`accelerated.epochs.LOOPS` or :data:`accelerated.arc_epochs.LOOPS` for exactly our objectives and models; None: the loop."""

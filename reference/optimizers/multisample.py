@@ -235,7 +235,7 @@ def _updated(
     objective: Any, x: Array, V: Array, losses: np.ndarray, start: np.ndarray, lam_t: float, update: str
 ) -> np.ndarray:
     """The block's new weights; x is w with the weights ``start`` in it."""
-    rows = host(V).astype(np.float64)
+    rows = host(V).astype(np.float64, copy=False)
     Q = rows @ rows.T / lam_t
     b = losses + rows @ host(x) + Q @ start
     if not (np.all(np.isfinite(Q)) and np.all(np.isfinite(b))):
