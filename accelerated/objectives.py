@@ -6,7 +6,7 @@ everything below runs over the packed data in one call; with ``ParsingModel``, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from accelerated.compiled.loops import gradient_range
 from accelerated.compiled.planes import planes_of
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
 from accelerated.epochs import LOOPS
+from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel, packed, pad, unpad
 from accelerated.threads import in_parallel, ranges
@@ -27,6 +28,7 @@ from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
 from reference.smoothing import Entropy, SquaredL2, TopK
 from reference.structures.chain_scores import ChainScores
+from reference.structures.table import TableScores
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
@@ -87,6 +89,23 @@ class StructuralHinge(reference.StructuralHinge):
             pairwise = directions[row, :m, F * L :].reshape(m, L, L)
             planes_of(problem, i, np.array(found).reshape(m, -1), weights, pairwise, losses[row, :m])
         return Corners(*(like(each, w) for each in (directions, losses, count)))
+
+    def _planes(self, w: Array, i: int, choose: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
+        """Of classes: the example's features in two columns, no gradient of scores to take back for each output."""
+        model, rows, w_host = self.model, self.data.rows, view("w", w)
+        ours = type(model) is MulticlassModel and self.data.labels is not None
+        if not (ours and np.all(np.isfinite(w_host))):
+            yield from super()._planes(w, i, choose)
+            return
+        here, truth = slice(rows.indptr[i], rows.indptr[i + 1]), int(self.data.labels[i])
+        columns, x = view("features", rows.indices[here], np.int64), view("features", rows.data[here])
+        shape = (model.n_features, model.n_labels)
+        scores = x @ w_host.reshape(shape)[columns] + model.cost[truth]
+        for y in map(int, choose(model.structure_type.unchecked(TableScores(scores)))):
+            direction = np.zeros(shape)
+            np.add.at(direction[:, y], columns, x)
+            np.subtract.at(direction[:, truth], columns, x)
+            yield like(direction.reshape(-1), w), float(model.cost[truth, y])
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
         """The compiled loop of :data:`accelerated.epochs.LOOPS` or :data:`accelerated.arc_epochs.LOOPS` for exactly our objectives and models; None: the loop."""

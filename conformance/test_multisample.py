@@ -333,6 +333,26 @@ def test_sampled_corners_are_planes_of_the_best_and_of_draws(backend, rng):
         backend.LogLoss(objective.model, objective.data).sampled_corners(w, None, 2)
 
 
+def test_planes_of_classes_and_of_sequences(other, rng):
+    """Columns that occur twice, rows of nothing, forbidden classes: the panels' planes are the same."""
+    X, Y = [[0, 2, 2], [], [1], [3, 3, 0]], [0, 1, 2, 1]
+    for draw in (rng.normal(size=12), np.where(np.arange(12) == 3, -np.inf, rng.normal(size=12))):
+        runs = []
+        for b in (reference, other):
+            model = b.MulticlassModel(4, 3, cost=COST)
+            objective = b.StructuralHinge(model, model.pack(X, Y))
+            runs += [objective.corners(draw, None, k) for k in (1, 2, 5)] if np.all(np.isfinite(draw)) else []
+            runs += [objective.corners(draw, [0, 2], 1)]
+        for ours, theirs in zip(runs[: len(runs) // 2], runs[len(runs) // 2 :], strict=True):
+            close(theirs.directions, ours.directions)
+            assert np.array_equal(theirs.losses, ours.losses) and np.array_equal(theirs.count, ours.count)
+    X, Y = labelling(rng, (3, 0, 4))
+    w = rng.normal(size=hinge(reference, X, Y).model.size)
+    ours, theirs = (hinge(b, X, Y, cost=COST).corners(w, None, 7) for b in (reference, other))
+    close(theirs.directions, ours.directions)
+    assert np.array_equal(theirs.losses, ours.losses) and np.array_equal(theirs.count, ours.count)
+
+
 def test_callback_tol_and_rng(backend, rng):
     X, Y = labelling(rng, (2, 3, 4))
     objective, seen = hinge(backend, X, Y), []

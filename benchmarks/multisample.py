@@ -1,0 +1,163 @@
+"""Multi-sample dual updates, gap against oracle calls and seconds: ``python -m benchmarks.multisample [--quick] [--output FOLDER]``.
+
+Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is exact in closed form.
+After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes multisample.json and multisample.png. One thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = "1"  # before NumPy loads its BLAS
+
+import argparse
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks import problems
+from reference.app.plots import require_matplotlib
+from reference.optimizers.result import Result
+
+VOWELS = "aeiou"
+
+
+class Problem(NamedTuple):
+    """An objective, its lam, and what is asked of it: name to a function of further options."""
+
+    name: str
+    objective: Any
+    lam: float
+    runs: dict[str, Callable[..., Result]]
+
+
+def letters(words: int) -> Problem:
+    """Words spread over the letters; lam = 1/n."""
+    data = problems.letters()
+    data = data.take(np.linspace(0, len(data.X) - 1, min(words, len(data.X))).astype(int))
+    model = accelerated.SequenceModel(128, data.labels, start_stop=False)
+    objective = accelerated.StructuralHinge(model, model.pack(data.X, data.Y))
+    runs = {f"K = {k}": _updates(k=k) for k in (1, 5, 20)}
+    runs |= {
+        "K = 20, exact": _updates(k=20, update="exact"),
+        "K = 20, drawn at mu = 1": _updates(k=20, sampler="gibbs"),
+        "K = 1, online": _updates(k=1, online=True),
+        "K = 20, online": _updates(k=20, online=True),
+        "BCFW, no cached passes": lambda objective, **options: accelerated.bcfw(objective, cached_passes=0, **options),
+    }
+    return Problem(f"letters, {objective.n} words", objective, 1.0 / objective.n, runs)
+
+
+def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
+    """Single characters: to take a vowel for a consonant, or the other way round, costs 3, any other mistake 1. And the mean cost of weights on others."""
+    data = problems.letters()
+    X, Y = np.concatenate(data.X), np.concatenate(data.Y)
+    order = np.random.default_rng(0).permutation(len(X))
+    train, test = order[:n], order[n : n + 10_000]
+    vowel = np.array([name in VOWELS for name in data.labels])
+    cost = np.where(vowel[:, None] != vowel, 3.0, 1.0) * (1.0 - np.eye(26))
+    model = accelerated.MulticlassModel(128, data.labels, cost=cost)
+    objective = accelerated.StructuralHinge(model, model.pack(X[train], Y[train]))
+    unseen = model.pack(X[test], Y[test])
+    runs = {f"K = {k}": _updates(k=k) for k in (1, 5, 20)}
+    runs |= {
+        "K = 26, exact": _updates(k=26, update="exact"),
+        "K = 26, exact, online": _updates(k=26, update="exact", online=True),
+        "K = 1, online": _updates(k=1, online=True),
+        "BCFW, no cached passes": lambda objective, **options: accelerated.bcfw(objective, cached_passes=0, **options),
+        "cutting planes": lambda objective, rng, **options: accelerated.cutting_planes(objective, **options),
+    }
+
+    def mean_cost(w: np.ndarray) -> float:
+        return float(np.mean(cost[Y[test], model.predict(unseen, None, w)]))
+
+    return Problem(f"characters, {n}, cost-sensitive", objective, 1.0 / n, runs), mean_cost
+
+
+def _updates(**chosen: Any) -> Callable[..., Result]:
+    return lambda objective, **options: accelerated.multisample(objective, **chosen, **options)
+
+
+def measure(problem: Problem, seconds: float) -> dict[str, Result]:
+    """Each run to a relative gap of 1e-3, or until it has taken so long."""
+    results = {}
+    for name, run in problem.runs.items():
+        run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0)  # kernels, caches
+        results[name] = run(
+            problem.objective,
+            lam=problem.lam,
+            epochs=100_000,
+            rng=0,
+            callback=lambda row, w: row.seconds > seconds,
+        )
+        last = results[name].history[-1]
+        print(
+            f"{problem.name}: {name}: {last.oracle_calls} calls, {last.seconds:.1f} s, objective {last.objective:.4f}, gap {last.gap / last.objective:.2e}",
+            flush=True,
+        )
+    return results
+
+
+def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
+    """Relative gap against oracle calls and against seconds, a row for each problem."""
+    figure = require_matplotlib()(figsize=(11, 4 * len(measured)), layout="constrained")
+    for (by_call, by_second), (name, runs) in zip(
+        figure.subplots(len(measured), 2, squeeze=False), measured.items(), strict=True
+    ):
+        for label, result in runs.items():
+            gap = [row.gap / row.objective for row in result.history]
+            style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
+            by_call.plot([row.oracle_calls for row in result.history], gap, **style)
+            by_second.plot([row.seconds for row in result.history], gap, **style)
+        by_call.set(xscale="log", yscale="log", xlabel="oracle calls", ylabel="gap / objective", title=name)
+        by_second.set(xscale="log", yscale="log", xlabel="seconds, one core")
+        by_call.legend(fontsize=7)
+    figure.savefig(path, format="png", dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="100 words, 100 characters, two seconds a run")
+    parser.add_argument("--words", type=int, default=6251, help="words to train on (default: 6251, nine folds' worth)")
+    parser.add_argument("--characters", type=int, default=2000, help="characters to train on (default: 2000)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="at most so long a run (default: 60)")
+    parser.add_argument("--output", type=Path, default=Path("."), help="folder of multisample.json and multisample.png")
+    options = parser.parse_args()
+    if options.quick:
+        options.words, options.characters, options.seconds = 100, 100, 2.0
+    set_num_threads(1)
+    classes, mean_cost = characters(options.characters)
+    measured = {problem.name: measure(problem, options.seconds) for problem in (letters(options.words), classes)}
+    costs = {name: mean_cost(result.x) for name, result in measured[classes.name].items()}
+    report = {
+        "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}",
+        "mean cost on 10,000 other characters": costs,
+        "runs": {
+            name: {
+                label: {
+                    "oracle_calls": result.oracle_calls,
+                    "objective": result.fun,
+                    "gap": result.certificate,
+                    "message": result.message,
+                    "history": [row.as_dict() for row in result.history],
+                }
+                for label, result in runs.items()
+            }
+            for name, runs in measured.items()
+        },
+    }
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "multisample.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+    draw(options.output / "multisample.png", measured)
+    print(json.dumps(costs, indent=1))
+
+
+if __name__ == "__main__":
+    main()
