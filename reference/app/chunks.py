@@ -1,0 +1,117 @@
+"""Chunks (phrases, named entities) in sequences of labels, and their precision, recall and F1 as the CoNLL scorer counts them.
+
+A label is ``O`` (outside) or a prefix and a type, such as ``B-NP``. Read are, as one language: BIO, also called IOB2 (each chunk begins with
+B), IOB1 (only next to another of its type), and IOBES (E ends a chunk, S is one by itself). Between a token and the one before,
+
+    a chunk ends    where the earlier label is no O, and is E or S, or the later is O, B or S, or the types differ
+    a chunk begins  where the later label is no O, and is B or S, or the earlier is O, E or S, or the types differ
+
+Source: Tjong Kim Sang and Buchholz (2000); the rules are those of the shared tasks' scorer, conlleval.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Chunk", "ChunkScores", "chunk_scores", "chunks", "is_chunk_label"]
+
+
+class Chunk(NamedTuple):
+    """Tokens first to last, both included, and their type ("" for bare labels)."""
+
+    type: str
+    first: int
+    last: int
+
+
+class ChunkScores(NamedTuple):
+    """Shares in 0..1 (0 where there is nothing to divide by), counts of chunks, and the same for each type."""
+
+    precision: float
+    recall: float
+    f1: float
+    correct: int
+    found: int
+    expected: int
+    types: dict[str, ChunkScores]
+
+
+def chunks(labels: Sequence[str]) -> list[Chunk]:
+    """The chunks of a sequence of labels, from left to right; ValueError for a label of none of the forms above.
+
+    Examples
+    --------
+    >>> chunks(["B-NP", "I-NP", "O", "I-VP", "B-VP"])
+    [Chunk(type='NP', first=0, last=1), Chunk(type='VP', first=3, last=3), Chunk(type='VP', first=4, last=4)]
+    """
+    found: list[Chunk] = []
+    before, before_type, first = "O", "", 0
+    for t, label in enumerate([*labels, "O"]):
+        prefix, kind = _parts(label)
+        differs = kind != before_type
+        if before != "O" and (before in "ES" or prefix in "OBS" or differs):
+            found.append(Chunk(before_type, first, t - 1))
+        if prefix != "O" and (prefix in "BS" or before in "OES" or differs):
+            first = t
+        before, before_type = prefix, kind
+    return found
+
+
+def chunk_scores(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> ChunkScores:
+    """Precision, recall and F1 of the chunks of predicted labels: a chunk is right if first, last and type are.
+
+    Parameters
+    ----------
+    truth, guess : sequence of n sequences of str
+        The labels (n_i,) of each sentence.
+
+    Returns
+    -------
+    ChunkScores
+        precision = correct/found, recall = correct/expected, F1 = 2 precision recall / (precision + recall).
+
+    Raises
+    ------
+    ValueError
+        Sentences of other number or lengths; labels that are no chunk labels.
+    """
+    if len(truth) != len(guess):
+        raise ValueError(f"guess: expected the labels of {len(truth)} sentences, got {len(guess)}")
+    correct: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    expected: Counter[str] = Counter()
+    for i, (y, z) in enumerate(zip(truth, guess, strict=True)):
+        if len(y) != len(z):
+            raise ValueError(f"guess[{i}]: expected {len(y)} labels, got {len(z)}")
+        true, mine = chunks(y), chunks(z)
+        correct.update(chunk.type for chunk in set(true) & set(mine))
+        found.update(chunk.type for chunk in mine)
+        expected.update(chunk.type for chunk in true)
+    types = {kind: _scores(correct[kind], found[kind], expected[kind]) for kind in sorted(found | expected)}
+    return _scores(correct.total(), found.total(), expected.total())._replace(types=types)
+
+
+def is_chunk_label(label: str) -> bool:
+    """Whether a label is O, or B, I, E or S with or without a type."""
+    try:
+        _parts(label)
+    except ValueError:
+        return False
+    return True
+
+
+def _parts(label: str) -> tuple[str, str]:
+    """Prefix and type; the type is what is behind the first hyphen."""
+    prefix, _, kind = label.partition("-")
+    if prefix not in ("B", "I", "E", "S", "O") or (prefix == "O" and label != "O"):
+        raise ValueError(f"labels: expected O, or B, I, E or S with a type, such as B-NP, got {label!r}")
+    return prefix, kind
+
+
+def _scores(correct: int, found: int, expected: int) -> ChunkScores:
+    precision = correct / found if found else 0.0
+    recall = correct / expected if expected else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+    return ChunkScores(precision, recall, f1, correct, found, expected, {})
