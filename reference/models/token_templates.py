@@ -1,0 +1,357 @@
+"""Templates of token features for taggers: windows of columns, what words look like, conjunctions.
+
+An atom is a column with what is done to it and where it is looked up: ``word[-1]`` is the word before, ``tag`` or ``tag[0]`` the token's own
+tag, ``word.suffix3[1]`` the last three letters of the next word. A template is an atom, or a conjunction ``word[-1]|tag[0]``, and gives the
+attribute ``word[-1]|tag[0]=the|NN`` where all its positions lie in the sentence, else none. ``tag[-2..2]`` stands for five templates. ``bias``
+is the same everywhere, ``BOS`` and ``EOS`` are attributes of a sentence's first and last token.
+
+What can be done to a column: lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper, digit, hyphen
+(1 where it is so or has one, else 0); prefix and suffix with a number of letters. In names, | and \\ of a value get a \\ before
+them: different attributes have different names. Source: Sha and Pereira (2003), "Shallow parsing with conditional random fields", Table 1,
+for what is looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
+
+Extractor = Callable[[Any, int], Any]
+
+_ATOM = re.compile(r"([A-Za-z]\w*)(?:\.([a-z]+)(\d+)?)?(?:\[([+-]?\d+)(?:\.\.([+-]?\d+))?\])?")
+_ALONE = ("bias", "BOS", "EOS")
+OUTSIDE = -1  # the number of what a token has not
+
+_CHUNKS = (
+    *_ALONE,
+    "word[-2..2]",
+    "word[-1]|word[0]",
+    "word[0]|word[1]",
+    "tag[-2..2]",
+    *(f"tag[{t}]|tag[{t + 1}]" for t in range(-2, 2)),
+    *(f"tag[{t}]|tag[{t + 1}]|tag[{t + 2}]" for t in range(-2, 1)),
+)
+TOKEN_TEMPLATES: dict[str, tuple[str, ...]] = {
+    "chunks": _CHUNKS,
+    "entities": (
+        *_CHUNKS,
+        "word.lower[-1..1]",
+        "word.title[-1..1]",
+        "word.upper[-1..1]",
+        "word.digit[-1..1]",
+        "word.suffix3",
+        "word.suffix2",
+        "word.prefix3",
+    ),
+    "words": (
+        *_ALONE,
+        "word[-2..2]",
+        "word[-1]|word[0]",
+        "word[0]|word[1]",
+        "word.lower",
+        "word.shape",
+        *(f"word.{part}{letters}" for part in ("prefix", "suffix") for letters in (1, 2, 3)),
+    ),
+}
+
+
+class TokenAttributes(NamedTuple):
+    """The attributes of N tokens: token t has entries indptr[t]:indptr[t+1] of ``numbers``, into ``names``, and of ``values``.
+
+    offsets (n + 1,): the first token of each sentence.
+    """
+
+    offsets: np.ndarray
+    indptr: np.ndarray
+    numbers: np.ndarray
+    values: np.ndarray
+    names: list[str]
+
+
+def check_templates(templates: str | Iterable[str]) -> tuple[str, ...]:
+    """Templates one by one, ranges written out, in one spelling; a name of TOKEN_TEMPLATES stands for its set.
+
+    Raises
+    ------
+    ValueError
+        A template that is none, or twice the same; none at all; a name that is none.
+
+    Examples
+    --------
+    >>> check_templates(["bias", "tag[-1..1]", "word.lower|tag"])
+    ('bias', 'tag[-1]', 'tag[0]', 'tag[1]', 'word.lower[0]|tag[0]')
+    """
+    if isinstance(templates, str):
+        if templates not in TOKEN_TEMPLATES:
+            raise ValueError(
+                f"templates: expected one of {', '.join(TOKEN_TEMPLATES)}, or a list of templates, got {templates!r}"
+            )
+        templates = TOKEN_TEMPLATES[templates]
+    written = [each for template in templates for each in _written_out(template)]
+    if not written:
+        raise ValueError("templates: expected at least one")
+    twice = next((t for i, t in enumerate(written) if t in written[:i]), None)
+    if twice is not None:
+        raise ValueError(f"templates: expected different ones, got {twice} twice")
+    return tuple(written)
+
+
+def load_templates(path: str | Path) -> tuple[str, ...]:
+    """The templates of a TOML file: ``templates = ["bias", "word[-2..2]", "word|tag"]``.
+
+    Raises
+    ------
+    ValueError
+        Naming the file: not TOML, other keys, templates that are none.
+    """
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: no such file")
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise ValueError(f"{path}: not a TOML file: {problem}") from None
+    found = content.get("templates")
+    if set(content) != {"templates"} or not isinstance(found, list) or not all(isinstance(t, str) for t in found):
+        raise ValueError(
+            f'{path}: expected templates = ["bias", "word[-2..2]", ...], got {", ".join(content) or "nothing"}'
+        )
+    try:
+        return check_templates(found)
+    except ValueError as problem:
+        raise ValueError(f"{path}: {problem}") from None
+
+
+def columns_of(templates: Iterable[str]) -> list[str]:
+    """The columns that templates look at, each once."""
+    atoms = [atom for template in templates if template not in _ALONE for atom in template.split("|")]
+    return list(dict.fromkeys(_parsed(atom)[0] for atom in atoms))
+
+
+def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenAttributes:
+    """The attributes of every token of the sentences X.
+
+    Parameters
+    ----------
+    X : sequence of n sentences
+        With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of n_i attribute sets. With a
+        function: whatever it takes, the number of tokens being that of its first column, or len(sentence) where it is no mapping.
+    templates : sequence of str, function or None
+        As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set: a sequence of strings, or
+        a mapping from strings to numbers (a string s for a number means the attribute name:s).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the sentence: columns that are missing or of unequal length, attributes that are none, numbers that are not finite.
+    """
+    if templates is None:
+        return _attribute_sets([list(x) for x in X])
+    if callable(templates):
+        return _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X])
+    columns = columns_of(templates)
+    lengths = [_length(f"X[{i}]", x, columns) for i, x in enumerate(X)]
+    window = _Window(X, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))
+    each = [window.template(template) for template in templates]
+    first = np.cumsum([0, *(len(names) for _, names in each)])
+    table = np.stack(
+        [np.where(ids == OUTSIDE, OUTSIDE, ids + start) for (ids, _), start in zip(each, first, strict=False)], 1
+    )
+    present = table != OUTSIDE
+    numbers = table[present]
+    indptr = np.concatenate([[0], np.cumsum(np.sum(present, axis=1))]).astype(np.int64)
+    return TokenAttributes(
+        window.offsets, indptr, numbers, np.ones(len(numbers)), [name for _, names in each for name in names]
+    )
+
+
+# templates -------------------------------------------------------------------------------------------------------------
+
+
+def _written_out(template: str) -> list[str]:
+    """A template in full, or those that a range stands for."""
+    if not isinstance(template, str):
+        raise ValueError(f"templates: expected strings such as word[-1] or word|tag, got {template!r}")
+    if template in _ALONE:
+        return [template]
+    atoms = []
+    for atom in template.split("|"):
+        column, treatment, first, last = _parsed(atom)
+        name = f"{column}.{treatment}" if treatment else column
+        atoms.append([f"{name}[{t}]" for t in range(first, last + 1)])
+    if len(atoms) > 1 and any(len(places) > 1 for places in atoms):
+        raise ValueError(f"templates: expected no range in a conjunction, got {template!r}")
+    return ["|".join(places) for places in itertools.product(*atoms)]
+
+
+def _parsed(atom: str) -> tuple[str, str, int, int]:
+    """Column, treatment ("" for none), first and last offset of an atom."""
+    match = _ATOM.fullmatch(atom.strip())
+    column, treatment, letters, first, last = match.groups() if match else (None,) * 5
+    if column is None or column in _ALONE or (treatment and not _known(treatment, letters)):
+        raise ValueError(
+            f"templates: expected bias, BOS, EOS or atoms such as word[-1], tag[-2..2], word.lower or word.suffix3[1], got {atom!r}"
+        )
+    low = int(first or 0)
+    high = low if last is None else int(last)
+    if low > high:
+        raise ValueError(f"templates: expected a range that rises, got {atom!r}")
+    return column, (treatment or "") + (letters or ""), low, high
+
+
+def _known(treatment: str, letters: str | None) -> bool:
+    return treatment in _CUTS and int(letters) > 0 if letters else treatment in _TREATMENTS
+
+
+# what is done to a value -------------------------------------------------------------------------------------------------
+
+
+def _shape(value: str) -> str:
+    return "".join("X" if c.isupper() else "x" if c.isalpha() else "0" if c.isdigit() else c for c in value)
+
+
+def _brief(value: str) -> str:
+    return "".join(c for c, _ in itertools.groupby(_shape(value)))
+
+
+_TREATMENTS: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "shape": _shape,
+    "brief": _brief,
+    "title": lambda value: str(int(value.istitle())),
+    "upper": lambda value: str(int(value.isupper())),
+    "digit": lambda value: str(int(value.isdigit())),
+    "hyphen": lambda value: str(int("-" in value)),
+}
+_CUTS = {"prefix": lambda value, k: value[:k], "suffix": lambda value, k: value[-k:]}
+
+
+def _treated(treatment: str, values: Iterable[str]) -> list[str]:
+    if treatment in _TREATMENTS:
+        return [_TREATMENTS[treatment](value) for value in values]
+    kind, letters = treatment.rstrip("0123456789"), int(treatment.lstrip("abcdefghijklmnopqrstuvwxyz"))
+    return [_CUTS[kind](value, letters) for value in values]
+
+
+# sentences -----------------------------------------------------------------------------------------------------------
+
+
+class _Window:
+    """Columns of all sentences in a row, values as numbers; what a template sees at each token."""
+
+    def __init__(self, X: Any, offsets: np.ndarray) -> None:
+        self.X, self.offsets = X, offsets
+        lengths = np.diff(offsets)
+        self.first, self.end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+        self.kept: dict[tuple[str, str], tuple[np.ndarray, list[str]]] = {}
+
+    def template(self, template: str) -> tuple[np.ndarray, list[str]]:
+        """(N,) a number for what each token has, OUTSIDE where it has nothing, and the names of the numbers."""
+        places = np.arange(len(self.first))
+        if template in _ALONE:
+            here = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
+            return np.where(here, 0, OUTSIDE), [template]
+        ids, values = self.atom(*_parsed(template.partition("|")[0])[:3])
+        for atom in template.split("|")[1:]:
+            more, others = self.atom(*_parsed(atom)[:3])
+            both = (ids != OUTSIDE) & (more != OUTSIDE)
+            pairs, joined = np.unique(ids[both] * len(others) + more[both], return_inverse=True)
+            ids = np.full(len(places), OUTSIDE)
+            ids[both] = joined.reshape(-1)
+            earlier, later = np.divmod(pairs, max(len(others), 1))
+            values = [f"{values[a]}|{others[b]}" for a, b in zip(earlier.tolist(), later.tolist(), strict=True)]
+        return ids, [f"{template}={value}" for value in values]
+
+    def atom(self, column: str, treatment: str, offset: int) -> tuple[np.ndarray, list[str]]:
+        """(N,) the number of each token's value, OUTSIDE where there is none, and the values."""
+        numbers, values = self.column(column, treatment)
+        places = np.arange(len(numbers)) + offset
+        inside = (places >= self.first) & (places < self.end)
+        return np.where(inside, numbers[np.where(inside, places, 0)] if len(numbers) else numbers, OUTSIDE), values
+
+    def column(self, column: str, treatment: str) -> tuple[np.ndarray, list[str]]:
+        """(N,) numbers of the values of a column, and these, escaped, in the order in which they are met."""
+        if (column, treatment) not in self.kept:
+            index: dict[str, int] = {}
+            if treatment == "":
+                flat = itertools.chain.from_iterable(x[column] for x in self.X)
+                numbers = np.array([index.setdefault(value, len(index)) for value in flat], np.int64)
+            else:
+                base, raw = self.column(column, "")
+                treated = _treated(treatment, [_ESCAPED.sub(r"\1", value) for value in raw])
+                numbers = np.array([index.setdefault(value, len(index)) for value in treated], np.int64)[base]
+            values = [value if _SPECIAL.isdisjoint(value) else _ESCAPE.sub(r"\\\1", value) for value in index]
+            self.kept[column, treatment] = numbers, values
+        return self.kept[column, treatment]
+
+
+_SPECIAL = frozenset("|\\")
+_ESCAPE, _ESCAPED = re.compile(r"([|\\])"), re.compile(r"\\([|\\])")
+
+
+def _length(name: str, x: Any, columns: list[str]) -> int:
+    """Number of tokens of a sentence; the columns are there, of strings, of one length."""
+    if not isinstance(x, Mapping):
+        raise TypeError(f"{name}: expected a mapping from columns to sequences of strings, got {type(x).__name__}")
+    missing = [column for column in columns if column not in x]
+    if missing:
+        raise ValueError(f"{name}: expected the columns {', '.join(columns)}, got {', '.join(map(str, x))}")
+    if not columns:
+        return _tokens(x)
+    lengths = {column: len(x[column]) for column in columns}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{name}: expected columns of one length, got {lengths}")
+    for column in columns:
+        wrong = next((value for value in x[column] if not isinstance(value, str)), None)
+        if isinstance(x[column], str) or wrong is not None:
+            raise TypeError(
+                f"{name}: {column}: expected a sequence of strings, got {x[column] if wrong is None else wrong!r}"
+            )
+    return lengths[columns[0]]
+
+
+def _tokens(x: Any) -> int:
+    return len(next(iter(x.values()), ())) if isinstance(x, Mapping) else len(x)
+
+
+def _attribute_sets(X: list[list[Any]]) -> TokenAttributes:
+    """Attributes given one by one, for each token a sequence of strings or a mapping from strings to numbers."""
+    index: dict[str, int] = {}
+    numbers: list[int] = []
+    values: list[float] = []
+    counts: list[int] = []
+    for i, x in enumerate(X):
+        for t, given in enumerate(x):
+            before = len(numbers)
+            for name, value in _named_values(f"X[{i}][{t}]", given):
+                numbers.append(index.setdefault(name, len(index)))
+                values.append(value)
+            counts.append(len(numbers) - before)
+    offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    found = np.array(values, np.float64)
+    if not np.all(np.isfinite(found)):
+        raise ValueError(f"X: expected finite numbers, got {found[~np.isfinite(found)][0]}")
+    return TokenAttributes(offsets, indptr, np.array(numbers, np.int64), found, list(index))
+
+
+def _named_values(name: str, given: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(given, str) or not isinstance(given, (Mapping, Iterable)):
+        raise TypeError(f"{name}: expected a list of strings, or a dict from strings to numbers, got {given!r:.80}")
+    for key in given:
+        if not isinstance(key, str):
+            raise TypeError(f"{name}: expected names of attributes as strings, got {key!r:.80}")
+        value = given[key] if isinstance(given, Mapping) else 1.0
+        if isinstance(value, str):
+            yield f"{key}:{value}", 1.0
+        elif isinstance(value, (bool, int, float, np.number, np.bool_)):
+            yield key, float(value)
+        else:
+            raise TypeError(f"{name}: {key}: expected a number or a string, got {value!r:.80}")
