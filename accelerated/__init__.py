@@ -18,6 +18,7 @@ from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel, grid_edges
 from accelerated.models.sequence import SequenceModel
+from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from accelerated.prox import (
@@ -111,6 +112,7 @@ __conformance_gaps__ = {
         "test_parsing.py::test_scores_are_sums",
         "test_cutting_planes.py::test_cutting_planes_work",
         "test_multisample.py::test_multisample_works",
+        "test_tagging.py::test_scores_are_sums",
         "test_nonnegative.py::test_bcfw_in",
         "test_objectives.py::test_losses",
         "test_optimizers.py::test_optimisers_work",

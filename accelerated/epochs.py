@@ -18,7 +18,6 @@ from accelerated.compiled.kept import nothing, room_for
 from accelerated.compiled.loops import sgd_epoch
 from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.compiled.working_sets import with_room, working_sets
-from accelerated.models.sequence import pad, unpad
 from reference.arrays import Array
 from reference.models.base import check_weights
 from reference.optimizers import sgd, svrg
@@ -42,12 +41,18 @@ def run_sgd(
     average: str,
 ) -> SGDState:
     problem = objective._problem(objective._mu(mu))
-    if problem is None or not np.all(np.isfinite(view("w0", state.x))):
+    finite = np.all(np.isfinite(view("w0", state.x)))
+    kept = np.all(steps * lam < 1) or not getattr(objective.model, "restricted", False)  # the kernel scales -inf too
+    if problem is None or not (finite and kept):
         return sgd.epoch(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
-    (W, A), (mean_W, mean_A) = (pad(*objective.model.split(view("w", w))) for w in (state.x, state.mean))
+    (W, A), (mean_W, mean_A) = (objective.model.padded(view("w", w)) for w in (state.x, state.mean))
     weights, weighed = _weights(average, state.t, len(order))
     sgd_epoch(problem, order, steps, weights, weighed, lam, objective._mu(mu), W, A, mean_W, mean_A)
-    return SGDState(like(unpad(W, A), state.x), like(unpad(mean_W, mean_A), state.x), state.t + len(order))
+    return SGDState(
+        like(objective.model.flat(W, A), state.x),
+        like(objective.model.flat(mean_W, mean_A), state.x),
+        state.t + len(order),
+    )
 
 
 def take_snapshot(objective: Any, x: Array, mu: float | None) -> Snapshot:
@@ -88,12 +93,12 @@ def run_svrg(
             average=average,
         )
     a = 1.0 / (1.0 + step_size * (lam + kappa))
-    (X, X_A), (b, b_A), (W, A) = (pad(*objective.model.split(v)) for v in (x, a * step_size * pull, x))
+    (X, X_A), (b, b_A), (W, A) = (objective.model.padded(v) for v in (x, a * step_size * pull, x))
     averaged = average != "last"
     sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
     kept = start.kept or nothing()
     svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, kept, X, X_A, b, b_A, W, A, *sums)
-    return like(unpad(*sums) / len(order) if averaged else unpad(W, A), start.x)
+    return like(objective.model.flat(*sums) / len(order) if averaged else objective.model.flat(W, A), start.x)
 
 
 def find_smoothness(
@@ -101,7 +106,7 @@ def find_smoothness(
 ) -> tuple[float, int]:
     problem = objective._problem(objective._mu(mu))
     if problem is not None and np.all(np.isfinite(view("w", w))):
-        W, A = pad(*objective.model.split(view("w", w)))
+        W, A = objective.model.padded(view("w", w))
         L, calls = try_components(problem, batch, start, limit, objective._mu(mu), rounding(w), W, A)
         if np.isfinite(L):
             return L, calls
@@ -120,7 +125,7 @@ def run_bcfw(
 ) -> BCFWState:
     """As the reference's epoch; the state's sets are packed and change in place."""
     problem, n, averaging = objective._problem(0.0), objective.n, average != "last"
-    (W, A), (mean_W, mean_A) = (pad(*objective.model.split(view("w", w))) for w in (state.x, state.mean))
+    (W, A), (mean_W, mean_A) = (objective.model.padded(view("w", w)) for w in (state.x, state.mean))
     sets, loss, mean_loss, t = state.sets or working_sets(problem, len(W)), state.loss, state.mean_loss, state.t
     for number, order in enumerate(orders):
         U_W, U_A = np.zeros_like(W), np.zeros_like(A)
@@ -133,8 +138,10 @@ def run_bcfw(
             mean_W, mean_A = (
                 (before * m + S * w - u) / (before + S) for m, w, u in ((mean_W, W, U_W), (mean_A, A, U_A))
             )
-    x = like(unpad(W, A), state.x)
-    return BCFWState(x, loss, like(unpad(mean_W, mean_A), state.x) if averaging else x, mean_loss, t, sets)
+    x = like(objective.model.flat(W, A), state.x)
+    return BCFWState(
+        x, loss, like(objective.model.flat(mean_W, mean_A), state.x) if averaging else x, mean_loss, t, sets
+    )
 
 
 def _weights(average: str, done: int, n: int) -> tuple[np.ndarray, float]:

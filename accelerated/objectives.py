@@ -1,6 +1,6 @@
 """Objectives whose full gradients and epochs run as kernels where the model is exactly ours.
 
-With ``SequenceModel`` itself (not a subclass) and a smoothing that has an oracle in :mod:`accelerated.compiled.problems`,
+With ``SequenceModel`` or ``TaggingModel`` itself (not a subclass) and a smoothing that has an oracle in :mod:`accelerated.compiled.problems`,
 everything below runs over the packed data in one call; with ``ParsingModel``, over sentences with sparse gradients; otherwise the reference's loop runs over this panel's structures.
 """
 
@@ -21,7 +21,8 @@ from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProble
 from accelerated.epochs import LOOPS
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
-from accelerated.models.sequence import SequenceModel, packed, pad, unpad
+from accelerated.models.sequence import SequenceModel
+from accelerated.models.tagging import TaggingModel
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
@@ -60,7 +61,7 @@ class StructuralHinge(reference.StructuralHinge):
                 return super()._linearized(w, batch, mu)
             nan = float("nan")
             return nan, like(np.full(self.model.size, nan), w), nan, nan
-        W, A = pad(*self.model.split(w_host))
+        W, A = self.model.padded(w_host)
         pieces = ranges(np.concatenate([[0], np.cumsum(self.data.lengths[batch])]), most=_accumulators(W))
         sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
 
@@ -68,7 +69,7 @@ class StructuralHinge(reference.StructuralHinge):
             return gradient_range(problem, batch, lo, hi, W, A, mu, kept, *sums[pieces.index((lo, hi))])
 
         value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
-        gradient = like(unpad(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
+        gradient = like(self.model.flat(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
         return value, gradient, task_loss, float(exact)
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
@@ -109,16 +110,20 @@ class StructuralHinge(reference.StructuralHinge):
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
         """The compiled loop of :data:`accelerated.epochs.LOOPS` or :data:`accelerated.arc_epochs.LOOPS` for exactly our objectives and models; None: the loop."""
-        loops = {SequenceModel: LOOPS, ParsingModel: arc_epochs.LOOPS}.get(type(self.model))
+        loops = {SequenceModel: LOOPS, TaggingModel: LOOPS, ParsingModel: arc_epochs.LOOPS}.get(type(self.model))
         if type(self) not in (StructuralHinge, LogLoss) or loops is None:
             return None
         if self.nonnegative is not None:  # the loops let all weights go free
+            return None
+        if optimizer == "bcfw" and getattr(
+            self.model, "restricted", False
+        ):  # squared distances of outputs take all pairs as free
             return None
         return None if optimizer == "bcfw" and type(self) is LogLoss else loops.get(optimizer)
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
-        if type(self.model) is not SequenceModel:
+        if type(self.model) not in (SequenceModel, TaggingModel):
             return None
         kind, options = _oracle_of(self.smoothing, mu)
         if kind is TopKProblem:
@@ -129,7 +134,7 @@ class StructuralHinge(reference.StructuralHinge):
         if kind is None:
             return None
         cost = self.model.cost if self.loss_augmented else np.zeros_like(self.model.cost)
-        return packed(kind, self.data, self.model.true_labels(self.data), cost, *options)
+        return self.model.problem(kind, self.data, self.model.true_labels(self.data), cost, *options)
 
 
 def _oracle_of(smoothing: Any, mu: float) -> tuple[type | None, tuple[int, ...]]:

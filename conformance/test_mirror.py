@@ -165,6 +165,19 @@ def exercise_parsing(panel):
     panel.bcfw(panel.StructuralHinge(model, data), lam=0.1, epochs=2, rng=0)
 
 
+def exercise_tagging(panel):
+    """Weights of observed pairs, and forbidden transitions."""
+    X, Y = [{"word": list("abca")}, {"word": []}, {"word": ["b"]}], [["B-X", "I-X", "O", "O"], [], ["B-X"]]
+    for pairs in ("observed", "all"):
+        model = panel.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], pairs=pairs, transitions="bio")
+        data = model.pack(X, Y)
+        for objective in (panel.StructuralHinge(model, data), panel.LogLoss(model, data)):
+            w = panel.sgd(objective, lam=0.1, epochs=2, rng=0).x
+            panel.lbfgs(objective, w, lam=0.1, iterations=2)
+        panel.svrg(objective, w, lam=0.1, epochs=1, rng=0)
+        model.predict(data, None, w)
+
+
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
@@ -175,12 +188,13 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     exercise_segmentation(accelerated)
     exercise_arborescences(accelerated)
     exercise_parsing(accelerated)
+    exercise_tagging(accelerated)
 
 
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    for trained in (exercise, exercise_segmentation, exercise_arborescences, exercise_parsing):
+    for trained in (exercise, exercise_segmentation, exercise_arborescences, exercise_parsing, exercise_tagging):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)
 

@@ -9,6 +9,7 @@ from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
 from reference.models.sequence import SequenceModel
+from reference.models.tagging import TaggingModel
 from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.optimizers.bcfw import bcfw
@@ -109,6 +110,7 @@ __all__ = [
     "Structure",
     "Table",
     "TableScores",
+    "TaggingModel",
     "TopK",
     "Tree",
     "TreeGroupLasso",

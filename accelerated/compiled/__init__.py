@@ -9,6 +9,6 @@
   bodies; ``problems`` is all of them under one name;
 * ``loops``: full gradients, epochs of an optimiser, tagging; each written once for all problems.
 
-**Two speeds.** With exactly ``SequenceModel``, training, full gradients and predictions run in ``loops``: ``Chain``, its functions
+**Two speeds.** With exactly ``SequenceModel`` or ``TaggingModel``, training, full gradients and predictions run in ``loops``: ``Chain``, its functions
 and ``model.scores`` are not called at all. A subclass of the model gets the reference's loop over those functions instead.
 """

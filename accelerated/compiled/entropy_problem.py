@@ -10,6 +10,7 @@ from accelerated.compiled import oracles
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.chains import finish, prepare, sum_product
 from accelerated.compiled.oracles import answers
+from accelerated.compiled.pairs import Pairs, add_of_labels
 from accelerated.compiled.sweeps import fill
 from accelerated.compiled.work import augmented_scores
 
@@ -25,6 +26,7 @@ class EntropyProblem(NamedTuple):
     data: np.ndarray
     labels: np.ndarray
     cost: np.ndarray
+    pairs: Pairs
 
 
 @answers(oracles.outputs_of, EntropyProblem)
@@ -50,18 +52,25 @@ def oracle(problem, i, s, W, A, ready, mu, work):
 @answers(oracles.add_features, EntropyProblem)
 def add_features(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    free = problem.pairs.free
     for t in range(n):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
             x, j = factor * problem.data[e], problem.indices[e]
-            for label in range(G.shape[1]):
-                G[j, label] = muladd(x, work.scores[t, label], G[j, label])
+            if free.shape[0] > 0:
+                for label in range(G.shape[1]):
+                    G[j, label] = muladd(x * free[j, label], work.scores[t, label], G[j, label])
+            else:
+                for label in range(G.shape[1]):
+                    G[j, label] = muladd(x, work.scores[t, label], G[j, label])
+        add_of_labels(problem.pairs, first + t, factor, work.scores, t, G)
 
 
 @answers(oracles.add_transitions, EntropyProblem)
 def add_transitions(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     for t in range(1, n):
-        G[0, problem.labels[first + t - 1], problem.labels[first + t]] -= factor
+        before, y = problem.labels[first + t - 1], problem.labels[first + t]
+        G[0, before, y] -= factor * problem.pairs.transitions[before, y]
 
 
 @answers(oracles.flush, EntropyProblem)
@@ -69,7 +78,7 @@ def flush(problem, factor, ready, work, G):
     finish(ready, work.pairs, work.edges[0])
     for i in range(G.shape[1]):
         for j in range(G.shape[2]):
-            G[0, i, j] += factor * work.edges[0, i, j]
+            G[0, i, j] += factor * work.edges[0, i, j] * problem.pairs.transitions[i, j]
             work.edges[0, i, j] = 0.0
     for i in range(work.pairs.shape[0]):
         fill(0.0, work.pairs, i)

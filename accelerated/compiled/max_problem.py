@@ -9,6 +9,7 @@ import numpy as np
 from accelerated.compiled import oracles
 from accelerated.compiled.chains import max_product
 from accelerated.compiled.oracles import answers
+from accelerated.compiled.pairs import Pairs, add_of_label, may_change
 from accelerated.compiled.sweeps import load
 from accelerated.compiled.work import augmented_scores
 
@@ -24,6 +25,7 @@ class MaxProblem(NamedTuple):
     data: np.ndarray
     labels: np.ndarray
     cost: np.ndarray
+    pairs: Pairs
 
 
 @answers(oracles.outputs_of, MaxProblem)
@@ -52,16 +54,22 @@ def add_features(problem, i, factor, work, G):
         if y != guess:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 x, j = factor * problem.data[e], problem.indices[e]
-                G[j, guess] += x
-                G[j, y] -= x
+                if may_change(problem.pairs, j, guess):
+                    G[j, guess] += x
+                if may_change(problem.pairs, j, y):
+                    G[j, y] -= x
+            add_of_label(problem.pairs, first + t, factor, guess, G)
+            add_of_label(problem.pairs, first + t, -factor, y, G)
 
 
 @answers(oracles.add_transitions, MaxProblem)
 def add_transitions(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     for t in range(1, n):
-        G[0, work.labels[t - 1], work.labels[t]] += factor
-        G[0, problem.labels[first + t - 1], problem.labels[first + t]] -= factor
+        before, guess = work.labels[t - 1], work.labels[t]
+        G[0, before, guess] += factor * problem.pairs.transitions[before, guess]
+        before, y = problem.labels[first + t - 1], problem.labels[first + t]
+        G[0, before, y] -= factor * problem.pairs.transitions[before, y]
 
 
 @answers(oracles.flush, MaxProblem)

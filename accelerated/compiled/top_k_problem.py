@@ -8,6 +8,7 @@ import numpy as np
 
 from accelerated.compiled import oracles
 from accelerated.compiled.oracles import answers
+from accelerated.compiled.pairs import Pairs, add_of_label, may_change
 from accelerated.compiled.sweeps import load
 from accelerated.compiled.top_k import mixture, smoothed_best
 from accelerated.compiled.work import augmented_scores
@@ -24,6 +25,7 @@ class TopKProblem(NamedTuple):
     data: np.ndarray
     labels: np.ndarray
     cost: np.ndarray
+    pairs: Pairs
     k: int
 
 
@@ -58,7 +60,10 @@ def add_features(problem, i, factor, work, G):
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 x, j = factor * problem.data[e], problem.indices[e]
                 for a in range(m):
-                    G[j, here[a]] += x * share[a]
+                    if may_change(problem.pairs, j, here[a]):
+                        G[j, here[a]] += x * share[a]
+            for a in range(m):
+                add_of_label(problem.pairs, first + t, factor * share[a], here[a], G)
 
 
 @answers(oracles.add_transitions, TopKProblem)
@@ -69,9 +74,11 @@ def add_transitions(problem, i, factor, work, G):
         for a in range(work.outputs.state[0]):
             if labels[a, t - 1] != before or labels[a, t] != y:
                 weight = factor * work.outputs.weights[a]
-                G[0, labels[a, t - 1], labels[a, t]] += weight
+                G[0, labels[a, t - 1], labels[a, t]] += (
+                    weight * problem.pairs.transitions[labels[a, t - 1], labels[a, t]]
+                )
                 others += weight
-        G[0, before, y] -= others
+        G[0, before, y] -= others * problem.pairs.transitions[before, y]
 
 
 @answers(oracles.flush, TopKProblem)

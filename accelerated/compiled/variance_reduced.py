@@ -10,6 +10,7 @@ from numba.extending import overload
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.kept import recall
 from accelerated.compiled.loops import longest_of
+from accelerated.compiled.pairs import touched
 from accelerated.compiled.problems import (
     EntropyProblem,
     add_features,
@@ -45,8 +46,7 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, 
     done = np.zeros(W.shape[0], np.int64)
     for k in range(n):
         i = order[k]
-        for e in range(problem.indptr[problem.offsets[i]], problem.indptr[problem.offsets[i + 1]]):
-            j = problem.indices[e]
+        for j in touched(problem, i):
             m = k - done[j]
             if m > 0:
                 if averaged:
@@ -137,7 +137,7 @@ def try_components(problem, batch, start, limit, mu, slack, W, A):
     L, calls = start, 0
     for k in range(len(batch)):
         i = batch[k]
-        rows = problem.indices[problem.indptr[problem.offsets[i]] : problem.indptr[problem.offsets[i + 1]]]
+        rows = touched(problem, i)
         value = oracle(problem, i, 1.0, W, A, ready, mu, work)
         add_features(problem, i, 1.0, work, G)
         add_transitions(problem, i, 1.0, work, G_A)

@@ -2,7 +2,7 @@
 
 A problem, of whatever type, holds sequences: number i owns positions offsets[i]:offsets[i+1], position p has entries
 indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). Weights are s W, with
-W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L).
+W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L). ``pairs`` (:mod:`accelerated.compiled.pairs`): features with a weight for one label.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.chains import Workspace, workspace
+from accelerated.compiled.pairs import gather_pairs
 from accelerated.compiled.sweeps import fill, padded
 from accelerated.compiled.top_k import Outputs, outputs_room
 from accelerated.kernel import inlined, kernel
@@ -69,6 +70,7 @@ def gather(problem, position, W, scores, t):
         x, j = problem.data[e], problem.indices[e]
         for label in range(scores.shape[1]):
             scores[t, label] = muladd(x, W[j, label], scores[t, label])
+    gather_pairs(problem.pairs, position, W, scores, t)
 
 
 @kernel

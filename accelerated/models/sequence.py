@@ -10,6 +10,7 @@ import accelerated.arrays
 import reference.models.sequence as reference
 from accelerated.arrays import view
 from accelerated.compiled.loops import tag_range
+from accelerated.compiled.pairs import no_pairs
 from accelerated.compiled.problems import MaxProblem
 from accelerated.compiled.sweeps import padded
 from accelerated.structures.chain import Chain
@@ -27,20 +28,39 @@ class SequenceModel(reference.SequenceModel):
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        self.check(data)
-        check_weights(self, w, self.zeros(data))
-        if type(self) is not SequenceModel or not np.all(np.isfinite(view("w", w))):
-            return super().predict(data, batch, w)
-        batch = all_of(data.n, batch)
-        start = np.concatenate([[0], np.cumsum(data.lengths[batch])])
-        labels = np.empty(start[-1], np.int64)
-        none = np.zeros(0, np.int64)
-        problem = packed(MaxProblem, data, none, np.zeros((0, 0)))
-        W, A = pad(*self.split(view("w", w)))
-        in_parallel(lambda lo, hi: tag_range(problem, batch, lo, hi, W, A, start, labels), ranges(start))
-        return [labels[a:b] for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
+        found = tagged(self, data, batch, w) if type(self) is SequenceModel else None
+        return super().predict(data, batch, w) if found is None else found
 
     predict.__doc__ = reference.SequenceModel.predict.__doc__
+
+    def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
+        """Packed data as a problem of the kernels, of type ``kind``."""
+        return packed(kind, data, labels, cost, *options)
+
+    def padded(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L)."""
+        return pad(*self.split(w))
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        return unpad(W, A)
+
+
+def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> list[Any] | None:
+    """Best labels of each sequence of the batch, by kernels; None where weights are not finite, or all labels of a sequence forbidden."""
+    model.check(data)
+    check_weights(model, w, model.zeros(data))
+    if not np.all(np.isfinite(view("w", w))):
+        return None
+    batch = all_of(data.n, batch)
+    start = np.concatenate([[0], np.cumsum(data.lengths[batch])])
+    labels = np.empty(start[-1], np.int64)
+    problem = model.problem(MaxProblem, data, np.zeros(0, np.int64), np.zeros((0, 0)))
+    W, A = model.padded(view("w", w))
+    in_parallel(lambda lo, hi: tag_range(problem, batch, lo, hi, W, A, start, labels), ranges(start))
+    if labels.min(initial=0) < 0:
+        return None
+    return [labels[a:b] for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True)]
 
 
 def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
@@ -53,6 +73,7 @@ def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options
         view("features", rows.data),
         view("labels", labels, np.int64),
         cost,
+        no_pairs(len(cost)),
         *options,
     )
 

@@ -20,7 +20,15 @@ from reference.arrays import host
 __all__ = ["load_model", "save_model"]
 
 FORMAT = 1
-MODELS = ("AlignmentModel", "MulticlassModel", "ParsingModel", "SegmentationModel", "SequenceModel", "TreeModel")
+MODELS = (
+    "AlignmentModel",
+    "MulticlassModel",
+    "ParsingModel",
+    "SegmentationModel",
+    "SequenceModel",
+    "TaggingModel",
+    "TreeModel",
+)
 
 
 def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:

@@ -1,0 +1,90 @@
+"""Weights of single feature-label pairs, beside features with a row of W: what a tagger with the pairs of its training data has.
+
+Most attributes of text occur with few labels, so a row each would be mostly empty. Their weights lie one after another in the last rows of
+W (F, Lp), and a position lists those it uses. So whatever walks over all of W needs to know nothing of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.kernel import inlined, kernel
+
+__all__ = ["Pairs", "add_of_label", "add_of_labels", "gather_pairs", "may_change", "no_pairs", "touched"]
+
+
+class Pairs(NamedTuple):
+    """Position p has pairs indptr[p]:indptr[p+1]: of label ``labels``, with weight W[rows, columns], counted ``data`` times.
+
+    free (R, Lp) uint8: 1 where the weights in the rows of features may change, (0, Lp) where all may; transitions (L, L): the same of A.
+    """
+
+    indptr: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    labels: np.ndarray
+    data: np.ndarray
+    free: np.ndarray
+    transitions: np.ndarray
+
+
+def no_pairs(n_labels: int) -> Pairs:
+    """Of a problem where each feature has a row, and all weights may change."""
+    none = np.zeros(0, np.uint32)
+    return Pairs(
+        np.zeros(0, np.int64),
+        none,
+        none,
+        none,
+        np.zeros(0),
+        np.zeros((0, 0), np.uint8),
+        np.ones((n_labels, n_labels)),
+    )
+
+
+@inlined
+def gather_pairs(pairs, position, W, scores, t):
+    """scores[t] += the weights of the position's pairs."""
+    if len(pairs.rows) > 0:
+        for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
+            scores[t, pairs.labels[e]] += pairs.data[e] * W[pairs.rows[e], pairs.columns[e]]
+
+
+@inlined
+def may_change(pairs, row, label):
+    """Whether this weight of a feature's row may change."""
+    return pairs.free.shape[0] == 0 or pairs.free[row, label] != 0
+
+
+@inlined
+def add_of_labels(pairs, position, factor, scores, t, G):
+    """G += factor * scores[t, label] for each of the position's pairs."""
+    if len(pairs.rows) > 0:
+        for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
+            G[pairs.rows[e], pairs.columns[e]] += factor * pairs.data[e] * scores[t, pairs.labels[e]]
+
+
+@inlined
+def add_of_label(pairs, position, factor, label, G):
+    """G += factor for those of the position's pairs that are of this label."""
+    if len(pairs.rows) > 0:
+        for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
+            if pairs.labels[e] == label:
+                G[pairs.rows[e], pairs.columns[e]] += factor * pairs.data[e]
+
+
+@kernel
+def touched(problem, i):
+    """The rows of W that the features of sequence i use, some of them more than once."""
+    first, last = problem.offsets[i], problem.offsets[i + 1]
+    rows = problem.indices[problem.indptr[first] : problem.indptr[last]]
+    if len(problem.pairs.rows) == 0:
+        return rows
+    start, end = problem.pairs.indptr[first], problem.pairs.indptr[last]
+    found = np.empty(len(rows) + end - start, np.int64)
+    found[: len(rows)] = rows
+    for e in range(start, end):
+        found[len(rows) + e - start] = problem.pairs.rows[e]
+    return found

@@ -1,0 +1,144 @@
+"""Tagging with kernels: attributes of many observed labels have a row of weights, the pairs of all others a weight each."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated.arrays
+import reference.models.tagging as reference
+from accelerated.arrays import view
+from accelerated.compiled.pairs import Pairs
+from accelerated.compiled.sweeps import padded
+from accelerated.models.sequence import SequenceModel, tagged
+from accelerated.structures.chain import Chain
+from reference.arrays import Array
+from reference.models.sequence import ChainData
+from reference.models.token_templates import TokenAttributes
+
+__all__ = ["TaggingModel"]
+
+ROW = 4  # labels: an attribute with so many observed ones gets a row
+
+
+class TaggingData(ChainData):
+    """ChainData that remembers, beside its fields, how the kernels of a model take it."""
+
+    laid_out: tuple[Any, Any] | None = None
+
+
+class Weights(NamedTuple):
+    """Where weights lie in W: attribute j has row row[j], or, where that is -1, ``many[j]`` pairs from ``first[j]`` on.
+
+    slots (m,): the place of each weight in W (C order), of the given shape; pairs (P,): the numbers of the weights that are pairs; labels
+    (P,): theirs; free (R, Lp): as in Pairs. The last cell of W is for what is forbidden.
+    """
+
+    row: np.ndarray
+    first: np.ndarray
+    many: np.ndarray
+    slots: np.ndarray
+    shape: tuple[int, int]
+    pairs: np.ndarray
+    labels: np.ndarray
+    free: np.ndarray
+
+
+class TaggingModel(reference.TaggingModel):
+    __doc__ = reference.TaggingModel.__doc__
+    structure_type = Chain
+    arrays = accelerated.arrays
+
+    def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
+        found = tagged(self, data, batch, w) if type(self) is TaggingModel else None
+        return super().predict(data, batch, w) if found is None else found
+
+    predict.__doc__ = reference.TaggingModel.predict.__doc__
+
+    def _packed(self, found: TokenAttributes, Y: Any, like: Array | None) -> ChainData:
+        return TaggingData(*super()._packed(found, Y, like))
+
+    def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
+        """Packed data as a problem of the kernels, of type ``kind``."""
+        if not self.restricted:
+            return SequenceModel.problem(self, kind, data, labels, cost, *options)  # type: ignore[arg-type]
+        kept = data.laid_out if isinstance(data, TaggingData) else None
+        if kept is None or kept[0] is not self:
+            kept = (self, self._laid_out(data))
+            if isinstance(data, TaggingData):
+                data.laid_out = kept
+        return kind(data.offsets, *kept[1][:3], view("labels", labels, np.int64), cost, kept[1][3], *options)
+
+    def padded(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for what is forbidden."""
+        if not self.restricted:
+            return SequenceModel.padded(self, w)  # type: ignore[arg-type]
+        slots, shape = self._weights.slots, self._weights.shape
+        W, A = np.zeros(shape), self._forbidden[0].copy()
+        W.reshape(-1)[slots], W[-1, -1] = w[: len(slots)], -np.inf
+        A.reshape(-1)[self.label_pairs] = w[len(slots) :]
+        return W, A[None]
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        if not self.restricted:
+            return SequenceModel.flat(self, W, A)  # type: ignore[arg-type]
+        return np.concatenate([W.reshape(-1)[self._weights.slots], A.reshape(-1)[self.label_pairs]])
+
+    @cached_property
+    def _weights(self) -> Weights:
+        L, Lp = self.n_labels, padded(self.n_labels)
+        pairs = np.arange(self.width * L) if self.pairs is None else self.pairs
+        attribute, label = np.divmod(pairs, L)
+        count = np.bincount(attribute, minlength=self.width)
+        in_row = count >= (0 if self.pairs is None else ROW)
+        rows, row = int(np.sum(in_row)), np.where(in_row, np.cumsum(in_row) - 1, -1)
+        count[in_row] = 0
+        single = ~in_row[attribute]
+        slots = np.where(single, rows * Lp + np.cumsum(single) - 1, row[attribute] * Lp + label)
+        free = np.zeros((0 if self.pairs is None else rows, Lp), np.uint8)
+        if self.pairs is not None:
+            free.reshape(-1)[slots[~single]] = 1
+        shape = (rows + int(np.sum(single)) // Lp + 1, Lp)
+        return Weights(row, np.cumsum(count) - count, count, slots, shape, np.flatnonzero(single), label[single], free)
+
+    def _laid_out(self, data: ChainData) -> tuple[np.ndarray, np.ndarray, np.ndarray, Pairs]:
+        """Features that have a row (indptr, indices, data), and pairs: those of the others, and -inf for labels that may not begin or end."""
+        weights, rows = self._weights, data.rows
+        attributes, counted = view("features", rows.indices, np.int64), view("features", rows.data)
+        row = weights.row[attributes]
+        in_row = row >= 0
+        indptr = np.concatenate([[0], np.cumsum(in_row)])[rows.indptr]
+        position = np.repeat(np.arange(rows.n), np.diff(rows.indptr))[~in_row]
+        times = weights.many[attributes[~in_row]]
+        before = np.cumsum(times) - times
+        pair = np.repeat(weights.first[attributes[~in_row]] - before, times) + np.arange(int(np.sum(times)))
+        position, values = np.repeat(position, times), np.repeat(counted[~in_row], times)
+        slots, labels = weights.slots[weights.pairs[pair]], weights.labels[pair]
+        nonempty = np.flatnonzero(data.lengths)
+        for mask, at in (
+            (self._forbidden[1], data.offsets[nonempty]),
+            (self._forbidden[2], data.offsets[nonempty + 1] - 1),
+        ):
+            never = np.flatnonzero(mask < 0)
+            position = np.concatenate([position, np.repeat(at, len(never))])
+            labels = np.concatenate([labels, np.tile(never, len(at))])
+            slots = np.concatenate([slots, np.full(len(at) * len(never), weights.shape[0] * weights.shape[1] - 1)])
+            values = np.concatenate([values, np.ones(len(at) * len(never))])
+        order = np.argsort(position, kind="stable")
+        where = np.concatenate([[0], np.cumsum(np.bincount(position, minlength=rows.n))])
+        W_row, W_column = np.divmod(slots[order], weights.shape[1])
+        transitions = np.zeros(self.n_labels**2)
+        transitions[self.label_pairs] = 1.0
+        pairs = Pairs(
+            where.astype(np.int64),
+            W_row.astype(np.uint32),
+            W_column.astype(np.uint32),
+            labels[order].astype(np.uint32),
+            values[order],
+            weights.free,
+            transitions.reshape(self.n_labels, self.n_labels),
+        )
+        return indptr.astype(np.int64), row[in_row], counted[in_row], pairs

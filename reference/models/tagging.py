@@ -1,0 +1,378 @@
+"""Tagging sentences: a linear chain over attributes of tokens, named by strings, with weights for attribute-label pairs.
+
+Of the weights of a SequenceModel, a matrix of attributes and labels and one of transitions, a tagger may have all, or only those of pairs that
+training data has; the others are 0 and no parameters. Label sequences that a scheme (BIO, IOB1, IOBES) does not have may be forbidden: a score
+of -inf for what may not follow, begin or end. Sources: Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Place, Rows, host
+from reference.models.base import integer, label_names
+from reference.models.sequence import ChainData, SequenceModel
+from reference.models.templates import hashes
+from reference.models.token_templates import Extractor, TokenAttributes, attributes_of, check_templates
+from reference.structures.chain import ChainScores
+
+__all__ = ["TaggingModel"]
+
+SCHEMES = ("bio", "iob1", "iobes")
+
+
+class TaggingModel(SequenceModel):
+    """A tagger; :meth:`of` makes one from training sentences.
+
+    Parameters
+    ----------
+    labels : sequence of str
+    templates : str, sequence of str, function or None
+        "chunks", "entities", "words" (sets that come with the package), or templates such as ``["bias", "word[-2..2]", "word|tag"]``
+        (:mod:`reference.models.token_templates`); a function of a sentence and a position that gives a list of strings, or a dictionary from
+        strings to numbers; None: sentences are lists of such lists or dictionaries.
+    vocabulary : sequence of str, optional
+        The attributes that have weights; others are left out.
+    bits : int, optional
+        Instead of a vocabulary: attributes are hashed to 2^bits // L rows of L weights.
+    pairs : sequence of int, optional
+        The attribute-label pairs that have a weight, ``row * L + label``, in order; None: all.
+    label_pairs : sequence of int, optional
+        The transitions that have a weight, ``label * L + next label``, in order; None: all that are allowed.
+    transitions : {"bio", "iob1", "iobes"}, optional
+        Forbid all label sequences but those of a scheme.
+    cost : array (L, L), optional
+        Task loss of predicting label j for true label i; default: Hamming.
+    max_cells : int
+        As for SequenceModel.
+
+    Attributes
+    ----------
+    labels : tuple of str
+    size : int
+        Number of weights: pairs, then transitions.
+    width : int
+        Number of attributes (or rows they are hashed to).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument.
+
+    Notes
+    -----
+    No weights for starts and stops: BOS and EOS are attributes. Hashing is the same in every process and never by chance.
+
+    Source
+    ------
+    Pillutla et al., Example 5 and section 7.1.1.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, TaggingModel, lbfgs
+    >>> X = [{"word": ["the", "duck", "swims"]}, {"word": ["a", "duck"]}]
+    >>> Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"]]
+    >>> model = TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions="bio")
+    >>> result = lbfgs(LogLoss(model, model.pack(X, Y)), lam=0.1)
+    >>> [[model.labels[i] for i in y] for y in model.predict(model.pack([{"word": ["a", "duck", "swims"]}]), None, result.x)]
+    [['B-NP', 'I-NP', 'O']]
+    """
+
+    def __init__(
+        self,
+        labels: int | Sequence[str],
+        templates: str | Iterable[str] | Extractor | None = "chunks",
+        *,
+        vocabulary: Sequence[str] | None = None,
+        bits: int | None = None,
+        pairs: Sequence[int] | np.ndarray | None = None,
+        label_pairs: Sequence[int] | np.ndarray | None = None,
+        transitions: str | None = None,
+        cost: Any = None,
+        max_cells: int = 8192,
+    ) -> None:
+        names = label_names(labels)
+        self.templates = templates if templates is None or callable(templates) else check_templates(templates)
+        if (vocabulary is None) == (bits is None):
+            raise ValueError("vocabulary: expected either a vocabulary or bits")
+        self.bits = None if bits is None else _checked_bits(bits, len(names))
+        self.vocabulary = None if vocabulary is None else tuple(vocabulary)
+        if self.vocabulary is not None and len(set(self.vocabulary)) < len(self.vocabulary):
+            raise ValueError("vocabulary: expected different attributes")
+        width = 2**self.bits // len(names) if self.bits is not None else len(self.vocabulary or ())
+        super().__init__(width, names, cost=cost, start_stop=False, max_cells=max_cells)
+        self.transitions = transitions
+        follows, begins, ends = allowed(self.labels, transitions)
+        self._forbidden = np.where(follows, 0.0, -np.inf), np.where(begins, 0.0, -np.inf), np.where(ends, 0.0, -np.inf)
+        L = self.n_labels
+        self.pairs = None if pairs is None else _cells("pairs", pairs, self.width * L)
+        self.label_pairs = np.flatnonzero(follows) if label_pairs is None else _cells("label_pairs", label_pairs, L * L)
+        wrong = self.label_pairs[~follows.reshape(-1)[self.label_pairs]]
+        if len(wrong):
+            a, b = divmod(int(wrong[0]), L)
+            raise ValueError(
+                f"label_pairs: {self.labels[b]} after {self.labels[a]} is not allowed by transitions={transitions!r}"
+            )
+        self.size = (self.width * L if self.pairs is None else len(self.pairs)) + len(self.label_pairs)
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        Y: Sequence[Sequence[str]],
+        templates: str | Iterable[str] | Extractor | None = "chunks",
+        *,
+        pairs: str = "observed",
+        bits: int | None = None,
+        least: int = 1,
+        transitions: str | None = None,
+        cost: Any = None,
+    ) -> Any:
+        """A model with the labels, the attributes and the pairs of training sentences.
+
+        Parameters
+        ----------
+        X, Y : sentences and their labels, names, as :meth:`pack` takes them
+        templates, bits, transitions, cost
+            As above; without bits, the vocabulary is what occurs in X.
+        pairs : {"observed", "all"}
+            Weights for the attribute-label pairs and the transitions that occur in the data, or for all.
+        least : int >= 1
+            The vocabulary has the attributes that occur at least so many times.
+
+        Returns
+        -------
+        TaggingModel
+            Labels in alphabetical order.
+        """
+        if pairs not in ("observed", "all"):
+            raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
+        integer("least", least, 1)
+        labels = sorted({label for y in Y for label in y})
+        if not labels or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"Y: expected names of labels, got {labels}")
+        given = templates if templates is None or callable(templates) else check_templates(templates)
+        found = attributes_of(X, given)
+        vocabulary = None
+        if bits is None:
+            times = np.bincount(found.numbers, minlength=len(found.names))
+            vocabulary = [found.names[i] for i in np.flatnonzero(times >= least).tolist()]
+        settings: dict[str, Any] = {"vocabulary": vocabulary, "bits": bits, "transitions": transitions, "cost": cost}
+        model = cls(labels, given, **settings)
+        if pairs == "all":
+            return model
+        data = model._packed(found, Y, None)
+        return cls(labels, given, pairs=model.observed(data), label_pairs=model.observed_transitions(data), **settings)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files; TypeError where templates are a function."""
+        if callable(self.templates):
+            raise TypeError(
+                "templates: a function has no file form; make a model with templates=None of what it gives, and save that"
+            )
+        return {
+            "labels": list(self.labels),
+            "templates": None if self.templates is None else list(self.templates),
+            "vocabulary": None if self.vocabulary is None else list(self.vocabulary),
+            "bits": self.bits,
+            "pairs": None if self.pairs is None else self.pairs.tolist(),
+            "label_pairs": self.label_pairs.tolist(),
+            "transitions": self.transitions,
+            "cost": self.cost.tolist(),
+            "max_cells": self.max_cells,
+        }
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ChainData:
+        """Sentences and their labels, checked and laid out flat.
+
+        Parameters
+        ----------
+        X : sequence of n sentences
+            As the templates need them: with a list of templates, mappings from columns to sequences of n_i strings; with None, sequences of
+            n_i lists of strings or dictionaries from strings to numbers; with a function, what that takes.
+        Y : sequence of n label sequences, optional
+            Each (n_i,) names or indices.
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        ChainData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the sentence, for columns or labels that do not fit, and for labels that ``transitions`` does not allow.
+        """
+        return self._packed(attributes_of(X, self.templates), Y, like)
+
+    def _packed(self, found: TokenAttributes, Y: Any, like: Array | None) -> ChainData:
+        data = super().pack(found, Y, like=like)
+        if data.labels is not None and self.transitions is not None:
+            self._check_labels(self._true(data), data.offsets)
+        return data
+
+    def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
+        """The rows of tokens whose attributes have been found: those that have a weight, by their numbers."""
+        known = np.array(self._rows_of(X.names), np.int64)[X.numbers] if X.names else X.numbers
+        kept = known >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr].astype(np.int64)
+        return Rows(indptr, known[kept], X.values[kept], self.width), X.offsets
+
+    def _rows_of(self, names: list[str]) -> Any:
+        """The row of each attribute, -1 where it has none."""
+        if self.bits is not None:
+            return (hashes(names) % np.uint64(self.width)).astype(np.int64)
+        return [self._index.get(name, -1) for name in names]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.vocabulary or ())}
+
+    def _true(self, data: ChainData) -> np.ndarray:
+        return host(self.true_labels(data))
+
+    def _check_labels(self, labels: np.ndarray, offsets: np.ndarray) -> None:
+        """Raise ValueError at the first label sequence that the scheme does not have."""
+        follows, begins, ends = (mask == 0.0 for mask in self._forbidden)
+        for i, (a, b) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+            y = labels[a:b]
+            if a == b or (begins[y[0]] and ends[y[-1]] and np.all(follows[y[:-1], y[1:]])):
+                continue
+            wrong = np.flatnonzero(~np.concatenate([[begins[y[0]]], follows[y[:-1], y[1:]], [ends[y[-1]]]]))[0]
+            before = "the start" if wrong == 0 else self.labels[y[wrong - 1]]
+            after = "the end" if wrong == len(y) else self.labels[y[wrong]]
+            raise ValueError(
+                f"Y[{i}]: {after} after {before}, at token {wrong}, is not allowed by transitions={self.transitions!r}"
+            )
+
+    def observed(self, data: ChainData) -> np.ndarray:
+        """The attribute-label pairs (m,) that occur in packed data with labels, for ``TaggingModel(..., pairs=...)``."""
+        seen = np.zeros(self.width * self.n_labels, dtype=bool)
+        labels = np.repeat(self._true(data), np.diff(data.rows.indptr))
+        seen[host(data.rows.indices) * self.n_labels + labels] = True
+        return np.flatnonzero(seen)
+
+    def observed_transitions(self, data: ChainData) -> np.ndarray:
+        """The transitions (k,) that occur in packed data with labels, for ``TaggingModel(..., label_pairs=...)``."""
+        labels = self._true(data)
+        inside = np.ones(len(labels), dtype=bool)
+        inside[data.offsets[:-1][data.offsets[:-1] < len(labels)]] = False
+        at = np.flatnonzero(inside)
+        return np.unique(labels[at - 1] * self.n_labels + labels[at])
+
+    @property
+    def restricted(self) -> bool:
+        """Whether some pairs or transitions have no weight, or are forbidden."""
+        return self.pairs is not None or len(self.label_pairs) < self.n_labels**2 or self.transitions is not None
+
+    # scores --------------------------------------------------------------------------------------------------------------
+
+    def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
+        """As SequenceModel's, and -inf for what the scheme does not allow."""
+        found = super().scores(data, batch, w)
+        if self.transitions is None:
+            return found
+        place, lengths = data.rows.place, data.lengths[batch]
+        follows, begins, ends = self._forbidden
+        mask = np.zeros(tuple(found.unary.shape))
+        if len(full := np.flatnonzero(lengths)):
+            mask[full, 0] += begins
+            mask[full, lengths[full] - 1] += ends
+        return ChainScores(found.unary + place.floats(mask), found.pairwise + place.floats(follows), found.lengths)
+
+    def pushforward(self, data: ChainData, batch: np.ndarray, w: Array, dw: Array) -> ChainScores:
+        """The scores at dw (d,), without those that are -inf whatever the weights."""
+        return super().scores(data, batch, dw)
+
+    def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
+        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
+        whole = super().pullback(data, batch, w, g)
+        return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
+
+    def split(self, w: Array) -> tuple[Array, Array]:
+        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there is no weight."""
+        place = Place.of(w)
+        longer = place.xp.concat([w, place.zeros((1,))])
+        return super().split(place.xp.take(longer, place.integers(self._places), axis=0))
+
+    def counts(self, data: ChainData) -> list[int]:
+        """The number of label sequences that each sentence may have."""
+        if self.transitions is None:
+            return super().counts(data)
+        each = (self.scores(data, np.array([i]), self.zeros(data)) for i in range(data.n))
+        return [self.structure_type.unchecked(ChainScores(s.unary[0, ...], s.pairwise, None)).count() for s in each]
+
+    @cached_property
+    def cells(self) -> np.ndarray:
+        """(d,): where each weight lies in the matrix of attributes and labels, in C order, and the transitions after it."""
+        whole = self.width * self.n_labels
+        pairs = np.arange(whole) if self.pairs is None else self.pairs
+        return np.concatenate([pairs, whole + self.label_pairs])
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """The inverse of ``cells``: the number of the weight at each place, d where there is none."""
+        places = np.full((self.width + self.n_labels) * self.n_labels, self.size)
+        places[self.cells] = np.arange(self.size)
+        return places
+
+
+def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a scheme allows: (L, L) whether the second label may follow the first, (L,) may begin a sentence, (L,) may end one.
+
+    bio: I-X only after B-X or I-X. iob1: B-X only after B-X or I-X. iobes: I-X and E-X after B-X or I-X and nowhere else.
+
+    Raises
+    ------
+    ValueError
+        A scheme that is none, labels that are none of its.
+    """
+    L = len(labels)
+    if scheme is None:
+        return np.ones((L, L), dtype=bool), np.ones(L, dtype=bool), np.ones(L, dtype=bool)
+    if scheme not in SCHEMES:
+        raise ValueError(f"transitions: expected one of {', '.join(SCHEMES)}, got {scheme!r}")
+    prefixes = {"bio": "BI", "iob1": "BI", "iobes": "BIES"}[scheme]
+    wrong = next((x for x in labels if x != "O" and x.partition("-")[0] not in tuple(prefixes)), None)
+    if wrong is not None:
+        raise ValueError(
+            f"transitions: expected labels O and {', '.join(p + '-X' for p in prefixes)} for {scheme}, got {wrong!r}"
+        )
+    every = ("O", *labels)  # a sentence begins and ends as if next to O
+    table = np.array([[_may_follow(a, b, scheme) for b in every] for a in every])
+    if not np.any(table[0, 1:]):
+        raise ValueError(f"transitions: none of the labels {', '.join(labels)} may begin a sentence in {scheme}")
+    return table[1:, 1:], table[0, 1:], table[1:, 0]
+
+
+def _may_follow(before: str, label: str, scheme: str) -> bool:
+    (p, _, x), (q, _, y) = before.partition("-"), label.partition("-")
+    inside = p in ("B", "I") and x == y
+    if scheme == "bio":
+        return q != "I" or inside
+    if scheme == "iob1":
+        return q != "B" or inside
+    return inside if q in ("I", "E") else p not in ("B", "I")
+
+
+def _checked_bits(bits: int, n_labels: int) -> int:
+    integer("bits", bits, 1)
+    if bits > 30 or 2**bits < n_labels:
+        raise ValueError(f"bits: expected at most 30, and 2^bits >= {n_labels}, the number of labels, got {bits}")
+    return bits
+
+
+def _cells(name: str, given: Any, size: int) -> np.ndarray:
+    cells = np.asarray(given)
+    if cells.ndim != 1 or (cells.size and cells.dtype.kind not in "iu"):
+        raise TypeError(f"{name}: expected integers of shape (m,), got {cells.dtype} of shape {cells.shape}")
+    cells = cells.astype(np.int64)
+    if cells.size and not (cells[0] >= 0 and cells[-1] < size and np.all(np.diff(cells) > 0)):
+        raise ValueError(f"{name}: expected different numbers in 0..{size - 1}, in order")
+    return cells
