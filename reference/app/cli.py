@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.app import align, parse, plots, segment
+from reference.app import align, parse, plots, segment, tag
 from reference.app.datasets import Sequences
 from reference.app.jobs import Job, accuracy, load, objective_of, train
 from reference.app.options import parser
@@ -32,7 +32,9 @@ OTHER = {"reference": "accelerated", "accelerated": "reference"}
 def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
     """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted."""
     commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "compare": _compare, "demo": _demo}
-    options = parser(panel.__name__, commands, panel.__version__, align.add, parse.add, segment.add).parse_args(argv)
+    options = parser(
+        panel.__name__, commands, panel.__version__, align.add, parse.add, segment.add, tag.add
+    ).parse_args(argv)
     try:
         options.command(panel, options)
     except (ValueError, OSError, ImportError) as problem:

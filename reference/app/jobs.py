@@ -27,6 +27,7 @@ __all__ = [
     "Job",
     "accuracy",
     "load",
+    "loss_of",
     "objective_of",
     "start",
     "train",
@@ -169,7 +170,11 @@ def objective_of(panel: ModuleType, job: Job, data: Sequences) -> Any:
     if not data.X:
         raise ValueError(f"{data.name}: no sequences to train on")
     model = panel.SequenceModel(data.X[0].shape[1], data.labels, start_stop=job.start_stop)
-    packed = model.pack(data.X, data.Y)
+    return loss_of(panel, job, model, model.pack(data.X, data.Y))
+
+
+def loss_of(panel: ModuleType, job: Job, model: Any, packed: Any) -> Any:
+    """The job's loss of a model over packed data."""
     if job.loss == "crf":
         return panel.LogLoss(model, packed)
     return panel.StructuralHinge(model, packed, smoothing=_smoothing(panel, job))

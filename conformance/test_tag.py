@@ -1,0 +1,159 @@
+"""The command ``tag``: train, evaluate, predict and show on small column files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from conformance.test_app import run
+from conformance.tolerances import close
+from reference.app.chunks import chunk_scores
+from reference.app.columns import load_columns, read_columns
+
+SENTENCES = """The DT B-NP
+duck NN I-NP
+swims VBZ B-VP
+. . O
+
+A DT B-NP
+dog NN I-NP
+sees VBZ B-VP
+the DT B-NP
+duck NN I-NP
+. . O
+
+Dogs NNS B-NP
+swim VBP B-VP
+"""
+
+
+@pytest.fixture
+def bank(tmp_path):
+    path = tmp_path / "bank.txt"
+    path.write_text(SENTENCES)
+    return path
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [],
+        ["--bits", 14, "--transitions", "bio", "--optimizer", "sgd", "--epochs", 40],
+        ["--pairs", "all", "--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01],
+        ["--loss", "hinge", "--templates", "words", "--columns", "word,tag,label", "--least", 2],
+        ["--loss", "hinge", "--optimizer", "casimir", "--smoothing", "top-k", "--k", 3, "--epochs", 20, "--lam", 0.01],
+    ],
+)
+def test_train_evaluate_predict_show(backend, bank, tmp_path, capsys, how):
+    saved = tmp_path / "model.npz"
+    command = ["tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how]
+    status, out, err = run(backend.module, capsys, *command, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["train"] == report["test"] and report["labels"] == ["B-NP", "B-VP", "I-NP", "O"]
+    assert report["test"]["accuracy"] == {"token": 1.0, "sentence": 1.0} and report["test"]["chunks"]["f1"] == 1.0
+    assert len(report["history"]) >= 1 and report["saved"] == str(saved)
+
+    status, out, _ = run(backend.module, capsys, "tag", "evaluate", saved, bank)
+    assert status == 0 and "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
+
+    unlabelled = tmp_path / "new.txt"
+    unlabelled.write_text("a DT\nduck NN\n\nswim VBP\n")
+    model, w, info = backend.load_model(saved, backend.module)
+    assert info["columns"] == ["word", "tag", "label"]
+    command = ["tag", "predict", saved, unlabelled, "--top", 3, "--probabilities"]
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    data = model.pack(load_columns(str(unlabelled), ("word", "tag", "label")))
+    for i, each in enumerate(sentences):  # by enumeration
+        scores, n = model.scores(data, np.array([i]), w), len(each["labels"])
+        totals = {
+            y: sum(scores.unary[0, t, a] for t, a in enumerate(y))
+            + sum(scores.pairwise[a, b] for a, b in itertools.pairwise(y))
+            for y in itertools.product(range(4), repeat=n)
+        }
+        order = sorted(totals.values(), reverse=True)
+        close([one["score"] for one in each["best"]], order[:3])
+        assert each["best"][0]["labels"] == each["labels"]
+        for one in each["best"]:
+            close(one["score"], totals[tuple(model.labels.index(label) for label in one["labels"])])
+        values = np.exp(np.array(list(totals.values())))
+        for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
+            here = [y[t] == model.labels.index(label) for y in totals]
+            close(p, values[here].sum() / values.sum())
+
+    out = run(backend.module, capsys, *command)[1]
+    assert out.startswith("# ") and out.count("# ") == 6
+    again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
+    assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
+    assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
+
+    report = json.loads(run(backend.module, capsys, "tag", "show", saved, "--top", 2, "--json")[1])
+    weights, transitions = model.split(w)
+    assert sorted(report["labels"]) == sorted(model.labels) and len(report["transitions"]) == len(model.label_pairs)
+    for k, label in enumerate(model.labels):
+        close(
+            [abs(x) for _, x in report["labels"][label]], np.sort(np.abs(weights[:, k][weights[:, k] != 0]))[::-1][:2]
+        )
+        for name, x in report["labels"][label]:
+            row = int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name)
+            close(weights[row, k], x)
+    for a, b, x in report["transitions"]:
+        close(transitions[model.labels.index(a), model.labels.index(b)], x)
+    out = run(backend.module, capsys, "tag", "show", saved)[1]
+    assert "transitions" in out and " B-NP -> I-NP" in out
+
+
+def test_predictions_are_what_the_scorer_reads(backend, bank, tmp_path, capsys):
+    """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
+    saved = tmp_path / "model.npz"
+    run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
+    bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
+    out = run(backend.module, capsys, "tag", "predict", saved, bank)[1]
+    again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))
+    expected = chunk_scores([s["label"] for s in again], [s["found"] for s in again])
+    report = json.loads(run(backend.module, capsys, "tag", "evaluate", saved, bank, "--json")[1])
+    assert 0 < report["chunks"]["f1"] < 1
+    for name in ("correct", "found", "expected", "f1"):
+        assert report["chunks"][name] == getattr(expected, name)
+
+
+def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, capsys):
+    (tmp_path / "t.toml").write_text('templates = ["bias", "form", "form.suffix1"]\n')
+    (tmp_path / "tags.txt").write_text("# x\na D\ndog N\n\nruns V\n")
+    files = [tmp_path / "tags.txt", "--comment", "#", "--test", tmp_path / "tags.txt"]
+    command = ["tag", "train", *files, "--columns", "form,label", "--templates", tmp_path / "t.toml", "--quiet"]
+    report = json.loads(run(backend.module, capsys, *command, "--json")[1])
+    assert report["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
+    out = run(backend.module, capsys, *command)[1]
+    assert "test  tokens 100.00 %, sentences 100.00 %\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "none.txt"], "none.txt: no such file"),
+        (["train", "EMPTY"], "empty.txt: no sentences"),
+        (["train", "WRONG"], "wrong.txt: line 2: expected 3 columns, as above, got 2"),
+        (["train", "BANK", "--columns", "word,tag,chunk"], "bank.txt: no column label; got word, tag, chunk"),
+        (["train", "BANK", "--templates", "other"], "other: no such file"),
+        (["train", "BANK", "--columns", "form,tag,label"], "X[0]: expected the columns word, tag, got form, tag, label"),
+        (["train", "BANK", "--loss", "hinge", "--optimizer", "bcfw"], "--optimizer bcfw needs --pairs all, and no --transitions"),
+        (["train", "BANK", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
+        (["train", "BROKEN", "--transitions", "bio"], "Y[0]: I-NP after the start, at token 0, is not allowed by transitions='bio'"),
+        (["train", "BANK", "--bits", "1"], "bits: expected at most 30, and 2^bits >= 4"),
+        (["evaluate", "BANK", "BANK"], "not a readable model file"),
+        (["predict", "OTHER", "BANK"], "expected a model of tag train, got a SequenceModel"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, arguments, message):
+    model = backend.SequenceModel(1, 2)
+    backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
+    for name, content in (("EMPTY", "\n"), ("WRONG", "a b c\na b\n"), ("BROKEN", "a X I-NP\nb X B-NP\n")):
+        places[name] = tmp_path / f"{name.lower()}.txt"
+        places[name].write_text(content)
+    status, _, err = run(backend.module, capsys, "tag", *(places.get(a, a) for a in arguments))
+    assert status == 2 and message in err

@@ -1,0 +1,282 @@
+"""``tag``: train a tagger on a column file, score it, tag sentences, and look at what it has learned."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from reference.app.chunks import ChunkScores, chunk_scores, is_chunk_label
+from reference.app.columns import Columns, load_columns
+from reference.app.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, loss_of, train
+from reference.app.metrics import position_accuracy, sequence_accuracy
+from reference.app.options import count, number
+from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.persistence import load_model, save_model
+from reference.arrays import host
+from reference.models.tagging import SCHEMES
+from reference.models.token_templates import TOKEN_TEMPLATES, load_templates
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Add the command ``tag`` to the subparsers of the command line."""
+    whole = commands.add_parser(
+        "tag",
+        help="learn to tag tokens (chunks, named entities) from a column file, and tag them",
+        description="Learn the labels of tokens from a file of columns such as word, tag, label (train), score a tagger on another (evaluate), tag (predict), and "
+        "look at its weights (show). Files: CoNLL column files, empty lines between sentences; name.zip:train.txt is a file in a zip.",
+        allow_abbrev=False,
+    )
+    actions = whole.add_subparsers(required=True, metavar="ACTION")
+
+    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+        sub = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=f"tag {name}")
+        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        return sub
+
+    sub = action("train", _train, "train on a column file, and test on another")
+    _add_file(sub)
+    sub.add_argument("--columns", type=_names, metavar="A,B,...", help="names of the columns, the last of them label (default: word,tag,label)")  # fmt: skip
+    sub.add_argument("--test", metavar="FILE", help="report accuracy and chunks on this file too")
+    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    sub.add_argument(
+        "--templates",
+        default="chunks",
+        metavar="T",
+        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks)",
+    )
+    sub.add_argument("--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)")
+    sub.add_argument("--pairs", choices=("observed", "all"), default="observed", help="attribute-label pairs with a weight (default: observed)")  # fmt: skip
+    sub.add_argument("--least", type=count, default=1, metavar="N", help="of attributes that occur N times or more (default: 1)")  # fmt: skip
+    sub.add_argument("--transitions", choices=SCHEMES, help="forbid label sequences that the scheme does not have")
+    sub.add_argument("--loss", choices=LOSSES, default="crf", help="crf: log loss (default); hinge: structural SVM")
+    sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), help="default: lbfgs for crf, sgd for the hinge")
+    sub.add_argument("--lam", type=number, help="weight of lam/2 ||w||^2 (default: 2/n, which is crfsuite's c2 = 1)")
+    sub.add_argument("--epochs", type=count, help="at most so many passes, or iterations of L-BFGS")
+    sub.add_argument("--tol", type=number, help="svrg, casimir, bcfw: stop at this gap, relative to the objective")
+    sub.add_argument("--step-size", type=number, help="a constant step (default: of sgd, 1/(lam (t + max(n, 1/lam))))")
+    sub.add_argument("--smoothing", choices=SMOOTHINGS, help="of the hinge")
+    sub.add_argument("--mu", type=number, help="strength of the smoothing")
+    sub.add_argument("--k", type=count, help="with --smoothing top-k: number of outputs (default: 5)")
+    sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
+    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
+    sub.add_argument("model", help="a file written by tag train --save")
+    _add_file(sub)
+
+    sub = action(
+        "predict",
+        _predict,
+        "tag sentences by a saved tagger: their columns, and the label found, a line for each token",
+    )
+    sub.add_argument("model", help="a file written by tag train --save")
+    _add_file(sub, "its labels, if any, are not looked at")
+    sub.add_argument("--top", type=count, metavar="K", help="the K best label sequences, with scores, above each sentence")  # fmt: skip
+    sub.add_argument("--probabilities", action="store_true", help="of each label found, under exp(score), as a last column")  # fmt: skip
+
+    sub = action("show", _show, "the largest weights of each label, and the transitions")
+    sub.add_argument("model", help="a file written by tag train --save")
+    sub.add_argument("--top", type=count, default=10, metavar="K", help="so many attributes a label (default: 10)")
+
+
+def _add_file(sub: argparse.ArgumentParser, what: str | None = None) -> None:
+    sub.add_argument("file", help=what)
+    sub.add_argument("--comment", metavar="PREFIX", help="leave out lines that start so")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
+def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+    training = _labelled(options.file, options.columns, options.comment)
+    columns = tuple(training[0])
+    test = _labelled(options.test, columns, options.comment) if options.test else None
+    job = _job(options, len(training))
+    writable(options.save, None)
+    announce_compilation(panel)
+    started = time.perf_counter()
+    templates = options.templates if options.templates in TOKEN_TEMPLATES else load_templates(options.templates)
+    Y = [sentence["label"] for sentence in training]
+    settings = {"bits": options.bits, "pairs": options.pairs, "least": max(options.least, 1)}
+    model = panel.TaggingModel.of(training, Y, templates, transitions=options.transitions, **settings)
+    if job.optimizer == "bcfw" and model.restricted:
+        raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
+    objective = loss_of(panel, job, model, model.pack(training, Y))
+    packed = time.perf_counter() - started
+    with Progress(job.epochs, options.quiet) as progress:
+        result = train(panel, job, objective, progress)
+    if not math.isfinite(result.fun):
+        raise ValueError(result.message)
+    report = {
+        "command": "tag train",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        "file": options.file,
+        "sentences": len(training),
+        "columns": columns,
+        "labels": model.labels,
+        "weights": model.size,
+        "job": job.as_dict(),
+        "objective": result.fun,
+        "certificate": result.certificate,
+        "success": result.success,
+        "message": result.message,
+        "seconds_packing": packed,
+        "seconds": time.perf_counter() - started,
+        "train": _scores(model, result.x, training),
+        "test": None if test is None else _scores(model, result.x, test),
+        "history": [row.as_dict() for row in result.history],
+    }
+    if options.save:
+        save_model(options.save, model, result.x, {"file": options.file, "columns": list(columns), **job.as_dict()})
+        report["saved"] = str(options.save)
+    lines = [
+        f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
+        *_lines("train", report["train"], types=False),
+        *([] if test is None else _lines("test", report["test"])),
+        *([] if result.success else [f"not converged: {result.message}"]),
+        *([f"saved {options.save}"] if options.save else []),
+    ]
+    print_report(options, report, lines)
+
+
+def _job(options: argparse.Namespace, n: int) -> Job:
+    """The options as a job, with this command's defaults."""
+    optimizer = options.optimizer or ("lbfgs" if options.loss == "crf" else "sgd")
+    lam = 2 / n if options.lam is None else options.lam
+    names = ("loss", "epochs", "tol", "step_size", "smoothing", "mu", "k", "rng")
+    given = {name: getattr(options, name) for name in names}
+    return Job(optimizer=optimizer, lam=lam, start_stop=False, **given)
+
+
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, columns = _tagger(panel, options.model)
+    sentences = _labelled(options.file, columns, options.comment)
+    announce_compilation(panel)
+    scores = _scores(model, w, sentences)
+    report: dict[str, Any] = {"command": "tag evaluate", "panel": panel.__name__, "model": str(options.model)}
+    report |= {"file": options.file, "sentences": len(sentences), **scores}
+    print_report(options, report, _lines(f"{len(sentences)} sentences:", scores))
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, columns = _tagger(panel, options.model)
+    sentences = load_columns(options.file, columns, comment=options.comment)
+    announce_compilation(panel)
+    data = model.pack(sentences)
+    found: list[dict[str, Any]] = [
+        {"columns": sentence, "labels": [model.labels[i] for i in labels]}
+        for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
+    ]
+    for piece in model.chunks(data, np.arange(data.n)) if options.top or options.probabilities else ():
+        structure = model.structure_type.unchecked(model.scores(data, piece, w))
+        if options.top:
+            _add_best(model, structure.topk(options.top), [found[i] for i in piece])
+        if options.probabilities:
+            marginals = host(structure.expectation()[1].unary)
+            for each, p in zip((found[i] for i in piece), marginals, strict=True):
+                each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
+    report = {"command": "tag predict", "panel": panel.__name__, "model": str(options.model), "sentences": found}
+    print_report(options, report, [line for each in found for line in _tagged_lines(each)])
+
+
+def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:
+    """Give each sentence of a piece its best label sequences, from the best on."""
+    scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
+    for b, each in enumerate(found):
+        n = len(each["labels"])
+        each["best"] = [
+            {"score": float(scores[b, j]), "labels": [model.labels[i] for i in labels[b, j, :n]]}
+            for j in range(int(counts[b]))
+        ]
+
+
+def _tagged_lines(each: dict[str, Any]) -> list[str]:
+    """A sentence as a block of lines, as the shared tasks' scorer reads them where there is a column label."""
+    columns = [*each["columns"].values(), each["labels"]]
+    if "probabilities" in each:
+        columns.append([f"{p:.4f}" for p in each["probabilities"]])
+    best = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
+    return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
+
+
+def _show(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, _ = _tagger(panel, options.model)
+    weights, transitions = (host(x) for x in model.split(w))
+    names = model.vocabulary or [f"row {i}" for i in range(model.width)]
+    top = {}
+    for k, label in enumerate(model.labels):
+        order = np.argsort(-np.abs(weights[:, k]), kind="stable")[: options.top]
+        top[label] = [(names[i], float(weights[i, k])) for i in order.tolist() if weights[i, k] != 0]
+    cells = sorted(model.label_pairs.tolist(), key=lambda cell: -transitions.reshape(-1)[cell])
+    moves = [
+        (model.labels[a], model.labels[b], float(transitions[a, b]))
+        for a, b in (divmod(cell, model.n_labels) for cell in cells)
+    ]
+    report = {"command": "tag show", "panel": panel.__name__, "model": str(options.model), "weights": model.size}
+    report |= {"labels": top, "transitions": moves}
+    lines = []
+    for label, each in top.items():
+        lines += [label, *(f"  {weight:9.4f}  {name}" for name, weight in each)]
+    lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in moves)]
+    print_report(options, report, lines)
+
+
+# pieces ------------------------------------------------------------------------------------------------------------------
+
+
+def _labelled(path: str, columns: tuple[str, ...] | None, comment: str | None) -> list[Columns]:
+    """The sentences of a file with a column of labels, at least one."""
+    sentences = load_columns(path, columns, comment=comment)
+    if not sentences:
+        raise ValueError(f"{path}: no sentences")
+    if "label" not in sentences[0]:
+        raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
+    return sentences
+
+
+def _tagger(panel: ModuleType, path: str) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+    """Model, weights and the names of the columns it was trained on."""
+    model, w, info = load_model(path, panel)
+    if type(model).__name__ != "TaggingModel" or "columns" not in info:
+        raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
+    return model, w, tuple(info["columns"])
+
+
+def _scores(model: Any, w: np.ndarray, sentences: list[Columns]) -> dict[str, Any]:
+    """Shares of tokens and of sentences with right labels, and of chunks, where labels are chunk labels (else None)."""
+    truth = [sentence["label"] for sentence in sentences]
+    guess = [[model.labels[i] for i in y] for y in model.predict(model.pack(sentences), None, w)]
+    arrays = [[np.array(y, dtype=object) for y in labels] for labels in (truth, guess)]
+    every = {label for y in (*truth, *guess) for label in y}
+    found = chunk_scores(truth, guess) if all(is_chunk_label(label) for label in every) else None
+    shares = {"token": position_accuracy(*arrays), "sentence": sequence_accuracy(*arrays)}
+    return {"accuracy": shares, "chunks": None if found is None else _as_dict(found)}
+
+
+def _as_dict(scores: ChunkScores) -> dict[str, Any]:
+    return {**scores._asdict(), "types": {kind: _as_dict(each) for kind, each in scores.types.items()}}
+
+
+def _lines(name: str, scores: dict[str, Any], types: bool = True) -> list[str]:
+    shares, found = scores["accuracy"], scores["chunks"]
+    line = f"{name:5} tokens {100 * shares['token']:.2f} %, sentences {100 * shares['sentence']:.2f} %"
+    if found is None:
+        return [line]
+    rows = [(kind, each) for kind, each in found["types"].items()] if types else []
+    return [f"{line}, chunks {_chunk_line(found)}", *(f"  {kind:12} {_chunk_line(each)}" for kind, each in rows)]
+
+
+def _chunk_line(scores: dict[str, Any]) -> str:
+    precision, recall, f1 = (100 * scores[name] for name in ("precision", "recall", "f1"))
+    return f"precision {precision:.2f}, recall {recall:.2f}, F1 {f1:.2f} ({scores['found']} found, {scores['expected']} true)"
