@@ -20,6 +20,7 @@ from conformance import (
     ledger_martins,
     ledger_matchings,
     ledger_pillutla,
+    ledger_tagging,
     ledger_trees_and_cuts,
 )
 
@@ -252,6 +253,7 @@ PILLUTLA = (
     + ledger_trees_and_cuts.rows(Claim)
     + ledger_loopy.rows(Claim)
     + ledger_matchings.rows(Claim)
+    + ledger_tagging.rows(Claim)
 )
 ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim) + ledger_arborescences.rows(Claim) + ledger_branson.rows(Claim)
 
