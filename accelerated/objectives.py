@@ -76,11 +76,12 @@ class StructuralHinge(reference.StructuralHinge):
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
-        problem, w_host = self._problem(0.0), view("w", w)
+        w_host = view("w", w)
+        problem = self._problem(0.0) if type(self.model) is SequenceModel else None
         if problem is None or not np.all(np.isfinite(w_host)):
             return super()._corners(w, batch, k, choose)
         batch, (F, L) = all_of(self.n, batch), self.model.split(w_host)[0].shape
-        W, A = pad(*self.model.split(w_host))
+        W, A = self.model.padded(w_host)
         directions, losses = np.zeros((len(batch), k, len(w_host))), np.full((len(batch), k), -np.inf)
         count = np.zeros(len(batch), np.int64)
         for row, i in enumerate(batch.tolist()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -70,11 +71,15 @@ def add(commands: Any) -> None:
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank", help="its heads, if any, are not looked at")
     sub.add_argument("--top", type=count, metavar="K", help="the K best trees of each sentence, with their scores")
-    sub.add_argument("--probabilities", action="store_true", help="of each head, under exp(score): of a parser trained with --loss crf, those that it believes")
+    sub.add_argument(
+        "--probabilities",
+        action="store_true",
+        help="of each head, under exp(score): of a parser trained with --loss crf, those that it believes",
+    )
     sub.add_argument("--draw", action="store_true", help="the tree as text")
 
 
-def _listed(defaults: dict[str, float]) -> str:
+def _listed(defaults: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in defaults.items())
 
 
