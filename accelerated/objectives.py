@@ -71,8 +71,11 @@ class StructuralHinge(reference.StructuralHinge):
             return gradient_range(problem, batch, lo, hi, W, A, mu, kept, *sums[pieces.index((lo, hi))])
 
         value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
-        gradient = like(self.model.flat(*(np.sum(parts, axis=0) for parts in zip(*sums, strict=True))), w)
-        return value, gradient, task_loss, float(exact)
+        (G_W, G_A), *others = sums
+        for part_W, part_A in others:
+            G_W += part_W
+            G_A += part_A
+        return value, like(self.model.flat(G_W, G_A), w), task_loss, float(exact)
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
