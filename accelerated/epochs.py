@@ -1,6 +1,6 @@
 """The loops of the optimisers as kernels over packed sequences: what ``fused_epoch`` of an objective returns.
 
-Each has the signature of the reference's (``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``bcfw.epoch``,
+Each has the signature of the reference's (``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``bcfw.epoch``, ``exponentiated.epoch``,
 ``smoothness.component_smoothness``), and falls back to it where there is no kernel: a smoothing of the user's, weights that are not
 finite.
 """
@@ -18,6 +18,7 @@ from accelerated.compiled.kept import nothing, room_for
 from accelerated.compiled.loops import sgd_epoch
 from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.compiled.working_sets import with_room, working_sets
+from accelerated.exponentiated import run_eg
 from reference.arrays import Array
 from reference.models.base import check_weights
 from reference.optimizers import sgd, svrg
@@ -159,4 +160,5 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "snapshot": take_snapshot,
     "bcfw": run_bcfw,
     "component_smoothness": find_smoothness,
+    "exponentiated_gradient": run_eg,
 }

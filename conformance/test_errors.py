@@ -13,6 +13,7 @@ OPTIMISERS = {
     "svrg": ("w0", "lam", "mu", "step_size", "epochs", "tol", "rng", "callback"),
     "casimir": ("w0", "lam", "mu", "kappa", "step_size", "epochs", "tol", "rng", "callback"),
     "bcfw": ("lam", "epochs", "tol", "cached_passes", "capacity", "rng", "callback"),
+    "exponentiated_gradient": ("lam", "mu", "step_size", "epochs", "tol", "rng", "callback"),
 }
 EXPECTED = {
     "w0": "real numbers",
