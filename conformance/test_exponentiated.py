@@ -12,6 +12,7 @@ from conformance import strategies
 from conformance.listed_svm import labelling, listed
 from conformance.test_models import sequence_model
 from conformance.test_parsing import planted
+from conformance.test_tagging import OPTIONS, fitted
 from conformance.test_tree_model import make_trees
 from conformance.tolerances import close
 
@@ -185,6 +186,23 @@ def test_panels_agree_on_letters(other):
         runs.append(run(b, "log loss", model, model.pack(words.X, words.Y), lam=0.01, epochs=5, tol=0.0))
     np.testing.assert_allclose(runs[1].x, runs[0].x, rtol=1e-9, atol=1e-9)
     close(runs[1].history[-1].dual, runs[0].history[-1].dual)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("kind", TEMPERATURES)
+def test_taggers(other, kind, options):
+    """Pairs that have no weight, label sequences that are forbidden: both panels take the same steps, and the gap holds the optimum."""
+    runs = []
+    for b in (reference, other):
+        model, data, *_ = fitted(b, np.random.default_rng(5), options)
+        runs.append(run(b, kind, model, data, lam=0.1, epochs=5, tol=0.0))
+        if kind == "log loss":
+            best = b.lbfgs(b.LogLoss(model, data), lam=0.1, iterations=200).fun
+            assert all(row.dual <= best + 1e-12 and best <= row.objective + 1e-12 for row in runs[-1].history)
+    ours, theirs = runs
+    np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-9, atol=1e-9)
+    close([row.dual for row in theirs.history], [row.dual for row in ours.history])
+    close([row.objective for row in theirs.history], [row.objective for row in ours.history])
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e3])

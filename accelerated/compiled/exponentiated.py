@@ -180,34 +180,59 @@ def expected(problem, i, mu, new, work):
 @kernel
 def move(problem, i, points, factor, W, A, new):
     """The weights as the marginals go from those of ``points`` to ``new``; returns the growth of their squared norm."""
-    first, growth = problem.offsets[i], 0.0
+    first, free, growth = problem.offsets[i], problem.pairs.free, 0.0
     for t in range(problem.offsets[i + 1] - first):
         for label in range(W.shape[1]):
             new.moves[t, label] = factor * (points.nodes[first + t, label] - new.nodes[t, label])
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
             x, j = problem.data[e], problem.indices[e]
-            for label in range(W.shape[1]):
-                change = x * new.moves[t, label]
-                growth = plus(growth, change * (2.0 * W[j, label] + change))
-                W[j, label] += change
+            if free.shape[0] > 0:
+                for label in range(W.shape[1]):
+                    change = x * new.moves[t, label] * free[j, label]
+                    growth = plus(growth, change * (2.0 * W[j, label] + change))
+                    W[j, label] += change
+            else:
+                for label in range(W.shape[1]):
+                    change = x * new.moves[t, label]
+                    growth = plus(growth, change * (2.0 * W[j, label] + change))
+                    W[j, label] += change
+        growth += move_pairs(problem.pairs, first + t, 1.0, new.moves, t, W)
     for a in range(A.shape[1]):
         for b in range(A.shape[1]):
-            change = factor * (points.edges[i, a, b] - new.edges[0, a, b])
+            change = factor * problem.pairs.transitions[a, b] * (points.edges[i, a, b] - new.edges[0, a, b])
             new.moves_A[0, a, b] = change
-            growth = plus(growth, change * (2.0 * A[0, a, b] + change))
+            growth = plus(growth, only_if(change != 0.0, change * (2.0 * A[0, a, b] + change)))
             A[0, a, b] += change
+    return growth
+
+
+@inlined
+def move_pairs(pairs, position, factor, moves, t, W):
+    """The weights of a position's pairs, which may be -inf and then do not move; returns the growth of their squared norm."""
+    growth = 0.0
+    if len(pairs.rows) > 0:
+        for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
+            change = factor * pairs.data[e] * moves[t, pairs.labels[e]]
+            if change != 0.0:
+                growth += change * (2.0 * W[pairs.rows[e], pairs.columns[e]] + change)
+                W[pairs.rows[e], pairs.columns[e]] += change
     return growth
 
 
 @kernel
 def move_back(problem, i, W, A, new):
     """The weights before the last move."""
-    first = problem.offsets[i]
+    first, free = problem.offsets[i], problem.pairs.free
     for t in range(problem.offsets[i + 1] - first):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
             x, j = problem.data[e], problem.indices[e]
-            for label in range(W.shape[1]):
-                W[j, label] -= x * new.moves[t, label]
+            if free.shape[0] > 0:
+                for label in range(W.shape[1]):
+                    W[j, label] -= x * new.moves[t, label] * free[j, label]
+            else:
+                for label in range(W.shape[1]):
+                    W[j, label] -= x * new.moves[t, label]
+        move_pairs(problem.pairs, first + t, -1.0, new.moves, t, W)
     for a in range(A.shape[1]):
         for b in range(A.shape[1]):
             A[0, a, b] -= new.moves_A[0, a, b]
