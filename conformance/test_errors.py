@@ -13,7 +13,7 @@ OPTIMISERS = {
     "svrg": ("w0", "lam", "mu", "step_size", "epochs", "tol", "rng", "callback"),
     "casimir": ("w0", "lam", "mu", "kappa", "step_size", "epochs", "tol", "rng", "callback"),
     "bcfw": ("lam", "epochs", "tol", "cached_passes", "capacity", "rng", "callback"),
-    "exponentiated_gradient": ("lam", "mu", "step_size", "epochs", "tol", "rng", "callback"),
+    "exponentiated_gradient": ("lam", "mu", "step_size", "epochs", "tol", "evaluate_every", "rng", "callback"),
 }
 EXPECTED = {
     "w0": "real numbers",
@@ -24,10 +24,11 @@ EXPECTED = {
     "batch_size": "an integer >= 1",
     "memory": "an integer >= 1",
     "capacity": "an integer >= 1",
+    "evaluate_every": "an integer >= 1",
     "rng": "an integer >= 0, a numpy.random.Generator or None",
     "callback": "a callable",
 }
-NOT_NONE = ("lam", "iterations", "memory", "epochs", "cached_passes", "batch_size", "capacity")
+NOT_NONE = ("lam", "evaluate_every", "iterations", "memory", "epochs", "cached_passes", "batch_size", "capacity")
 
 
 def smoothed(backend, smoothing=None):

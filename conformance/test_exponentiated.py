@@ -188,6 +188,30 @@ def test_panels_agree_on_letters(other):
     close(runs[1].history[-1].dual, runs[0].history[-1].dual)
 
 
+def test_evaluations_may_be_rare(backend, rng):
+    """The same steps; rows, callbacks and the end at every third epoch, and after the last."""
+    X, Y = labelling(rng, (2, 3, 4))
+    model = backend.SequenceModel(3, 3)
+    data, seen = model.pack(X, Y), []
+    often = run(backend, "log loss", model, data, lam=0.1, epochs=8, tol=0.0)
+    rare = run(
+        backend,
+        "log loss",
+        model,
+        data,
+        lam=0.1,
+        epochs=8,
+        tol=0.0,
+        evaluate_every=3,
+        callback=lambda row, w: seen.append(row),
+    )
+    assert tuple(seen) == rare.history and [row.epoch for row in seen] == [3, 6, 8] and rare.nit == 8
+    assert np.array_equal(rare.x, often.x) and rare.fun == often.fun and rare.oracle_calls == often.oracle_calls
+    assert [row.objective for row in seen] == [often.history[k - 1].objective for k in (3, 6, 8)]
+    early = run(backend, "log loss", model, data, lam=0.1, tol=1e-3, evaluate_every=3)
+    assert early.success and early.nit % 3 == 0
+
+
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", TEMPERATURES)
 def test_taggers(other, kind, options):

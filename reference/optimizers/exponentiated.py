@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, host, number, real, squared_norm
+from reference.arrays import Array, host, integer, number, real, squared_norm
 from reference.objectives import _total
 from reference.optimizers.arguments import check_objective, check_options, generator
 from reference.optimizers.nonnegative import clipped, constraint
@@ -67,6 +67,7 @@ def exponentiated_gradient(
     epochs: int = 100,
     tol: float | None = 1e-3,
     sampling: str = "gains",
+    evaluate_every: int = 1,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
 ) -> Result:
@@ -96,10 +97,12 @@ def exponentiated_gradient(
     sampling : {"gains", "permutation"}
         From the third epoch on: which examples are visited. "gains": four in five visits go to examples in proportion to what their last step gained,
         over its size; "permutation": each example once.
+    evaluate_every : int >= 1
+        Epochs from one evaluation of the objective, with its row, its callback and the look at ``tol``, to the next. One costs about half an epoch.
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each epoch, with a :class:`Row`
+        Called as ``callback(row, w)`` after each evaluation, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
 
@@ -137,6 +140,7 @@ def exponentiated_gradient(
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)
     """
+    integer("evaluate_every", evaluate_every, 1)
     mu, eta = _check(objective, lam, mu, step_size, tol, sampling)
     check_options(lam=lam, epochs=epochs, callback=callback)
     rng = generator(rng)
@@ -149,16 +153,19 @@ def exponentiated_gradient(
         started = time.perf_counter()
         state = run(state, objective, _order(rng, state, k, sampling), lam=lam, mu=mu)
         seconds += time.perf_counter() - started
+        if k % evaluate_every and k < epochs:
+            continue
         fun, dual = _bounds(objective, state, lam, mu)
         history.append(Row(k, state.calls, seconds, fun, dual, fun - dual))
         stopped = wants_to_stop(callback, history[-1], clipped(state.x, constraint(objective)))
         if stopped or not np.isfinite(fun) or small_enough(abs(fun - dual), fun, tol):
             break
-    success, message = _outcome(fun, dual, tol, len(history), epochs, stopped)
+    done = history[-1].epoch if history else 0
+    success, message = _outcome(fun, dual, tol, done, epochs, stopped)
     return Result(
         x=clipped(state.x, constraint(objective)),
         fun=fun,
-        nit=len(history),
+        nit=done,
         success=success,
         message=message,
         iterate="last",
