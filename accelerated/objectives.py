@@ -79,10 +79,10 @@ class StructuralHinge(reference.StructuralHinge):
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
-        w_host = view("w", w)
         problem = self._problem(0.0) if type(self.model) is SequenceModel else None
-        if problem is None or not np.all(np.isfinite(w_host)):
+        if problem is None or not np.all(np.isfinite(view("w", w))):
             return super()._corners(w, batch, k, choose)
+        w_host = view("w", w)
         batch, (F, L) = all_of(self.n, batch), self.model.split(w_host)[0].shape
         W, A = self.model.padded(w_host)
         directions, losses = np.zeros((len(batch), k, len(w_host))), np.full((len(batch), k), -np.inf)
@@ -99,11 +99,12 @@ class StructuralHinge(reference.StructuralHinge):
 
     def _planes(self, w: Array, i: int, choose: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
         """Of classes: the example's features in two columns, no gradient of scores to take back for each output."""
-        model, rows, w_host = self.model, self.data.rows, view("w", w)
+        model = self.model
         ours = type(model) is MulticlassModel and self.data.labels is not None
-        if not (ours and np.all(np.isfinite(w_host))):
+        if not ours or not np.all(np.isfinite(view("w", w))):
             yield from super()._planes(w, i, choose)
             return
+        rows, w_host = self.data.rows, view("w", w)
         here, truth = slice(rows.indptr[i], rows.indptr[i + 1]), int(self.data.labels[i])
         columns, x = view("features", rows.indices[here], np.int64), view("features", rows.data[here])
         shape = (model.n_features, model.n_labels)
