@@ -131,6 +131,10 @@ def exercise(panel):
         objective.model.predict(objective.data, None, w)
         if isinstance(objective.smoothing, panel.Max):
             panel.bcfw(objective, lam=0.1, epochs=2, rng=0)
+            panel.cutting_planes(objective, lam=0.1, epochs=2)
+            if objective.model.structure_type.supports("sample"):
+                for sampler in ("topk", "gibbs"):
+                    panel.multisample(objective, lam=0.1, k=3, sampler=sampler, epochs=2, rng=0)
 
 
 def exercise_arborescences(panel):

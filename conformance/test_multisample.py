@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import sqrt
 
 import numpy as np
@@ -15,6 +16,8 @@ from conformance.listed_svm import Listed, hinge, labelling, listed, listed_prob
 from conformance.test_bcfw import bracket
 from conformance.test_models import sequence_model
 from conformance.tolerances import close
+from reference.app.cli import main
+from reference.app.jobs import Job
 from reference.bounds import dual_increase, online_regret, subgradient_norm
 from reference.optimizers import multisample as own
 
@@ -426,3 +429,38 @@ def test_one_output_needs_nothing_but_the_best(backend):
     for sampler, method in (("topk", "topk"), ("gibbs", "sample")):
         with pytest.raises(backend.UnsupportedError, match=rf"Two has no {method}\(\)"):
             backend.multisample(objective, lam=0.1, k=2, sampler=sampler)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["multisample", "--k", "3"],
+        ["multisample", "--sampler", "gibbs", "--mu", "0.5", "--update", "exact", "--average", "uniform"],
+        ["cutting-planes"],
+    ],
+)
+def test_the_command_line_trains_by_name(backend, capsys, options):
+    job = ["--loss", "hinge", "--lam", "1", "--tol", "0.3", "--optimizer", *options]
+    assert main(backend.module, ["train", "letters", "--limit", "8", *job, "--json", "--quiet"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["success"] and 0 <= report["certificate"] <= 0.3 * report["objective"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["multisample", "--mu", "1"], "--mu has no effect with no --sampler gibbs"),
+        (["multisample", "--smoothing", "l2"], "--smoothing has no effect with --optimizer multisample"),
+        (["cutting-planes", "--k", "3"], "--k has no effect with --optimizer cutting-planes"),
+        (["bcfw", "--sampler", "gibbs"], "--sampler has no effect with --optimizer bcfw"),
+        (["multisample", "--loss", "crf"], "--optimizer multisample needs --loss hinge"),
+    ],
+)
+def test_options_without_effect_are_refused(options, message):
+    optimizer, *rest = options
+    named = dict(zip((name.removeprefix("--") for name in rest[::2]), rest[1::2], strict=True))
+    named |= {name: float(named[name]) for name in named if name == "mu"} | {
+        name: int(named[name]) for name in named if name == "k"
+    }
+    with pytest.raises(ValueError, match=message):
+        Job(**{"loss": "hinge", "optimizer": optimizer, **named})
