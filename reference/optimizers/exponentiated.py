@@ -21,7 +21,8 @@ from reference.arrays import Array, host, integer, number, real, squared_norm
 from reference.objectives import _total
 from reference.optimizers.arguments import check_objective, check_options, generator
 from reference.optimizers.nonnegative import clipped, constraint
-from reference.optimizers.result import Callback, Result, Row, small_enough, wants_to_stop
+from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.verdicts import reached, verdict
 from reference.smoothing import Entropy
 from reference.structures.base import IntractableError, UnsupportedError, feasible
 from reference.structures.scores import Scores, add, inner
@@ -158,10 +159,10 @@ def exponentiated_gradient(
         fun, dual = _bounds(objective, state, lam, mu)
         history.append(Row(k, state.calls, seconds, fun, dual, fun - dual))
         stopped = wants_to_stop(callback, history[-1], clipped(state.x, constraint(objective)))
-        if stopped or not np.isfinite(fun) or small_enough(abs(fun - dual), fun, tol):
+        if stopped or not np.isfinite(fun) or reached(fun, dual, tol, state.x):
             break
     done = history[-1].epoch if history else 0
-    success, message = _outcome(fun, dual, tol, done, epochs, stopped)
+    success, message = verdict(fun, dual, tol, state.x, done, epochs, stopped)
     return Result(
         x=clipped(state.x, constraint(objective)),
         fun=fun,
@@ -276,19 +277,6 @@ def _bounds(objective: Any, state: EGState, lam: float, mu: float) -> tuple[floa
     w = clipped(state.x, constraint(objective))
     quadratic = 0.5 * lam * squared_norm(w)
     return objective.value_and_gradient(w, None, mu)[0] + quadratic, float(np.mean(state.values)) - quadratic
-
-
-def _outcome(fun: float, dual: float, tol: float | None, done: int, epochs: int, stopped: bool) -> tuple[bool, str]:
-    """Success, and the sentence about it."""
-    if not np.isfinite(fun):
-        return False, f"diverged in epoch {done}: objective {fun}"
-    if small_enough(abs(fun - dual), fun, tol):
-        return True, f"relative gap {tol:g} reached in epoch {done}"
-    if stopped:
-        return True, f"stopped by the callback after {done} of {epochs} epochs"
-    if not tol:
-        return True, f"{epochs} epochs done"
-    return False, f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective"
 
 
 def _check(
