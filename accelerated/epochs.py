@@ -14,15 +14,16 @@ import numpy as np
 
 from accelerated.arrays import like, view
 from accelerated.compiled.block_frank_wolfe import bcfw_pass
+from accelerated.compiled.exponentiated import eg_epoch, no_points
 from accelerated.compiled.kept import nothing, room_for
 from accelerated.compiled.loops import sgd_epoch
 from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.compiled.working_sets import with_room, working_sets
-from accelerated.exponentiated import run_eg
 from reference.arrays import Array
 from reference.models.base import check_weights
 from reference.optimizers import sgd, svrg
 from reference.optimizers.bcfw import BCFWState
+from reference.optimizers.exponentiated_gradient import EGState
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.smoothness import component_smoothness, rounding
 from reference.optimizers.svrg import Snapshot, full_gradient
@@ -143,6 +144,16 @@ def run_bcfw(
     return BCFWState(
         x, loss, like(objective.model.flat(mean_W, mean_A), state.x) if averaging else x, mean_loss, t, sets
     )
+
+
+def run_eg(state: EGState, objective: Any, order: np.ndarray, *, lam: float, mu: float) -> EGState:
+    """As the reference's epoch; the state's points are packed and change in place."""
+    model, problem = objective.model, objective._problem(0.0)
+    W, A = model.padded(view("w", state.x))
+    points = state.points or no_points(problem.offsets, model.n_labels)
+    values, steps, rates = state.values.copy(), state.steps.copy(), state.rates.copy()
+    calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, points, values, steps, rates, W, A)
+    return EGState(like(model.flat(W, A), state.x), values, steps, rates, state.calls + calls, points)
 
 
 def _weights(average: str, done: int, n: int) -> tuple[np.ndarray, float]:

@@ -28,7 +28,10 @@ def test_there_are_examples():
     assert sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name))) >= 5
 
 
-@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw"])
+@pytest.mark.parametrize(
+    "optimiser",
+    ["lbfgs", "sgd", "svrg", "casimir", "bcfw", "exponentiated_gradient", "multisample", "cutting_planes"],
+)
 def test_every_optimiser_has_an_example(optimiser):
     module = importlib.import_module(f"reference.optimizers.{optimiser}")
     (example,) = doctest.DocTestFinder(recurse=False).find(getattr(module, optimiser), module=module)

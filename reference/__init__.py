@@ -15,7 +15,7 @@ from reference.objectives import Corners, Linearization, LogLoss, StructuralHing
 from reference.optimizers.bcfw import bcfw
 from reference.optimizers.casimir import casimir
 from reference.optimizers.cutting_planes import cutting_planes
-from reference.optimizers.exponentiated import exponentiated_gradient
+from reference.optimizers.exponentiated_gradient import exponentiated_gradient
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.multisample import multisample
 from reference.optimizers.result import Result, Row

@@ -16,7 +16,7 @@ from accelerated.compiled.problems import gather, new_work
 from accelerated.compiled.reductions import only_if, plus
 from accelerated.compiled.sweeps import fill, padded
 from accelerated.kernel import inlined, kernel
-from reference.optimizers.exponentiated import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
+from reference.optimizers.exponentiated_gradient import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
 
 __all__ = ["Points", "eg_epoch", "no_points"]
 

@@ -41,6 +41,7 @@ OPTIMIZERS = {
     "svrg": ("mu", "average", "step_size", "tol"),
     "casimir": ("mu", "kappa", "step_size", "tol"),
     "bcfw": ("average", "tol"),
+    "exponentiated-gradient": ("mu", "step_size", "tol"),
     "multisample": ("average", "tol", "sampler", "update", "mu"),
     "cutting-planes": ("tol",),
 }
@@ -52,6 +53,7 @@ EPOCHS = {
     "svrg": 50,
     "casimir": 50,
     "bcfw": 100,
+    "exponentiated-gradient": 100,
     "multisample": 100,
     "cutting-planes": 1000,
 }
@@ -141,7 +143,9 @@ class Job:
                 self._unused("k", why="no --smoothing top-k")
             if self.optimizer == "svrg" and not self.mu:
                 raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
-            if self.smoothing is None and self.optimizer in ("sgd", "lbfgs"):
+            if self.optimizer == "exponentiated-gradient" and self.smoothing not in (None, "entropy"):
+                raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
+            if self.smoothing is None and self.optimizer in ("sgd", "lbfgs", "exponentiated-gradient"):
                 self._unused("mu", why="no --smoothing")
             elif self.smoothing is not None and not self.mu and self.optimizer != "casimir":
                 raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
@@ -213,6 +217,10 @@ def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None
         return panel.svrg(objective, w0, epochs=job.epochs, **options)
     if job.optimizer == "bcfw":  # starts where every example has its true output: w = 0
         return panel.bcfw(objective, epochs=job.epochs, **options, **_given(job, "tol"))
+    if job.optimizer == "exponentiated-gradient":  # starts where every example has its true output: w = 0
+        return panel.exponentiated_gradient(
+            objective, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer])
+        )
     if job.optimizer == "multisample":  # starts without blocks: w = 0
         options |= _given(job, "tol", "k", "sampler", "update", "mu")
         return panel.multisample(objective, epochs=job.epochs, **options)

@@ -25,6 +25,9 @@ from reference.models.token_templates import TOKEN_TEMPLATES, load_templates
 __all__ = ["add"]
 
 
+TOL = 1e-4
+
+
 def add(commands: Any) -> None:
     """Add the command ``tag`` to the subparsers of the command line."""
     whole = commands.add_parser(
@@ -58,10 +61,16 @@ def add(commands: Any) -> None:
     sub.add_argument("--least", type=count, default=1, metavar="N", help="of attributes that occur N times or more (default: 1)")  # fmt: skip
     sub.add_argument("--transitions", choices=SCHEMES, help="forbid label sequences that the scheme does not have")
     sub.add_argument("--loss", choices=LOSSES, default="crf", help="crf: log loss (default); hinge: structural SVM")
-    sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), help="default: lbfgs for crf, sgd for the hinge")
+    sub.add_argument(
+        "--optimizer", choices=sorted(OPTIMIZERS), help="default: exponentiated-gradient for crf, sgd for the hinge"
+    )
     sub.add_argument("--lam", type=number, help="weight of lam/2 ||w||^2 (default: 2/n, which is crfsuite's c2 = 1)")
     sub.add_argument("--epochs", type=count, help="at most so many passes, or iterations of L-BFGS")
-    sub.add_argument("--tol", type=number, help="svrg, casimir, bcfw: stop at this gap, relative to the objective")
+    sub.add_argument(
+        "--tol",
+        type=number,
+        help=f"stop at this gap, relative to the objective (default of exponentiated-gradient: {TOL})",
+    )
     sub.add_argument("--step-size", type=number, help="a constant step (default: of sgd, 1/(lam (t + max(n, 1/lam))))")
     sub.add_argument("--smoothing", choices=SMOOTHINGS, help="of the hinge")
     sub.add_argument("--mu", type=number, help="strength of the smoothing")
@@ -152,10 +161,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
 
 def _job(options: argparse.Namespace, n: int) -> Job:
     """The options as a job, with this command's defaults."""
-    optimizer = options.optimizer or ("lbfgs" if options.loss == "crf" else "sgd")
+    optimizer = options.optimizer or ("exponentiated-gradient" if options.loss == "crf" else "sgd")
     lam = 2 / n if options.lam is None else options.lam
     names = ("loss", "epochs", "tol", "step_size", "smoothing", "mu", "k", "rng")
     given = {name: getattr(options, name) for name in names}
+    if optimizer == "exponentiated-gradient" and options.tol is None:
+        given["tol"] = TOL
     return Job(optimizer=optimizer, lam=lam, start_stop=False, **given)
 
 
