@@ -55,14 +55,25 @@ class MinimumCut:
     def time_best(self, coupling: str, n: int) -> None:
         self.cut.best()
 
-    def time_pymaxflow(self, coupling: str, n: int) -> None:
-        try:
-            by_pymaxflow(*self.scores)
-        except ImportError:
-            raise NotImplementedError from None  # asv's word for: skip
-
     def peakmem_best(self, coupling: str, n: int) -> None:
         self.cut.best()
+
+
+class MinimumCutByPyMaxflow:
+    """Seconds for one grid, where PyMaxflow is installed."""
+
+    params = ([*COUPLINGS], SIZES)
+    param_names = ("coupling", "side")
+
+    def setup(self, coupling: str, n: int) -> None:
+        try:
+            import maxflow  # noqa: F401
+        except ImportError:
+            raise NotImplementedError from None  # asv's word for: skip; only a setup may say it
+        self.scores = grid(n, COUPLINGS[coupling])
+
+    def time_minimum_cut(self, coupling: str, n: int) -> None:
+        by_pymaxflow(*self.scores)
 
 
 class MaxMarginals:
