@@ -315,7 +315,7 @@ def test_too_long_steps(backend, rng):
     ("options", "message"),
     [
         ({"lam": -1.0}, "lam: expected a finite number >= 0"),
-        ({"inner": "sgd"}, "inner: expected one of svrg, gradient, got 'sgd'"),
+        ({"inner": "sgd"}, "inner: expected one of svrg, gradient, or a function, got 'sgd'"),
         ({"stop": "never"}, "stop: expected one of budget, gradient"),
         ({"warm_start": "zero"}, "warm_start: expected one of center, last, extrapolated"),
         ({"epochs": -1}, "epochs: expected an integer >= 0"),

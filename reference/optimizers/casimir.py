@@ -15,23 +15,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, number, squared_norm
-from reference.bounds import Corollary17, Corollary19, momentum, next_alpha
+from reference.arrays import Array, number
+from reference.bounds import momentum, next_alpha
 from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.optimizers.casimir_schedules import constant, plan_of
 from reference.optimizers.evaluation import evaluate
+from reference.optimizers.inner_solvers import INNER, Pass, Subproblem, solve
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
 from reference.optimizers.smoothness import ComponentSteps
-from reference.optimizers.svrg import Snapshot, epoch, full_gradient, snapshot
 from reference.smoothing import Max, positive_mu
 
-__all__ = ["CasimirState", "Subproblem", "casimir", "outer_step", "solve"]
-
+__all__ = ["CasimirState", "casimir", "outer_step"]
 
 LEAST_MU = 1e-10  # no stage has a smaller one
 STAGE = 0.3  # a stage of constant smoothing ends when its own problem is solved to this share of the gap
 CHOICES = {
-    "inner": ("svrg", "gradient"),
     "stop": ("budget", "gradient"),
     "warm_start": ("center", "last", "extrapolated"),
 }
@@ -47,24 +46,6 @@ class CasimirState(NamedTuple):
     k: int
 
 
-class Subproblem(NamedTuple):
-    """F_{mu,kappa}(.; z): the objective, lam, kappa, mu and the center z (d,)."""
-
-    objective: Any
-    lam: float
-    kappa: float
-    mu: float | None
-    center: Array
-
-    def value(self, w: Array, smoothed: float) -> float:
-        """F_{mu,kappa}(w; z), given F_mu(w)."""
-        return smoothed + 0.5 * self.lam * squared_norm(w) + 0.5 * self.kappa * squared_norm(w - self.center)
-
-    def gradient(self, at: Snapshot) -> Array:
-        """Its gradient (d,), given that of F_mu."""
-        return at.gradient + self.lam * at.x + self.kappa * (at.x - self.center)
-
-
 def casimir(
     objective: Any,
     w0: Array | None = None,
@@ -74,7 +55,7 @@ def casimir(
     kappa: float | None = None,
     schedule: Any = None,
     accuracy: float | None = None,
-    inner: str = "svrg",
+    inner: str | Pass = "svrg",
     stop: str = "budget",
     warm_start: str = "center",
     step_size: float | None = None,
@@ -164,41 +145,36 @@ def casimir(
     for name, value in (("kappa", kappa), ("accuracy", accuracy)):
         if value is not None:
             number(name, value, positive=True)
-    _check(objective, mu, inner=inner, stop=stop, warm_start=warm_start)
+    _check(objective, mu, inner, stop=stop, warm_start=warm_start)
     refuse_constraint("casimir", objective)
     rng = generator(rng)
     is_hinge = getattr(objective, "loss_augmented", False)
-    staged = schedule is None and mu is None and lam > 0 and is_hinge
-    has_mu = getattr(objective, "mu", None) is not None or mu is not None or schedule is not None
-    started, calls = time.perf_counter(), 0
-    if schedule == "theory":
-        _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
-        schedule, step_size = _theory(objective, lam, accuracy)
-        stop = "gradient"
-    elif schedule is None:
-        _refuse("only schedule='theory' takes one", accuracy=accuracy)
-        schedule, calls = _constant(objective, start, lam, mu, kappa, rng)
-    else:
-        _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
-    if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
-        raise ValueError(
-            f"schedule: expected 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, got {schedule!r}"
-        )
-    if schedule.lam != lam:
-        raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {lam}")
-
-    state, outer = CasimirState(start, start, start, schedule.alpha_0, 0), 0
+    started = time.perf_counter()
+    plan = plan_of(
+        objective,
+        start,
+        schedule,
+        lam=lam,
+        mu=mu,
+        kappa=kappa,
+        accuracy=accuracy,
+        step_size=step_size,
+        stop=stop,
+        rng=rng,
+    )
+    stop, calls = plan.stop, plan.calls
+    state, outer = CasimirState(start, start, start, plan.schedule.alpha_0, 0), 0
     history: list[Row] = []
     seconds, done, taken_back, message = time.perf_counter() - started, 0, 0, ""
     with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
-        steps = ComponentSteps(objective, schedule.mu_k(1) if has_mu else None, lam + schedule.kappa_k(1), step_size)
+        steps = ComponentSteps(objective, plan.mu_k(1), lam + plan.schedule.kappa_k(1), plan.step_size)
         best, best_mu = evaluate(objective, start, lam, steps.mu), steps.mu
         first = best.objective
         while done < epochs and not message:
             started, k = time.perf_counter(), state.k + 1
-            problem = Subproblem(objective, lam, schedule.kappa_k(k), schedule.mu_k(k) if has_mu else None, state.z)
+            problem = Subproblem(objective, lam, plan.schedule.kappa_k(k), plan.mu_k(k), state.z)
             steps.aim(problem.mu, lam + problem.kappa)
-            limit, delta = (1, None) if stop == "budget" else (epochs - done, schedule.delta_k(k))
+            limit, delta = (1, None) if stop == "budget" else (epochs - done, plan.schedule.delta_k(k))
             found = solve(problem, _warm(state, problem, warm_start), inner, limit, delta, steps, rng)
             seconds += time.perf_counter() - started
             done, calls = done + found.passes, calls + found.calls
@@ -211,14 +187,15 @@ def casimir(
             if kept:  # a dual point of the hinge stays one; of another objective, only while mu stays
                 known = best.dual if is_hinge or problem.mu == best_mu else -np.inf
                 best, best_mu = now._replace(dual=max(known, now.dual)), problem.mu
-                state = outer_step(state, found.w, schedule)
+                state = outer_step(state, found.w, plan.schedule)
             outer, taken_back = outer + kept, taken_back + (not kept)
             gap = best.objective - best.dual
             solved = now.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
-            if staged and kept and solved and schedule.mu_k(k) > LEAST_MU:
+            if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
                 started = time.perf_counter()
-                schedule, asked = _constant(objective, state.w, lam, 0.5 * schedule.mu_k(k), kappa, rng)
-                state = CasimirState(state.w, state.w, state.w, schedule.alpha_0, 0)
+                following, asked = constant(objective, state.w, lam, 0.5 * plan.schedule.mu_k(k), kappa, rng)
+                plan = plan._replace(schedule=following)
+                state = CasimirState(state.w, state.w, state.w, following.alpha_0, 0)
                 seconds, calls = seconds + time.perf_counter() - started, calls + asked
             history.append(
                 Row(done, calls + steps.calls, seconds, best.objective, *(_known(best.dual), _known(gap)), best.exact)
@@ -260,72 +237,6 @@ def outer_step(state: CasimirState, w: Array, schedule: Any) -> CasimirState:
     return CasimirState(w, w + beta * (w - state.w), state.z, alpha, k)
 
 
-class Solved(NamedTuple):
-    """A subproblem's point w (d,), its value where the solver started, passes made, oracles asked for."""
-
-    w: Array
-    first: float
-    passes: int
-    calls: int
-
-
-def solve(
-    problem: Subproblem,
-    start: Array,
-    inner: str,
-    limit: int,
-    delta: float | None,
-    steps: ComponentSteps,
-    rng: np.random.Generator,
-) -> Solved:
-    """Minimise a subproblem: one pass if delta is None, else until its gradient is small enough for (26), or ``limit`` passes.
-
-    A pass with a guessed step size that ends higher is taken back (with delta None that is left to the caller).
-    """
-    objective, n = problem.objective, problem.objective.n
-    look = snapshot if inner == "svrg" else full_gradient
-    now = look(objective, start, problem.mu)
-    first = value = problem.value(now.x, now.value)
-    passes, calls = 0, n
-    while True:
-        order = rng.permutation(n)
-        gamma = steps.at(now.x, order)
-        if inner == "svrg":
-            x = _svrg_pass(problem, now, order, gamma)
-            calls += n
-        else:
-            x = now.x - gamma * problem.gradient(now)
-        passes += 1
-        if delta is None:
-            return Solved(x, first, passes, calls)
-        after = look(objective, x, problem.mu)
-        calls += n
-        after_value = problem.value(x, after.value)
-        kept = not steps.guessed or not_above(after_value, value, x)
-        steps.judge(kept)
-        if kept:
-            now, value = after, after_value
-        small = delta * problem.kappa * (problem.lam + problem.kappa) * squared_norm(now.x - problem.center)
-        if (kept and squared_norm(problem.gradient(now)) <= small) or passes == limit:
-            return Solved(now.x, first, passes, calls)
-
-
-def _svrg_pass(problem: Subproblem, now: Snapshot, order: np.ndarray, gamma: float) -> Array:
-    run = getattr(problem.objective, "fused_epoch", lambda name: None)("svrg") or epoch
-    lam, kappa, center = problem.lam, problem.kappa, problem.center
-    return run(
-        now,
-        problem.objective,
-        order,
-        step_size=gamma,
-        lam=lam,
-        kappa=kappa,
-        center=center,
-        mu=problem.mu,
-        average="last",
-    )
-
-
 def _warm(state: CasimirState, problem: Subproblem, warm_start: str) -> Array:
     """Where the subproblem starts (section 7.3.1)."""
     if warm_start == "center":
@@ -335,52 +246,13 @@ def _warm(state: CasimirState, problem: Subproblem, warm_start: str) -> Array:
     return state.w + problem.kappa / (problem.kappa + problem.lam) * (state.z - state.center)
 
 
-def _constant(
-    objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
-) -> tuple[Corollary17 | Corollary19, int]:
-    """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the oracle calls that took."""
-    calls = 0
-    if mu is None and getattr(objective, "mu", None) is not None:
-        mu = float(objective.mu) or 1.0
-    if kappa is None:
-        n = objective.n
-        with np.errstate(over="ignore", invalid="ignore"):
-            steps = ComponentSteps(objective, mu, lam)
-            L = 1.0 / steps.at(start, rng.permutation(n)) - lam
-        balanced, calls = L / n if lam > 0 else L / (n + 1), steps.calls
-        kappa = (balanced - lam if balanced > 4 * lam else lam) if lam > 0 else balanced
-    smoothing = 0.0 if mu is None else float(mu)
-    return (Corollary17(lam, kappa, smoothing) if lam > 0 else Corollary19(kappa, smoothing)), calls
-
-
-def _theory(objective: Any, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
-    """The constants of Proposition 29 (31 where lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
-    if accuracy is None:
-        raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
-    A = objective.smoothness(1.0) if getattr(objective, "loss_augmented", False) else None
-    if A is None:
-        raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
-    D = objective.width()
-    if D == 0:
-        raise ValueError("schedule: 'theory' has nothing to smooth, as every example has a single output")
-    if lam > 0:
-        choice: Corollary17 | Corollary19 = Corollary17.for_svrg(accuracy, lam=lam, A=A, D=D, n=objective.n)
-    else:
-        choice = Corollary19.for_svrg(accuracy, A=A, D=D, n=objective.n)
-    return choice, 1.0 / (A / choice.mu + lam + choice.kappa)
-
-
 def _known(number: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _refuse(why: str, **options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(f"{name}: {why}, got {value}")
-
-
-def _check(objective: Any, mu: float | None, **chosen: str) -> None:
+def _check(objective: Any, mu: float | None, inner: Any, **chosen: str) -> None:
+    if not callable(inner) and inner not in tuple(INNER):
+        raise ValueError(f"inner: expected one of {', '.join(INNER)}, or a function, got {inner!r}")
     for name, value in chosen.items():
         if value not in CHOICES[name]:
             raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {value!r}")

@@ -1,0 +1,110 @@
+"""Which mu_k, kappa_k, alpha_0 and delta_k a run of Casimir takes, and what comes with them.
+
+Source: Pillutla et al., Corollaries 17 and 19, Propositions 29 and 31.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reference.arrays import Array
+from reference.bounds import Corollary17, Corollary19
+from reference.optimizers.smoothness import ComponentSteps
+
+__all__ = ["Plan", "constant", "plan_of"]
+
+
+class Plan(NamedTuple):
+    """schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k); the step size and the stopping rule that go with it; oracles asked for.
+
+    smoothed: whether the objective is handed mu_k at all; staged: whether mu is halved, by :func:`constant` again, when its problem is solved.
+    """
+
+    schedule: Any
+    smoothed: bool
+    staged: bool
+    step_size: float | None
+    stop: str
+    calls: int
+
+    def mu_k(self, k: int) -> float | None:
+        """What the objective is handed in iteration k."""
+        return self.schedule.mu_k(k) if self.smoothed else None
+
+
+def plan_of(
+    objective: Any,
+    start: Array,
+    schedule: Any,
+    *,
+    lam: float,
+    mu: float | None,
+    kappa: float | None,
+    accuracy: float | None,
+    step_size: float | None,
+    stop: str,
+    rng: np.random.Generator,
+) -> Plan:
+    """What ``schedule`` stands for, with the arguments of ``casimir`` beside it; ValueError where they do not go together."""
+    smoothed = getattr(objective, "mu", None) is not None or mu is not None or schedule is not None
+    staged, calls = False, 0
+    if schedule == "theory":
+        _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
+        schedule, step_size = _theory(objective, lam, accuracy)
+        stop = "gradient"
+    elif schedule is None:
+        _refuse("only schedule='theory' takes one", accuracy=accuracy)
+        staged = mu is None and lam > 0 and getattr(objective, "loss_augmented", False)
+        schedule, calls = constant(objective, start, lam, mu, kappa, rng)
+    else:
+        _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
+    if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
+        raise ValueError(
+            f"schedule: expected 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, got {schedule!r}"
+        )
+    if schedule.lam != lam:
+        raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {lam}")
+    return Plan(schedule, smoothed, staged, step_size, stop, calls)
+
+
+def constant(
+    objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
+) -> tuple[Corollary17 | Corollary19, int]:
+    """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the oracle calls that took."""
+    calls = 0
+    if mu is None and getattr(objective, "mu", None) is not None:
+        mu = float(objective.mu) or 1.0
+    if kappa is None:
+        n = objective.n
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = ComponentSteps(objective, mu, lam)
+            L = 1.0 / steps.at(start, rng.permutation(n)) - lam
+        balanced, calls = L / n if lam > 0 else L / (n + 1), steps.calls
+        kappa = (balanced - lam if balanced > 4 * lam else lam) if lam > 0 else balanced
+    smoothing = 0.0 if mu is None else float(mu)
+    return (Corollary17(lam, kappa, smoothing) if lam > 0 else Corollary19(kappa, smoothing)), calls
+
+
+def _theory(objective: Any, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
+    """The constants of Proposition 29 (31 where lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
+    if accuracy is None:
+        raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
+    A = objective.smoothness(1.0) if getattr(objective, "loss_augmented", False) else None
+    if A is None:
+        raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
+    D = objective.width()
+    if D == 0:
+        raise ValueError("schedule: 'theory' has nothing to smooth, as every example has a single output")
+    if lam > 0:
+        choice: Corollary17 | Corollary19 = Corollary17.for_svrg(accuracy, lam=lam, A=A, D=D, n=objective.n)
+    else:
+        choice = Corollary19.for_svrg(accuracy, A=A, D=D, n=objective.n)
+    return choice, 1.0 / (A / choice.mu + lam + choice.kappa)
+
+
+def _refuse(why: str, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{name}: {why}, got {value}")
