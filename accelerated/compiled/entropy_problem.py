@@ -52,7 +52,7 @@ def oracle(problem, i, s, W, A, ready, mu, work):
 @answers(oracles.add_features, EntropyProblem)
 def add_features(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-    free = problem.pairs.free
+    pairs, free = problem.pairs, problem.pairs.free  # taken out here, not in the inner loop
     for t in range(n):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
             x, j = factor * problem.data[e], problem.indices[e]
@@ -62,7 +62,7 @@ def add_features(problem, i, factor, work, G):
             else:
                 for label in range(G.shape[1]):
                     G[j, label] = muladd(x, work.scores[t, label], G[j, label])
-        add_of_labels(problem.pairs, first + t, factor, work.scores, t, G)
+        add_of_labels(pairs, first + t, factor, work.scores, t, G)
 
 
 @answers(oracles.add_transitions, EntropyProblem)

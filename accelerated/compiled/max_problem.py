@@ -49,17 +49,18 @@ def oracle(problem, i, s, W, A, ready, mu, work):
 @answers(oracles.add_features, MaxProblem)
 def add_features(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    pairs = problem.pairs  # taken out here, not in the inner loop
     for t in range(n):
         y, guess = problem.labels[first + t], work.labels[t]
         if y != guess:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 x, j = factor * problem.data[e], problem.indices[e]
-                if may_change(problem.pairs, j, guess):
+                if may_change(pairs, j, guess):
                     G[j, guess] += x
-                if may_change(problem.pairs, j, y):
+                if may_change(pairs, j, y):
                     G[j, y] -= x
-            add_of_label(problem.pairs, first + t, factor, guess, G)
-            add_of_label(problem.pairs, first + t, -factor, y, G)
+            add_of_label(pairs, first + t, factor, guess, G)
+            add_of_label(pairs, first + t, -factor, y, G)
 
 
 @answers(oracles.add_transitions, MaxProblem)

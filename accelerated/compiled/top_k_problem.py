@@ -53,17 +53,17 @@ def oracle(problem, i, s, W, A, ready, mu, work):
 def add_features(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
-    here, share = work.outputs.here, work.outputs.share
+    here, share, pairs = work.outputs.here, work.outputs.share, problem.pairs  # taken out here, not in the inner loop
     for t in range(n):
         m = mixture(count, labels, weights, t, problem.labels[first + t], here, share)
         if m > 0:
             for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
                 x, j = factor * problem.data[e], problem.indices[e]
                 for a in range(m):
-                    if may_change(problem.pairs, j, here[a]):
+                    if may_change(pairs, j, here[a]):
                         G[j, here[a]] += x * share[a]
             for a in range(m):
-                add_of_label(problem.pairs, first + t, factor * share[a], here[a], G)
+                add_of_label(pairs, first + t, factor * share[a], here[a], G)
 
 
 @answers(oracles.add_transitions, TopKProblem)
