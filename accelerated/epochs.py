@@ -1,6 +1,6 @@
 """The loops of the optimisers as kernels over packed sequences: what ``fused_epoch`` of an objective returns.
 
-Each has the signature of the reference's (``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``bcfw.epoch``, ``exponentiated.epoch``,
+Each has the signature of the reference's (``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``saga.epoch``, ``bcfw.epoch``, ``exponentiated.epoch``,
 ``smoothness.component_smoothness``), and falls back to it where there is no kernel: a smoothing of the user's, weights that are not
 finite.
 """
@@ -15,13 +15,14 @@ import numpy as np
 from accelerated.arrays import like, view
 from accelerated.compiled.block_frank_wolfe import bcfw_pass
 from accelerated.compiled.exponentiated import eg_epoch, no_points
-from accelerated.compiled.kept import nothing, room_for
+from accelerated.compiled.kept import Kept, nothing, room_for
 from accelerated.compiled.loops import sgd_epoch
+from accelerated.compiled.saga import Answers, saga_epoch, saga_table
 from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.compiled.working_sets import with_room, working_sets
 from reference.arrays import Array
 from reference.models.base import check_weights
-from reference.optimizers import sgd, svrg
+from reference.optimizers import saga, sgd, svrg
 from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.exponentiated_gradient import EGState
 from reference.optimizers.sgd import SGDState
@@ -99,8 +100,48 @@ def run_svrg(
     averaged = average != "last"
     sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
     kept = start.kept or nothing()
-    svrg_epoch(problem, order, step_size, a, objective._mu(mu), averaged, kept, X, X_A, b, b_A, W, A, *sums)
+    options = (order, step_size, a, objective._mu(mu), averaged, kept)
+    svrg_epoch(problem, objective._touched, *options, X, X_A, b, b_A, W, A, *sums)
     return like(objective.model.flat(*sums) / len(order) if averaged else objective.model.flat(W, A), start.x)
+
+
+def run_saga(
+    start: Snapshot,
+    table: Any,
+    objective: Any,
+    order: np.ndarray,
+    *,
+    step_size: float,
+    lam: float,
+    kappa: float,
+    center: Array | None,
+    mu: float | None,
+) -> tuple[Array, Any]:
+    """As the reference's epoch; a table is what the oracles answered."""
+    problem, model = objective._problem(objective._mu(mu)), objective.model
+    x = view("w0", start.x)
+    kernels = isinstance(table, Answers) or (table is None and len((start.kept or nothing()).outputs) > 0)
+    finite = np.all(np.isfinite(x)) and (center is None or np.all(np.isfinite(view("center", center))))
+    if problem is None or not kernels or not finite:
+        if isinstance(table, Answers):  # the run has left the finite numbers
+            return start.x, table
+        return saga.epoch(
+            start, table, objective, order, step_size=step_size, lam=lam, kappa=kappa, center=center, mu=mu
+        )
+    a, (W, A) = 1.0 / (1.0 + step_size * (lam + kappa)), model.padded(x)
+    if table is None:
+        room = (np.empty((0, 0, 0)) if name == "pairs" else x.copy() for name, x in start.kept._asdict().items())
+        means = (
+            np.where(np.isfinite(g), g, 0.0) for g in model.padded(view("gradient", start.gradient))
+        )  # 0 if forbidden
+        answers = Answers(Kept(*room), np.empty((objective.n, *A.shape[1:])), *means)
+        saga_table(problem, W, A, objective._mu(mu), start.kept, answers)
+    else:
+        kept = Kept(*(each.copy() for each in table.kept))
+        answers = Answers(kept, table.edges.copy(), table.mean_W.copy(), table.mean_A.copy())
+    c, c_A = model.padded(a * step_size * kappa * view("center", center) if center is not None else 0.0 * x)
+    saga_epoch(problem, objective._touched, order, step_size, a, objective._mu(mu), answers, c, c_A, W, A)
+    return like(model.flat(W, A), start.x), answers
 
 
 def find_smoothness(
@@ -169,6 +210,7 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "sgd": run_sgd,
     "svrg": run_svrg,
     "snapshot": take_snapshot,
+    "saga": run_saga,
     "bcfw": run_bcfw,
     "component_smoothness": find_smoothness,
     "exponentiated_gradient": run_eg,

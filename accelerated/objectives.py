@@ -7,6 +7,7 @@ everything below runs over the packed data in one call; with ``ParsingModel``, o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from accelerated import arc_epochs
 from accelerated.arrays import like, view
 from accelerated.compiled.kept import Kept, nothing
 from accelerated.compiled.loops import gradient_range
+from accelerated.compiled.pairs import touched_rows
 from accelerated.compiled.planes import planes_of
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
 from accelerated.epochs import LOOPS
@@ -127,6 +129,11 @@ class StructuralHinge(reference.StructuralHinge):
         ):  # squared distances of outputs take all pairs as free
             return None
         return None if optimizer == "bcfw" and type(self) is LogLoss else loops.get(optimizer)
+
+    @cached_property
+    def _touched(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of W that each sequence's features touch, once: 4 bytes each, kept as long as the objective."""
+        return touched_rows(self._problem(0.0), len(self.model.padded(view("w0", self.zeros()))[0]))
 
     def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
         """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""

@@ -315,7 +315,7 @@ def test_too_long_steps(backend, rng):
     ("options", "message"),
     [
         ({"lam": -1.0}, "lam: expected a finite number >= 0"),
-        ({"inner": "sgd"}, "inner: expected one of svrg, gradient, or a function, got 'sgd'"),
+        ({"inner": "sgd"}, "inner: expected one of svrg, saga, gradient, or a function, got 'sgd'"),
         ({"stop": "never"}, "stop: expected one of budget, gradient"),
         ({"warm_start": "zero"}, "warm_start: expected one of center, last, extrapolated"),
         ({"epochs": -1}, "epochs: expected an integer >= 0"),
@@ -328,9 +328,11 @@ def test_too_long_steps(backend, rng):
         ({"schedule": "theory"}, "accuracy: schedule='theory' needs a finite number > 0"),
         ({"schedule": "theory", "accuracy": 0.1, "mu": 1.0}, "mu: schedule='theory' has its own"),
         ({"accuracy": 0.1}, "accuracy: only schedule='theory' takes one"),
+        ({"schedule": "adapt", "accuracy": 0.1}, "accuracy: only schedule='theory' takes one"),
+        ({"inner": ["svrg"]}, "inner: expected one of svrg, saga, gradient, or a function"),
         ({"kappa": 0.0}, "kappa: expected a finite number > 0"),
         ({"schedule": Corollary17(0.1, 1.0, 1.0), "kappa": 1.0}, "kappa: the schedule has its own"),
-        ({"schedule": "fast"}, "schedule: expected 'theory' or an object"),
+        ({"schedule": "fast"}, "schedule: expected 'const', 'adapt', 'theory' or an object"),
     ],
     ids=str,
 )
@@ -344,7 +346,7 @@ def test_an_unsmoothed_hinge_is_refused(backend, rng):
         backend.casimir(hinge(backend, rng, backend.Max()), lam=0.1)
 
 
-@pytest.mark.parametrize("inner", ["svrg", "gradient"])
+@pytest.mark.parametrize("inner", ["svrg", "saga", "gradient"])
 def test_casimir_works_in_every_namespace(backend, space, rng, inner):
     model = backend.SequenceModel(2, 3)
     X = [rng.normal(size=(n, 2)).astype(space.dtype) for n in (2, 3)]

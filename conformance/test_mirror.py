@@ -127,7 +127,8 @@ def exercise(panel):
         panel.lbfgs(objective, w, lam=0.1, mu=mu, iterations=2)
         if mu or objective.mu:
             panel.svrg(objective, w, lam=0.1, mu=mu, epochs=1, rng=0)
-            panel.casimir(objective, w, lam=0.1, epochs=1, rng=0)
+            for inner in ("svrg", "saga"):
+                panel.casimir(objective, w, lam=0.1, epochs=1, rng=0, inner=inner)
         objective.model.predict(objective.data, None, w)
         if isinstance(objective.smoothing, panel.Max):
             panel.bcfw(objective, lam=0.1, epochs=2, rng=0)

@@ -163,7 +163,7 @@ def test_losses_and_their_gradients_by_enumeration(backend, rng, options):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("loss", ["LogLoss", "StructuralHinge", "TopK"])
 def test_panels_step_alike(other, rng, options, loss):
-    """SGD with steps that set the scale to 0 and below, SVRG, and block-coordinate Frank-Wolfe on the hinge itself."""
+    """SGD with steps that set the scale to 0 and below, SVRG, SAGA, and block-coordinate Frank-Wolfe on the hinge itself."""
     runs = []
     for panel in (reference, other):
         model, data, *_ = fitted(panel, np.random.default_rng(5), options)
@@ -185,6 +185,8 @@ def test_panels_step_alike(other, rng, options, loss):
         found += [odd.x, objective.value_and_gradient(w0, np.array([1, 4, 1]), mu)[1]]
         if loss != "StructuralHinge":
             found += [panel.svrg(objective, w0, lam=0.1, mu=mu, epochs=2, rng=0, step_size=s).x for s in (None, 0.01)]
+            saga = {"inner": "saga", "stop": "gradient", "kappa": 0.1, "step_size": 0.01}
+            found.append(panel.casimir(objective, w0, lam=0.1, mu=mu, epochs=3, rng=0, **saga).x)
         else:
             found.append(panel.bcfw(objective, lam=0.1, epochs=2, rng=0).x)
         runs.append(found)

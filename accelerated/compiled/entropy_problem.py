@@ -67,19 +67,20 @@ def add_features(problem, i, factor, work, G):
 
 @answers(oracles.add_transitions, EntropyProblem)
 def add_transitions(problem, i, factor, work, G):
-    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
     for t in range(1, n):
         before, y = problem.labels[first + t - 1], problem.labels[first + t]
-        G[0, before, y] -= factor * problem.pairs.transitions[before, y]
+        G[0, before, y] -= factor * free[before, y]
 
 
 @answers(oracles.flush, EntropyProblem)
 def flush(problem, factor, ready, work, G):
     finish(ready, work.pairs, work.edges[0])
+    edges, free = work.edges, problem.pairs.transitions
     for i in range(G.shape[1]):
         for j in range(G.shape[2]):
-            G[0, i, j] += factor * work.edges[0, i, j] * problem.pairs.transitions[i, j]
-            work.edges[0, i, j] = 0.0
+            G[0, i, j] += factor * edges[0, i, j] * free[i, j]
+            edges[0, i, j] = 0.0
     for i in range(work.pairs.shape[0]):
         fill(0.0, work.pairs, i)
 

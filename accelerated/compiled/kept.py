@@ -3,6 +3,7 @@
 room_for(problem, n_labels)              arrays for all answers, or none where they would take too much memory
 remember(problem, i, work, kept)         what the oracle has left in the workspace, nothing since the last flush before it
 recall(problem, i, kept, work)           puts it back: as after the oracle, for the gradient; False where it was not kept
+remember_labels, recall_labels           the same of all that ``add_features`` asks for, and nothing of the transitions
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from accelerated.compiled.problems import EntropyProblem, TopKProblem
 from accelerated.compiled.reductions import plus
 from accelerated.compiled.sweeps import padded
 
-__all__ = ["MOST", "Kept", "nothing", "recall", "remember", "room_for"]
+__all__ = ["MOST", "Kept", "nothing", "recall", "recall_labels", "remember", "remember_labels", "room_for"]
 
 MOST = 2**28  # bytes
 
@@ -78,15 +79,71 @@ def recall(problem: Any, i: Any, kept: Any, work: Any) -> Any:
     raise TypeError("recall is called from kernels only")
 
 
+def remember_labels(problem: Any, i: Any, work: Any, kept: Any) -> Any:
+    """Keep the part of the answer for sequence i that is about single positions."""
+    raise TypeError("remember_labels is called from kernels only")
+
+
+def recall_labels(problem: Any, i: Any, kept: Any, work: Any) -> Any:
+    """Put that part into the workspace."""
+    raise TypeError("recall_labels is called from kernels only")
+
+
+@overload(remember_labels)
+def _remember_labels(problem, i, work, kept):
+    if problem.instance_class is EntropyProblem:
+
+        def expected(problem, i, work, kept):
+            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+            for t in range(n):
+                for label in range(work.scores.shape[1]):
+                    kept.scores[first + t, label] = work.scores[t, label]
+
+        return expected
+
+    def several(problem, i, work, kept):
+        first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+        labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
+        kept.outputs[i] = count
+        for a in range(count):
+            kept.weights[i, a] = weights[a]
+            for t in range(n):
+                kept.labels[first + t, a] = labels[a, t]
+
+    return several
+
+
+@overload(recall_labels)
+def _recall_labels(problem, i, kept, work):
+    if problem.instance_class is EntropyProblem:
+
+        def expected(problem, i, kept, work):
+            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+            for t in range(n):
+                for label in range(work.scores.shape[1]):
+                    work.scores[t, label] = kept.scores[first + t, label]
+
+        return expected
+
+    def several(problem, i, kept, work):
+        first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+        labels, weights, count = work.outputs.labels, work.outputs.weights, kept.outputs[i]
+        work.outputs.state[0] = count
+        for a in range(count):
+            weights[a] = kept.weights[i, a]
+            for t in range(n):
+                labels[a, t] = kept.labels[first + t, a]
+
+    return several
+
+
 @overload(remember)
 def _remember(problem, i, work, kept):
     if problem.instance_class is EntropyProblem:
 
         def expected(problem, i, work, kept):
-            first, n, total = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], 0.0
-            for t in range(n):
-                for label in range(work.scores.shape[1]):
-                    kept.scores[first + t, label] = work.scores[t, label]
+            n, total = problem.offsets[i + 1] - problem.offsets[i], 0.0
+            remember_labels(problem, i, work, kept)
             for a in range(kept.pairs.shape[1]):
                 for b in range(work.pairs.shape[1]):
                     kept.pairs[i, a, b] = work.pairs[a, b]
@@ -98,12 +155,7 @@ def _remember(problem, i, work, kept):
     if problem.instance_class is TopKProblem:
 
         def several(problem, i, work, kept):
-            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-            kept.outputs[i] = work.outputs.state[0]
-            for a in range(work.outputs.state[0]):
-                kept.weights[i, a] = work.outputs.weights[a]
-                for t in range(n):
-                    kept.labels[first + t, a] = work.outputs.labels[a, t]
+            remember_labels(problem, i, work, kept)
 
         return several
 
@@ -120,10 +172,7 @@ def _recall(problem, i, kept, work):
         def expected(problem, i, kept, work):
             if len(kept.outputs) == 0 or kept.outputs[i] < 0:
                 return False
-            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-            for t in range(n):
-                for label in range(work.scores.shape[1]):
-                    work.scores[t, label] = kept.scores[first + t, label]
+            recall_labels(problem, i, kept, work)
             for a in range(kept.pairs.shape[1]):
                 for b in range(work.pairs.shape[1]):
                     work.pairs[a, b] = kept.pairs[i, a, b]
@@ -136,12 +185,7 @@ def _recall(problem, i, kept, work):
         def several(problem, i, kept, work):
             if len(kept.outputs) == 0 or kept.outputs[i] < 0:
                 return False
-            first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-            work.outputs.state[0] = kept.outputs[i]
-            for a in range(kept.outputs[i]):
-                work.outputs.weights[a] = kept.weights[i, a]
-                for t in range(n):
-                    work.outputs.labels[a, t] = kept.labels[first + t, a]
+            recall_labels(problem, i, kept, work)
             return True
 
         return several

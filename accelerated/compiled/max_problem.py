@@ -65,12 +65,12 @@ def add_features(problem, i, factor, work, G):
 
 @answers(oracles.add_transitions, MaxProblem)
 def add_transitions(problem, i, factor, work, G):
-    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
     for t in range(1, n):
         before, guess = work.labels[t - 1], work.labels[t]
-        G[0, before, guess] += factor * problem.pairs.transitions[before, guess]
+        G[0, before, guess] += factor * free[before, guess]
         before, y = problem.labels[first + t - 1], problem.labels[first + t]
-        G[0, before, y] -= factor * problem.pairs.transitions[before, y]
+        G[0, before, y] -= factor * free[before, y]
 
 
 @answers(oracles.flush, MaxProblem)

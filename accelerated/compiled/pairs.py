@@ -12,7 +12,16 @@ import numpy as np
 
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["Pairs", "add_of_label", "add_of_labels", "gather_pairs", "may_change", "no_pairs", "touched"]
+__all__ = [
+    "Pairs",
+    "add_of_label",
+    "add_of_labels",
+    "gather_pairs",
+    "may_change",
+    "no_pairs",
+    "touched",
+    "touched_rows",
+]
 
 
 class Pairs(NamedTuple):
@@ -88,3 +97,24 @@ def touched(problem, i):
     for e in range(start, end):
         found[len(rows) + e - start] = problem.pairs.rows[e]
     return found
+
+
+@kernel
+def touched_rows(problem, n_rows):
+    """(start, rows): sequence i touches rows[start[i] : start[i + 1]] of W, each named once."""
+    n = len(problem.offsets) - 1
+    start, rows, seen = np.zeros(n + 1, np.int64), np.empty(1024, np.uint32), np.full(n_rows, -1)
+    for i in range(n):
+        found = touched(problem, i)
+        filled = start[i]
+        if filled + len(found) > len(rows):
+            more = np.empty(2 * (filled + len(found)), np.uint32)
+            more[:filled] = rows[:filled]
+            rows = more
+        for j in found:
+            if seen[j] != i:
+                seen[j] = i
+                rows[filled] = j
+                filled += 1
+        start[i + 1] = filled
+    return start, rows[: start[n]].copy()

@@ -68,17 +68,16 @@ def add_features(problem, i, factor, work, G):
 
 @answers(oracles.add_transitions, TopKProblem)
 def add_transitions(problem, i, factor, work, G):
-    first, n, labels = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], work.outputs.labels
+    first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
+    labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
     for t in range(1, n):
         before, y, others = problem.labels[first + t - 1], problem.labels[first + t], 0.0
-        for a in range(work.outputs.state[0]):
+        for a in range(count):
             if labels[a, t - 1] != before or labels[a, t] != y:
-                weight = factor * work.outputs.weights[a]
-                G[0, labels[a, t - 1], labels[a, t]] += (
-                    weight * problem.pairs.transitions[labels[a, t - 1], labels[a, t]]
-                )
+                weight = factor * weights[a]
+                G[0, labels[a, t - 1], labels[a, t]] += weight * free[labels[a, t - 1], labels[a, t]]
                 others += weight
-        G[0, before, y] -= others * problem.pairs.transitions[before, y]
+        G[0, before, y] -= others * free[before, y]
 
 
 @answers(oracles.flush, TopKProblem)
@@ -89,11 +88,10 @@ def flush(problem, factor, ready, work, G):
 @answers(oracles.task_loss, TopKProblem)
 def task_loss(problem, i, work):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-    total = 0.0
-    for a in range(work.outputs.state[0]):
+    labels, weights, count, total = work.outputs.labels, work.outputs.weights, work.outputs.state[0], 0.0
+    for a in range(count):
         for t in range(n):
-            cost = problem.cost[problem.labels[first + t], work.outputs.labels[a, t]]
-            total += work.outputs.weights[a] * cost
+            total += weights[a] * problem.cost[problem.labels[first + t], labels[a, t]]
     return total
 
 

@@ -23,15 +23,16 @@ from accelerated.compiled.problems import (
 )
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["svrg_epoch", "try_components"]
+__all__ = ["add_difference", "missed", "subtract", "svrg_epoch", "try_components"]
 
 
 @kernel
-def svrg_epoch(problem, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, A, sum_W, sum_A):
+def svrg_epoch(problem, touched_rows, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, A, sum_W, sum_A):
     """One step for each sequence in ``order`` from the snapshot X, X_A: W, A become the last iterate.
 
     A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with a = 1 / (1 + gamma (lam + kappa)) and b = a gamma (kappa z - grad F(x)).
-    Where ``averaged``, the iterates are added to sum_W, sum_A. Oracles at X, X_A are called for what is not in ``kept``.
+    Where ``averaged``, the iterates are added to sum_W, sum_A. Oracles at X, X_A are called for what is not in ``kept``. touched_rows: from the
+    function of that name.
 
     The sparse part touches the rows of the sequence's features, and comes before w <- a w + b; a row that is not touched waits, and
     after m steps makes up for them at once:
@@ -43,12 +44,14 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, 
     still = new_work(longest, A.shape[1], room)  # at the snapshot
     ready_still = prepared(problem, X_A, mu, still)
     power, Q, P = missed(a, n)
+    start, rows = touched_rows
     done = np.zeros(W.shape[0], np.int64)
     for k in range(n):
         i = order[k]
-        for j in touched(problem, i):
+        for e in range(start[i], start[i + 1]):
+            j = rows[e]
             m = k - done[j]
-            if m > 0:
+            if m > 0:  # 0 * b is no number where b forbids
                 if averaged:
                     add_row(a * Q[m], W, P[m], b, j, sum_W)
                 step_row(power[m], W, Q[m], b, j)
@@ -57,6 +60,7 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, 
         oracle(problem, i, 1.0, W, A, ready, mu, work)
         if not recall(problem, i, kept, still):
             oracle(problem, i, 1.0, X, X_A, ready_still, mu, still)
+        subtract(problem, i, work, still)
         add_difference(problem, i, -gamma, work, still, W)
         add_transitions(problem, i, -gamma, work, A)
         add_transitions(problem, i, gamma, still, A)
@@ -73,9 +77,31 @@ def svrg_epoch(problem, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, 
         step_row(power[m], W, Q[m], b, j)
 
 
+def subtract(problem: Any, i: Any, work: Any, other: Any) -> Any:
+    """Before `add_difference`: work becomes what is left of its answer for sequence i where other's is subtracted."""
+    raise TypeError("subtract is called from kernels only")
+
+
 def add_difference(problem: Any, i: Any, factor: Any, work: Any, other: Any, G: Any) -> Any:
-    """G (F, Lp) += factor * (the features' gradient of sequence i in work - that in other); may write on both."""
+    """G (F, Lp) += factor * (the features' gradient of sequence i in work - that in other), after `subtract`."""
     raise TypeError("add_difference is called from kernels only")
+
+
+@overload(subtract)
+def _subtract(problem, i, work, other):
+    if problem.instance_class is EntropyProblem:
+
+        def dense(problem, i, work, other):
+            for t in range(problem.offsets[i + 1] - problem.offsets[i]):
+                for label in range(work.scores.shape[1]):
+                    work.scores[t, label] -= other.scores[t, label]
+
+        return dense
+
+    def sparse(problem, i, work, other):
+        pass
+
+    return sparse
 
 
 @overload(add_difference)
@@ -83,9 +109,6 @@ def _add_difference(problem, i, factor, work, other, G):
     if problem.instance_class is EntropyProblem:
 
         def dense(problem, i, factor, work, other, G):
-            for t in range(problem.offsets[i + 1] - problem.offsets[i]):
-                for label in range(G.shape[1]):
-                    work.scores[t, label] -= other.scores[t, label]
             add_features(problem, i, factor, work, G)
 
         return dense

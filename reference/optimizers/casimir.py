@@ -18,7 +18,7 @@ import numpy as np
 from reference.arrays import Array, number
 from reference.bounds import momentum, next_alpha
 from reference.optimizers.arguments import check_objective, check_options, generator, start_of
-from reference.optimizers.casimir_schedules import constant, plan_of
+from reference.optimizers.casimir_schedules import LEAST_MU, constant, plan_of
 from reference.optimizers.evaluation import evaluate
 from reference.optimizers.inner_solvers import INNER, Pass, Subproblem, solve
 from reference.optimizers.nonnegative import refuse_constraint
@@ -28,7 +28,6 @@ from reference.smoothing import Max, positive_mu
 
 __all__ = ["CasimirState", "casimir", "outer_step"]
 
-LEAST_MU = 1e-10  # no stage has a smaller one
 STAGE = 0.3  # a stage of constant smoothing ends when its own problem is solved to this share of the gap
 CHOICES = {
     "stop": ("budget", "gradient"),
@@ -82,26 +81,31 @@ def casimir(
         Weight of the proximal term, > 0; default L/n - lam where L/n > 4 lam and lam otherwise (Proposition 29), L/(n+1) where lam = 0
         (Proposition 31), with L the smoothness of components that backtracking finds at the start.
     schedule : optional
-        None: constant mu and kappa, as above. ``"theory"``: Proposition 29's own constants for an ``accuracy``, subproblems solved
+        None: constant mu and kappa, as above. ``"const"``: the same without stages, mu being 1 where none is given. ``"adapt"``: mu_k falls
+        from ``mu``, by default 2 (:func:`casimir_svrg_adapt`). ``"theory"``: Proposition 29's own constants for an ``accuracy``, subproblems solved
         until (26) holds; slow, meant for small problems and for checking the bounds. Or an object with ``lam``, ``alpha_0``,
         ``kappa_k(k)``, ``mu_k(k)`` and ``delta_k(k)``, such as ``reference.bounds.Corollary18``.
     accuracy : float > 0, optional
         For ``"theory"``: the distance to the optimum that is asked for.
-    inner : {"svrg", "gradient"}
-        What solves a subproblem: passes of SVRG, or full gradient steps.
+    inner : {"svrg", "saga", "gradient"} or function
+        What solves a subproblem: passes of SVRG, of SAGA, or full gradient steps. Or a function that makes one pass,
+        ``inner(problem, at, order, step_size, memory) -> (x, calls, memory)``: from ``at.x`` (d,), where ``at.value`` and ``at.gradient`` are F_mu
+        and its gradient, to x. ``problem`` has ``objective``, ``mu``, ``lam``, ``kappa``, ``center`` (z), and ``problem.gradient(at)`` is the
+        subproblem's; ``order`` is a permutation of the examples; ``calls`` says how many oracles of one example it asked for; ``memory`` is what
+        the last pass of this subproblem returned as such, None in its first.
     stop : {"budget", "gradient"}
-        When a subproblem is solved: after one pass of SVRG (n steps) or one gradient step; or when
+        When a subproblem is solved: after one pass (n steps of SVRG or SAGA, or one gradient step); or when
         ||grad F_{mu,kappa}(w; z)||^2 <= (lam + kappa) delta kappa ||w - z||^2, which implies (26).
     warm_start : {"center", "last", "extrapolated"}
         Where a subproblem starts: z_{k-1}; w_{k-1}; or w_{k-1} + kappa/(kappa + lam) (z_{k-1} - z_{k-2}).
     step_size : float, optional
         Constant step gamma; default 1 / (L + lam + kappa), L found as ``svrg`` does.
     epochs : int >= 0
-        Passes of SVRG, or gradient steps, in all; those taken back included.
+        Passes, or gradient steps, in all; those taken back included.
     tol : float >= 0, optional
         Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
     rng : int, numpy.random.Generator or None
-        Orders are drawn with NumPy on the host, one permutation a pass of SVRG.
+        Orders are drawn with NumPy on the host, one permutation a pass.
     callback : callable, optional
         Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
@@ -117,12 +121,15 @@ def casimir(
     Raises
     ------
     ValueError
-        Options out of range, an unsmoothed objective, weights that must be >= 0, no step size where no curvature can be found, no theory to go by.
+        Options out of range, an unsmoothed objective, weights that must be >= 0, no step size where no curvature can be found, no theory to go
+        by, more gradients than SAGA can keep.
 
     Notes
     -----
-    A pass of SVRG makes 2n calls, a gradient step n, and with ``stop="gradient"`` each subproblem n more for the gradient that ends it; what
+    A pass of SVRG or SAGA makes 2n calls, a gradient step n, and with ``stop="gradient"`` each subproblem n more for the gradient that ends it; what
     the search for step sizes asks is counted, the evaluation of objective and dual after an iteration is not. An iteration whose step size was guessed and after which F_{mu,kappa} is larger, as that evaluation shows, is taken back and L doubled.
+    Memory of SAGA: n d numbers, at most 2^27, in the plain loop; the compiled one keeps what the oracles answered, as ``svrg`` does, and L^2
+    numbers an example.
 
     Source
     ------

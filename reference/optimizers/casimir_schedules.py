@@ -1,19 +1,23 @@
 """Which mu_k, kappa_k, alpha_0 and delta_k a run of Casimir takes, and what comes with them.
 
-Source: Pillutla et al., Corollaries 17 and 19, Propositions 29 and 31.
+Source: Pillutla et al., Corollaries 17 to 20, Propositions 29 and 31, section 7.3.1.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array
-from reference.bounds import Corollary17, Corollary19
+from reference.bounds import Corollary17, Corollary18, Corollary19, Corollary20
 from reference.optimizers.smoothness import ComponentSteps
 
-__all__ = ["Plan", "constant", "plan_of"]
+__all__ = ["LEAST_MU", "Falling", "Plan", "adaptive", "constant", "plan_of"]
+
+LEAST_MU = 1e-10  # smoothings that fall by themselves stop here
+MU = 2.0  # where they begin: the paper's choice for named entities
 
 
 class Plan(NamedTuple):
@@ -48,21 +52,25 @@ def plan_of(
     rng: np.random.Generator,
 ) -> Plan:
     """What ``schedule`` stands for, with the arguments of ``casimir`` beside it; ValueError where they do not go together."""
-    smoothed = getattr(objective, "mu", None) is not None or mu is not None or schedule is not None
+    named = schedule is None or schedule == "const"  # these leave alone what has no mu
+    smoothed = getattr(objective, "mu", None) is not None or mu is not None or not named
     staged, calls = False, 0
     if schedule == "theory":
         _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
         schedule, step_size = _theory(objective, lam, accuracy)
         stop = "gradient"
-    elif schedule is None:
+    elif schedule == "adapt":
         _refuse("only schedule='theory' takes one", accuracy=accuracy)
-        staged = mu is None and lam > 0 and getattr(objective, "loss_augmented", False)
+        schedule, calls = adaptive(objective, start, lam, mu, kappa, rng)
+    elif schedule is None or schedule == "const":
+        _refuse("only schedule='theory' takes one", accuracy=accuracy)
+        staged = schedule is None and mu is None and lam > 0 and getattr(objective, "loss_augmented", False)
         schedule, calls = constant(objective, start, lam, mu, kappa, rng)
     else:
         _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
     if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
         raise ValueError(
-            f"schedule: expected 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, got {schedule!r}"
+            f"schedule: expected 'const', 'adapt', 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, got {schedule!r}"
         )
     if schedule.lam != lam:
         raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {lam}")
@@ -73,18 +81,51 @@ def constant(
     objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
 ) -> tuple[Corollary17 | Corollary19, int]:
     """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the oracle calls that took."""
-    calls = 0
     if mu is None and getattr(objective, "mu", None) is not None:
         mu = float(objective.mu) or 1.0
+    calls = 0
     if kappa is None:
-        n = objective.n
-        with np.errstate(over="ignore", invalid="ignore"):
-            steps = ComponentSteps(objective, mu, lam)
-            L = 1.0 / steps.at(start, rng.permutation(n)) - lam
-        balanced, calls = L / n if lam > 0 else L / (n + 1), steps.calls
-        kappa = (balanced - lam if balanced > 4 * lam else lam) if lam > 0 else balanced
+        kappa, calls = _balanced(objective, start, lam, mu, rng)
     smoothing = 0.0 if mu is None else float(mu)
     return (Corollary17(lam, kappa, smoothing) if lam > 0 else Corollary19(kappa, smoothing)), calls
+
+
+@dataclass(frozen=True)
+class Falling(Corollary18):
+    """Corollary 18, but mu_k is never below LEAST_MU."""
+
+    def mu_k(self, k: int) -> float:
+        """max(mu eta^{k/2}, LEAST_MU)."""
+        return max(super().mu_k(k), min(self.mu, LEAST_MU))
+
+
+def adaptive(
+    objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
+) -> tuple[Falling | Corollary20, int]:
+    """mu_k that falls; kappa = lam, or for lam = 0 as :func:`constant` has it at first; the oracle calls that took."""
+    if mu is None and getattr(objective, "mu", None) is None:
+        raise ValueError(
+            "schedule: 'adapt' needs something to smooth, such as StructuralHinge(model, data, smoothing=Entropy())"
+        )
+    mu, calls = MU if mu is None else float(mu), 0
+    if lam > 0:
+        return Falling(lam, lam if kappa is None else kappa, mu), 0
+    if kappa is None:
+        kappa, calls = _balanced(objective, start, lam, mu, rng)
+    return Corollary20(kappa, mu), calls
+
+
+def _balanced(
+    objective: Any, start: Array, lam: float, mu: float | None, rng: np.random.Generator
+) -> tuple[float, int]:
+    """kappa of Proposition 29, of 31 where lam = 0, for the smoothness found at the start; the oracle calls that took."""
+    n = objective.n
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = ComponentSteps(objective, mu, lam)
+        L = 1.0 / steps.at(start, rng.permutation(n)) - lam
+    if lam == 0:
+        return L / (n + 1), steps.calls
+    return L / n - lam if L / n > 4 * lam else lam, steps.calls
 
 
 def _theory(objective: Any, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, squared_norm
+from reference.optimizers import saga
 from reference.optimizers.result import not_above
 from reference.optimizers.smoothness import ComponentSteps
 from reference.optimizers.svrg import Snapshot, epoch, full_gradient, snapshot
 
-__all__ = ["INNER", "Pass", "Solved", "Subproblem", "gradient_step", "solve", "svrg_pass"]
+__all__ = ["INNER", "Pass", "Solved", "Subproblem", "gradient_step", "saga_pass", "solve", "svrg_pass"]
 
 
 class Subproblem(NamedTuple):
@@ -103,6 +104,16 @@ def svrg_pass(
     return x, len(order), None
 
 
+def saga_pass(
+    problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
+) -> tuple[Array, int, Any]:
+    """A pass of SAGA: a step for each example, with the table of last gradients as memory."""
+    run = getattr(problem.objective, "fused_epoch", lambda name: None)("saga") or saga.epoch
+    objective, lam, kappa, mu, center = problem
+    x, table = run(at, memory, objective, order, step_size=step_size, lam=lam, kappa=kappa, center=center, mu=mu)
+    return x, len(order), table
+
+
 def gradient_step(
     problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
 ) -> tuple[Array, int, Any]:
@@ -110,5 +121,5 @@ def gradient_step(
     return at.x - step_size * problem.gradient(at), 0, None
 
 
-INNER: dict[str, Pass] = {"svrg": svrg_pass, "gradient": gradient_step}
-KEEPING: tuple[Pass, ...] = (svrg_pass,)  # these make use of what a snapshot keeps
+INNER: dict[str, Pass] = {"svrg": svrg_pass, "saga": saga_pass, "gradient": gradient_step}
+KEEPING: tuple[Pass, ...] = (svrg_pass, saga_pass)  # these make use of what a snapshot keeps

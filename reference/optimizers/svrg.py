@@ -219,7 +219,11 @@ def step(
     mu: float | None,
 ) -> Array:
     """One step on the example ``one`` (1,): the equation above."""
-    moved = w - gamma * variance_reduced(w, start, objective, one, mu)
+    return implicit(w - gamma * variance_reduced(w, start, objective, one, mu), gamma, lam, kappa, center)
+
+
+def implicit(moved: Array, gamma: float, lam: float, kappa: float, center: Array | None) -> Array:
+    """argmin_w ||w - moved||^2 / (2 gamma) + lam/2 ||w||^2 + kappa/2 ||w - center||^2."""
     if center is not None:
         moved = moved + (gamma * kappa) * center
     return moved / (1.0 + gamma * (lam + kappa))
