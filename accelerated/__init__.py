@@ -74,6 +74,8 @@ from reference import (
     bcfw,
     bmmf,
     casimir,
+    casimir_svrg_adapt,
+    casimir_svrg_const,
     cutting_planes,
     exponentiated_gradient,
     lbfgs,

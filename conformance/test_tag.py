@@ -45,6 +45,7 @@ def bank(tmp_path):
         ["--pairs", "all", "--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01],
         ["--loss", "hinge", "--templates", "words", "--columns", "word,tag,label", "--least", 2],
         ["--loss", "hinge", "--optimizer", "casimir", "--smoothing", "top-k", "--k", 3, "--epochs", 20, "--lam", 0.01],
+        ["--loss", "hinge", "--optimizer", "casimir-svrg-adapt", "--epochs", 30, "--lam", 0.01],
     ],
 )
 def test_train_evaluate_predict_show(backend, bank, tmp_path, capsys, how):

@@ -18,6 +18,7 @@ from reference.optimizers.cutting_planes import cutting_planes
 from reference.optimizers.exponentiated_gradient import exponentiated_gradient
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.multisample import multisample
+from reference.optimizers.presets import casimir_svrg_adapt, casimir_svrg_const
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.optimizers.sgd import sgd
@@ -122,6 +123,8 @@ __all__ = [
     "bcfw",
     "bmmf",
     "casimir",
+    "casimir_svrg_adapt",
+    "casimir_svrg_const",
     "cutting_planes",
     "exponentiated_gradient",
     "grid_edges",

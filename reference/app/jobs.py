@@ -12,18 +12,24 @@ import numpy as np
 
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.metrics import position_accuracy, sequence_accuracy
+from reference.optimizers.casimir import CHOICES
+from reference.optimizers.inner_solvers import INNER
 from reference.optimizers.result import Callback, Result
 
 __all__ = [
     "AVERAGES",
+    "CASIMIR",
     "EPOCHS",
     "HINGE_ONLY",
+    "INNER",
     "LOSSES",
     "OPTIMIZERS",
     "SAMPLERS",
     "SCHEDULES",
     "SMOOTHINGS",
+    "STOPS",
     "UPDATES",
+    "WARM_STARTS",
     "Job",
     "accuracy",
     "load",
@@ -39,7 +45,9 @@ OPTIMIZERS = {
     "sgd": ("mu", "average", "schedule", "step_size", "step_offset", "step_every"),
     "lbfgs": ("mu",),
     "svrg": ("mu", "average", "step_size", "tol"),
-    "casimir": ("mu", "kappa", "step_size", "tol"),
+    "casimir": ("mu", "kappa", "step_size", "tol", "inner", "stop", "warm_start"),
+    "casimir-svrg-const": ("mu", "kappa", "step_size", "tol", "warm_start"),
+    "casimir-svrg-adapt": ("mu", "kappa", "step_size", "tol", "warm_start"),
     "bcfw": ("average", "tol"),
     "exponentiated-gradient": ("mu", "step_size", "tol"),
     "multisample": ("average", "tol", "sampler", "update", "mu"),
@@ -52,6 +60,8 @@ EPOCHS = {
     "lbfgs": 100,
     "svrg": 50,
     "casimir": 50,
+    "casimir-svrg-const": 50,
+    "casimir-svrg-adapt": 50,
     "bcfw": 100,
     "exponentiated-gradient": 100,
     "multisample": 100,
@@ -65,6 +75,8 @@ AVERAGES = {
     "multisample": ("uniform", "last"),
 }
 SAMPLERS, UPDATES = ("topk", "gibbs"), ("moves", "exact")
+CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
+STOPS, WARM_STARTS = CHOICES["stop"], CHOICES["warm_start"]
 SCHEDULES = {
     "constant": ("Constant", ("step_size",)),
     "inverse-time": ("InverseTime", ("step_size",)),
@@ -87,6 +99,9 @@ class Job:
     k: int | None = None  # outputs of the smoothing "top-k" or of a multi-sample update; None: 5
     mu: float | None = None
     kappa: float | None = None
+    inner: str | None = None  # of casimir: one of INNER; None: svrg
+    stop: str | None = None  # of casimir: one of STOPS; None: budget
+    warm_start: str | None = None  # of casimir: one of WARM_STARTS; None: center
     tol: float | None = None  # relative gap to stop at
     sampler: str | None = None  # of multisample: one of SAMPLERS; None: topk
     update: str | None = None  # of multisample: one of UPDATES; None: moves
@@ -107,16 +122,19 @@ class Job:
             ("schedule", SCHEDULES),
             ("sampler", SAMPLERS),
             ("update", UPDATES),
+            ("inner", INNER),
+            ("stop", STOPS),
+            ("warm_start", WARM_STARTS),
         ):
             value = getattr(self, name)
             if value not in choices and not (value is None and name not in ("loss", "optimizer")):
-                raise ValueError(f"--{name}: expected one of {', '.join(choices)}, got {value!r}")
+                raise ValueError(f"--{name.replace('_', '-')}: expected one of {', '.join(choices)}, got {value!r}")
         if self.epochs is None:
             object.__setattr__(self, "epochs", EPOCHS[self.optimizer])
         if self.k is not None and self.k < 1:
             raise ValueError(f"--k: expected an integer >= 1, got {self.k}")
-        if self.optimizer == "casimir" and self.mu == 0:
-            raise ValueError("--mu: casimir needs a smoothing strength > 0, got 0")
+        if self.optimizer in CASIMIR and self.mu == 0:
+            raise ValueError(f"--mu: {self.optimizer} needs a smoothing strength > 0, got 0")
         every = {option for options in OPTIMIZERS.values() for option in options}
         self._unused(*sorted(every - set(OPTIMIZERS[self.optimizer])), why=f"--optimizer {self.optimizer}")
         if self.average is not None and self.average not in AVERAGES[self.optimizer]:
@@ -130,7 +148,7 @@ class Job:
             self._unused(*(name for name in others if name not in used), why=f"--schedule {self.schedule}")
         if self.loss == "crf":
             self._unused("smoothing", "k", "mu", why="--loss crf")
-            if self.optimizer in HINGE_ONLY:
+            if self.optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
                 raise ValueError(f"--optimizer {self.optimizer} needs --loss hinge")
         elif self.optimizer in HINGE_ONLY:
             self._unused("smoothing", why=f"--optimizer {self.optimizer}, which needs no smoothing")
@@ -147,7 +165,7 @@ class Job:
                 raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
             if self.smoothing is None and self.optimizer in ("sgd", "lbfgs", "exponentiated-gradient"):
                 self._unused("mu", why="no --smoothing")
-            elif self.smoothing is not None and not self.mu and self.optimizer != "casimir":
+            elif self.smoothing is not None and not self.mu and self.optimizer not in CASIMIR:
                 raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
 
     def _unused(self, *names: str, why: str) -> None:
@@ -189,7 +207,7 @@ def _smoothing(panel: ModuleType, job: Job) -> Any:
         return panel.TopK(5 if job.k is None else job.k)
     if job.smoothing == "l2":
         return panel.SquaredL2()
-    smooth = job.smoothing == "entropy" or job.optimizer in ("svrg", "casimir")
+    smooth = job.smoothing == "entropy" or job.optimizer in ("svrg", *CASIMIR)
     return panel.Entropy() if smooth else panel.Max()
 
 
@@ -207,9 +225,9 @@ def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None
     if job.optimizer == "cutting-planes":  # starts from its plane 0: w = 0
         return panel.cutting_planes(objective, epochs=job.epochs, **options, **_given(job, "tol"))
     options |= {"rng": job.rng}
-    if job.optimizer == "casimir":
-        options |= {"mu": job.mu, "kappa": job.kappa, "step_size": job.step_size, "tol": job.tol}
-        return panel.casimir(objective, w0, epochs=job.epochs, **options)
+    if job.optimizer in CASIMIR:
+        run = getattr(panel, job.optimizer.replace("-", "_"))
+        return run(objective, w0, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer]))
     if job.average is not None:
         options |= {"average": job.average}
     if job.optimizer == "svrg":

@@ -7,9 +7,21 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reference.app.jobs import EPOCHS, LOSSES, OPTIMIZERS, SAMPLERS, SCHEDULES, SMOOTHINGS, UPDATES, Job
+from reference.app.jobs import (
+    EPOCHS,
+    INNER,
+    LOSSES,
+    OPTIMIZERS,
+    SAMPLERS,
+    SCHEDULES,
+    SMOOTHINGS,
+    STOPS,
+    UPDATES,
+    WARM_STARTS,
+    Job,
+)
 
-__all__ = ["count", "number", "parser"]
+__all__ = ["add_casimir", "count", "number", "parser"]
 
 
 def parser(
@@ -93,7 +105,7 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--mu",
         type=number,
-        help="strength of the smoothing (casimir's default: decreasing); temperature of --sampler gibbs",
+        help="strength of the smoothing (casimir's default: decreasing; of casimir-svrg-const 1, of -adapt 2 to begin with); temperature of --sampler gibbs",
     )
     sub.add_argument(
         "--k", type=count, help="with --smoothing top-k, or of multisample: number of outputs (default: 5)"
@@ -102,7 +114,7 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--update", choices=UPDATES, help="multisample's update: expand and swap moves, or exact (default: moves)"
     )
-    sub.add_argument("--kappa", type=number, help="casimir's proximal weight (default: from the data)")
+    add_casimir(sub)
     sub.add_argument(
         "--tol",
         type=number,
@@ -121,6 +133,14 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--no-start-stop", dest="start_stop", action="store_false", help="no weights for starting and ending"
     )
+
+
+def add_casimir(sub: argparse.ArgumentParser) -> None:
+    """The options that Casimir alone has."""
+    sub.add_argument("--kappa", type=number, help="casimir's proximal weight (default: from the data; of casimir-svrg-adapt: lam)")  # fmt: skip
+    sub.add_argument("--inner", choices=list(INNER), help="what solves casimir's subproblems (default: svrg)")
+    sub.add_argument("--stop", choices=STOPS, help="casimir's subproblems end after one pass, or by their gradient (default: budget)")  # fmt: skip
+    sub.add_argument("--warm-start", choices=WARM_STARTS, help="where casimir's subproblems start (default: center)")
 
 
 def number(text: str) -> float:

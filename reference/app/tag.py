@@ -15,7 +15,7 @@ from reference.app.chunks import ChunkScores, chunk_scores, is_chunk_label
 from reference.app.columns import Columns, load_columns
 from reference.app.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, loss_of, train
 from reference.app.metrics import position_accuracy, sequence_accuracy
-from reference.app.options import count, number
+from reference.app.options import add_casimir, count, number
 from reference.app.output import Progress, announce_compilation, print_report, writable
 from reference.app.persistence import load_model, save_model
 from reference.arrays import host
@@ -75,6 +75,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--smoothing", choices=SMOOTHINGS, help="of the hinge")
     sub.add_argument("--mu", type=number, help="strength of the smoothing")
     sub.add_argument("--k", type=count, help="with --smoothing top-k: number of outputs (default: 5)")
+    add_casimir(sub)
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -163,7 +164,20 @@ def _job(options: argparse.Namespace, n: int) -> Job:
     """The options as a job, with this command's defaults."""
     optimizer = options.optimizer or ("exponentiated-gradient" if options.loss == "crf" else "sgd")
     lam = 2 / n if options.lam is None else options.lam
-    names = ("loss", "epochs", "tol", "step_size", "smoothing", "mu", "k", "rng")
+    names = (
+        "loss",
+        "epochs",
+        "tol",
+        "step_size",
+        "smoothing",
+        "mu",
+        "k",
+        "kappa",
+        "inner",
+        "stop",
+        "warm_start",
+        "rng",
+    )
     given = {name: getattr(options, name) for name in names}
     if optimizer == "exponentiated-gradient" and options.tol is None:
         given["tol"] = TOL

@@ -1,0 +1,119 @@
+"""Casimir-SVRG as its paper runs it, by name. Source: Pillutla et al., sections 7.2 and 7.3.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference.arrays import Array
+from reference.optimizers.casimir import casimir
+from reference.optimizers.result import Result
+
+__all__ = ["casimir_svrg_adapt", "casimir_svrg_const"]
+
+
+def casimir_svrg_const(
+    objective: Any,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    mu: float | None = None,
+    kappa: float | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2 by Casimir with constant smoothing, each subproblem by one pass of SVRG.
+
+    mu_k = mu,  kappa_k = kappa = L/n - lam where that is > 3 lam, else lam  (for lam = 0: L/(n+1))
+
+    Parameters
+    ----------
+    objective, w0, lam
+        As for :func:`casimir`.
+    mu : float > 0, optional
+        Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum. Default 1; the log loss has its own.
+    kappa : float > 0, optional
+        Default as above, L being the smoothness of the examples' losses at mu, as backtracking finds it at the start.
+    **options
+        Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``, ``callback``, ...
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ValueError
+        As for :func:`casimir`.
+
+    Notes
+    -----
+    ``casimir(objective, lam=lam, schedule="const")``. Momentum is that of Corollary 17, of 19 for lam = 0.
+
+    Source
+    ------
+    Pillutla et al., section 7.2 (Casimir-SVRG-const), Propositions 29 and 31; the paper tunes L on a grid instead.
+
+    Examples
+    --------
+    >>> from reference import Entropy, MulticlassModel, StructuralHinge, casimir_svrg_const
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> casimir_svrg_const(hinge, lam=0.1, mu=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
+    True
+    """
+    return casimir(objective, w0, lam=lam, mu=mu, kappa=kappa, schedule="const", **options)
+
+
+def casimir_svrg_adapt(
+    objective: Any,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    mu: float | None = None,
+    kappa: float | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2 by Casimir with a smoothing that falls as it runs, each subproblem by one pass of SVRG.
+
+    lam > 0:  mu_k = mu (1 - sqrt(q)/2)^{k/2}, q = lam/(lam + kappa),  kappa_k = kappa = lam
+    lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L that of the examples' losses at mu
+
+    Parameters
+    ----------
+    objective, w0, lam
+        As for :func:`casimir`; something to be smoothed.
+    mu : float > 0, optional
+        Where the smoothing begins; default 2. Its choice matters little.
+    kappa : float > 0, optional
+        Default as above.
+    **options
+        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing falls), ``warm_start``, ``epochs``, ``tol``, ``rng``,
+        ``callback``, ...
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ValueError
+        As for :func:`casimir`.
+
+    Notes
+    -----
+    ``casimir(objective, lam=lam, schedule="adapt")``. Momentum is that of Corollary 18, of 20 for lam = 0.
+
+    Source
+    ------
+    Pillutla et al., section 7.2 (Casimir-SVRG-adapt), Propositions 30 and 32; the paper tunes a constant step size on a grid instead.
+
+    Examples
+    --------
+    >>> from reference import Entropy, MulticlassModel, StructuralHinge, casimir_svrg_adapt
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> casimir_svrg_adapt(hinge, lam=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
+    True
+    """
+    return casimir(objective, w0, lam=lam, mu=mu, kappa=kappa, schedule="adapt", **options)
