@@ -109,6 +109,33 @@ def test_bounds_hold_the_optimum_between_them(backend, rng, sampling, lam):
     assert all(row.gap > 1e-6 * row.objective for row in result.history[:-1])
 
 
+@pytest.mark.parametrize("kind", TEMPERATURES)
+def test_the_gap_bounds_the_distance(backend, rng, kind):
+    """lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex: after every epoch, w* by another optimiser."""
+    X, Y = labelling(rng, (4, 3, 2, 4, 1))
+    model, lam = backend.SequenceModel(3, 3), 0.1
+    data = model.pack(X, Y)
+    objective = objective_of(backend, kind, model, data)
+    if kind == "hinge":
+        best = backend.bcfw(objective, lam=lam, tol=1e-8, epochs=2000, rng=0)
+    else:
+        best = backend.lbfgs(objective, lam=lam, mu=TEMPERATURES[kind], iterations=500, tol=1e-12)
+    bounds = []
+    run(
+        backend,
+        kind,
+        model,
+        data,
+        lam=lam,
+        epochs=15,
+        tol=None,
+        callback=lambda row, w: bounds.append((0.5 * lam * np.sum((w - best.x) ** 2), row.gap)),
+    )
+    slack = 1e-3 if kind == "hinge" else 1e-6  # w* is within that of the minimiser, relative to its norm
+    assert len(bounds) == 15 and all(near <= gap + slack * best.fun for near, gap in bounds)
+    assert bounds[0][0] > 1e-3 * bounds[0][1]  # and is no empty statement
+
+
 def test_the_hinge_has_the_optimum_of_frank_wolfe(backend, rng):
     X, Y = labelling(rng, (4, 3, 2, 4, 1, 4))
     model = backend.SequenceModel(3, 3)
