@@ -62,8 +62,8 @@ def objective(loss: str, bits: int | None = None) -> tuple[Any, float | None]:
 class Pass:
     """One pass from weights near a solution; best() is its least time."""
 
-    def __init__(self, loss: str, bits: int | None = None, kappa: float = 0.0, average: str = "last") -> None:
-        self.objective, self.mu = objective(loss, bits)
+    def __init__(self, over: tuple[Any, float | None], kappa: float = 0.0, average: str = "last") -> None:
+        self.objective, self.mu = over
         n = self.objective.n
         self.order = np.random.default_rng(0).permutation(n)
         self.options = {"step_size": 1 / 30, "lam": 1 / n, "kappa": kappa, "mu": self.mu, "average": average}
@@ -78,10 +78,13 @@ class Pass:
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
     """What, measured, unit, target: one core."""
-    yield "SVRG pass over all letters, log loss", best_of(Pass("LogLoss"), 7), "s", 0.15
-    yield "SVRG pass over all letters, log loss, averaged", best_of(Pass("LogLoss", average="uniform"), 7), "s", None
-    yield "Casimir-SVRG pass over all letters, top-5", best_of(Pass("top-5", kappa=0.03), 7), "s", 0.15
-    small, large = (best_of(Pass("LogLoss", bits), 7) for bits in SIZES)
+    log_loss, top_5 = objective("LogLoss"), objective("top-5")
+    yield "SVRG pass over all letters, log loss", best_of(Pass(log_loss), 7), "s", 0.15
+    yield "SVRG pass over all letters, log loss, averaged", best_of(Pass(log_loss, average="uniform"), 7), "s", None
+    yield "Casimir-SVRG pass over all letters, top-5", best_of(Pass(top_5, kappa=0.03), 7), "s", 0.15
+    hashed_top_5 = best_of(Pass(objective("top-5", SIZES[0]), kappa=0.03), 7)
+    yield "Casimir-SVRG pass, 2^16 hashed weights, top-5", hashed_top_5, "s", None
+    small, large = (best_of(Pass(objective("LogLoss", bits)), 7) for bits in SIZES)
     yield "SVRG pass, 2^16 hashed weights, log loss", small, "s", None
     yield "SVRG pass, 2^20 hashed weights / 2^16", large / small, "ratio", 2.5
 
@@ -95,7 +98,7 @@ class SVRG:
 
     def setup(self, loss, bits):
         set_num_threads(1)
-        self.run = Pass(loss, bits or None, kappa=0.03 if loss != "LogLoss" else 0.0)
+        self.run = Pass(objective(loss, bits or None), kappa=0.03 if loss != "LogLoss" else 0.0)
         self.run()
 
     def teardown(self, loss, bits):
