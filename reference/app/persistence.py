@@ -6,16 +6,14 @@ A file is written beside its place and renamed, so an interrupted or failed save
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from reference.app.datasets import read_npz
 from reference.arrays import host
+from reference.files import read_npz, replacing
 
 __all__ = ["load_model", "save_model"]
 
@@ -43,7 +41,7 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     OSError
         The file cannot be written; an older file at ``path`` is untouched.
     """
-    path, weights, kind = Path(path), np.asarray(host(w)), type(model).__name__
+    weights, kind = np.asarray(host(w)), type(model).__name__
     if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
         raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which has no file form")
     if weights.shape != (model.size,) or not np.all(np.isfinite(weights)):
@@ -52,19 +50,8 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     from reference import __version__
 
     header = {"format": FORMAT, "diptych": __version__, "model": kind, "settings": model.settings(), "info": info or {}}
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, weights=weights, header=np.array(json.dumps(header)))
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(beside, 0o666 & ~umask)
-        os.replace(beside, path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        np.savez_compressed(file, weights=weights, header=np.array(json.dumps(header)))
 
 
 def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, dict[str, Any]]:

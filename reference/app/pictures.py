@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from reference.app.datasets import load_letters, read_npz
+from reference.app.datasets import load_letters
 from reference.app.plots import require_matplotlib
+from reference.files import read_npz
 from reference.models.segmentation import grid_edges
 
 __all__ = [

@@ -11,16 +11,16 @@ A sequence file is an ``.npz`` (read without pickle) with
 
 from __future__ import annotations
 
-import io
 import itertools
 import string
-import zipfile
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from reference.files import read_npz
 
 __all__ = ["Sequences", "load_letters", "load_sequences"]
 
@@ -123,18 +123,6 @@ def load_sequences(path: str | Path, *, labelled: bool = True) -> Sequences:
     features = features.astype(np.float64)
     bounds = list(itertools.pairwise(offsets))
     return Sequences(Path(path).stem, [features[a:b] for a, b in bounds], [labels[a:b] for a, b in bounds], names, fold)
-
-
-def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
-    """All arrays of an npz file, without pickle; ValueError naming the file if it is none or damaged, OSError if unreadable."""
-    content = Path(path).read_bytes()
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ValueError(f"{path}: not a readable {what}: no npz archive")
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as problem:  # a damaged archive makes its readers raise nearly anything
-        raise ValueError(f"{path}: not a readable {what}: {problem}") from None
 
 
 def _matrix(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
