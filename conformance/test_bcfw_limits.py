@@ -47,7 +47,7 @@ def test_one_example_and_nothing_to_learn(backend, rng, lengths):
         assert result.success and result.certificate <= tol * result.fun
     one_label = hinge(backend, X, [0 * y for y in Y], L=1)
     result = backend.bcfw(one_label, lam=0.1, rng=0)
-    assert result.nit == 1 and result.fun == 0.0 and not np.any(result.x)
+    assert result.nit == 0 and result.fun == 0.0 and not np.any(result.x)
 
 
 @pytest.mark.parametrize("lam", [1e-4, 1e-8, 1e-12, 1e-14])

@@ -11,18 +11,19 @@ and cached outputs are ideas of Osokin et al. (2016), "Minding the gaps for bloc
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
 from reference.arrays import Array, host, integer, squared_norm
-from reference.optimizers.arguments import check_hinge, check_options, generator
+from reference.optimizers.arguments import check_hinge, check_options
 from reference.optimizers.nonnegative import best_step, clipped, constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
-from reference.optimizers.verdicts import reached, verdict
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
+from reference.optimizers.verdicts import reaches, verdict
 
 __all__ = ["BCFWState", "WorkingSet", "bcfw"]
 
@@ -73,6 +74,8 @@ def bcfw(
     line_search: bool = True,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Train a structural SVM by block-coordinate Frank-Wolfe, until the duality gap is small.
 
@@ -109,6 +112,8 @@ def bcfw(
         Called as ``callback(row, w)`` after each epoch (a pass of oracles and the cached passes after it), with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -148,37 +153,23 @@ def bcfw(
     """
     _check(objective, lam, tol, capacity, average)
     check_options(lam=lam, epochs=epochs, cached_passes=cached_passes, callback=callback)
-    rng = generator(rng)
-    run = getattr(objective, "fused_epoch", lambda name: None)("bcfw") or epoch
-    state = init(objective)
+    epoch_of = getattr(objective, "fused_epoch", lambda name: None)("bcfw") or epoch
     options: dict[str, Any] = {"lam": lam, "capacity": capacity, "average": average, "line_search": line_search}
-    with np.errstate(over="ignore", invalid="ignore"):  # see Notes
+    zero, where, asked = objective.zeros(), constraint(objective), {**options, "cached_passes": cached_passes}
+    solved = reaches(tol, zero)
+    run = Run("bcfw", objective, zero, asked, epochs, rng, callback, checkpoint, resume, reached=solved, loop=epoch_of)
+    with run:
+        state = run.resumed(init(objective))
         fun, dual = _bounds(objective, state, lam)
-    history: list[Row] = []
-    seconds, stopped = 0.0, False
-    for k in range(1, epochs + 1):
-        started = time.perf_counter()
-        orders = [rng.permutation(objective.n) for _ in range(1 + cached_passes)]
-        with np.errstate(over="ignore", invalid="ignore"):  # see Notes
-            state = run(state, objective, orders, **options)
-            seconds += time.perf_counter() - started
+        run.begin(clipped(state.mean, where), fun, fun - dual)
+        for k in run.epochs():
+            with run.timed():
+                orders = [run.rng.permutation(objective.n) for _ in range(1 + cached_passes)]
+                state = epoch_of(state, objective, orders, **options)
             fun, dual = _bounds(objective, state, lam)
-        history.append(Row(k, k * objective.n, seconds, fun, dual, fun - dual))
-        stopped = wants_to_stop(callback, history[-1], clipped(state.mean, constraint(objective)))
-        if stopped or not np.isfinite(fun) or reached(fun, dual, tol, state.mean):
-            break
-    success, message = verdict(fun, dual, tol, state.mean, len(history), epochs, stopped)
-    return Result(
-        x=clipped(state.mean, constraint(objective)),
-        fun=fun,
-        nit=len(history),
-        success=success,
-        message=message,
-        iterate="last" if average == "last" else f"{average} average",
-        oracle_calls=len(history) * objective.n,
-        certificate=fun - dual,
-        history=tuple(history),
-    )
+            run.record(state, clipped(state.mean, where), fun, calls=k * objective.n, dual=dual)
+    iterate = "last" if average == "last" else f"{average} average"
+    return run.result(verdict(run, tol, epochs), iterate=iterate, certificate=run.gap)
 
 
 def init(objective: Any) -> BCFWState:

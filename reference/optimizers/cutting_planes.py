@@ -9,7 +9,7 @@ methods for regularized risk minimization"; one of the baselines in Pillutla et 
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,10 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place, host, integer, squared_norm
 from reference.optimizers.arguments import check_hinge, check_options
 from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
 from reference.optimizers.simplex import maximize_on_simplex
-from reference.optimizers.verdicts import reached, verdict
+from reference.optimizers.verdicts import reaches, verdict
 from reference.structures.base import UnsupportedError
 
 __all__ = ["CuttingPlanesState", "cutting_planes"]
@@ -52,6 +53,8 @@ def cutting_planes(
     tol: float | None = 1e-3,
     capacity: int = 200,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Train a structural SVM by one-slack cutting planes, until the duality gap is small.
 
@@ -72,6 +75,8 @@ def cutting_planes(
     callback : callable, optional
         Called as ``callback(row, w)`` after each plane, with a :class:`Row` and the weights (d,) that would be returned then, which are to
         be left as they are. Stops the run by returning True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -115,30 +120,22 @@ def cutting_planes(
         raise UnsupportedError(
             f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; StructuralHinge has"
         )
-    history: list[Row] = []
-    seconds, stopped = 0.0, False
-    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported
-        state = init(objective)
-        for k in range(1, epochs + 1):
-            started = time.perf_counter()
-            state = step(state, objective, lam=lam, capacity=capacity, tol=tol)
-            seconds += time.perf_counter() - started
-            history.append(Row(k, k * objective.n, seconds, state.fun, state.dual, state.fun - state.dual))
-            stopped = wants_to_stop(callback, history[-1], state.best)
-            if stopped or not np.isfinite(state.fun + state.dual) or reached(state.fun, state.dual, tol, state.x):
-                break
-    success, message = verdict(state.fun, state.dual, tol, state.x, len(history), epochs, stopped)
-    return Result(
-        x=state.best,
-        fun=state.fun,
-        nit=len(history),
-        success=success,
-        message=message,
-        iterate="best",
-        oracle_calls=len(history) * objective.n,
-        certificate=state.fun - state.dual,
-        history=tuple(history),
-    )
+    zero, asked = objective.zeros(), {"lam": lam, "capacity": capacity}
+    solved = reaches(tol, zero)
+    run = Run("cutting_planes", objective, zero, asked, epochs, None, callback, checkpoint, resume, reached=solved)
+    with run:
+        state = run.resumed(None) or init(objective)
+        fun = (
+            state.fun
+            if run.resume is None
+            else float(objective.value_and_gradient(state.best, None, None)[0]) + 0.5 * lam * squared_norm(state.best)
+        )
+        run.begin(state.best, fun, fun - state.dual)
+        for k in run.epochs():
+            with run.timed():
+                state = step(state, objective, lam=lam, capacity=capacity, tol=tol)
+            run.record(state, state.best, state.fun, calls=k * objective.n, dual=state.dual)
+    return run.result(verdict(run, tol, epochs), iterate="best", certificate=run.gap)
 
 
 def init(objective: Any) -> CuttingPlanesState:

@@ -11,7 +11,7 @@ marginals and, exactly, its entropy: H = log Z(theta_i) - <theta_i, marginals>. 
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +19,11 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, host, integer, number, real, squared_norm
 from reference.objectives import _total
-from reference.optimizers.arguments import check_objective, check_options, generator
+from reference.optimizers.arguments import check_objective, check_options
 from reference.optimizers.nonnegative import clipped, constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
-from reference.optimizers.verdicts import reached, verdict
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
+from reference.optimizers.verdicts import reaches, verdict
 from reference.smoothing import Entropy
 from reference.structures.base import IntractableError, UnsupportedError, feasible
 from reference.structures.scores import Scores, add, inner
@@ -71,6 +72,8 @@ def exponentiated_gradient(
     evaluate_every: int = 1,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Train a CRF, or a structural SVM, by online exponentiated gradient on its dual, until the duality gap is small.
 
@@ -106,6 +109,8 @@ def exponentiated_gradient(
         Called as ``callback(row, w)`` after each evaluation, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -144,36 +149,34 @@ def exponentiated_gradient(
     integer("evaluate_every", evaluate_every, 1)
     mu, eta = _check(objective, lam, mu, step_size, tol, sampling)
     check_options(lam=lam, epochs=epochs, callback=callback)
-    rng = generator(rng)
-    run = getattr(objective, "fused_epoch", lambda name: None)("exponentiated_gradient") or epoch
-    state = init(objective, eta)
-    fun, dual = _bounds(objective, state, lam, mu)
-    history: list[Row] = []
-    seconds, stopped = 0.0, False
-    for k in range(1, epochs + 1):
-        started = time.perf_counter()
-        state = run(state, objective, _order(rng, state, k, sampling), lam=lam, mu=mu)
-        seconds += time.perf_counter() - started
-        if k % evaluate_every and k < epochs:
-            continue
-        fun, dual = _bounds(objective, state, lam, mu)
-        history.append(Row(k, state.calls, seconds, fun, dual, fun - dual))
-        stopped = wants_to_stop(callback, history[-1], clipped(state.x, constraint(objective)))
-        if stopped or not np.isfinite(fun) or reached(fun, dual, tol, state.x):
-            break
-    done = history[-1].epoch if history else 0
-    success, message = verdict(fun, dual, tol, state.x, done, epochs, stopped)
-    return Result(
-        x=clipped(state.x, constraint(objective)),
-        fun=fun,
-        nit=done,
-        success=success,
-        message=message,
-        iterate="last",
-        oracle_calls=state.calls,
-        certificate=fun - dual,
-        history=tuple(history),
+    epoch_of = getattr(objective, "fused_epoch", lambda name: None)("exponentiated_gradient") or epoch
+    zero, where = objective.zeros(), constraint(objective)
+    asked = {"lam": lam, "mu": mu, "step_size": eta, "sampling": sampling, "evaluate_every": evaluate_every}
+    solved = reaches(tol, zero)
+    run = Run(
+        "exponentiated_gradient",
+        objective,
+        zero,
+        asked,
+        epochs,
+        rng,
+        callback,
+        checkpoint,
+        resume,
+        reached=solved,
+        loop=epoch_of,
     )
+    with run:
+        state = run.resumed(init(objective, eta))
+        fun, dual = _bounds(objective, state, lam, mu)
+        run.begin(clipped(state.x, where), fun, fun - dual)
+        for k in run.epochs():
+            with run.timed():
+                state = epoch_of(state, objective, _order(run.rng, state, k, sampling), lam=lam, mu=mu)
+            if k % evaluate_every == 0 or k == epochs:
+                fun, dual = _bounds(objective, state, lam, mu)
+                run.record(state, clipped(state.x, where), fun, calls=state.calls, dual=dual, epoch=k)
+    return run.result(verdict(run, tol, epochs), iterate="last", certificate=run.gap)
 
 
 def init(objective: Any, step_size: float) -> EGState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from reference.arrays import Array, Place, host, integer, number
 from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
 
 __all__ = ["lbfgs"]
 
@@ -60,6 +62,10 @@ def lbfgs(
     ValueError
         Options out of range; an objective with weights that must be >= 0.
 
+    Notes
+    -----
+    There are no checkpoints, as SciPy keeps the memory to itself: to go on, start from the weights of the earlier run.
+
     Examples
     --------
     >>> from reference import LogLoss, MulticlassModel, lbfgs
@@ -79,47 +85,44 @@ def lbfgs(
     number("tol", tol)
     refuse_constraint("lbfgs", objective)
     start = start_of(objective, w0)
-    place = Place.of(start)
-    history: list[Row] = []
-    calls, stopped, started = 0, False, time.perf_counter()
+    place, x0, calls, gap, started = Place.of(start), host(start).astype(np.float64), 0, None, time.perf_counter()
+    run = Run("lbfgs", objective, start, {}, iterations, callback=callback, unit="iterations")
 
     def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal calls
-        calls += 1
+        nonlocal calls, gap
         value, g = objective.value_and_gradient(place.floats(x), None, mu)
-        return value + 0.5 * lam * float(x @ x), host(g).astype(np.float64) + lam * x
+        gradient, calls = host(g).astype(np.float64) + lam * x, calls + 1
+        fun, gap = value + 0.5 * lam * float(x @ x), float(gradient @ gradient) / (2 * lam) if lam > 0 else None
+        if calls == 1:
+            run.begin(start, fun, gap, calls=objective.n)
+        return fun, gradient
 
-    def after_iteration(intermediate_result: Any) -> None:
-        nonlocal stopped
-        seconds = time.perf_counter() - started
-        history.append(Row(len(history) + 1, calls * objective.n, seconds, float(intermediate_result.fun)))
-        if wants_to_stop(callback, history[-1], place.floats(intermediate_result.x)):
-            stopped = True
+    def after_iteration(
+        intermediate_result: Any,
+    ) -> None:  # the line search ends where it looked last: the gap is of this x
+        fun, seconds = float(intermediate_result.fun), time.perf_counter() - started
+        dual = None if gap is None else fun - gap
+        x = place.floats(intermediate_result.x)
+        run.record(None, x, fun, calls=calls * objective.n, dual=dual, gap=gap, seconds=seconds)
+        if run.stopped:
             raise StopIteration
 
-    if iterations == 0:
-        fun = value_and_gradient(host(start).astype(np.float64))[0]
-        return Result(start, fun, 0, False, "no iterations asked for", "last", objective.n, "none: not run", ())
+    success, message = False, "no iterations asked for"
     options = {"maxiter": iterations, "gtol": tol, "ftol": 0.0, "maxcor": memory, "maxfun": 20 * iterations + 20}
-    x0 = host(start).astype(np.float64)
-    found = minimize(value_and_gradient, x0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options)
-    gradient = np.asarray(found.jac)
-    return Result(
-        x=place.floats(found.x),
-        fun=float(found.fun),
-        nit=len(history),
-        success=bool(found.success) or stopped,
-        message=_message(str(found.message), len(history), stopped),
-        iterate="last",
-        oracle_calls=calls * objective.n,
-        certificate=float(gradient @ gradient) / (2 * lam) if lam > 0 else "none: lam = 0 gives no strong convexity",
-        history=tuple(history),
-    )
+    with run:
+        if iterations == 0:
+            value_and_gradient(x0)
+        else:
+            found = minimize(
+                value_and_gradient, x0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
+            )
+            success, message = bool(found.success), _message(str(found.message))
+    certificate = "none: lam = 0 gives no strong convexity" if lam == 0 else run.gap
+    result = run.result(run.ending or (success, message), iterate="last", certificate=certificate)
+    return replace(result, oracle_calls=calls * objective.n)
 
 
-def _message(scipy: str, iterations: int, stopped: bool) -> str:
-    if stopped:
-        return f"stopped by the callback after {iterations} iterations"
+def _message(scipy: str) -> str:
     if scipy.startswith("ABNORMAL"):
         return "the line search failed: the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding allows no more"
     return scipy

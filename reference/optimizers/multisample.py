@@ -9,7 +9,7 @@ alpha_t >= 0 of sum <= 1. Step t adds block t, so w first becomes (t-1)/t w; max
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,11 +17,12 @@ import numpy as np
 from reference.arrays import Array, Place, host, integer, squared_norm
 from reference.models.multiclass import MulticlassModel
 from reference.objectives import Corners
-from reference.optimizers.arguments import check_hinge, check_options, generator
+from reference.optimizers.arguments import check_hinge, check_options
 from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
-from reference.optimizers.verdicts import reached, verdict
+from reference.optimizers.verdicts import reaches, verdict
 from reference.smoothing import positive_mu
 
 __all__ = ["Mixture", "MultisampleState", "multisample"]
@@ -72,6 +73,8 @@ def multisample(
     tol: float | None = 1e-3,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Train a structural SVM by dual updates over several outputs of an example, until the duality gap is small.
 
@@ -110,6 +113,8 @@ def multisample(
     callback : callable, optional
         Called as ``callback(row, w)`` after each pass, with a :class:`Row` and the weights (d,) that would be returned then, which are to be
         left as they are. Stops the run by returning True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -154,37 +159,26 @@ def multisample(
         if value not in choices:
             raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
     refuse_constraint("multisample", objective)
-    rng = generator(rng)
-    state, best, history = init(objective), 0.0, list[Row]()
-    seconds, stopped = 0.0, False
-    with np.errstate(over="ignore", invalid="ignore"):  # see Notes
-        x = state.x
-        fun = objective.value_and_gradient(x, None, None)[0]
-        for epoch in range(1, epochs + 1):
-            started = time.perf_counter()
-            for i in rng.permutation(objective.n).tolist():
-                corners = outputs(objective, state.x, i, k=k, sampler=sampler, mu=mu, rng=rng)
-                state = step(state, objective, i, corners, lam=lam, update=update, online=online)
-            x = state.x if average == "last" else state.mean
-            seconds += time.perf_counter() - started
-            best = max(best, state.dual(lam))
+    asked = {"lam": lam, "k": k, "sampler": sampler, "mu": mu, "update": update, "online": online, "average": average}
+    zero = objective.zeros()
+    solved = reaches(tol, zero)
+    run = Run("multisample", objective, zero, asked, epochs, rng, callback, checkpoint, resume, reached=solved)
+    with run:  # see Notes
+        state = run.resumed(init(objective))
+        x = state.x if average == "last" else state.mean
+        fun = objective.value_and_gradient(x, None, None)[0] + 0.5 * lam * squared_norm(x)
+        run.begin(x, fun, fun)
+        best = max([0.0, *(row.dual or 0.0 for row in run.history)])
+        for epoch in run.epochs():
+            with run.timed():
+                for i in run.rng.permutation(objective.n).tolist():
+                    corners = outputs(objective, state.x, i, k=k, sampler=sampler, mu=mu, rng=run.rng)
+                    state = step(state, objective, i, corners, lam=lam, update=update, online=online)
+            x, best = state.x if average == "last" else state.mean, max(best, state.dual(lam))
             fun = objective.value_and_gradient(x, None, None)[0] + 0.5 * lam * squared_norm(x)
-            history.append(Row(epoch, epoch * objective.n, seconds, fun, best, fun - best))
-            stopped = wants_to_stop(callback, history[-1], x)
-            if stopped or not np.isfinite(fun) or reached(fun, best, tol, x):
-                break
-    success, message = verdict(fun, best, tol, x, len(history), epochs, stopped)
-    return Result(
-        x=x,
-        fun=fun,
-        nit=len(history),
-        success=success,
-        message=message,
-        iterate="last" if average == "last" else "uniform average",
-        oracle_calls=len(history) * objective.n,
-        certificate=fun - best,
-        history=tuple(history),
-    )
+            run.record(state, x, fun, calls=epoch * objective.n, dual=best)
+    iterate = "last" if average == "last" else "uniform average"
+    return run.result(verdict(run, tol, epochs), iterate=iterate, certificate=run.gap)
 
 
 def init(objective: Any) -> MultisampleState:

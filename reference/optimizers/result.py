@@ -44,7 +44,8 @@ class Result:
     """The outcome of an optimisation; names as in SciPy where SciPy has them.
 
     x: weights (d,); ``iterate`` says which: "last" or the average taken. fun: objective at x. nit: passes or iterations.
-    certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none.
+    certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none. interrupted: whether Ctrl-C ended it;
+    x is then the iterate of the lowest objective in ``history``, or the start (fun nan if that was not evaluated).
     """
 
     x: Array
@@ -56,6 +57,7 @@ class Result:
     oracle_calls: int
     certificate: float | str
     history: tuple[Row, ...] = field(repr=False)
+    interrupted: bool = False
 
     def __post_init__(self) -> None:
         _as_plain(self, fun=float, nit=int, success=bool, oracle_calls=int)

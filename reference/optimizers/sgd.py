@@ -5,16 +5,17 @@ min_w F(w) + lam/2 ||w||^2, one batch at a time: w <- (1 - gamma_t lam) w - gamm
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array, floats, integer, real, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.nonnegative import check_start, clipped, constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
 from reference.optimizers.schedules import Constant, Pegasos
 
 __all__ = ["SGDState", "sgd"]
@@ -42,6 +43,8 @@ def sgd(
     average: str = "weighted",
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by stochastic (sub)gradient steps.
 
@@ -72,6 +75,8 @@ def sgd(
         Called as ``callback(row, w)`` after each epoch, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -103,39 +108,28 @@ def sgd(
     integer("batch_size", batch_size, 1)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
-    rng = generator(rng)
     schedule = _schedule(step_size, objective.n, lam)
-    run = getattr(objective, "fused_epoch", lambda name: None)("sgd") if batch_size == 1 else None
-    run = run or epoch
-    state = init(start_of(objective, w0))
-    check_start(state.x, constraint(objective))
+    epoch_of = getattr(objective, "fused_epoch", lambda name: None)("sgd") if batch_size == 1 else None
+    options: dict[str, Any] = {"lam": lam, "mu": mu, "batch_size": batch_size, "average": average}
+    start = start_of(objective, w0)
+    check_start(start, constraint(objective))
+    asked = {**options, "step_size": schedule}
+    run = Run("sgd", objective, start, asked, epochs, rng, callback, checkpoint, resume)
     batches = -(-objective.n // batch_size)
-    history: list[Row] = []
-    seconds, success, message = 0.0, True, f"{epochs} epochs done"
-    for k in range(1, epochs + 1):
-        started = time.perf_counter()
-        order = rng.permutation(objective.n)
-        steps = _steps(schedule, np.arange(state.t + 1, state.t + batches + 1), lam)
-        with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
-            state = run(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
-            seconds += time.perf_counter() - started
-            history.append(Row(k, k * objective.n, seconds, regularised(objective, state.mean, lam, mu)))
-        if not np.isfinite(history[-1].objective):
-            success, message = False, f"diverged in epoch {k}: objective {history[-1].objective}; take shorter steps"
-            break
-        if wants_to_stop(callback, history[-1], state.mean):
-            message = f"stopped by the callback after {k} of {epochs} epochs"
-            break
-    return Result(
-        x=state.mean,
-        fun=history[-1].objective if history else regularised(objective, state.mean, lam, mu),
-        nit=len(history),
-        success=success,
-        message=message,
+    with run:
+        state = run.resumed(init(start))
+        known = run.resume is not None or epochs == 0
+        run.begin(state.mean, regularised(objective, state.mean, lam, mu) if known else np.nan)
+        for k in run.epochs():
+            with run.timed():
+                order = run.rng.permutation(objective.n)
+                steps = _steps(schedule, np.arange(state.t + 1, state.t + batches + 1), lam)
+                state = (epoch_of or epoch)(state, objective, order, steps=steps, **options)
+            run.record(state, state.mean, regularised(objective, state.mean, lam, mu), calls=k * objective.n)
+    return run.result(
+        run.ending or (True, f"{epochs} epochs done"),
         iterate="last" if average == "last" else f"{average} average",
-        oracle_calls=len(history) * objective.n,
         certificate="none: stochastic gradient descent keeps no dual point",
-        history=tuple(history),
     )
 
 

@@ -12,19 +12,20 @@ subproblems (25) with kappa > 0. Source: Johnson and Zhang (2013); Pillutla et a
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array, host, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
+from reference.optimizers.result import Callback, Result, not_above, small_enough
+from reference.optimizers.runs import Point, Run
 from reference.optimizers.smoothness import ComponentSteps
 from reference.smoothing import Max
 
-__all__ = ["Snapshot", "svrg"]
+__all__ = ["SVRGState", "Snapshot", "svrg"]
 
 AVERAGES = ("last", "uniform")
 
@@ -41,6 +42,18 @@ class Snapshot(NamedTuple):
     kept: Any = None
 
 
+class SVRGState(NamedTuple):
+    """x (d,), where the next pass starts; L, the guess of the components' smoothness, and trials, the oracle calls it took; taken_back: passes
+    that were; first: the objective at the start.
+    """
+
+    x: Array
+    L: float | None
+    trials: int
+    taken_back: int
+    first: float
+
+
 def svrg(
     objective: Any,
     w0: Array | None = None,
@@ -53,6 +66,8 @@ def svrg(
     tol: float | None = None,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F smooth, by variance-reduced stochastic gradient steps.
 
@@ -84,6 +99,8 @@ def svrg(
         Called as ``callback(row, w)`` after each pass, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -124,52 +141,43 @@ def svrg(
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
     _check_smooth(objective, mu)
     refuse_constraint("svrg", objective)
-    rng = generator(rng)
-    run = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
-    start = start_of(objective, w0)
-    history: list[Row] = []
-    message, taken_back, calls, started = "", 0, 0, time.perf_counter()
-    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
+    run_epoch = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
+    start, asked = start_of(objective, w0), {"lam": lam, "mu": mu, "step_size": step_size, "average": average}
+    options: dict[str, Any] = {"lam": lam, "kappa": 0.0, "center": None, "mu": mu, "average": average}
+
+    def reached(point: Point) -> bool:
+        return point.gap is not None and small_enough(point.gap, point.fun, tol)
+
+    run = Run("svrg", objective, start, asked, epochs, rng, callback, checkpoint, resume, reached=reached)
+    state = run.resumed(SVRGState(start, None, 0, 0, np.nan))
+    with run:
         steps = ComponentSteps(objective, mu, lam, step_size)
-        now = snapshot(objective, start, mu)
+        steps.L, steps.calls = state.L, state.trials
+        with run.timed():
+            now = snapshot(objective, state.x, mu)
         fun, bound = _regularised(now, lam), _bound(now, lam)
-        first, seconds = fun, time.perf_counter() - started
-        for k in range(1, epochs + 1):
-            if small_enough(bound, fun, tol):
-                break
-            started = time.perf_counter()
-            order = rng.permutation(objective.n)
-            gamma = steps.at(now.x, order)
-            x = run(now, objective, order, step_size=gamma, lam=lam, kappa=0.0, center=None, mu=mu, average=average)
-            seconds += time.perf_counter() - started
-            started = time.perf_counter()
-            after = snapshot(objective, x, mu)
-            value = _regularised(after, lam)
-            accepted = not steps.guessed or not_above(value, fun, x)
-            steps.judge(accepted)
-            if accepted:
-                now, fun, bound = after, value, _bound(after, lam)
-            taken_back += not accepted
-            calls = 2 * k * objective.n + steps.calls
-            history.append(Row(k, calls, seconds, fun, *((fun - bound, bound) if lam > 0 else ())))
-            seconds += time.perf_counter() - started  # the full gradient is the next pass's
-            if not np.isfinite(fun):
-                message = f"diverged in epoch {k}: objective {fun}; take shorter steps"
-                break
-            if wants_to_stop(callback, history[-1], now.x):
-                message = f"stopped by the callback after {k} of {epochs} epochs"
-                break
-    success, message = _outcome(message, len(history), taken_back, first, fun, bound, tol)
-    return Result(
-        x=now.x,
-        fun=fun,
-        nit=len(history),
-        success=success,
-        message=message,
+        state = state._replace(first=state.first if run.history else fun)
+        run.begin(now.x, fun, bound)
+        for k in run.epochs():
+            with run.timed():
+                order = run.rng.permutation(objective.n)
+                gamma = steps.at(now.x, order)
+                x = run_epoch(now, objective, order, step_size=gamma, **options)
+            seconds = run.seconds
+            with run.timed():  # the full gradient is the next pass's
+                after = snapshot(objective, x, mu)
+                value = _regularised(after, lam)
+                accepted = not steps.guessed or not_above(value, fun, x)
+                steps.judge(accepted)
+                if accepted:
+                    now, fun, bound = after, value, _bound(after, lam)
+            state = SVRGState(now.x, steps.L, steps.calls, state.taken_back + (not accepted), state.first)
+            calls, dual = 2 * k * objective.n + steps.calls, None if bound is None else fun - bound
+            run.record(state, now.x, fun, calls=calls, dual=dual, gap=bound, seconds=seconds)
+    return run.result(
+        run.ending or _outcome(run, state, tol),
         iterate="last" if average == "last" else "average of the last pass",
-        oracle_calls=calls,
-        certificate=bound if lam > 0 else "none: lam = 0 gives no strong convexity",
-        history=tuple(history),
+        certificate=run.gap if lam > 0 else "none: lam = 0 gives no strong convexity",
     )
 
 
@@ -241,28 +249,24 @@ def _regularised(at: Snapshot, lam: float) -> float:
     return at.value + 0.5 * lam * squared_norm(at.x)
 
 
-def _bound(at: Snapshot, lam: float) -> float:
-    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x less its dual at g; inf at lam = 0."""
+def _bound(at: Snapshot, lam: float) -> float | None:
+    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x less its dual at g; None at lam = 0."""
     if lam == 0:
-        return np.inf
+        return None
     return squared_norm(host(at.gradient).astype(np.float64) + lam * host(at.x)) / (2 * lam)
 
 
-def _outcome(
-    message: str, k: int, taken_back: int, first: float, fun: float, bound: float, tol: float | None
-) -> tuple[bool, str]:
+def _outcome(run: Run, state: SVRGState, tol: float | None) -> tuple[bool, str]:
     """Success, and the sentence about it."""
-    if message:
-        return not message.startswith("diverged"), message
-    done = f"{k} epochs done" + (f", {taken_back} of them taken back for too long steps" if taken_back else "")
-    if not fun <= first:
-        return False, f"{done}: the objective grew from {first} to {fun}; take shorter steps"
+    done = f"{run.done} epochs done"
+    if state.taken_back:
+        done += f", {state.taken_back} of them taken back for too long steps"
+    if not run.fun <= state.first:
+        return False, f"{done}: the objective grew from {state.first} to {run.fun}; take shorter steps"
     if tol is None:
         return True, done
-    reached = small_enough(bound, fun, tol)
-    return reached, f"{done}: the optimum is within {bound}" + (
-        "" if reached else f", more than {tol} of the objective"
-    )
+    more = "" if run.solved else f", more than {tol} of the objective"
+    return run.solved, f"{done}: the optimum is within {run.gap}{more}"
 
 
 def _check_smooth(objective: Any, mu: float | None) -> None:

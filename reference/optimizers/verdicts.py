@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
+from reference.optimizers.runs import Point, Run
 
-__all__ = ["reached", "verdict"]
+__all__ = ["reaches", "verdict"]
 
 
-def reached(fun: float, dual: float, tol: float | None, x: Array) -> bool:
-    """Whether the gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that size."""
-    if tol is None:
-        return False
+def reaches(tol: float | None, x: Array) -> Callable[[Point], bool]:
+    """Whether a gap, in truth >= 0, is shown to be <= tol * objective: not where rounding, of numbers like those of x, hides gaps of that size."""
     resolution = float(array_namespace(x).finfo(x.dtype).eps)
-    return abs(fun - dual) <= tol * fun and (fun == 0 or tol >= resolution)
+
+    def reached(point: Point) -> bool:
+        if tol is None or point.gap is None:
+            return False
+        return abs(point.gap) <= tol * point.fun and (point.fun == 0 or tol >= resolution)
+
+    return reached
 
 
-def verdict(
-    fun: float, dual: float, tol: float | None, x: Array, done: int, epochs: int, stopped: bool
-) -> tuple[bool, str]:
+def verdict(run: Run, tol: float | None, epochs: int) -> tuple[bool, str]:
     """Whether the run did what was asked, and what ended it."""
+    fun, gap, done = run.fun, run.gap, run.done
     if not np.isfinite(fun):
         return False, f"diverged in epoch {done}: objective {fun}"
-    if reached(fun, dual, tol, x):
+    if run.solved:
         return True, f"relative gap {tol:g} reached in epoch {done}" if done else f"relative gap {tol:g} at the start"
-    if stopped:
+    if run.stopped:
         return True, f"stopped by the callback after {done} of {epochs} epochs"
     if not tol:
         return True, f"{epochs} epochs done"
-    if fun - dual > tol * fun:
-        return False, f"gap {fun - dual:g} after {epochs} epochs, above {tol:g} times the objective"
-    return (
-        False,
-        f"gap {fun - dual:g} after {epochs} epochs: rounding hides whether {tol:g} times the objective is reached",
-    )
+    if gap is not None and gap > tol * fun:
+        return False, f"gap {gap:g} after {done} epochs, above {tol:g} times the objective"
+    return False, f"gap {gap:g} after {done} epochs: rounding hides whether {tol:g} times the objective is reached"

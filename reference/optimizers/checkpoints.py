@@ -1,0 +1,108 @@
+"""Checkpoint files: what a run has come to, as an ``.npz`` of arrays and one JSON header; no pickle, and nothing is imported to read one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from reference.arrays import Place, host
+from reference.files import read_npz, replacing
+
+__all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
+
+FORMAT = 1
+WHAT = "checkpoint of diptych"
+
+
+def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
+    """Write a dictionary of what :func:`encode` takes; an older file at ``path`` is replaced in one piece."""
+    arrays: list[np.ndarray] = []
+    known: dict[int, int] = {}
+    header = json.dumps({"format": FORMAT, **{name: encode(value, arrays, known) for name, value in content.items()}})
+    fields: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
+    with replacing(path) as file:
+        np.savez(file, header=np.array(header), **fields)
+
+
+def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
+    """The dictionary again, its arrays in ``place`` where they were not on the host.
+
+    Raises
+    ------
+    ValueError
+        Naming the file: no checkpoint, of another format, damaged, or with states of a kind that is not known here.
+    """
+    fields = read_npz(path, WHAT)
+    try:
+        header = json.loads(str(fields["header"]))
+        found = header.pop("format")
+    except (KeyError, ValueError, AttributeError):
+        raise ValueError(f"{path}: not a {WHAT}: no header; found {', '.join(sorted(fields)) or 'nothing'}") from None
+    if found != FORMAT:
+        raise ValueError(f"{path}: checkpoint of format {found!r}, this version of diptych reads format {FORMAT}")
+    try:
+        return {name: decode(value, fields, place) for name, value in header.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise ValueError(f"{path}: damaged checkpoint: {problem}") from None
+
+
+def encode(x: Any, arrays: list[np.ndarray], known: dict[int, int]) -> Any:
+    """Numbers, strings, None, lists, dictionaries, arrays and NamedTuples of such as JSON; arrays go to ``arrays``, once each.
+
+    known: id of an array to its number, of arrays that live as long as the call.
+    """
+    if isinstance(x, np.generic):
+        x = x.item()
+    if x is None or isinstance(x, (bool, int, float, str)):
+        return x
+    if is_array_api_obj(x):
+        if id(x) not in known:
+            known[id(x)] = len(arrays)
+            arrays.append(host(x))
+        return {"array": known[id(x)], "host": isinstance(x, np.ndarray)}
+    if isinstance(x, dict):
+        return {"dict": [[encode(key, arrays, known), encode(value, arrays, known)] for key, value in x.items()]}
+    if isinstance(x, (tuple, list)):
+        items = [encode(value, arrays, known) for value in x]
+        if hasattr(x, "_fields"):
+            return {
+                "type": f"{type(x).__module__}.{type(x).__qualname__}",
+                "fields": dict(zip(x._fields, items, strict=True)),
+            }
+        return {"tuple" if isinstance(x, tuple) else "list": items}
+    raise TypeError(f"checkpoint: no file form for {type(x).__name__}, part of the state")
+
+
+def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
+    """What was encoded: equal numbers bit for bit."""
+    if not isinstance(x, dict):
+        return x
+    if "array" in x:
+        array = arrays[str(x["array"])]
+        return array if x["host"] else _in_place(array, place)
+    if "dict" in x:
+        return {decode(key, arrays, place): decode(value, arrays, place) for key, value in x["dict"]}
+    if "type" in x:
+        kind = _named_tuple(x["type"])
+        return kind(**{name: decode(value, arrays, place) for name, value in x["fields"].items()})
+    (name,) = x
+    return {"tuple": tuple, "list": list}[name](decode(value, arrays, place) for value in x[name])
+
+
+def _in_place(array: np.ndarray, place: Place) -> Any:
+    """An array as it was: of the dtype that it has."""
+    return place.xp.asarray(array.copy(), dtype=getattr(place.xp, array.dtype.name), device=place.device)
+
+
+def _named_tuple(name: str) -> Any:
+    """The NamedTuple of this dotted name, if its module has been imported."""
+    module, _, kind = name.rpartition(".")
+    found = getattr(sys.modules.get(module), kind, None)
+    if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
+        raise ValueError(f"no such kind of state here: {name}")
+    return found

@@ -1,0 +1,320 @@
+"""A run: what every optimiser's loop has besides its steps, which are its history, clock, callback, interrupts and checkpoints.
+
+run = Run("sgd", objective, start, options, epochs, rng, callback, checkpoint, resume)
+with run:                                   # Ctrl-C leaves this block, and the best iterate is returned
+    state = run.resumed(init(start))        # or the checkpoint's
+    run.begin(x, fun, gap)
+    for k in run.epochs():                  # until there are no more, or one of the reasons to stop
+        with run.timed():
+            state = epoch(state, ...)
+        run.record(state, x, fun, calls=..., dual=...)
+return run.result(run.ending or (True, "..."), iterate="last", certificate=run.gap)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Place
+from reference.optimizers.arguments import generator
+from reference.optimizers.checkpoints import read_checkpoint, write_checkpoint
+from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+
+__all__ = ["Run"]
+
+SHARE = 10  # a checkpoint is written once the run has gone on for so many times as long as the last one took to write
+
+
+class Point(NamedTuple):
+    """Weights x (d,) with their objective and gap, None where there is none."""
+
+    x: Array
+    fun: float
+    gap: float | None
+
+
+class Done(NamedTuple):
+    """What is whole: so many rows, the iterate of the last and the best of all; the state after it, that of the random numbers, the clock."""
+
+    rows: int
+    last: Point
+    best: Point
+    state: Any = None
+    rng: Any = None
+    seconds: float = 0.0
+
+
+class Run:
+    """One run of an optimiser.
+
+    Parameters
+    ----------
+    optimizer : str
+        Its name.
+    objective : object with ``n``
+    start : array (d,)
+        What is returned where nothing was done.
+    options : dict
+        What a run that goes on from a checkpoint must have in common with the one that wrote it.
+    epochs : int >= 0
+        At most so many.
+    rng, callback
+        As the optimiser takes them.
+    checkpoint : path, optional
+        Written after an epoch, with an interrupt and at the end, but not so often that it would take more than a tenth of the time. What was
+        done since the last time may be lost where the state changes in place: see ``loop``.
+    resume : path, optional
+        The checkpoint to go on from: rows, weights and seconds are those of a run that was not cut in two. Its random numbers go on as well; the
+        start is not looked at. ``epochs`` counts those done before.
+    reached : callable, optional
+        Of a :class:`Point`: whether it is good enough to stop at.
+    loop : callable, optional
+        The epoch, where its state has a form of its own and changes in place.
+    """
+
+    def __init__(
+        self,
+        optimizer: str,
+        objective: Any,
+        start: Array,
+        options: Mapping[str, Any],
+        epochs: int,
+        rng: Any = None,
+        callback: Callback | None = None,
+        checkpoint: str | Path | None = None,
+        resume: str | Path | None = None,
+        *,
+        reached: Callable[[Point], bool] = lambda point: False,
+        loop: Callable[..., Any] | None = None,
+        unit: str = "epochs",
+    ) -> None:
+        self.epochs_asked, self.callback, self.unit, self.reached, self.loop = epochs, callback, unit, reached, loop
+        self.rng = generator(rng)
+        self.checkpoint, self.resume = _path("checkpoint", checkpoint), _path("resume", resume)
+        if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
+            raise ValueError(f"checkpoint: no such folder: {self.checkpoint.absolute().parent}")
+        self.history: list[Row] = []
+        self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
+        self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
+        point = Point(start, np.nan, None)
+        self._done = Done(0, point, point)
+        place = Place.of(start)
+        self._identity: dict[str, Any] = {
+            "optimizer": optimizer,
+            **{name: _described(value) for name, value in options.items()},
+            "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
+            "objective": type(objective).__name__,
+            "smoothing": _described(getattr(objective, "smoothing", None)),
+            "examples": int(objective.n),
+            "weights": [int(size) for size in start.shape],
+            "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
+            "loop": None if loop is None else f"{loop.__module__}.{loop.__qualname__}",
+        }
+        self._found: Any = None if self.resume is None else self._read(place)
+
+    # the loop ---------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Run:
+        self._outside = np.geterr()
+        self._quiet = np.errstate(over="ignore", invalid="ignore")  # a run that diverges is reported
+        self._quiet.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, problem: Any, trace: Any) -> bool:
+        self._quiet.__exit__(kind, problem, trace)
+        del self.history[self._done.rows :]
+        self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        if self._begun and self._done.rows > self._saved and not (self._moving and self.loop is not None):
+            self._save()
+        return self.interrupted
+
+    def resumed(self, state: Any) -> Any:
+        """The state to go on from: the checkpoint's, or this one."""
+        return state if self._found is None else self._found
+
+    def begin(self, x: Array, fun: float = np.nan, gap: float | None = None, *, calls: int = 0) -> None:
+        """Before the first epoch: the iterate, its objective where known (needed after ``resumed``), its gap, calls made so far."""
+        if self._found is None:
+            point, self.calls_before = Point(x, float(fun), gap), calls
+            self._done = Done(0, point, point)
+        elif not _same(fun, self.fun, x):
+            raise ValueError(
+                f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {fun}"
+            )
+        self._begun = True
+
+    def epochs(self) -> Iterator[int]:
+        """The numbers of the epochs to come, until there is a reason to stop."""
+        k = self.done
+        while k < self.epochs_asked and not self.over:
+            self._moving = True
+            yield k + 1
+            k = max(k + 1, self.done)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """A block whose time counts."""
+        started = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - started
+
+    def record(
+        self,
+        state: Any,
+        x: Array,
+        fun: float,
+        *,
+        calls: int,
+        dual: float | None = None,
+        gap: float | None = None,
+        exact: float | None = None,
+        epoch: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """End an epoch: its row, what is needed to go on from it, the checkpoint if it is time, the callback."""
+        gap = fun - dual if gap is None and dual is not None else gap
+        epoch = self.done + 1 if epoch is None else epoch
+        row = Row(epoch, calls, self.seconds if seconds is None else seconds, fun, dual, gap, exact)
+        self.history.append(row)
+        point, best = Point(x, row.objective, row.gap), self._done.best
+        better = self._done.rows == 0 or not point.fun >= best.fun
+        self._done = Done(len(self.history), point, point if better else best, state, self._rng_state(), self.seconds)
+        self._moving = False
+        if time.perf_counter() >= self._next_save:
+            self._save()
+        with np.errstate(**self._outside):  # type: ignore[arg-type]
+            self.stopped = wants_to_stop(self.callback, row, x)
+
+    # how it stands ----------------------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> int:
+        """Epochs done."""
+        return self.history[-1].epoch if self.history else 0
+
+    @property
+    def fun(self) -> float:
+        """The objective of the last iterate recorded."""
+        return self._done.last.fun
+
+    @property
+    def gap(self) -> float | None:
+        """Its gap."""
+        return self._done.last.gap
+
+    @property
+    def over(self) -> bool:
+        """Whether there is a reason to stop."""
+        diverged = bool(self.history) and not np.isfinite(self.fun + (self.gap or 0.0))
+        return self.stopped or diverged or self.solved
+
+    @property
+    def solved(self) -> bool:
+        """Whether the last iterate is good enough."""
+        return self.reached(self._done.last)
+
+    @property
+    def ending(self) -> tuple[bool, str] | None:
+        """Success, and the sentence about it, of a run that diverged or that the callback stopped; None of any other."""
+        if self.history and not np.isfinite(self.fun):
+            return False, f"diverged in epoch {self.done}: objective {self.fun}; take shorter steps"
+        if self.stopped:
+            return True, f"stopped by the callback after {self.done} of {self.epochs_asked} {self.unit}"
+        return None
+
+    def result(
+        self, outcome: tuple[bool, str], *, iterate: str, certificate: float | str | None, nit: int | None = None
+    ) -> Result:
+        """The last iterate, with this outcome; of an interrupted run the best one, with its own gap."""
+        (success, message), point = outcome, self._done.best if self.interrupted else self._done.last
+        if self.interrupted:
+            success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
+            if point is not self._done.last:
+                message += ", of which this is the one of lowest objective"
+            certificate = certificate if isinstance(certificate, str) else point.gap
+        return Result(
+            x=point.x,
+            fun=point.fun,
+            nit=self.done if nit is None else nit,
+            success=success,
+            message=message,
+            iterate=iterate,
+            oracle_calls=self.history[-1].oracle_calls if self.history else self.calls_before,
+            certificate="none: nothing was evaluated" if certificate is None else certificate,
+            history=tuple(self.history),
+            interrupted=self.interrupted,
+        )
+
+    # checkpoints ------------------------------------------------------------------------------------------------------
+
+    def _rng_state(self) -> Any:
+        return None if self.checkpoint is None else self.rng.bit_generator.state
+
+    def _save(self) -> None:
+        if self.checkpoint is None or self._done.rows == 0:
+            return
+        started, done = time.perf_counter(), self._done
+        rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
+        content = {"run": self._identity, "calls_before": self.calls_before, "history": rows, "done": done}
+        write_checkpoint(self.checkpoint, content)
+        self._saved, now = done.rows, time.perf_counter()
+        self._next_save = now + SHARE * (now - started)
+
+    def _read(self, place: Place) -> Any:
+        """The checkpoint's state, if it is of this run."""
+        found = read_checkpoint(self.resume, place)  # type: ignore[arg-type]
+        try:
+            theirs, done, rows = found["run"].copy(), found["done"], [Row(*row) for row in found["history"]]
+            self.history, self.calls_before, self._done, self.seconds = rows, found["calls_before"], done, done.seconds
+            rng = np.random.Generator(getattr(np.random, done.rng["bit_generator"])())
+            rng.bit_generator.state = done.rng
+        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+            raise ValueError(f"{self.resume}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
+        for name, mine in self._identity.items():
+            other = theirs.get(name)
+            if name == "rng" and (mine is None or other is None):
+                continue
+            if mine != other and name == "loop":
+                raise ValueError(
+                    f"resume: {self.resume} has the state of {other}, this run is {mine}: resume it in its own panel"
+                )
+            if mine != other:
+                raise ValueError(f"resume: {self.resume} is of a run with {name} = {other}, this one has {mine}")
+        if self.done > self.epochs_asked:
+            raise ValueError(f"{self.unit}: {self.resume} has done {self.done}, got {self.epochs_asked}")
+        self.rng = rng
+        return done.state
+
+
+def _path(name: str, path: Any) -> Path | None:
+    if path is None or isinstance(path, (str, os.PathLike)):
+        return None if path is None else Path(path)
+    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
+
+
+def _described(option: Any) -> Any:
+    """An option as JSON has it: a number, a string or None as it is; else what its text says, of a function its name."""
+    if option is None or isinstance(option, (bool, int, float, str)):
+        return option
+    if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
+        return option.item()
+    if is_dataclass(option):
+        return repr(option)
+    return f"{type(option).__module__}.{getattr(option, '__qualname__', type(option).__qualname__)}"
+
+
+def _same(fun: float, recorded: float, x: Array) -> bool:
+    """Whether two evaluations at x are of one objective, up to what another panel or machine may do to it."""
+    if not np.isfinite(fun) or not np.isfinite(recorded):
+        return bool(np.isfinite(fun) == np.isfinite(recorded))
+    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    return abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps
