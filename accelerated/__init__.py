@@ -80,6 +80,7 @@ from reference import (
     exponentiated_gradient,
     lbfgs,
     load_letters,
+    load_log,
     load_model,
     load_sequences,
     multisample,

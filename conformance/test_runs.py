@@ -283,10 +283,10 @@ def test_a_damaged_file_is_named(backend, tmp_path):
     for damaged, message in (
         (lambda: file.write_bytes(content[:-30]), "run.npz: not a readable checkpoint"),
         (lambda: file.write_text("{}"), "run.npz: not a readable checkpoint"),
-        (lambda: np.savez(file, weights=np.zeros(3)), "run.npz: not a checkpoint of diptych: no header; found weights"),
-        (lambda: np.savez(file, header=np.array(json.dumps({**header, "format": 9}))), "checkpoint of format 9"),
+        (lambda: np.savez(file, weights=np.zeros(3)), "run.npz: not a checkpoint of diptych; found weights"),
+        (lambda: np.savez(file, header=np.array(json.dumps({**header, "checkpoint": 9}))), "checkpoint of format 9"),
         (lambda: np.savez(file, header=np.array(json.dumps(header))), "run.npz: damaged checkpoint"),
-        (lambda: np.savez(file, header=np.array('{"format": 1}')), "run.npz: damaged checkpoint"),
+        (lambda: np.savez(file, header=np.array('{"checkpoint": 1}')), "run.npz: damaged checkpoint"),
         (lambda: renamed(file, content, b"SGDState", b"NoState!"), "no such kind of state here: .*NoState!"),
     ):
         damaged()

@@ -1,6 +1,7 @@
 """Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
 
 from reference.app.datasets import Sequences, load_letters, load_sequences
+from reference.app.logs import load_log
 from reference.app.persistence import load_model, save_model
 from reference.arrays import Rows
 from reference.models.alignment import AlignmentModel
@@ -130,6 +131,7 @@ __all__ = [
     "grid_edges",
     "lbfgs",
     "load_letters",
+    "load_log",
     "load_model",
     "load_sequences",
     "multisample",

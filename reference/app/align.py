@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Sequence
 from types import ModuleType
@@ -13,8 +12,8 @@ import numpy as np
 
 from reference.app import plots
 from reference.app.metrics import position_accuracy, sequence_accuracy
-from reference.app.options import count, number
-from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.options import add_run, count, number
+from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from reference.app.persistence import load_model, save_model
 
@@ -41,6 +40,7 @@ def add(commands: Any) -> None:
     sub = action("train", _train, "train on examples, by block-coordinate Frank-Wolfe on the structural hinge")
     sub.add_argument("pairs", help="'names', or a file of examples, text or JSON (see reference/app/pairs.py)")
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    add_run(sub, start=False)
     sub.add_argument("--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
     sub.add_argument("--no-null", dest="null", action="store_false", help="leave no string of the shorter list alone")
     sub.add_argument("--lam", type=number, default=0.01, help="weight of lam/2 ||w||^2 (default: 0.01)")
@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--plot", metavar="FILE", help="write the matrix of scores, the pairs marked, as PNG")
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     training, test = _split(load_pairs(options.pairs), options.hold_out)
     if not training:
         raise ValueError(f"{options.pairs}: no examples to train on")
@@ -68,16 +68,16 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
             raise ValueError(
                 f"{options.pairs}: training example {place} leaves strings of both lists alone; --no-null asks for none"
             )
-    writable(options.save, None)
+    writable(options.save, options.log, options.checkpoint, None)
     announce_compilation(panel)
     started = time.perf_counter()
     model = panel.AlignmentModel(len(FEATURES), null=options.null)
     objective = panel.StructuralHinge(model, _packed(model, training))
     job = {"lam": options.lam, "epochs": options.epochs, "tol": options.tol, "rng": options.rng}
-    with Progress(options.epochs, options.quiet) as progress:
-        result = panel.bcfw(objective, callback=progress, **job)
-    if not math.isfinite(result.fun):
-        raise ValueError(result.message)
+    asked, more = {"pairs": options.pairs, "job": job}, {"checkpoint": options.checkpoint, "resume": options.resume}
+    result = watched(
+        panel, options, asked, options.epochs, lambda callback: panel.bcfw(objective, callback=callback, **job, **more)
+    )
     names = [*FEATURES, *(["no partner"] if options.null else [])]
     report = {
         "command": "align train",
@@ -90,6 +90,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "objective": result.fun,
         "certificate": result.certificate,
         "success": result.success,
+        "interrupted": result.interrupted,
         "message": result.message,
         "oracle_calls": result.oracle_calls,
         "seconds": time.perf_counter() - started,
@@ -110,6 +111,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         *([f"saved {options.save}"] if options.save else []),
     ]
     print_report(options, report, lines)
+    return result.interrupted
 
 
 def _apply(panel: ModuleType, options: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -16,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from reference.app import align, parse, plots, segment, tag
+from reference.app import align, curves, parse, plots, segment, tag
 from reference.app.datasets import Sequences
-from reference.app.jobs import Job, accuracy, load, objective_of, train
+from reference.app.jobs import Job, accuracy, check_start, going_on, load, objective_of, train
 from reference.app.options import parser
-from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.output import Progress, announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.optimizers.result import Row
 
@@ -30,36 +29,46 @@ OTHER = {"reference": "accelerated", "accelerated": "reference"}
 
 
 def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
-    """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted."""
+    """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted.
+
+    Training that is interrupted after its first epoch ends with the best weights so far: they are saved and reported, and the status is 130.
+    """
     commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "compare": _compare, "demo": _demo}
     options = parser(
-        panel.__name__, commands, panel.__version__, align.add, parse.add, segment.add, tag.add
+        panel.__name__, commands, panel.__version__, align.add, curves.add, parse.add, segment.add, tag.add
     ).parse_args(argv)
     try:
-        options.command(panel, options)
+        interrupted = options.command(panel, options)
     except (ValueError, OSError, ImportError) as problem:
         print(f"python -m {panel.__name__} {options.name}: {problem}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    return 0
+    return 130 if interrupted else 0
 
 
 # commands ----------------------------------------------------------------------------------------------------------
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     job, data = _job(options), _limited(load(options.data), options.limit)
+    going_on(job.optimizer, options.checkpoint, options.resume)
+    model, w0 = (None, None) if options.start is None else _start(panel, options, job)
+    if model is not None:
+        data = _fitting(data, model, options.data, options.start)
+        job = replace(job, start_stop=model.start_stop)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
-    writable(options.save, options.plot)
+    writable(options.save, options.log, options.checkpoint, options.plot)
     _warm_up(panel, job, training)
     started = time.perf_counter()
-    objective = objective_of(panel, job, training)
-    with Progress(job.epochs, options.quiet) as progress:
-        result = train(panel, job, objective, progress)
-    if not math.isfinite(result.fun):
-        raise ValueError(result.message)
+    objective = objective_of(panel, job, training, model)
+    asked = {"data": options.data, "fold": options.fold, "start": options.start, "job": job.as_dict()}
+    more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
+    result = watched(panel, options, asked, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
+    if options.save:
+        info = {"data": options.data, "fold": options.fold, "start": options.start, **job.as_dict()}
+        save_model(options.save, objective.model, result.x, info)
     report = {
         "command": "train",
         "panel": panel.__name__,
@@ -73,6 +82,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "iterate": result.iterate,
         "message": result.message,
         "success": result.success,
+        "interrupted": result.interrupted,
         "certificate": result.certificate,
         "oracle_calls": result.oracle_calls,
         "seconds": result.history[-1].seconds if result.history else 0.0,
@@ -82,9 +92,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "history": [row.as_dict() for row in result.history],
     }
     if options.save:
-        save_model(
-            options.save, objective.model, result.x, {"data": options.data, "fold": options.fold, **job.as_dict()}
-        )
         report["saved"] = str(options.save)
     if options.plot:
         plots.convergence(
@@ -100,11 +107,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
     lines += [] if result.success else [f"not converged: {result.message}"]
     lines += [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]
     print_report(options, report, lines)
+    return result.interrupted
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, info = load_model(options.model, panel)
-    data = _part(_fitting(load(options.data), model, options), options)
+    data = _part(_fitting(load(options.data), model, options.data, options.model), options)
     announce_compilation(panel)
     started = time.perf_counter()
     scores = accuracy(model, w, data)
@@ -123,7 +131,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, _ = load_model(options.model, panel)
     data = _part(load(options.data, labelled=False), options)
-    _check_features(data, model, options)
+    _check_features(data, model, options.data, options.model)
     announce_compilation(panel)
     guess = [[model.labels[i] for i in labels] for labels in model.predict(model.pack(data.X), None, w)]
     report = {
@@ -228,23 +236,34 @@ def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
     return data if options.fold is None else data.split(options.fold)[1]
 
 
-def _check_features(data: Sequences, model: Any, options: argparse.Namespace) -> None:
-    """An error where the model is none of sequences, or the data has other features than it."""
+def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[Any, np.ndarray]:
+    """The saved model to start from, and its weights."""
+    check_start(job.optimizer)
+    model, w, _ = load_model(options.start, panel)
+    if type(model).__name__ != "SequenceModel":
+        raise ValueError(f"{options.start} holds a {type(model).__name__}; expected a SequenceModel")
+    if not options.start_stop and model.start_stop:
+        raise ValueError(f"--no-start-stop: {options.start} has weights for starting and ending")
+    return model, w
+
+
+def _check_features(data: Sequences, model: Any, name: str, path: str) -> None:
+    """An error where the model at ``path`` is none of sequences, or the data has other features than it."""
     if not hasattr(model, "start_stop"):
-        raise ValueError(f"{options.model} holds a {type(model).__name__}; expected a SequenceModel")
+        raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel")
     wrong = next((x.shape[1] for x in data.X if x.shape[1] != model.n_features), None)
     if wrong is not None:
-        raise ValueError(f"{options.data} has {wrong} features, {options.model} was trained on {model.n_features}")
+        raise ValueError(f"{name} has {wrong} features, {path} was trained on {model.n_features}")
 
 
-def _fitting(data: Sequences, model: Any, options: argparse.Namespace) -> Sequences:
+def _fitting(data: Sequences, model: Any, name: str, path: str) -> Sequences:
     """The data, with labels in the model's order; an error where features or labels do not fit."""
-    _check_features(data, model, options)
+    _check_features(data, model, name, path)
     if data.labels == model.labels:
         return data
     unknown = sorted(set(data.labels) - set(model.labels))
     if unknown:
-        raise ValueError(f"{options.data} has labels that {options.model} does not know: {', '.join(unknown)}")
+        raise ValueError(f"{name} has labels that {path} does not know: {', '.join(unknown)}")
     renumber = np.array([model.labels.index(name) for name in data.labels])
     return Sequences(data.name, data.X, [renumber[y] for y in data.Y], model.labels, data.fold)
 

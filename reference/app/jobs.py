@@ -27,11 +27,14 @@ __all__ = [
     "SAMPLERS",
     "SCHEDULES",
     "SMOOTHINGS",
+    "STARTS",
     "STOPS",
     "UPDATES",
     "WARM_STARTS",
     "Job",
     "accuracy",
+    "check_start",
+    "going_on",
     "load",
     "loss_of",
     "objective_of",
@@ -53,6 +56,7 @@ OPTIMIZERS = {
     "multisample": ("average", "tol", "sampler", "update", "mu"),
     "cutting-planes": ("tol",),
 }
+STARTS = ("sgd", "lbfgs", "svrg", "casimir")  # these start from any weights
 HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # these solve the dual of the hinge without a smoothing
 # and how many passes each makes (L-BFGS: iterations) where the job does not say
 EPOCHS = {
@@ -187,11 +191,12 @@ def load(name: str, *, labelled: bool = True) -> Sequences:
     return load_sequences(name, labelled=labelled)
 
 
-def objective_of(panel: ModuleType, job: Job, data: Sequences) -> Any:
-    """The job's objective over packed data; its ``model`` and ``data`` are what evaluation needs."""
+def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None) -> Any:
+    """The job's objective over packed data; its ``model`` (a new one, unless one is given) and ``data`` are what evaluation needs."""
     if not data.X:
         raise ValueError(f"{data.name}: no sequences to train on")
-    model = panel.SequenceModel(data.X[0].shape[1], data.labels, start_stop=job.start_stop)
+    if model is None:
+        model = panel.SequenceModel(data.X[0].shape[1], data.labels, start_stop=job.start_stop)
     return loss_of(panel, job, model, model.pack(data.X, data.Y))
 
 
@@ -216,10 +221,38 @@ def start(job: Job, size: int) -> np.ndarray:
     return job.scale * np.random.default_rng(job.rng).normal(size=size)
 
 
-def train(panel: ModuleType, job: Job, objective: Any, callback: Callback | None = None) -> Result:
-    """Run the job's optimiser from its start."""
-    w0 = start(job, objective.model.size)
-    options: dict[str, Any] = {"lam": job.lam, "callback": callback}
+def going_on(optimizer: str, checkpoint: str | None, resume: str | None) -> dict[str, Any]:
+    """The two options as the optimiser takes them."""
+    given = {"checkpoint": checkpoint, "resume": resume}
+    given = {name: path for name, path in given.items() if path is not None}
+    if given and optimizer == "lbfgs":
+        raise ValueError(
+            f"--{next(iter(given))}: lbfgs has no checkpoints, as SciPy keeps its memory to itself; --save the model and go on with --start"
+        )
+    return given
+
+
+def check_start(optimizer: str) -> None:
+    """Refuse a start for an optimiser that has its own."""
+    if optimizer not in STARTS:
+        raise ValueError(
+            f"--start: {optimizer} starts from a point of its dual problem, which weights do not give; {', '.join(STARTS)} take a start"
+        )
+
+
+def train(
+    panel: ModuleType,
+    job: Job,
+    objective: Any,
+    callback: Callback | None = None,
+    *,
+    w0: np.ndarray | None = None,
+    checkpoint: str | None = None,
+    resume: str | None = None,
+) -> Result:
+    """Run the job's optimiser from its start, or from w0."""
+    w0 = start(job, objective.model.size) if w0 is None else w0
+    options: dict[str, Any] = {"lam": job.lam, "callback": callback, **going_on(job.optimizer, checkpoint, resume)}
     if job.optimizer == "lbfgs":
         return panel.lbfgs(objective, w0, iterations=job.epochs, mu=job.mu, **options)
     if job.optimizer == "cutting-planes":  # starts from its plane 0: w = 0

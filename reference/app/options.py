@@ -21,11 +21,11 @@ from reference.app.jobs import (
     Job,
 )
 
-__all__ = ["add_casimir", "count", "number", "parser"]
+__all__ = ["add_casimir", "add_run", "count", "number", "parser"]
 
 
 def parser(
-    panel: str, run: Mapping[str, Callable[..., None]], version: str, *more: Callable[[Any], None]
+    panel: str, run: Mapping[str, Callable[..., Any]], version: str, *more: Callable[[Any], None]
 ) -> argparse.ArgumentParser:
     """The parser of ``python -m panel``; ``run`` has the function of each command by name, ``more`` add commands of their own."""
     whole = _Parser(
@@ -45,6 +45,7 @@ def parser(
     _add_data(sub)
     _add_job(sub)
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    add_run(sub, start=True)
     sub.add_argument("--plot", metavar="FILE", help="write the convergence curve as PNG")
 
     for name, summary in (
@@ -74,6 +75,15 @@ def parser(
     for add in more:
         add(commands)
     return whole
+
+
+def add_run(sub: argparse.ArgumentParser, *, start: bool) -> None:
+    """The options of every command that trains; ``start``: of one with optimisers that take a start."""
+    sub.add_argument("--log", metavar="FILE", help="write the job, each epoch as it comes and the outcome: a line of JSON each")  # fmt: skip
+    sub.add_argument("--checkpoint", metavar="FILE", help="keep what the run needs to go on (.npz)")
+    sub.add_argument("--resume", metavar="FILE", help="go on from a checkpoint, by the same options, to --epochs in all; adds to --log")  # fmt: skip
+    if start:
+        sub.add_argument("--start", metavar="MODEL", help="start from the weights of a saved model, whose settings are used")  # fmt: skip
 
 
 def _add_data(sub: argparse.ArgumentParser) -> None:

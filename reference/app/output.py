@@ -6,14 +6,16 @@ import argparse
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from reference.app import plots
-from reference.optimizers.result import Row
+from reference.app.logs import LogWriter, jsonable
+from reference.optimizers.result import Callback, Result, Row
 
-__all__ = ["Progress", "announce_compilation", "print_report", "writable"]
+__all__ = ["Progress", "announce_compilation", "print_report", "watched", "writable"]
 
 
 class Progress:
@@ -39,6 +41,36 @@ class Progress:
             self.bar.set_postfix(objective=f"{row.objective:.4f}")
 
 
+def watched(
+    panel: ModuleType,
+    options: argparse.Namespace,
+    job: dict[str, Any],
+    epochs: int | None,
+    run: Callable[[Callback], Result],
+) -> Result:
+    """Train with a progress bar and the log that the options ask for; what gives no weights to go on with is an error.
+
+    job: what the log's first line says of it, beside the command and the panel.
+    """
+    first = {"command": options.name, "panel": panel.__name__, "version": panel.__version__, **job}
+    with (
+        Progress(epochs, options.quiet) as bar,
+        LogWriter(options.log, first, more=options.resume is not None) as log,
+    ):
+
+        def callback(row: Row, w: Any) -> None:
+            log(row, w)
+            bar(row, w)
+
+        result = run(callback)
+        log.ended(result)
+    if result.interrupted and not result.history:
+        raise KeyboardInterrupt
+    if not math.isfinite(result.fun):
+        raise ValueError(result.message)
+    return result
+
+
 def writable(*paths: str | None) -> None:
     """Refuse before a long run what could not be written after it."""
     for path in paths:
@@ -60,15 +92,6 @@ def announce_compilation(panel: ModuleType) -> None:
 def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str]) -> None:
     """The report as one JSON object with ``--json``, else the lines."""
     if options.json:
-        print(json.dumps(_jsonable(report), allow_nan=False))
+        print(json.dumps(jsonable(report), allow_nan=False))
     else:
         print("\n".join(lines))
-
-
-def _jsonable(x: Any) -> Any:
-    """nan and infinities as null: JSON has no word for them."""
-    if isinstance(x, dict):
-        return {key: _jsonable(value) for key, value in x.items()}
-    if isinstance(x, (list, tuple)):
-        return [_jsonable(value) for value in x]
-    return None if isinstance(x, float) and not math.isfinite(x) else x

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from reference.app.jobs import check_start, going_on
 from reference.app.metrics import attachment_score
-from reference.app.options import count, number
-from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.options import add_run, count, number
+from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.app.treebank import Sentence, load_treebank, write_conllu
 from reference.models.templates import TEMPLATES
@@ -46,8 +47,9 @@ def add(commands: Any) -> None:
     sub.add_argument("treebank", help="'sentences', or a file")
     sub.add_argument("--test", metavar="FILE", help="report the share of right heads on this treebank too")
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
-    sub.add_argument("--templates", choices=list(TEMPLATES), default="20", help="of features (default: 20)")
-    sub.add_argument("--bits", type=count, default=20, help="hash features to 2^bits weights (default: 20)")
+    add_run(sub, start=True)
+    sub.add_argument("--templates", choices=list(TEMPLATES), help="of features (default: 20)")
+    sub.add_argument("--bits", type=count, help="hash features to 2^bits weights (default: 20)")
     sub.add_argument("--vocabulary", type=count, metavar="N", help="instead: the features of N true arcs or more")
     sub.add_argument("--many-roots", dest="single_root", action="store_false", help="allow several tokens without head")
     sub.add_argument(
@@ -83,21 +85,20 @@ def _listed(defaults: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in defaults.items())
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     optimizer = options.optimizer or ("bcfw" if options.loss == "hinge" else "sgd")
     if options.loss == "crf" and optimizer == "bcfw":
         raise ValueError("--optimizer bcfw needs --loss hinge")
+    model, w0 = _start(panel, options, optimizer)
+    more = going_on(optimizer, options.checkpoint, options.resume) | ({} if w0 is None else {"w0": w0})
     training, test = _with_heads(options.treebank), _with_heads(options.test) if options.test else None
-    writable(options.save, None)
+    writable(options.save, options.log, options.checkpoint, None)
     announce_compilation(panel)
     started = time.perf_counter()
-    settings = {"bits": options.bits, "single_root": options.single_root}
-    model = panel.ParsingModel(options.templates, **settings)
     X, Y = [s.fields() for s in training], [s.heads for s in training]
+    if model is None:
+        model = _new_model(panel, options, X, Y)
     data = model.pack(X, Y)
-    if options.vocabulary is not None:
-        keys = model.vocabulary(data, max(options.vocabulary, 1))
-        model = panel.ParsingModel(options.templates, vocabulary=keys, **settings)
     objective = (panel.LogLoss if options.loss == "crf" else panel.StructuralHinge)(model, data)
     epochs = EPOCHS[optimizer] if options.epochs is None else options.epochs
     job: dict[str, Any] = {"lam": LAM[optimizer] if options.lam is None else options.lam}
@@ -107,17 +108,22 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         job |= {"epochs": epochs, "rng": options.rng}
         step_size = STEP_SIZE[options.loss] if options.step_size is None else options.step_size
         job |= {"tol": options.tol} if optimizer == "bcfw" else {"step_size": step_size}
-    with Progress(epochs, options.quiet) as progress:
-        result = getattr(panel, optimizer)(objective, callback=progress, **job)
-    if not math.isfinite(result.fun):
-        raise ValueError(result.message)
+    asked = {"treebank": options.treebank, "start": options.start}
+    asked |= {"loss": options.loss, "optimizer": optimizer, "job": job}
+    optimize = getattr(panel, optimizer)
+    result = watched(
+        panel, options, asked, epochs, lambda callback: optimize(objective, callback=callback, **job, **more)
+    )
+    if options.save:
+        info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
+        save_model(options.save, model, result.x, info)
     report = {
         "command": "parse train",
         "panel": panel.__name__,
         "version": panel.__version__,
         "treebank": options.treebank,
         "sentences": len(training),
-        "templates": options.templates,
+        "templates": options.templates or "20",
         "weights": model.size,
         "loss": options.loss,
         "optimizer": optimizer,
@@ -125,13 +131,13 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "objective": result.fun,
         "certificate": result.certificate,
         "success": result.success,
+        "interrupted": result.interrupted,
         "message": result.message,
         "seconds": time.perf_counter() - started,
         "train": _scores(model, result.x, training),
         "test": None if test is None else _scores(model, result.x, test),
     }
     if options.save:
-        save_model(options.save, model, result.x, {"treebank": options.treebank, "optimizer": optimizer, **job})
         report["saved"] = str(options.save)
     lines = [
         f"{options.treebank}: {len(training)} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
@@ -141,6 +147,31 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         *([f"saved {options.save}"] if options.save else []),
     ]
     print_report(options, report, lines)
+    return result.interrupted
+
+
+def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tuple[Any, np.ndarray | None]:
+    """The saved model to start from and its weights, or None."""
+    if options.start is None:
+        return None, None
+    check_start(optimizer)
+    given = {name: getattr(options, name) for name in ("templates", "bits", "vocabulary")}
+    given["many-roots"] = None if options.single_root else True
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
+    return _parser(panel, options.start)
+
+
+def _new_model(panel: ModuleType, options: argparse.Namespace, X: list[Any], Y: list[Any]) -> Any:
+    """A model with all weights that the bits allow, or those of the training data's own features."""
+    templates, bits = options.templates or "20", 20 if options.bits is None else options.bits
+    settings = {"bits": bits, "single_root": options.single_root}
+    model = panel.ParsingModel(templates, **settings)
+    if options.vocabulary is None:
+        return model
+    keys = model.vocabulary(model.pack(X, Y), max(options.vocabulary, 1))
+    return panel.ParsingModel(templates, vocabulary=keys, **settings)
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:

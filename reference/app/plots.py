@@ -10,7 +10,7 @@ import numpy as np
 
 from reference.optimizers.result import Row
 
-__all__ = ["alignment", "convergence", "pictures", "require_matplotlib", "words"]
+__all__ = ["alignment", "convergence", "pictures", "require_matplotlib", "runs", "words"]
 
 
 def require_matplotlib() -> Any:
@@ -47,6 +47,25 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
         axis.set(xlabel="epochs", ylabel="gap / objective", yscale="log")
     by_epoch.legend()
     figure.suptitle(title)
+    figure.savefig(path, format="png", dpi=120)
+
+
+def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
+    """Distances from a bound, or objectives where there is none, of each run (as ``curves`` gives them) against what is asked, as PNG."""
+    figure = require_matplotlib()(figsize=(5.0 * len(against), 3.8), layout="constrained")
+    labels = {"calls": "oracle calls", "seconds": "seconds", "epochs": "epochs"}
+    axes = figure.subplots(1, len(against), squeeze=False, sharey=True)[0]
+    for axis, what in zip(axes, against, strict=True):
+        for run in found:
+            heights = run["objective"] if run["distance"] is None else run["distance"]
+            shown = [(x, y) for x, y in zip(run[what], heights, strict=True) if run["distance"] is None or y > 0]
+            marker = "o" if len(shown) <= 30 else None
+            axis.plot([x for x, _ in shown], [y for _, y in shown], label=run["name"], marker=marker, markersize=3)
+        axis.set(xlabel=labels[what])
+    logarithmic = found[0]["distance"] is not None
+    axes[0].set(ylabel="(objective - best dual) / |best dual|" if logarithmic else "objective")
+    axes[0].set_yscale("log" if logarithmic else "linear")
+    axes[0].legend(fontsize=8)
     figure.savefig(path, format="png", dpi=120)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from collections.abc import Sequence
 from types import ModuleType
@@ -13,8 +12,8 @@ import numpy as np
 
 from reference.app import plots
 from reference.app.datasets import load_letters
-from reference.app.options import count, number
-from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.options import add_run, count, number
+from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.app.pictures import (
     EDGE_FEATURES,
@@ -54,6 +53,7 @@ def add(commands: Any) -> None:
         "pictures", help="'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
     )
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    add_run(sub, start=False)
     sub.add_argument(
         "--noise", type=_share, default=0.15, help="share of pixels turned over in the copies (default: 0.15)"
     )
@@ -85,9 +85,9 @@ def add(commands: Any) -> None:
     sub.add_argument("--rng", type=count, help="letters: seed of the words and the noise (default: 1)")
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> None:
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     training, test = _clean_pictures(options)
-    writable(options.save, None)
+    writable(options.save, options.log, options.checkpoint, None)
     announce_compilation(panel)
     rng = np.random.default_rng(options.rng)
     noisy = [noisy_copy(picture, options.noise, rng) for picture in training]
@@ -97,10 +97,13 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
     images = [features(picture, options.connectivity) for picture in noisy]
     objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
     job = {"lam": options.lam, "epochs": options.epochs, "tol": options.tol, "rng": options.rng}
-    with Progress(options.epochs, options.quiet) as progress:
-        result = panel.bcfw(objective, callback=progress, **job)
-    if not math.isfinite(result.fun):
-        raise ValueError(result.message)
+    asked, more = (
+        {"pictures": options.pictures, "job": job},
+        {"checkpoint": options.checkpoint, "resume": options.resume},
+    )
+    result = watched(
+        panel, options, asked, options.epochs, lambda callback: panel.bcfw(objective, callback=callback, **job, **more)
+    )
     settings = {"noise": options.noise, "connectivity": options.connectivity, "scale": options.scale}
     w = np.asarray(result.x)
     report = {
@@ -114,8 +117,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "job": job,
         "objective": result.fun,
         "certificate": result.certificate,
-        "relative_gap": _ratio(result.certificate, result.fun),
+        "relative_gap": _ratio(float(result.certificate), result.fun),
         "success": result.success,
+        "interrupted": result.interrupted,
         "message": result.message,
         "oracle_calls": result.oracle_calls,
         "seconds": time.perf_counter() - started,
@@ -138,6 +142,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         *([f"saved {options.save}"] if options.save else []),
     ]
     print_report(options, report, lines)
+    return result.interrupted
 
 
 def _restore(panel: ModuleType, options: argparse.Namespace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import time
 from pathlib import Path
 from types import ModuleType
@@ -13,10 +12,10 @@ import numpy as np
 
 from reference.app.chunks import ChunkScores, chunk_scores, is_chunk_label
 from reference.app.columns import Columns, load_columns
-from reference.app.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, loss_of, train
+from reference.app.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, check_start, going_on, loss_of, train
 from reference.app.metrics import position_accuracy, sequence_accuracy
-from reference.app.options import add_casimir, count, number
-from reference.app.output import Progress, announce_compilation, print_report, writable
+from reference.app.options import add_casimir, add_run, count, number
+from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
@@ -50,15 +49,15 @@ def add(commands: Any) -> None:
     sub.add_argument("--columns", type=_names, metavar="A,B,...", help="names of the columns, the last of them label (default: word,tag,label)")  # fmt: skip
     sub.add_argument("--test", metavar="FILE", help="report accuracy and chunks on this file too")
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    add_run(sub, start=True)
     sub.add_argument(
         "--templates",
-        default="chunks",
         metavar="T",
         help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks)",
     )
     sub.add_argument("--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)")
-    sub.add_argument("--pairs", choices=("observed", "all"), default="observed", help="attribute-label pairs with a weight (default: observed)")  # fmt: skip
-    sub.add_argument("--least", type=count, default=1, metavar="N", help="of attributes that occur N times or more (default: 1)")  # fmt: skip
+    sub.add_argument("--pairs", choices=("observed", "all"), help="attribute-label pairs with a weight (default: observed)")  # fmt: skip
+    sub.add_argument("--least", type=count, metavar="N", help="of attributes that occur N times or more (default: 1)")  # fmt: skip
     sub.add_argument("--transitions", choices=SCHEMES, help="forbid label sequences that the scheme does not have")
     sub.add_argument("--loss", choices=LOSSES, default="crf", help="crf: log loss (default); hinge: structural SVM")
     sub.add_argument(
@@ -107,26 +106,31 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _train(panel: ModuleType, options: argparse.Namespace) -> None:
-    training = _labelled(options.file, options.columns, options.comment)
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    model, w0, columns = _start(panel, options)
+    training = _labelled(options.file, columns, options.comment)
     columns = tuple(training[0])
     test = _labelled(options.test, columns, options.comment) if options.test else None
     job = _job(options, len(training))
-    writable(options.save, None)
+    going_on(job.optimizer, options.checkpoint, options.resume)
+    if options.start:
+        check_start(job.optimizer)
+    writable(options.save, options.log, options.checkpoint, None)
     announce_compilation(panel)
     started = time.perf_counter()
-    templates = options.templates if options.templates in TOKEN_TEMPLATES else load_templates(options.templates)
     Y = [sentence["label"] for sentence in training]
-    settings = {"bits": options.bits, "pairs": options.pairs, "least": max(options.least, 1)}
-    model = panel.TaggingModel.of(training, Y, templates, transitions=options.transitions, **settings)
+    if model is None:
+        model = _new_model(panel, options, training, Y)
     if job.optimizer == "bcfw" and model.restricted:
         raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
     objective = loss_of(panel, job, model, model.pack(training, Y))
     packed = time.perf_counter() - started
-    with Progress(job.epochs, options.quiet) as progress:
-        result = train(panel, job, objective, progress)
-    if not math.isfinite(result.fun):
-        raise ValueError(result.message)
+    asked = {"file": options.file, "start": options.start, "job": job.as_dict()}
+    more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
+    result = watched(panel, options, asked, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
+    if options.save:
+        info = {"file": options.file, "start": options.start, "columns": list(columns), **job.as_dict()}
+        save_model(options.save, model, result.x, info)
     report = {
         "command": "tag train",
         "panel": panel.__name__,
@@ -140,6 +144,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "objective": result.fun,
         "certificate": result.certificate,
         "success": result.success,
+        "interrupted": result.interrupted,
         "message": result.message,
         "seconds_packing": packed,
         "seconds": time.perf_counter() - started,
@@ -148,7 +153,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         "history": [row.as_dict() for row in result.history],
     }
     if options.save:
-        save_model(options.save, model, result.x, {"file": options.file, "columns": list(columns), **job.as_dict()})
         report["saved"] = str(options.save)
     lines = [
         f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
@@ -158,6 +162,24 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> None:
         *([f"saved {options.save}"] if options.save else []),
     ]
     print_report(options, report, lines)
+    return result.interrupted
+
+
+def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
+    """The saved model to start from, its weights and the names of its columns, or what stands for none."""
+    if options.start is None:
+        return None, None, options.columns
+    for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
+    return _tagger(panel, options.start)
+
+
+def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Columns], Y: list[Any]) -> Any:
+    templates = options.templates or "chunks"
+    templates = templates if templates in TOKEN_TEMPLATES else load_templates(templates)
+    settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
+    return panel.TaggingModel.of(training, Y, templates, transitions=options.transitions, **settings)
 
 
 def _job(options: argparse.Namespace, n: int) -> Job:

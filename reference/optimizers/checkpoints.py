@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
     """Write a dictionary of what :func:`encode` takes; an older file at ``path`` is replaced in one piece."""
     arrays: list[np.ndarray] = []
     known: dict[int, int] = {}
-    header = json.dumps({"format": FORMAT, **{name: encode(value, arrays, known) for name, value in content.items()}})
-    fields: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
+    header = json.dumps(
+        {"checkpoint": FORMAT, **{name: encode(value, arrays, known) for name, value in content.items()}}
+    )
+    members: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
     with replacing(path) as file:
-        np.savez(file, header=np.array(header), **fields)
+        np.savez(file, header=np.array(header), **members)
 
 
 def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
@@ -37,22 +40,22 @@ def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
     ValueError
         Naming the file: no checkpoint, of another format, damaged, or with states of a kind that is not known here.
     """
-    fields = read_npz(path, WHAT)
+    members = read_npz(path, WHAT)
     try:
-        header = json.loads(str(fields["header"]))
-        found = header.pop("format")
-    except (KeyError, ValueError, AttributeError):
-        raise ValueError(f"{path}: not a {WHAT}: no header; found {', '.join(sorted(fields)) or 'nothing'}") from None
+        header = json.loads(str(members["header"]))
+        found = header.pop("checkpoint")
+    except (KeyError, ValueError, AttributeError, TypeError):
+        raise ValueError(f"{path}: not a {WHAT}; found {', '.join(sorted(members)) or 'nothing'}") from None
     if found != FORMAT:
         raise ValueError(f"{path}: checkpoint of format {found!r}, this version of diptych reads format {FORMAT}")
     try:
-        return {name: decode(value, fields, place) for name, value in header.items()}
+        return {name: decode(value, members, place) for name, value in header.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise ValueError(f"{path}: damaged checkpoint: {problem}") from None
 
 
 def encode(x: Any, arrays: list[np.ndarray], known: dict[int, int]) -> Any:
-    """Numbers, strings, None, lists, dictionaries, arrays and NamedTuples of such as JSON; arrays go to ``arrays``, once each.
+    """Numbers, strings, None, lists, dictionaries, arrays, NamedTuples and dataclasses of such as JSON; arrays go to ``arrays``, once each.
 
     known: id of an array to its number, of arrays that live as long as the call.
     """
@@ -75,6 +78,9 @@ def encode(x: Any, arrays: list[np.ndarray], known: dict[int, int]) -> Any:
                 "fields": dict(zip(x._fields, items, strict=True)),
             }
         return {"tuple" if isinstance(x, tuple) else "list": items}
+    if is_dataclass(x) and not isinstance(x, type):
+        record = {field.name: encode(getattr(x, field.name), arrays, known) for field in fields(x)}
+        return {"type": f"{type(x).__module__}.{type(x).__qualname__}", "fields": record}
     raise TypeError(f"checkpoint: no file form for {type(x).__name__}, part of the state")
 
 
@@ -88,7 +94,7 @@ def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
     if "dict" in x:
         return {decode(key, arrays, place): decode(value, arrays, place) for key, value in x["dict"]}
     if "type" in x:
-        kind = _named_tuple(x["type"])
+        kind = _record(x["type"])
         return kind(**{name: decode(value, arrays, place) for name, value in x["fields"].items()})
     (name,) = x
     return {"tuple": tuple, "list": list}[name](decode(value, arrays, place) for value in x[name])
@@ -99,10 +105,12 @@ def _in_place(array: np.ndarray, place: Place) -> Any:
     return place.xp.asarray(array.copy(), dtype=getattr(place.xp, array.dtype.name), device=place.device)
 
 
-def _named_tuple(name: str) -> Any:
-    """The NamedTuple of this dotted name, if its module has been imported."""
+def _record(name: str) -> Any:
+    """The NamedTuple or dataclass of this dotted name, if its module has been imported."""
     module, _, kind = name.rpartition(".")
     found = getattr(sys.modules.get(module), kind, None)
-    if not (isinstance(found, type) and issubclass(found, tuple) and hasattr(found, "_fields")):
+    if not isinstance(found, type) or not (
+        is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    ):
         raise ValueError(f"no such kind of state here: {name}")
     return found

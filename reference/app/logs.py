@@ -1,0 +1,118 @@
+"""Logs of training: a line of JSON for the job, one for each row of history as it comes, one for the outcome.
+
+    {"command": "train", "panel": "accelerated", ..., "job": {...}}
+    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null}
+    {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false, "objective": 3.1, ...}
+
+A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. What is no number is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from reference.optimizers.result import Result, Row
+
+__all__ = ["Log", "LogWriter", "jsonable", "load_log"]
+
+
+class Log(NamedTuple):
+    """What a log says: the job as it began, all rows, and the outcome, None where the run is not over or was broken off."""
+
+    job: dict[str, Any]
+    rows: tuple[Row, ...]
+    outcome: dict[str, Any] | None
+
+
+def load_log(path: str | Path) -> Log:
+    """Read a log that a training command wrote with ``--log``.
+
+    Raises
+    ------
+    ValueError
+        Naming the file and the line: no log, or a damaged one. A last line that was cut off is left out.
+
+    Notes
+    -----
+    Where a run went on from a checkpoint that is older than the log's last rows, those of the later run stand.
+    """
+    job: dict[str, Any] | None = None
+    rows: list[Row] = []
+    outcome = None
+    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not line and number == len(lines):
+            break
+        try:
+            fields = json.loads(line)
+            if "epoch" in fields:
+                row = Row(**{**fields, "objective": math.nan if fields["objective"] is None else fields["objective"]})
+                while rows and rows[-1].epoch >= row.epoch:
+                    rows.pop()
+                rows.append(row)
+            elif "outcome" in fields:
+                outcome = fields
+            else:
+                job, outcome = fields if job is None else job, None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            if number == len(lines):  # without its end: the run was killed while it wrote
+                break
+            raise ValueError(f"{path}:{number}: not a line of a log of training: {line[:60]}") from None
+        if job is None:
+            raise ValueError(f"{path}:{number}: expected the job in the first line, got {line[:60]}")
+    if job is None:
+        raise ValueError(f"{path}: not a log of training: it is empty")
+    return Log(job, tuple(rows), outcome)
+
+
+class LogWriter:
+    """A callback that writes a log; every line is on disk when the next epoch begins.
+
+    path: None writes nothing. more: whether a log that is there is gone on with.
+    """
+
+    def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:
+        self.file: IO[str] | None = None
+        if path is not None:
+            self.file = open(path, "a" if more else "w", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
+            self._write(job)
+
+    def __enter__(self) -> LogWriter:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def __call__(self, row: Row, w: Any) -> None:
+        self._write(row.as_dict())
+
+    def ended(self, result: Result) -> None:
+        """The last line."""
+        self._write(
+            {
+                "outcome": result.message,
+                "success": result.success,
+                "interrupted": result.interrupted,
+                "objective": result.fun,
+                "certificate": result.certificate,
+                "oracle_calls": result.oracle_calls,
+            }
+        )
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        if self.file is not None:
+            self.file.write(json.dumps(jsonable(fields), allow_nan=False) + "\n")
+            self.file.flush()
+
+
+def jsonable(x: Any) -> Any:
+    """nan and infinities as null: JSON has no word for them."""
+    if isinstance(x, dict):
+        return {key: jsonable(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        return [jsonable(value) for value in x]
+    return None if isinstance(x, float) and not math.isfinite(x) else x
