@@ -15,6 +15,7 @@ import reference
 from conformance.test_parsing import planted
 from conformance.test_tree_model import make_trees
 from conformance.tolerances import close
+from reference.bounds import Corollary18
 
 # optimiser, its options, the loss
 RUNS = [
@@ -23,7 +24,7 @@ RUNS = [
     ("svrg", {}, "log loss"),
     ("svrg", {"mu": 0.3, "average": "uniform"}, "entropy"),
     ("casimir", {}, "entropy"),
-    ("casimir", {"mu": 0.5, "stop": "gradient", "warm_start": "extrapolated"}, "entropy"),
+    ("casimir", {"mu": 0.5, "warm_start": "extrapolated"}, "entropy"),
     ("casimir", {"inner": "gradient"}, "log loss"),
     ("bcfw", {"tol": None, "capacity": 2}, "hinge"),
     ("bcfw", {"tol": None, "average": "weighted", "cached_passes": 0}, "hinge"),
@@ -98,6 +99,17 @@ def test_a_run_that_goes_on_is_one_run(backend, tmp_path, case):
     optimiser, options, kind = case
     before = cut_in_two(backend, optimiser, loss_of(backend, kind, *chains(backend)), options, tmp_path / "run.npz")
     assert before.history and sorted(os.listdir(tmp_path)) == ["run.npz"]
+
+
+def test_a_last_subproblem_cut_short_is_of_these_epochs(backend, tmp_path):
+    """Subproblems solved until (26) holds: with more epochs the last one would have gone on, so the number is one of the options."""
+    objective, file = loss_of(backend, "entropy", *chains(backend)), tmp_path / "run.npz"
+    options = {"lam": 0.1, "schedule": Corollary18(0.1, 0.2, 1.0), "stop": "gradient"}
+    uncut = backend.casimir(objective, epochs=12, rng=4, **options)
+    backend.casimir(objective, epochs=12, rng=4, checkpoint=file, callback=lambda row, w: row.epoch > 4, **options)
+    same(uncut, backend.casimir(objective, epochs=12, rng=4, resume=file, **options))
+    with pytest.raises(ValueError, match="run.npz is of a run with epochs = 12, this one has 20"):
+        backend.casimir(objective, epochs=20, rng=4, resume=file, **options)
 
 
 @pytest.mark.parametrize("make", [classes, trees, sentences])

@@ -10,19 +10,20 @@ Source: Pillutla et al., Algorithm 4 and section 5.
 
 from __future__ import annotations
 
-import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array, number
 from reference.bounds import momentum, next_alpha
-from reference.optimizers.arguments import check_objective, check_options, generator, start_of
-from reference.optimizers.casimir_schedules import LEAST_MU, constant, plan_of
-from reference.optimizers.evaluation import evaluate
+from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.casimir_schedules import LEAST_MU, Plan, constant, plan_of
+from reference.optimizers.evaluation import Evaluation, evaluate
 from reference.optimizers.inner_solvers import INNER, Pass, Subproblem, solve
 from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result, Row, not_above, small_enough, wants_to_stop
+from reference.optimizers.result import Callback, Result, not_above, small_enough
+from reference.optimizers.runs import Point, Run
 from reference.optimizers.smoothness import ComponentSteps
 from reference.smoothing import Max, positive_mu
 
@@ -45,6 +46,23 @@ class CasimirState(NamedTuple):
     k: int
 
 
+class Standing(NamedTuple):
+    """What a run has come to: its plan (None where the schedule was given), state, what w is worth, the mu of that; the objective at the
+    start; iterations kept and taken back; oracle calls, without those of step sizes; the guess of the smoothness, and the calls it took.
+    """
+
+    plan: Plan | None
+    state: CasimirState
+    best: Evaluation
+    mu: float | None
+    first: float
+    outer: int
+    taken_back: int
+    calls: int
+    L: float | None
+    trials: int
+
+
 def casimir(
     objective: Any,
     w0: Array | None = None,
@@ -62,6 +80,8 @@ def casimir(
     tol: float | None = None,
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F a structural hinge or any smooth finite sum, by Casimir.
 
@@ -110,6 +130,9 @@ def casimir(
         Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options (for subproblems solved until (26) holds,
+        the same ``epochs`` too, as these cut the last one short).
 
     Returns
     -------
@@ -154,85 +177,70 @@ def casimir(
             number(name, value, positive=True)
     _check(objective, mu, inner, stop=stop, warm_start=warm_start)
     refuse_constraint("casimir", objective)
-    rng = generator(rng)
-    is_hinge = getattr(objective, "loss_augmented", False)
-    started = time.perf_counter()
-    plan = plan_of(
-        objective,
-        start,
-        schedule,
-        lam=lam,
-        mu=mu,
-        kappa=kappa,
-        accuracy=accuracy,
-        step_size=step_size,
-        stop=stop,
-        rng=rng,
-    )
-    stop, calls = plan.stop, plan.calls
-    state, outer = CasimirState(start, start, start, plan.schedule.alpha_0, 0), 0
-    history: list[Row] = []
-    seconds, done, taken_back, message = time.perf_counter() - started, 0, 0, ""
-    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
-        steps = ComponentSteps(objective, plan.mu_k(1), lam + plan.schedule.kappa_k(1), plan.step_size)
-        best, best_mu = evaluate(objective, start, lam, steps.mu), steps.mu
-        first = best.objective
-        while done < epochs and not message:
-            started, k = time.perf_counter(), state.k + 1
-            problem = Subproblem(objective, lam, plan.schedule.kappa_k(k), plan.mu_k(k), state.z)
-            steps.aim(problem.mu, lam + problem.kappa)
-            limit, delta = (1, None) if stop == "budget" else (epochs - done, plan.schedule.delta_k(k))
-            found = solve(problem, _warm(state, problem, warm_start), inner, limit, delta, steps, rng)
-            seconds += time.perf_counter() - started
-            done, calls = done + found.passes, calls + found.calls
+    asked = {"lam": lam, "mu": mu, "kappa": kappa, "schedule": schedule, "accuracy": accuracy, "inner": inner}
+    asked |= {"stop": stop, "warm_start": warm_start, "step_size": step_size}
+    if stop == "gradient" or schedule == "theory":
+        asked["epochs"] = epochs
 
+    def reached(point: Point) -> bool:
+        return point.gap is not None and small_enough(point.gap, point.fun, tol)
+
+    run = Run("casimir", objective, start, asked, epochs, rng, callback, checkpoint, resume, reached=reached)
+    is_hinge, own = getattr(objective, "loss_augmented", False), schedule is None or isinstance(schedule, str)
+    options: dict[str, Any] = {
+        "lam": lam,
+        "mu": mu,
+        "kappa": kappa,
+        "accuracy": accuracy,
+        "step_size": step_size,
+        "stop": stop,
+    }
+    at = run.resumed(None)
+    with run:
+        with run.timed():
+            plan = at.plan if at and own else plan_of(objective, start, schedule, **options, rng=run.rng)
+        if at is None:
+            state = CasimirState(start, start, start, plan.schedule.alpha_0, 0)
+            best = evaluate(objective, start, lam, plan.mu_k(1))
+            at = Standing(plan if own else None, state, best, plan.mu_k(1), best.objective, 0, 0, plan.calls, None, 0)
+        now = evaluate(objective, at.state.w, lam, at.mu) if run.history else at.best
+        run.begin(at.state.w, now.objective, _known(now.objective - now.dual), calls=at.calls)
+        steps = ComponentSteps(objective, at.mu, lam + plan.schedule.kappa_k(at.state.k + 1), plan.step_size)
+        steps.L, steps.calls = at.L, at.trials
+        for _ in run.epochs():
+            _, state, best, best_mu, first, outer, taken_back, calls, *_ = at
+            with run.timed():
+                k = state.k + 1
+                problem = Subproblem(objective, lam, plan.schedule.kappa_k(k), plan.mu_k(k), state.z)
+                steps.aim(problem.mu, lam + problem.kappa)
+                budget = plan.stop == "budget"
+                limit, delta = (1, None) if budget else (epochs - run.done, plan.schedule.delta_k(k))
+                found = solve(problem, _warm(state, problem, warm_start), inner, limit, delta, steps, run.rng)
+            calls += found.calls
             now = evaluate(objective, found.w, lam, problem.mu)
             kept = not_above(problem.value(found.w, now.smoothed), found.first, found.w)
-            if stop == "budget":
+            if budget:
                 kept |= not steps.guessed
                 steps.judge(kept)
             if kept:  # a dual point of the hinge stays one; of another objective, only while mu stays
                 known = best.dual if is_hinge or problem.mu == best_mu else -np.inf
                 best, best_mu = now._replace(dual=max(known, now.dual)), problem.mu
                 state = outer_step(state, found.w, plan.schedule)
-            outer, taken_back = outer + kept, taken_back + (not kept)
             gap = best.objective - best.dual
             solved = now.slope <= STAGE * gap and gap > 1e-12 * abs(best.objective)
             if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
-                started = time.perf_counter()
-                following, asked = constant(objective, state.w, lam, 0.5 * plan.schedule.mu_k(k), kappa, rng)
-                plan = plan._replace(schedule=following)
+                with run.timed():
+                    half = 0.5 * plan.schedule.mu_k(k)
+                    following, trials = constant(objective, state.w, lam, half, kappa, run.rng)
+                plan, calls = plan._replace(schedule=following), calls + trials
                 state = CasimirState(state.w, state.w, state.w, following.alpha_0, 0)
-                seconds, calls = seconds + time.perf_counter() - started, calls + asked
-            history.append(
-                Row(done, calls + steps.calls, seconds, best.objective, *(_known(best.dual), _known(gap)), best.exact)
-            )
-            stopped = wants_to_stop(callback, history[-1], state.w)
-            if not np.isfinite(best.objective):
-                message = f"diverged in epoch {done}: objective {best.objective}; take shorter steps"
-            elif small_enough(gap, best.objective, tol):
-                message = f"gap {gap} after {done} epochs"
-            elif stopped:
-                message = f"stopped by the callback after {done} of {epochs} epochs"
-    gap = best.objective - best.dual
-    success, done_all = bool(np.isfinite(best.objective)), f"{done} epochs done"
-    if taken_back:
-        done_all += f", {taken_back} iterations taken back for too long steps"
-    if not message and not not_above(best.objective, first, start):
-        success, message = False, f"{done_all}: the objective grew from {first} to {best.objective}; take shorter steps"
-    elif not message and tol is not None and not small_enough(gap, best.objective, tol):
-        success, message = False, f"{done_all}: the gap is {gap}, more than {tol} of the objective"
-    return Result(
-        x=state.w,
-        fun=best.objective,
-        nit=outer,
-        success=success,
-        message=message or done_all,
-        iterate="last",
-        oracle_calls=calls + steps.calls,
-        certificate=gap if lam > 0 else "none: lam = 0 gives no dual point",
-        history=tuple(history),
-    )
+            counts = outer + kept, taken_back + (not kept), calls
+            at = Standing(plan if own else None, state, best, best_mu, first, *counts, steps.L, steps.calls)
+            bounds = {"dual": _known(best.dual), "gap": _known(gap), "exact": best.exact}
+            total, done = calls + steps.calls, run.done + found.passes
+            run.record(at, state.w, best.objective, calls=total, epoch=done, **bounds)
+    certificate = run.gap if lam > 0 else "none: lam = 0 gives no dual point"
+    return run.result(_outcome(run, at, tol), iterate="last", certificate=certificate, nit=at.outer if at else 0)
 
 
 def outer_step(state: CasimirState, w: Array, schedule: Any) -> CasimirState:
@@ -242,6 +250,22 @@ def outer_step(state: CasimirState, w: Array, schedule: Any) -> CasimirState:
     alpha = next_alpha(state.alpha, lam, kappa, kappa_next)
     beta = momentum(state.alpha, alpha, lam, kappa, kappa_next)
     return CasimirState(w, w + beta * (w - state.w), state.z, alpha, k)
+
+
+def _outcome(run: Run, at: Standing | None, tol: float | None) -> tuple[bool, str]:
+    """Success, and the sentence about it."""
+    if run.solved:
+        return True, f"gap {run.gap} after {run.done} epochs"
+    if at is None or run.ending:
+        return run.ending or (False, "nothing was done")
+    done = f"{run.done} epochs done"
+    if at.taken_back:
+        done += f", {at.taken_back} iterations taken back for too long steps"
+    if not not_above(run.fun, at.first, at.state.w):
+        return False, f"{done}: the objective grew from {at.first} to {run.fun}; take shorter steps"
+    if tol is not None:
+        return False, f"{done}: the gap is {run.gap}, more than {tol} of the objective"
+    return bool(np.isfinite(run.fun)), done
 
 
 def _warm(state: CasimirState, problem: Subproblem, warm_start: str) -> Array:
