@@ -112,6 +112,18 @@ def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, caps
     assert status == 130 and not out and "interrupted" in err and not (tmp_path / "m.npz").exists()
 
 
+def test_an_interrupt_ends_a_comparison(backend, data_file, capsys, monkeypatch):
+    """It would say little of two runs of which one was cut short."""
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reference.app.output.Progress.__call__", interrupted)
+    for command in (["compare", data_file], ["demo", "--limit", 5, "--output", data_file.parent / "demo"]):
+        status, out, err = run(backend.module, capsys, *command)
+        assert status == 130 and "interrupted" in err and "relative difference" not in out
+
+
 def test_a_log_that_is_none_is_named(backend, tmp_path):
     job, row = '{"command": "train"}', '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": null}'
     log = tmp_path / "log.jsonl"

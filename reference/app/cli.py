@@ -21,7 +21,7 @@ from reference.app.jobs import Job, accuracy, check_start, going_on, load, objec
 from reference.app.options import parser
 from reference.app.output import Progress, announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
-from reference.optimizers.result import Row
+from reference.optimizers.result import Result, Row
 
 __all__ = ["main"]
 
@@ -168,7 +168,7 @@ def compare(
         _warm_up(side, job, training)
         objective = objective_of(side, job, training)
         with Progress(job.epochs, quiet, name) as progress:
-            result = train(side, job, objective, progress)
+            result = _whole(train(side, job, objective, progress))
         trained[name] = objective.model, np.asarray(result.x)
         report[name] = {
             "objective": result.fun,
@@ -274,7 +274,14 @@ def _warm_up(panel: ModuleType, job: Job, data: Sequences) -> None:
         return
     announce_compilation(panel)
     objective = objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
-    train(panel, replace(job, epochs=1), objective)
+    _whole(train(panel, replace(job, epochs=1), objective))
+
+
+def _whole(result: Result) -> Result:
+    """A result that no Ctrl-C cut short: else the command ends."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
 
 
 def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:

@@ -13,20 +13,18 @@ return run.result(run.ending or (True, "..."), iterate="last", certificate=run.g
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
 from reference.optimizers.arguments import generator
 from reference.optimizers.checkpoints import read_checkpoint, write_checkpoint
+from reference.optimizers.identity import check_identity, identity, path_of, same_value
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 
 __all__ = ["Run"]
@@ -99,7 +97,7 @@ class Run:
     ) -> None:
         self.epochs_asked, self.callback, self.unit, self.reached, self.loop = epochs, callback, unit, reached, loop
         self.rng = generator(rng)
-        self.checkpoint, self.resume = _path("checkpoint", checkpoint), _path("resume", resume)
+        self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
             raise ValueError(f"checkpoint: no such folder: {self.checkpoint.absolute().parent}")
         self.history: list[Row] = []
@@ -107,19 +105,8 @@ class Run:
         self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
-        place = Place.of(start)
-        self._identity: dict[str, Any] = {
-            "optimizer": optimizer,
-            **{name: _described(value) for name, value in options.items()},
-            "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
-            "objective": type(objective).__name__,
-            "smoothing": _described(getattr(objective, "smoothing", None)),
-            "examples": int(objective.n),
-            "weights": [int(size) for size in start.shape],
-            "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
-            "loop": None if loop is None else f"{loop.__module__}.{loop.__qualname__}",
-        }
-        self._found: Any = None if self.resume is None else self._read(place)
+        self._identity = identity(optimizer, objective, start, options, rng, loop)
+        self._found: Any = None if self.resume is None else self._read(Place.of(start))
 
     # the loop ---------------------------------------------------------------------------------------------------------
 
@@ -146,7 +133,7 @@ class Run:
         if self._found is None:
             point, self.calls_before = Point(x, float(fun), gap), calls
             self._done = Done(0, point, point)
-        elif not _same(fun, self.fun, x):
+        elif not same_value(fun, self.fun, x):
             raise ValueError(
                 f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {fun}"
             )
@@ -186,7 +173,7 @@ class Run:
         row = Row(epoch, calls, self.seconds if seconds is None else seconds, fun, dual, gap, exact)
         self.history.append(row)
         point, best = Point(x, row.objective, row.gap), self._done.best
-        better = self._done.rows == 0 or not point.fun >= best.fun
+        better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)
         self._done = Done(len(self.history), point, point if better else best, state, self._rng_state(), self.seconds)
         self._moving = False
         if time.perf_counter() >= self._next_save:
@@ -279,42 +266,8 @@ class Run:
             rng.bit_generator.state = done.rng
         except (AttributeError, KeyError, TypeError, ValueError) as problem:
             raise ValueError(f"{self.resume}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
-        for name, mine in self._identity.items():
-            other = theirs.get(name)
-            if name == "rng" and (mine is None or other is None):
-                continue
-            if mine != other and name == "loop":
-                raise ValueError(
-                    f"resume: {self.resume} has the state of {other}, this run is {mine}: resume it in its own panel"
-                )
-            if mine != other:
-                raise ValueError(f"resume: {self.resume} is of a run with {name} = {other}, this one has {mine}")
+        check_identity(theirs, self._identity, self.resume)
         if self.done > self.epochs_asked:
             raise ValueError(f"{self.unit}: {self.resume} has done {self.done}, got {self.epochs_asked}")
         self.rng = rng
         return done.state
-
-
-def _path(name: str, path: Any) -> Path | None:
-    if path is None or isinstance(path, (str, os.PathLike)):
-        return None if path is None else Path(path)
-    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
-
-
-def _described(option: Any) -> Any:
-    """An option as JSON has it: a number, a string or None as it is; else what its text says, of a function its name."""
-    if option is None or isinstance(option, (bool, int, float, str)):
-        return option
-    if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
-        return option.item()
-    if is_dataclass(option):
-        return repr(option)
-    return f"{type(option).__module__}.{getattr(option, '__qualname__', type(option).__qualname__)}"
-
-
-def _same(fun: float, recorded: float, x: Array) -> bool:
-    """Whether two evaluations at x are of one objective, up to what another panel or machine may do to it."""
-    if not np.isfinite(fun) or not np.isfinite(recorded):
-        return bool(np.isfinite(fun) == np.isfinite(recorded))
-    eps = float(array_namespace(x).finfo(x.dtype).eps)
-    return abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps

@@ -1,0 +1,71 @@
+"""What a run is, so that a checkpoint goes on as that run only: optimiser, options, objective, and in which panel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Place
+
+__all__ = ["check_identity", "identity", "path_of", "same_value"]
+
+
+def identity(
+    optimizer: str, objective: Any, start: Array, options: Mapping[str, Any], rng: Any, loop: Callable[..., Any] | None
+) -> dict[str, Any]:
+    """What two runs must have in common to be one, by name."""
+    place = Place.of(start)
+    return {
+        "optimizer": optimizer,
+        **{name: _described(value) for name, value in options.items()},
+        "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
+        "objective": type(objective).__name__,
+        "smoothing": _described(getattr(objective, "smoothing", None)),
+        "examples": int(objective.n),
+        "weights": [int(size) for size in start.shape],
+        "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
+        "loop": None if loop is None else f"{loop.__module__}.{loop.__qualname__}",
+    }
+
+
+def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any) -> None:
+    """ValueError naming the first thing that differs; a generator of random numbers may be any."""
+    for name, mine in ours.items():
+        other = theirs.get(name)
+        if mine == other or (name == "rng" and (mine is None or other is None)):
+            continue
+        if name == "loop":
+            raise ValueError(f"resume: {path} has the state of {other}, this run is {mine}: resume it in its own panel")
+        raise ValueError(f"resume: {path} is of a run with {name} = {other}, this one has {mine}")
+
+
+def path_of(name: str, path: Any) -> Path | None:
+    if path is None or isinstance(path, (str, os.PathLike)):
+        return None if path is None else Path(path)
+    raise TypeError(f"{name}: expected the path of a file, got {type(path).__name__}")
+
+
+def _described(option: Any) -> Any:
+    """An option as JSON has it: a number, a string or None as it is; of a dataclass its fields, of another object or function its name."""
+    if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
+        option = option.item()
+    if option is None or isinstance(option, (bool, int, float, str)):
+        return option
+    if is_dataclass(option):
+        described = (f"{field.name}={_described(getattr(option, field.name))}" for field in fields(option))
+        return f"{type(option).__name__}({', '.join(described)})"
+    return f"{type(option).__module__}.{getattr(option, '__qualname__', type(option).__qualname__)}"
+
+
+def same_value(fun: float, recorded: float, x: Array) -> bool:
+    """Whether two evaluations at x are of one objective, up to what another panel or machine may do to it."""
+    if not np.isfinite(fun) or not np.isfinite(recorded):
+        return bool(np.isfinite(fun) == np.isfinite(recorded))
+    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    return abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps
