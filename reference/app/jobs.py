@@ -56,7 +56,8 @@ OPTIMIZERS = {
     "multisample": ("average", "tol", "sampler", "update", "mu"),
     "cutting-planes": ("tol",),
 }
-STARTS = ("sgd", "lbfgs", "svrg", "casimir")  # these start from any weights
+CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
+STARTS = ("sgd", "lbfgs", "svrg", *CASIMIR)  # these start from any weights
 HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # these solve the dual of the hinge without a smoothing
 # and how many passes each makes (L-BFGS: iterations) where the job does not say
 EPOCHS = {
@@ -79,7 +80,6 @@ AVERAGES = {
     "multisample": ("uniform", "last"),
 }
 SAMPLERS, UPDATES = ("topk", "gibbs"), ("moves", "exact")
-CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
 STOPS, WARM_STARTS = CHOICES["stop"], CHOICES["warm_start"]
 SCHEDULES = {
     "constant": ("Constant", ("step_size",)),
