@@ -1,0 +1,164 @@
+"""The curves of Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), the grids they are tuned on, and the criterion (section 7.3)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["FIGURES", "Curve", "Grids", "chosen"]
+
+C = (0.01, 0.1, 1, 10)  # lam = c/n
+MU, K = 2.0, 5  # section 7.3.1 for named entities; 7.3
+CENTER = {"k": K, "warm_start": "center"}
+CONST, ADAPT = "casimir-svrg-const", "casimir-svrg-adapt"
+SHORT = {CONST: "C-SVRG-const", ADAPT: "C-SVRG-adapt", "svrg": "SVRG", "sgd": "SGD", "bcfw": "BCFW"}
+WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last": "Prev-iterate"}
+
+
+class Grids(NamedTuple):
+    """Step sizes (1/L for the constant variant), a factor of two apart; of SGD, with t0 in passes; levels of smoothing; values of K."""
+
+    steps: tuple[float, ...]
+    gamma0: tuple[float, ...]
+    t0: tuple[float, ...]
+    mu: tuple[float, ...]
+    k: tuple[int, ...]
+
+    @classmethod
+    def full(cls) -> Grids:
+        """What the figures are drawn with."""
+        return cls(_powers(-10, -4), _powers(-7, -2), (1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
+
+    @classmethod
+    def quick(cls) -> Grids:
+        """Two of each."""
+        return cls(_powers(-8, -7), _powers(-6, -5), (10,), (2.0, 20.0), (2, 5))
+
+    def of(self, method: str) -> list[dict[str, float]]:
+        """The options of a method that are tuned, at every point of its grid."""
+        if method == "sgd":
+            return [{"gamma0": gamma, "t0": t0} for gamma in self.gamma0 for t0 in self.t0]
+        if method == CONST:
+            return [{"L": 1 / step} for step in self.steps]
+        return [] if method == "bcfw" else [{"step_size": step} for step in self.steps]
+
+    def with_mu(self, method: str) -> list[dict[str, float]]:
+        """The same with the level of smoothing, for the methods that keep it constant."""
+        return [{**point, "mu": mu} for point in self.of(method) for mu in self.mu]
+
+
+def _powers(first: int, last: int) -> tuple[float, ...]:
+    return tuple(2.0**j for j in range(first, last + 1))
+
+
+class Curve(NamedTuple):
+    """A line of a figure: the column it is in, its name, its method, and what is tuned: the points of a grid, or what another curve has found."""
+
+    column: str
+    label: str
+    method: str
+    c: float
+    options: dict[str, Any]
+    grid: Sequence[dict[str, float]] = ({},)
+    tuned_as: str | None = None
+
+
+def _column(c: float) -> str:
+    return f"lam = {c:g}/n"
+
+
+def figure_2(grids: Grids) -> list[Curve]:
+    """The optimisers."""
+    curves = []
+    for c in C:
+        for method, options, grid in (
+            ("sgd", {}, grids.of("sgd")),
+            ("bcfw", {}, [{}]),
+            ("svrg", {"k": K}, grids.with_mu("svrg")),
+            (CONST, CENTER, grids.with_mu(CONST)),
+            (ADAPT, {**CENTER, "mu": MU}, grids.of(ADAPT)),
+        ):
+            curves.append(Curve(_column(c), SHORT[method], method, c, options, grid))
+    return curves
+
+
+def figure_5a(grids: Grids) -> list[Curve]:
+    """The level of smoothing, each tuned."""
+    return [
+        Curve(f"{SHORT[method]}, {_column(c)}", f"mu = {mu:g}", method, c, {**CENTER, "mu": mu}, grids.of(method))
+        for c in (0.01,)
+        for method in (CONST, ADAPT)
+        for mu in grids.mu
+    ]
+
+
+def figure_5b(grids: Grids) -> list[Curve]:
+    """Smooth, and the same methods on the non-smooth problem as if it were smooth; each tuned."""
+    c, curves = 0.01, []
+    for method, options in (("svrg", {}), (CONST, {"warm_start": "center"}), (ADAPT, {"warm_start": "center"})):
+        for label, k in (("smooth", K), ("non-smooth", 1)):
+            given = {**options, "k": k, "mu": MU}
+            curves.append(Curve(f"{SHORT[method]}, {_column(c)}", label, method, c, given, grids.of(method)))
+    return curves
+
+
+def figure_5c(grids: Grids) -> list[Curve]:
+    """Where subproblems start; settings as tuned for the prox-center."""
+    return [
+        Curve(
+            f"{SHORT[method]}, {_column(c)}",
+            label,
+            method,
+            c,
+            {"k": K, "mu": MU, "warm_start": start},
+            grids.of(method),
+            None if start == "center" else WARM_STARTS["center"],
+        )
+        for c in (0.01, 1)
+        for method in (CONST, ADAPT)
+        for start, label in WARM_STARTS.items()
+    ]
+
+
+def figure_5d(grids: Grids) -> list[Curve]:
+    """How many outputs the smoothed max is made of; settings as tuned for K = 5."""
+    c = 0.01
+    return [
+        Curve(
+            f"{SHORT[method]}, {_column(c)}",
+            f"K = {k}",
+            method,
+            c,
+            {"k": k, "mu": MU, "warm_start": "center"},
+            grids.of(method),
+            None if k == K else f"K = {K}",
+        )
+        for method in (CONST, ADAPT)
+        for k in grids.k
+    ]
+
+
+FIGURES: dict[str, Callable[[Grids], list[Curve]]] = {
+    "figure-2": figure_2,
+    "figure-5a": figure_5a,
+    "figure-5b": figure_5b,
+    "figure-5c": figure_5c,
+    "figure-5d": figure_5d,
+}
+
+
+def chosen(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The record of the lowest last objective among those whose best validation F1 is at least 99 % of the best of all.
+
+    Source: Pillutla et al., section 7.3, "Tuning Criteria".
+    """
+    f1 = [max((row["f1"] or 0.0 for row in record["rows"]), default=0.0) for record in records]
+    near = [record for record, score in zip(records, f1, strict=True) if score >= 0.99 * max(f1)]
+    return min(near, key=last_objective)
+
+
+def last_objective(record: dict[str, Any]) -> float:
+    """Where the run ended; inf where it diverged."""
+    last = record["rows"][-1]["objective"] if record["rows"] else None
+    return math.inf if last is None else last

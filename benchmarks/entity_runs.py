@@ -1,0 +1,231 @@
+"""One optimiser on named entities, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and the rows of its run.
+
+Objective: the mean hinge of a chain over hashed features, Hamming loss, lam/2 ||w||^2 with lam = c/n. A pass is n oracle calls, those of full gradients
+not counted: an epoch of SGD or BCFW, n steps of SVRG. Smoothing: squared l2 by the K best outputs (section 7.3); K = 1 is the max itself, so that a
+method which asks for smoothing then runs on the non-smooth problem.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from reference.app.chunks import chunk_scores
+from reference.app.columns import load_columns
+from reference.bounds import Corollary18
+from reference.models.token_templates import TOKEN_TEMPLATES
+from reference.optimizers.result import Result, Row
+
+__all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "Workers", "perform"]
+
+TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
+FULL_GRADIENTS = {"svrg", "casimir-svrg-const", "casimir-svrg-adapt"}  # one a pass
+CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
+
+
+class Sentences(NamedTuple):
+    """Which data: a zip with esp.train and esp.testa, how many sentences of each at most, hashed to 2^bits weights."""
+
+    archive: str
+    training: int
+    validation: int
+    bits: int
+
+
+class Run(NamedTuple):
+    """A method with its options, lam = c/n, the number that its orders are drawn by, and how many passes."""
+
+    method: str
+    c: float
+    options: dict[str, Any]
+    rng: int
+    passes: int
+
+
+class Problem:
+    """The training sentences as objectives, and the validation sentences."""
+
+    def __init__(self, sentences: Sentences) -> None:
+        training = load_columns(f"{sentences.archive}:esp.train")[: sentences.training]
+        validation = load_columns(f"{sentences.archive}:esp.testa")[: sentences.validation]
+        Y = [sentence["label"] for sentence in training]
+        self.model = accelerated.TaggingModel.of(training, Y, TEMPLATES, bits=sentences.bits, pairs="all")
+        self.data = self.model.pack(training, Y)
+        self.n = self.data.n
+        self.hinge = accelerated.StructuralHinge(self.model, self.data)
+        self.truth = [sentence["label"] for sentence in validation]
+        self.validation = self.model.pack(validation)
+
+    def smoothed(self, k: int) -> Any:
+        """The hinge, smoothed by its k best outputs."""
+        return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.TopK(k))
+
+    def objective(self, w: np.ndarray, lam: float) -> float:
+        """F(w) + lam/2 ||w||^2, not smoothed."""
+        return self.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
+
+    def f1(self, w: np.ndarray) -> float:
+        """Chunk F1 on the validation sentences, between 0 and 1."""
+        labels = self.model.labels
+        guess = [[labels[i] for i in y] for y in self.model.predict(self.validation, None, w)]
+        return chunk_scores(self.truth, guess).f1
+
+
+# the methods of section 7.2: (problem, lam, options, what all take) -> result ------------------------------------------------
+
+
+def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes."""
+    steps = accelerated.Steps(options["gamma0"], options["t0"] * problem.n)
+    return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
+
+
+def _bcfw(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """bcfw-wavg: line search, weighted average."""
+    return accelerated.bcfw(problem.hinge, lam=lam, cached_passes=0, average="weighted", tol=None, **common)
+
+
+def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """BCFW with cached passes, to a relative gap of 1e-4."""
+    return accelerated.bcfw(problem.hinge, lam=lam, tol=1e-4, **common)
+
+
+def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """The average of a pass starts the next."""
+    smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
+    return accelerated.svrg(problem.smoothed(options["k"]), lam=lam, average="uniform", **smoothing, **common)
+
+
+def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """Proposition 29 with A/mu = L, the tuned one: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
+    L = options["L"]
+    kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
+    chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
+    return accelerated.casimir(
+        problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
+    )
+
+
+def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """Corollary 18 and Proposition 30: mu_k falls geometrically, kappa = lam (section 7.3.1)."""
+    chosen = {"schedule": Corollary18(lam, lam, options["mu"]), "step_size": options["step_size"]}
+    return accelerated.casimir(
+        problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
+    )
+
+
+METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {
+    "sgd": _sgd,
+    "bcfw": _bcfw,
+    "svrg": _svrg,
+    "casimir-svrg-const": _casimir_const,
+    "casimir-svrg-adapt": _casimir_adapt,
+    CERTIFICATE: _certificate,
+}
+
+
+def perform(problem: Problem, run: Run) -> dict[str, Any]:
+    """The run as a record: its settings, a row a pass, how it ended. Objectives are unsmoothed; what is no number is None."""
+    lam, rows = run.c / problem.n, []
+
+    def note(row: Row, w: np.ndarray) -> bool:
+        value = problem.objective(w, lam) if run.method == "svrg" else row.objective
+        full = row.epoch * problem.n if run.method in FULL_GRADIENTS else 0
+        finite = math.isfinite(value)
+        dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
+        rows.append(
+            {
+                "passes": row.epoch,
+                "oracle_calls": row.oracle_calls,
+                "without_full_gradients": row.oracle_calls - full,
+                "seconds": row.seconds,
+                "objective": value if finite else None,
+                "dual": dual if dual is not None and math.isfinite(dual) else None,
+                "f1": problem.f1(w) if finite and run.method != CERTIFICATE else None,
+            }
+        )
+        return not finite
+
+    with np.errstate(over="ignore", invalid="ignore"):  # too long steps are part of the grids
+        result = METHODS[run.method](
+            problem, lam, run.options, {"epochs": run.passes, "rng": run.rng, "callback": note}
+        )
+    return {**run._asdict(), "n": problem.n, "rows": rows, "message": result.message}
+
+
+# several processes -----------------------------------------------------------------------------------------------------------
+
+
+class Workers:
+    """Performs runs, in so many processes of one thread each.
+
+    A run that was asked for before, also by a command before this one, is not done again: records are kept in a file, a line of JSON each.
+    """
+
+    def __init__(self, sentences: Sentences, jobs: int, kept: Path) -> None:
+        self.sentences, self.kept = sentences, kept
+        self.records: dict[str, dict[str, Any]] = {}
+        if kept.exists():
+            self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
+        if jobs == 1:
+            set_num_threads(1)
+            self.problem: Problem | None = Problem(sentences)
+        else:
+            self.problem = None
+            self.pool = ProcessPoolExecutor(jobs, get_context("spawn"), _load, (sentences,))
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.problem is None:
+            self.pool.shutdown(cancel_futures=True)
+        else:
+            set_num_threads(None)
+
+    def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
+        """The records of the runs, in their order; a line to stderr for each that was done now."""
+        keyed = [(self._key(run), run) for run in runs]
+        missing = [run for key, run in dict(keyed).items() if key not in self.records]
+        if self.problem is None:
+            done = self.pool.map(_perform, missing)
+        else:
+            done = (perform(self.problem, run) for run in missing)
+        for number, (run, record) in enumerate(zip(missing, done, strict=True), 1):
+            self.records[self._key(run)] = record
+            with self.kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([self._key(run), record]) + "\n")
+            last = record["rows"][-1]["objective"] if record["rows"] else None
+            print(
+                f"  {number} of {len(missing)}: {run.method}, lam = {run.c:g}/n, {run.options}, rng {run.rng}: {last}",
+                file=sys.stderr,
+                flush=True,
+            )
+        return [self.records[key] for key, _ in keyed]
+
+    def _key(self, run: Run) -> str:
+        """The run and its data as one string."""
+        return json.dumps([*self.sentences[1:], run._asdict()], sort_keys=True)
+
+
+_of_process: Problem
+
+
+def _load(sentences: Sentences) -> None:
+    global _of_process
+    set_num_threads(1)
+    _of_process = Problem(sentences)
+
+
+def _perform(run: Run) -> dict[str, Any]:
+    return perform(_of_process, run)
