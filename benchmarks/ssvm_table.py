@@ -1,0 +1,214 @@
+"""Every optimiser of the structural SVM on one problem: ``python -m benchmarks.ssvm_table [--quick] [--output FOLDER] [--json]``.
+
+Nine folds of the letters (6,251 words), lam = 0.0016, raw pixels, Hamming loss, one core. Each runs until its objective is within 1e-3 of itself of one
+lower bound, the best dual value of a long run of ``bcfw``, or for 60 s; evaluations count neither in seconds nor in calls. Casimir, and SVRG at a constant
+mu, see a smoothed hinge, and are measured by the hinge itself. Writes ssvm.json, with the rows of every run, and ssvm.png; prints a table.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = "1"  # before NumPy loads its BLAS
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks import problems
+from benchmarks.machine import versions
+from reference.app.plots import require_matplotlib
+from reference.optimizers.result import Result, Row
+
+__all__ = ["METHODS", "main", "measure"]
+
+LAM = 0.0016 * 6251  # over the number of words
+GAP = 1e-3
+SVRG_MU = 0.01  # squared l2 adds at most mu/2 to the hinge
+
+
+class Method(NamedTuple):
+    """An optimiser with its options; the hinge's smoothing; how many of its calls a pass are those of a full gradient, in n."""
+
+    run: Callable[..., Result]
+    smoothing: Any = None
+    full_gradients: int = 0
+    draws: bool = True  # takes an rng
+    bounds: bool = True  # whether the duals in its history bound the hinge's least objective
+
+
+METHODS = {
+    "SGD, 1/(lam (t + n)), weighted average": Method(accelerated.sgd),
+    "BCFW": Method(partial(accelerated.bcfw, cached_passes=0, tol=None)),
+    "BCFW, weighted average": Method(partial(accelerated.bcfw, cached_passes=0, average="weighted", tol=None)),
+    "BCFW, cached passes": Method(partial(accelerated.bcfw, tol=None)),
+    "multi-sample, K = 1": Method(partial(accelerated.multisample, k=1, tol=None)),
+    "multi-sample, K = 5": Method(partial(accelerated.multisample, k=5, tol=None)),
+    "exponentiated gradient": Method(partial(accelerated.exponentiated_gradient, tol=None)),
+    "cutting planes": Method(partial(accelerated.cutting_planes, tol=None), full_gradients=1, draws=False),
+    f"SVRG, squared l2, mu = {SVRG_MU}": Method(
+        partial(accelerated.svrg, mu=SVRG_MU), accelerated.SquaredL2(), full_gradients=1, bounds=False
+    ),
+    "Casimir-SVRG, entropy": Method(accelerated.casimir, accelerated.Entropy(), full_gradients=1),
+    "Casimir-SVRG, squared l2": Method(accelerated.casimir, accelerated.SquaredL2(), full_gradients=1),
+    "Casimir-SVRG, top-5": Method(accelerated.casimir, accelerated.TopK(5), full_gradients=1),
+}
+
+
+class Problem:
+    """The first words of the nine folds, packed, and the hinge itself."""
+
+    def __init__(self, words: int | None) -> None:
+        train, _ = problems.letters().split(0)
+        train = train if words is None else train.take(np.arange(words))
+        self.model = accelerated.SequenceModel(128, train.labels, start_stop=False)
+        self.data = self.model.pack(train.X, train.Y)
+        self.hinge = accelerated.StructuralHinge(self.model, self.data)
+        self.lam = LAM / self.data.n
+
+    def bound(self, tol: float) -> float:
+        """A lower bound on the least objective, within tol of it."""
+        result = accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0)
+        return max(row.dual for row in result.history)
+
+    def objective(self, w: np.ndarray) -> float:
+        """The hinge itself, with the norm."""
+        return self.hinge.value_and_gradient(w)[0] + 0.5 * self.lam * float(w @ w)
+
+    def run(self, method: Method, bound: float, seconds: float, epochs: int = 1_000_000) -> dict[str, Any]:
+        """The method until its gap to the bound is small enough, or for so long: its rows, and how it ended."""
+        objective, rows = self.hinge, []
+        if method.smoothing is not None:
+            objective = accelerated.StructuralHinge(self.model, self.data, smoothing=method.smoothing)
+
+        def note(row: Row, w: np.ndarray) -> bool:
+            value = row.objective if method.smoothing is None else self.objective(w)
+            rows.append(
+                {
+                    "passes": row.epoch,
+                    "oracle_calls": row.oracle_calls,
+                    "without_full_gradients": row.oracle_calls - method.full_gradients * row.epoch * self.data.n,
+                    "seconds": row.seconds,
+                    "objective": value,
+                    "dual": row.dual if method.bounds else None,
+                }
+            )
+            return value - bound <= GAP * value or row.seconds >= seconds
+
+        drawn = {"rng": 0} if method.draws else {}
+        result = method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn)
+        return {"rows": rows, "message": result.message}
+
+
+def measure(words: int | None, seconds: float, tol: float) -> dict[str, Any]:
+    """The rows of every method, and the best lower bound of all."""
+    set_num_threads(1)
+    problem = Problem(words)
+    bound = problem.bound(tol)
+    runs = {}
+    for name, method in METHODS.items():
+        problem.run(method, bound, seconds, epochs=1)  # kernels, caches
+        runs[name] = problem.run(method, bound, seconds)
+        last = runs[name]["rows"][-1]
+        print(
+            f"  {name}: {last['passes']} passes, {last['seconds']:.2f} s, objective {last['objective']:.5f}",
+            file=sys.stderr,
+            flush=True,
+        )
+    set_num_threads(None)
+    duals = [row["dual"] for record in runs.values() for row in record["rows"] if row["dual"] is not None]
+    settings = {"words": problem.data.n, "lam": problem.lam, "seconds": seconds, "gap": GAP}
+    return {"settings": settings, "versions": versions(), "bound": max(bound, *duals), "runs": runs}
+
+
+def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """One line for each method, at its last row: gap to the bound, over the objective, and calls by the number of examples."""
+    n, bound, found = report["settings"]["words"], report["bound"], []
+    for name, record in report["runs"].items():
+        last = record["rows"][-1]
+        gap = (last["objective"] - bound) / last["objective"]
+        found.append(
+            {
+                "optimiser": name,
+                "passes": last["passes"],
+                "oracle calls / n": last["oracle_calls"] / n,
+                "without full gradients": last["without_full_gradients"] / n,
+                "seconds": last["seconds"],
+                "objective": last["objective"],
+                "gap / objective": gap,
+                "its own gap / objective": None if last["dual"] is None else 1 - last["dual"] / last["objective"],
+            }
+        )
+    return found
+
+
+def table(report: dict[str, Any]) -> str:
+    """The lines in Markdown."""
+    found = lines(report)
+    text = [f"| {' | '.join(found[0])} |", "|" + "---|" * len(found[0])]
+    for line in found:
+        cells = (
+            x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
+            for name, x in line.items()
+        )
+        text.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*text, f"\nlower bound: {report['bound']:.6g}"])
+
+
+def draw(path: Path, report: dict[str, Any]) -> None:
+    """Gap to the bound over the objective, against seconds and against oracle calls."""
+    figure = require_matplotlib()(figsize=(15, 5), layout="constrained")
+    n, bound = report["settings"]["words"], report["bound"]
+    axes = figure.subplots(1, 3, sharey=True)
+    across = (
+        ("seconds", 1, "seconds, one core"),
+        ("oracle_calls", n, "oracle calls / n"),
+        ("without_full_gradients", n, "oracle calls / n, without full gradients"),
+    )
+    for axis, (what, unit, label) in zip(axes, across, strict=True):
+        for number, (name, record) in enumerate(report["runs"].items()):
+            rows = [row for row in record["rows"] if row[what] > 0]
+            gaps = [(row["objective"] - bound) / row["objective"] for row in rows]
+            style = {"label": name, "color": f"C{number % 10}", "linestyle": "-" if number < 10 else "--"}
+            axis.plot([row[what] / unit for row in rows], gaps, linewidth=1.4, **style)
+        axis.axhline(report["settings"]["gap"], color="grey", linewidth=0.8, linestyle=":")
+        axis.set(xscale="log", yscale="log", xlabel=label)
+    axes[0].set(ylabel="gap to the lower bound / objective")
+    axes[0].legend(fontsize=7)
+    figure.suptitle(f"structural SVM, letters, {n} words, lam = {report['settings']['lam']:g}")
+    figure.savefig(path, format="png", dpi=110)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, write, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="60 words at the same lam n, at most 0.1 s a method")
+    parser.add_argument("--seconds", type=float, default=60.0, help="at most so long a method (default: 60)")
+    parser.add_argument("--words", type=int, help="the first so many (default: all 6251)")
+    parser.add_argument("--output", type=Path, default=Path("."), help="folder of ssvm.json and ssvm.png")
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.words, options.seconds = 60, 0.1
+    options.output.mkdir(parents=True, exist_ok=True)
+    if options.draw is None:
+        report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
+        (options.output / "ssvm.json").write_text(json.dumps(report), encoding="utf-8")
+    else:
+        report = json.loads(options.draw.read_text(encoding="utf-8"))
+    draw(options.output / "ssvm.png", report)
+    print(json.dumps(lines(report), indent=1) if options.json else table(report))
+
+
+if __name__ == "__main__":
+    main()
