@@ -1,0 +1,77 @@
+"""The commands that draw the papers' figures, in their quick form, on made-up sentences: that they run and write what they say."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+import zipfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import casimir_paper, ssvm_table
+from benchmarks.entity_curves import FIGURES
+from reference.app.plots import require_matplotlib
+
+NAMES = ("Ana", "Luis", "Mar", "Sol")
+
+
+def made_up(path: Path, sentences: int = 20) -> Path:
+    """A zip with esp.train and esp.testa: words at random, of which capitals are names, mostly."""
+    rng = np.random.default_rng(0)
+
+    def text() -> str:
+        lines = []
+        for length in rng.integers(1, 12, size=sentences):
+            inside = False
+            for _ in range(length):
+                name = rng.random() < 0.3
+                word = str(rng.choice(NAMES)) if name else f"w{rng.integers(50)}"
+                label = "O" if not name or rng.random() < 0.1 else "I-PER" if inside else "B-PER"
+                inside = label != "O"
+                lines.append(f"{word} {'NP' if name else 'NC'} {label}")
+            lines.append("")
+        return "\n".join(lines)
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for member in ("esp.train", "esp.testa"):
+            archive.writestr(f"conll2002/{member}", text())
+    return path
+
+
+class Commands:
+    """In one process, one after another."""
+
+    timeout = 300
+    unit = "curves"
+
+    def setup(self):
+        try:
+            require_matplotlib()
+        except ImportError as missing:
+            raise NotImplementedError(str(missing)) from None  # skipped
+
+    def track_curves(self):
+        """How many curves there are in the figures and in the table; every file that is announced is there, and pictures can be drawn again."""
+        curves = 0
+        quiet = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
+            data = made_up(Path(folder) / "made-up.zip")
+            for figure in FIGURES:
+                casimir_paper.main([figure, str(data), "--quick", "--output", folder])
+                report = Path(folder) / f"{figure}.json"
+                curves += len(json.loads(report.read_text(encoding="utf-8"))["curves"])
+                _picture(report.with_suffix(".png")).unlink()
+            casimir_paper.main(["draw", str(report), "--output", folder])
+            _picture(report.with_suffix(".png"))
+            ssvm_table.main(["--quick", "--output", folder])
+            _picture(Path(folder) / "ssvm.png")
+            return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
+
+
+def _picture(path: Path) -> Path:
+    if not path.read_bytes().startswith(b"\x89PNG"):
+        raise ValueError(f"{path.name}: expected a PNG picture")
+    return path
