@@ -28,7 +28,7 @@ class Grids(NamedTuple):
     @classmethod
     def full(cls) -> Grids:
         """What the figures are drawn with."""
-        return cls(_powers(-10, -4), _powers(-7, -2), (1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
+        return cls(_powers(-10, -4), _powers(-7, -2), (0.1, 1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
 
     @classmethod
     def quick(cls) -> Grids:

@@ -22,7 +22,6 @@ import accelerated
 from accelerated.threads import set_num_threads
 from reference.app.chunks import chunk_scores
 from reference.app.columns import load_columns
-from reference.bounds import Corollary18
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.optimizers.result import Result, Row
 
@@ -111,15 +110,15 @@ def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common
     L = options["L"]
     kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
     chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
-    return accelerated.casimir(
+    return accelerated.casimir_svrg_const(
         problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
     )
 
 
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Corollary 18 and Proposition 30: mu_k falls geometrically, kappa = lam (section 7.3.1)."""
-    chosen = {"schedule": Corollary18(lam, lam, options["mu"]), "step_size": options["step_size"]}
-    return accelerated.casimir(
+    """Proposition 30: mu_k falls geometrically, kappa = lam (section 7.3.1)."""
+    chosen = {"mu": options["mu"], "step_size": options["step_size"]}
+    return accelerated.casimir_svrg_adapt(
         problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
     )
 
