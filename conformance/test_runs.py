@@ -15,7 +15,9 @@ import reference
 from conformance.test_parsing import planted
 from conformance.test_tree_model import make_trees
 from conformance.tolerances import close
+from reference.app.logs import LogWriter
 from reference.bounds import Corollary18
+from reference.optimizers.result import Row
 
 # optimiser, its options, the loss
 RUNS = [
@@ -337,3 +339,27 @@ def test_checkpoints_take_a_small_share_of_the_time(backend, tmp_path, monkeypat
     objective = loss_of(backend, "log loss", *chains(backend))
     backend.sgd(objective, lam=0.1, epochs=8, rng=0, checkpoint=tmp_path / "run.npz", callback=callback)
     assert written == [1, 4, 7, 8]
+
+
+def test_a_start_of_another_size_and_a_pass_that_gives_no_triple_are_named(backend, rng):
+    model = backend.MulticlassModel(2, 2)
+    data = model.pack(rng.normal(size=(4, 2)), [0, 1, 0, 1])
+    smooth = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+    for optimise in (backend.sgd, backend.svrg, backend.lbfgs, backend.casimir):
+        options = {"mu": 0.5} if optimise is not backend.casimir else {}
+        with pytest.raises(ValueError, match=r"w0: expected shape \(4,\), as objective.zeros\(\) has, got \(3,\)"):
+            optimise(smooth, np.zeros(3), lam=0.1, **options)
+    with pytest.raises(TypeError, match=r"inner: expected a pass to return \(point, oracles asked for, memory\)"):
+        backend.casimir(smooth, lam=0.1, inner=lambda problem, at, order, step_size, memory: at.x, rng=0)
+
+
+def test_a_refused_run_leaves_the_log_alone(backend, tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text("as it was\n")
+    for more in (False, True):
+        with LogWriter(log, {"command": "train"}, more=more):
+            pass
+    assert log.read_text() == "as it was\n"
+    with LogWriter(log, {"command": "train"}) as writer:
+        writer(Row(1, 4, 0.0, 2.0), None)
+    assert [row.objective for row in backend.load_log(log).rows] == [2.0]

@@ -98,8 +98,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
             options.plot, {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
         )
         report["plot"] = str(options.plot)
+    epochs = result.history[-1].epoch if result.history else 0
     lines = [
-        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {result.nit} epochs ({result.iterate} iterate)",
+        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {epochs} epochs ({result.iterate} iterate)",
         f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}{_gap(result.certificate)}",
         _accuracy_line("train", report["train"]),
     ]

@@ -71,14 +71,12 @@ def load_log(path: str | Path) -> Log:
 class LogWriter:
     """A callback that writes a log; every line is on disk when the next epoch begins.
 
-    path: None writes nothing. more: whether a log that is there is gone on with.
+    path: None writes nothing. more: whether a log that is there is gone on with. It is left alone until the first row, or the outcome, comes.
     """
 
     def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:
+        self.path, self.job, self.mode = path, job, "a" if more else "w"
         self.file: IO[str] | None = None
-        if path is not None:
-            self.file = open(path, "a" if more else "w", encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
-            self._write(job)
 
     def __enter__(self) -> LogWriter:
         return self
@@ -104,9 +102,13 @@ class LogWriter:
         )
 
     def _write(self, fields: dict[str, Any]) -> None:
-        if self.file is not None:
-            self.file.write(json.dumps(jsonable(fields), allow_nan=False) + "\n")
-            self.file.flush()
+        if self.path is None:
+            return
+        if self.file is None:
+            self.file = open(self.path, self.mode, encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
+            self._write(self.job)
+        self.file.write(json.dumps(jsonable(fields), allow_nan=False) + "\n")
+        self.file.flush()
 
 
 def jsonable(x: Any) -> Any:

@@ -66,4 +66,10 @@ def start_of(objective: Any, w0: Any) -> Array:
     if w0 is None and not hasattr(objective, "zeros"):
         raise ValueError("w0: give one, the objective has no zeros()")
     (start,) = floats(w0=objective.zeros() if w0 is None else w0)
+    if (
+        w0 is not None
+        and hasattr(objective, "zeros")
+        and tuple(start.shape) != (size := tuple(objective.zeros().shape))
+    ):
+        raise ValueError(f"w0: expected shape {size}, as objective.zeros() has, got {tuple(start.shape)}")
     return start

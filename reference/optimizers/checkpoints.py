@@ -50,6 +50,8 @@ def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
         raise ValueError(f"{path}: checkpoint of format {found!r}, this version of diptych reads format {FORMAT}")
     try:
         return {name: decode(value, members, place) for name, value in header.items()}
+    except _OtherPanel as problem:
+        raise ValueError(f"resume: {path} has a state of {problem}: resume it in its own panel") from None
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
         raise ValueError(f"{path}: damaged checkpoint: {problem}") from None
 
@@ -105,9 +107,15 @@ def _in_place(array: np.ndarray, place: Place) -> Any:
     return place.xp.asarray(array.copy(), dtype=getattr(place.xp, array.dtype.name), device=place.device)
 
 
+class _OtherPanel(Exception):
+    """A state of a panel that is not in use here."""
+
+
 def _record(name: str) -> Any:
     """The NamedTuple or dataclass of this dotted name, if its module has been imported."""
     module, _, kind = name.rpartition(".")
+    if module.startswith("accelerated.") and "accelerated" not in sys.modules:
+        raise _OtherPanel(name)
     found = getattr(sys.modules.get(module), kind, None)
     if not isinstance(found, type) or not (
         is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))

@@ -76,7 +76,10 @@ def solve(
     passes, calls = 0, n
     while True:
         order = rng.permutation(n)
-        x, asked, remembered = run(problem, now, order, steps.at(now.x, order), memory)
+        answer = run(problem, now, order, steps.at(now.x, order), memory)
+        if not isinstance(answer, tuple) or len(answer) != 3:
+            raise TypeError(f"inner: expected a pass to return (point, oracles asked for, memory), got {answer!r}")
+        x, asked, remembered = answer
         passes, calls = passes + 1, calls + asked
         if delta is None:
             return Solved(x, first, passes, calls)

@@ -227,6 +227,8 @@ class Run:
             success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
             if point is not self._done.last:
                 message += ", of which this is the one of lowest objective"
+            if self.checkpoint is not None and self._saved < self._done.rows:
+                message += f"; the checkpoint is of epoch {self.history[self._saved - 1].epoch if self._saved else 0}"
             certificate = certificate if isinstance(certificate, str) else point.gap
         return Result(
             x=point.x,
@@ -270,4 +272,5 @@ class Run:
         if self.done > self.epochs_asked:
             raise ValueError(f"{self.unit}: {self.resume} has done {self.done}, got {self.epochs_asked}")
         self.rng = rng
+        self._saved = done.rows if self.checkpoint == self.resume else 0
         return done.state
