@@ -2,12 +2,12 @@
 
     python -m benchmarks.casimir_paper figure-2 PATH_TO_conll2002.zip [--quick] [--output FOLDER] [--json] [--jobs 2]
     python -m benchmarks.casimir_paper figure-5a ... figure-5d      level of smoothing; smooth or not; warm starts; K
-    python -m benchmarks.casimir_paper draw figure-2.json           the picture again, from its JSON
+    python -m benchmarks.casimir_paper draw figure-2.json           the picture again, from its JSON and beside it
 
-Writes FIGURE.json, every row of every run, and FIGURE.png: objective less the best known, against oracle calls without and with those of full
-gradients, and F1 on the validation sentences; the mean and one standard deviation over the rngs. Prints what was tuned and where each curve ended.
-Runs are also kept as they come, in FOLDER/runs.jsonl: what is in that file is not done again, whether for a figure that was broken off or another
-one. Delete it to measure anew.
+Writes into the current folder, or that of --output: FIGURE.json, every row of every run, and FIGURE.png: objective less the best known, against oracle
+calls without and with those of full gradients, and F1 on the validation sentences; the mean and one standard deviation over the rngs. Prints what was
+tuned and where each curve ended. Runs are also kept as they come, in runs.jsonl beside them: what is in that file is not done again, whether for a
+figure that was broken off or another one. Delete it to measure anew. The first run compiles kernels, for some minutes.
 
 The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here there are 8,323 Spanish sentences, words with
 tags alone, 9 labels; the first 2,000 of esp.train are trained on unless asked otherwise, validation is on as many of esp.testa. So no number can be held
@@ -35,6 +35,8 @@ from benchmarks.casimir_pictures import draw
 from benchmarks.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
 from benchmarks.entity_runs import CERTIFICATE, Run, Sentences, Workers
 from benchmarks.machine import versions
+from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from reference.app.plots import require_matplotlib
 
 __all__ = ["main", "measure"]
 
@@ -132,39 +134,57 @@ def _spread(numbers: list[float]) -> str:
     return f"{statistics.fmean(numbers):.5g} ± {statistics.pstdev(numbers):.2g}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the experiment of one figure, or draw it again."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the experiment of one figure, or draw it again; the exit status."""
+    parser = Parser("casimir_paper", __doc__)
     parser.add_argument("figure", choices=[*FIGURES, "draw"])
     parser.add_argument("data", help="path to conll2002.zip; for draw, to a figure's JSON")
     parser.add_argument(
-        "--quick", action="store_true", help="16 sentences, 2 passes, 2 rngs, 2^12 weights, small grids"
+        "--quick",
+        action="store_true",
+        help="small grids, and unless said otherwise 16 sentences, 2 passes, 2 rngs, 2^12 weights",
     )
-    parser.add_argument("--sentences", type=int, default=2000, help="to train on (default: 2000, of 8323)")
-    parser.add_argument("--passes", type=int, default=20, help="of each run (default: 20)")
-    parser.add_argument("--repeats", type=int, default=5, help="rngs (default: 5; the paper: 10)")
-    parser.add_argument("--bits", type=int, default=16, help="hashed to 2^BITS weights (default: 16)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--output", type=Path, default=Path("."), help="folder of the JSON and the picture")
+    parser.add_argument("--sentences", type=at_least_one, default=2000, help="to train on (default: 2000, of 8323)")
+    parser.add_argument("--passes", type=at_least_one, default=20, help="of each run (default: 20)")
+    parser.add_argument("--repeats", type=at_least_one, default=5, help="rngs (default: 5; the paper: 10)")
+    parser.add_argument("--bits", type=at_least_one, default=16, help="hashed to 2^BITS weights (default: 16)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of draw: that of the JSON)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
-    options = parser.parse_args(arguments)
-    options.output.mkdir(parents=True, exist_ok=True)
-    if options.figure == "draw":
-        report = json.loads(Path(options.data).read_text(encoding="utf-8"))
-        draw(options.output / f"{report['figure']}.png", report)
-        return
-    if options.quick:
-        vars(options).update(QUICK)
+    options = parsed(parser, arguments, QUICK)
+    return ended(parser, lambda: _draw_again(options) if options.figure == "draw" else _run(options))
+
+
+def _draw_again(options: argparse.Namespace) -> None:
+    source = Path(options.data)
+    path = (options.output or source.parent) / f"{source.stem}.png"
+    with read_report(source, "a figure", ("figure", "settings", "best", "curves")) as report:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(path, report)
+    say_written(path)
+
+
+def _run(options: argparse.Namespace) -> None:
+    require_matplotlib()  # before it is needed
     curves = FIGURES[options.figure](Grids.quick() if options.quick else Grids.full())
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
-    with Workers(sentences, options.jobs, options.output / "runs.jsonl") as workers:
+    folder = options.output or Path(".")
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "runs.jsonl"
+    with Workers(sentences, options.jobs, kept) as workers:
         found = measure(workers, curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"figure": options.figure, "settings": settings, "versions": versions(), **found}
-    path = options.output / f"{options.figure}.json"
+    path = folder / f"{options.figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     draw(path.with_suffix(".png"), report)
     print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
+    say_written(path, path.with_suffix(".png"), kept)
 
 
 def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
@@ -178,4 +198,4 @@ def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -60,15 +60,24 @@ class Commands:
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
             data = made_up(Path(folder) / "made-up.zip")
             for figure in FIGURES:
-                casimir_paper.main([figure, str(data), "--quick", "--output", folder])
+                _ends(casimir_paper.main([figure, str(data), "--quick", "--output", folder]), 0)
                 report = Path(folder) / f"{figure}.json"
                 curves += len(json.loads(report.read_text(encoding="utf-8"))["curves"])
                 _picture(report.with_suffix(".png")).unlink()
-            casimir_paper.main(["draw", str(report), "--output", folder])
+            _ends(casimir_paper.main(["draw", str(report)]), 0)
             _picture(report.with_suffix(".png"))
-            ssvm_table.main(["--quick", "--output", folder])
+            _ends(casimir_paper.main(["draw", str(data)]), 2)
+            _ends(ssvm_table.main(["--quick", "--output", folder]), 0)
+            _picture(Path(folder) / "ssvm.png").unlink()
+            _ends(ssvm_table.main(["--draw", f"{folder}/ssvm.json"]), 0)
             _picture(Path(folder) / "ssvm.png")
+            _ends(ssvm_table.main(["--draw", str(report)]), 2)
             return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
+
+
+def _ends(status: int, expected: int) -> None:
+    if status != expected:
+        raise ValueError(f"exit status: expected {expected}, got {status}")
 
 
 def _picture(path: Path) -> Path:

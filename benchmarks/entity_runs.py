@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +22,10 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
+from benchmarks.shell import whole
 from reference.app.chunks import chunk_scores
-from reference.app.columns import load_columns
+from reference.app.columns import Columns, load_columns
+from reference.app.output import announce_compilation
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.optimizers.result import Result, Row
 
@@ -40,6 +44,27 @@ class Sentences(NamedTuple):
     validation: int
     bits: int
 
+    def load(self) -> tuple[list[Columns], list[Columns]]:
+        """Those to train on and those to validate on; ValueError: what is wrong with them."""
+        if not self.archive.endswith(".zip"):
+            raise ValueError(f"{self.archive}: expected a zip with esp.train and esp.testa, such as conll2002.zip")
+        both = []
+        for member in ("esp.train", "esp.testa"):
+            path = f"{self.archive}:{member}"
+            try:
+                both.append(load_columns(path))
+            except ValueError as problem:
+                raise ValueError(f"{problem} (expected a zip with esp.train and esp.testa)") from None
+            columns = list(both[-1][0]) if both[-1] else ["nothing"]
+            if not {"tag", "label"} <= set(columns):
+                raise ValueError(f"{path}: expected columns word, tag, label, got {', '.join(columns)}")
+        training, validation = both
+        if len(training) < self.training:
+            raise ValueError(
+                f"--sentences: expected at most the {len(training)} of {self.archive}:esp.train, got {self.training}"
+            )
+        return training[: self.training], validation[: self.validation]
+
 
 class Run(NamedTuple):
     """A method with its options, lam = c/n, the number that its orders are drawn by, and how many passes."""
@@ -54,11 +79,9 @@ class Run(NamedTuple):
 class Problem:
     """The training sentences as objectives, and the validation sentences."""
 
-    def __init__(self, sentences: Sentences) -> None:
-        training = load_columns(f"{sentences.archive}:esp.train")[: sentences.training]
-        validation = load_columns(f"{sentences.archive}:esp.testa")[: sentences.validation]
+    def __init__(self, training: list[Columns], validation: list[Columns], bits: int) -> None:
         Y = [sentence["label"] for sentence in training]
-        self.model = accelerated.TaggingModel.of(training, Y, TEMPLATES, bits=sentences.bits, pairs="all")
+        self.model = accelerated.TaggingModel.of(training, Y, TEMPLATES, bits=bits, pairs="all")
         self.data = self.model.pack(training, Y)
         self.n = self.data.n
         self.hinge = accelerated.StructuralHinge(self.model, self.data)
@@ -156,9 +179,8 @@ def perform(problem: Problem, run: Run) -> dict[str, Any]:
         return not finite
 
     with np.errstate(over="ignore", invalid="ignore"):  # too long steps are part of the grids
-        result = METHODS[run.method](
-            problem, lam, run.options, {"epochs": run.passes, "rng": run.rng, "callback": note}
-        )
+        common = {"epochs": run.passes, "rng": run.rng, "callback": note}
+        result = whole(METHODS[run.method](problem, lam, run.options, common))
     return {**run._asdict(), "n": problem.n, "rows": rows, "message": result.message}
 
 
@@ -175,29 +197,36 @@ class Workers:
         self.sentences, self.kept = sentences, kept
         self.records: dict[str, dict[str, Any]] = {}
         if kept.exists():
-            self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
-        if jobs == 1:
-            set_num_threads(1)
-            self.problem: Problem | None = Problem(sentences)
-        else:
-            self.problem = None
-            self.pool = ProcessPoolExecutor(jobs, get_context("spawn"), _load, (sentences,))
+            try:
+                self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
+            except (ValueError, TypeError) as problem:
+                raise ValueError(
+                    f"{kept}: expected a run in each line, got others; mend or delete it: {problem}"
+                ) from None
+        loaded = sentences.load()
+        announce_compilation(accelerated)
+        self.problem = Problem(*loaded, sentences.bits)  # also for several jobs: what is wrong is said here
+        set_num_threads(1)
+        self.pool = None if jobs == 1 else ProcessPoolExecutor(jobs, get_context("spawn"), _load, (sentences,))
 
     def __enter__(self) -> Workers:
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        if self.problem is None:
-            self.pool.shutdown(cancel_futures=True)
-        else:
-            set_num_threads(None)
+    def __exit__(self, kind: object, *problem: object) -> None:
+        set_num_threads(None)
+        if self.pool is None:
+            return
+        self.pool.shutdown(wait=kind is None, cancel_futures=True)
+        for process in active_children() if kind is not None else ():
+            process.terminate()  # runs that are under way may take long
 
     def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
         """The records of the runs, in their order; a line to stderr for each that was done now."""
         keyed = [(self._key(run), run) for run in runs]
         missing = [run for key, run in dict(keyed).items() if key not in self.records]
-        if self.problem is None:
-            done = self.pool.map(_perform, missing)
+        if self.pool is not None:
+            with _ctrl_c_ignored():  # also by the processes that this starts: they are ended by this one
+                done = self.pool.map(_perform, missing)
         else:
             done = (perform(self.problem, run) for run in missing)
         for number, (run, record) in enumerate(zip(missing, done, strict=True), 1):
@@ -217,13 +246,22 @@ class Workers:
         return json.dumps([*self.sentences[1:], run._asdict()], sort_keys=True)
 
 
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 _of_process: Problem
 
 
 def _load(sentences: Sentences) -> None:
     global _of_process
     set_num_threads(1)
-    _of_process = Problem(sentences)
+    _of_process = Problem(*sentences.load(), sentences.bits)
 
 
 def _perform(run: Run) -> dict[str, Any]:

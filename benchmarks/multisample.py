@@ -1,7 +1,8 @@
 """Multi-sample dual updates, gap against oracle calls and seconds: ``python -m benchmarks.multisample [--quick] [--output FOLDER]``.
 
 Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is exact in closed form.
-After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes multisample.json and multisample.png. One thread.
+After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes multisample.json and multisample.png into the current folder or that
+of --output. One thread. The first run compiles kernels, for some minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 import argparse
 import json
 import platform
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +25,14 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
+from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
+from reference.app.output import announce_compilation
 from reference.app.plots import require_matplotlib
 from reference.optimizers.result import Result
 
 VOWELS = "aeiou"
+TEST = 10_000  # characters
+QUICK = {"words": 100, "characters": 100, "seconds": 2.0}
 
 
 class Problem(NamedTuple):
@@ -41,7 +47,9 @@ class Problem(NamedTuple):
 def letters(words: int) -> Problem:
     """Words spread over the letters; lam = 1/n."""
     data = problems.letters()
-    data = data.take(np.linspace(0, len(data.X) - 1, min(words, len(data.X))).astype(int))
+    if words > len(data.X):
+        raise ValueError(f"--words: expected at most the {len(data.X)} there are, got {words}")
+    data = data.take(np.linspace(0, len(data.X) - 1, words).astype(int))
     model = accelerated.SequenceModel(128, data.labels, start_stop=False)
     objective = accelerated.StructuralHinge(model, model.pack(data.X, data.Y))
     runs = {f"K = {k}": _updates(k=k) for k in (1, 5, 20)}
@@ -59,8 +67,10 @@ def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
     """Single characters: to take a vowel for a consonant, or the other way round, costs 3, any other mistake 1. And the mean cost of weights on others."""
     data = problems.letters()
     X, Y = np.concatenate(data.X), np.concatenate(data.Y)
+    if n > len(X) - TEST:
+        raise ValueError(f"--characters: expected at most the {len(X) - TEST} that are not kept for the test, got {n}")
     order = np.random.default_rng(0).permutation(len(X))
-    train, test = order[:n], order[n : n + 10_000]
+    train, test = order[:n], order[n : n + TEST]
     vowel = np.array([name in VOWELS for name in data.labels])
     cost = np.where(vowel[:, None] != vowel, 3.0, 1.0) * (1.0 - np.eye(26))
     model = accelerated.MulticlassModel(128, data.labels, cost=cost)
@@ -89,13 +99,15 @@ def measure(problem: Problem, seconds: float) -> dict[str, Result]:
     """Each run to a relative gap of 1e-3, or until it has taken so long."""
     results = {}
     for name, run in problem.runs.items():
-        run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0)  # kernels, caches
-        results[name] = run(
-            problem.objective,
-            lam=problem.lam,
-            epochs=100_000,
-            rng=0,
-            callback=lambda row, w: row.seconds > seconds,
+        whole(run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0))  # kernels, caches
+        results[name] = whole(
+            run(
+                problem.objective,
+                lam=problem.lam,
+                epochs=100_000,
+                rng=0,
+                callback=lambda row, w: row.seconds > seconds,
+            )
         )
         last = results[name].history[-1]
         print(
@@ -122,16 +134,28 @@ def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
     figure.savefig(path, format="png", dpi=120)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="100 words, 100 characters, two seconds a run")
-    parser.add_argument("--words", type=int, default=6251, help="words to train on (default: 6251, nine folds' worth)")
-    parser.add_argument("--characters", type=int, default=2000, help="characters to train on (default: 2000)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="at most so long a run (default: 60)")
-    parser.add_argument("--output", type=Path, default=Path("."), help="folder of multisample.json and multisample.png")
-    options = parser.parse_args()
-    if options.quick:
-        options.words, options.characters, options.seconds = 100, 100, 2.0
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write, print; the exit status."""
+    parser = Parser("multisample", __doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="unless said otherwise 100 words, 100 characters, two seconds a run"
+    )
+    parser.add_argument(
+        "--words", type=at_least_one, default=6251, help="words to train on (default: 6251, nine folds' worth)"
+    )
+    parser.add_argument("--characters", type=at_least_one, default=2000, help="characters to train on (default: 2000)")
+    parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a run (default: 60)")
+    parser.add_argument(
+        "--output", metavar="FOLDER", type=Path, default=Path("."), help="of what is written (default: the current one)"
+    )
+    options = parsed(parser, arguments, QUICK)
+    return ended(parser, lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    require_matplotlib()  # before it is needed
+    options.output.mkdir(parents=True, exist_ok=True)
+    announce_compilation(accelerated)
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
     measured = {problem.name: measure(problem, options.seconds) for problem in (letters(options.words), classes)}
@@ -153,11 +177,12 @@ def main() -> None:
             for name, runs in measured.items()
         },
     }
-    options.output.mkdir(parents=True, exist_ok=True)
-    (options.output / "multisample.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
-    draw(options.output / "multisample.png", measured)
+    path = options.output / "multisample.json"
+    path.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    draw(path.with_suffix(".png"), measured)
     print(json.dumps(costs, indent=1))
+    say_written(path, path.with_suffix(".png"))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

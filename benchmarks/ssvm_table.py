@@ -3,7 +3,7 @@
 Nine folds of the letters (6,251 words), lam = 0.0016, raw pixels, Hamming loss, one core. Each runs until its objective is within 1e-3 of itself of one
 lower bound, the best dual value of a long run of ``bcfw``, or for 60 s; evaluations count neither in seconds nor in calls, the search for step sizes
 counts in both. Casimir, and SVRG at a constant mu, see a smoothed hinge, and are measured by the hinge itself. Writes ssvm.json, with the rows of every
-run, and ssvm.png; prints a table.
+run, and ssvm.png, into the current folder or that of --output; prints a table. The first run compiles kernels, for some minutes.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
 from benchmarks.machine import versions
+from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written, whole
+from reference.app.output import announce_compilation
 from reference.app.plots import require_matplotlib
 from reference.optimizers.result import Result, Row
 
@@ -34,6 +36,7 @@ __all__ = ["METHODS", "main", "measure"]
 
 LAM = 0.0016 * 6251  # over the number of words
 GAP = 1e-3
+QUICK = {"words": 60, "seconds": 0.1}
 MU = 0.01  # squared l2 adds at most mu/2 to the hinge
 
 
@@ -74,7 +77,10 @@ class Problem:
 
     def __init__(self, words: int | None) -> None:
         train, _ = problems.letters().split(0)
+        if words is not None and words > len(train.X):
+            raise ValueError(f"--words: expected at most the {len(train.X)} of nine folds, got {words}")
         train = train if words is None else train.take(np.arange(words))
+        announce_compilation(accelerated)
         self.model = accelerated.SequenceModel(128, train.labels, start_stop=False)
         self.data = self.model.pack(train.X, train.Y)
         self.hinge = accelerated.StructuralHinge(self.model, self.data)
@@ -82,7 +88,7 @@ class Problem:
 
     def bound(self, tol: float) -> float:
         """A lower bound on the least objective, within tol of it."""
-        result = accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0)
+        result = whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
         return max(row.dual for row in result.history)
 
     def objective(self, w: np.ndarray) -> float:
@@ -110,7 +116,7 @@ class Problem:
             return value - bound <= GAP * value or row.seconds >= seconds
 
         drawn = {"rng": 0} if method.draws else {}
-        result = method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn)
+        result = whole(method.run(objective, lam=self.lam, epochs=epochs, callback=note, **drawn))
         return {"rows": rows, "message": result.message}
 
 
@@ -193,27 +199,51 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     figure.savefig(path, format="png", dpi=110)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, write, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="60 words at the same lam n, at most 0.1 s a method")
-    parser.add_argument("--seconds", type=float, default=60.0, help="at most so long a method (default: 60)")
-    parser.add_argument("--words", type=int, help="the first so many (default: all 6251)")
-    parser.add_argument("--output", type=Path, default=Path("."), help="folder of ssvm.json and ssvm.png")
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, write, print; the exit status."""
+    parser = Parser("ssvm_table", __doc__)
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a rougher bound, and unless said otherwise 60 words, at the same lam n, and at most 0.1 s a method",
+    )
+    parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a method (default: 60)")
+    parser.add_argument("--words", type=at_least_one, help="the first so many (default: all 6251)")
+    parser.add_argument(
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of --draw: that of the JSON)",
+    )
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
-    options = parser.parse_args(arguments)
-    if options.quick:
-        options.words, options.seconds = 60, 0.1
-    options.output.mkdir(parents=True, exist_ok=True)
-    if options.draw is None:
-        report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
-        (options.output / "ssvm.json").write_text(json.dumps(report), encoding="utf-8")
-    else:
-        report = json.loads(options.draw.read_text(encoding="utf-8"))
-    draw(options.output / "ssvm.png", report)
+    options = parsed(parser, arguments, QUICK)
+    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
+
+
+def _draw_again(options: argparse.Namespace) -> None:
+    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
+    with read_report(options.draw, "ssvm_table", ("settings", "bound", "runs")) as report:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(path, report)
+        _show(options, report)
+    say_written(path)
+
+
+def _run(options: argparse.Namespace) -> None:
+    require_matplotlib()  # before it is needed
+    path = (options.output or Path(".")) / "ssvm.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
+    path.write_text(json.dumps(report), encoding="utf-8")
+    draw(path.with_suffix(".png"), report)
+    _show(options, report)
+    say_written(path, path.with_suffix(".png"))
+
+
+def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
     print(json.dumps(lines(report), indent=1) if options.json else table(report))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
