@@ -44,7 +44,7 @@ def made_up(path: Path, sentences: int = 20) -> Path:
 class Commands:
     """In one process, one after another."""
 
-    timeout = 300
+    timeout = 900
     unit = "curves"
 
     def setup(self):
