@@ -168,7 +168,11 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
     """The saved model to start from, its weights and the names of its columns, or what stands for none."""
     if options.start is None:
-        return None, None, options.columns
+        names = options.columns
+        if names is not None and (names[-1] != "label" or len(set(names)) < len(names) or not all(names)):
+            expected = "different names, the last of them label, such as word,tag,label"
+            raise ValueError(f"--columns: expected {expected}, got {','.join(names)}")
+        return None, None, names
     for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
