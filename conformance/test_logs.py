@@ -163,15 +163,39 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
     assert text[0] == 0 and text[1].count("\n") == 5
 
 
-def test_curves_of_several_problems_have_no_bound(backend, data_file, tmp_path, capsys):
-    """A dual of lam = 1 lies above objectives of lam = 0.001: objectives are shown as they are."""
-    logs = [tmp_path / f"{lam}.jsonl" for lam in (1.0, 0.001)]
-    for log in logs:
-        lam = log.name.removesuffix(".jsonl")
-        report(backend, capsys, "train", data_file, "--optimizer", "lbfgs", "--lam", lam, "--log", log)
-    found = report(backend, capsys, "curves", *logs, "--save", tmp_path / "curves.png")
+def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
+    """A dual above other objectives, as of a smoothed problem: objectives are shown as they are."""
+    log, other = tmp_path / "log.jsonl", tmp_path / "other.jsonl"
+    report(backend, capsys, "train", data_file, "--optimizer", "svrg", "--lam", 0.1, "--log", log)
+    job, *rows, outcome = (json.loads(line) for line in log.read_text().splitlines())
+    rows = [{**row, "objective": row["objective"] / 2, "dual": None} for row in rows]
+    other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
+    found = report(backend, capsys, "curves", log, other, "--save", tmp_path / "curves.png")
     assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
     assert run(backend.module, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
+
+
+def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp_path, capsys):
+    """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
+    logs = {name: tmp_path / f"{name}.jsonl" for name in ("a", "lam", "tag", "more", "path")}
+    more = tmp_path / "more.txt"
+    more.write_text(2 * f"{bank.read_text()}\n")
+    for name, words in (
+        ("a", ["train", data_file, "--lam", 0.1]),
+        ("lam", ["train", data_file, "--lam", 1, "--loss", "hinge"]),
+        ("path", ["train", f"{tmp_path}/./{data_file.name}", "--lam", 0.1, "--optimizer", "lbfgs"]),
+        ("tag", ["tag", "train", bank, "--lam", 0.1]),
+        ("more", ["tag", "train", more, "--lam", 0.1]),
+    ):
+        report(backend, capsys, *words, "--epochs", 1, "--log", logs[name])
+    for one, other, message in (
+        ("a", "lam", "a.jsonl and .*lam.jsonl are logs of different problems: loss crf and hinge, lam 0.1 and 1.0$"),
+        ("a", "tag", "different problems: command train and tag train"),
+        ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 3 and 6$"),
+    ):
+        status, _, err = run(backend.module, capsys, "curves", logs[one], logs[other])
+        assert status == 2 and re.search(message, err.strip()), err
+    assert len(report(backend, capsys, "curves", logs["a"], logs["path"])["runs"]) == 2
 
 
 # warm starts -----------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,9 @@ from reference.app.output import print_report, writable
 __all__ = ["add", "curves"]
 
 AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
+FILES = ("data", "file", "treebank", "pairs", "pictures")
+EXAMPLES = ("sequences", "sentences", "examples")  # how many
+PROBLEM = ("command", *FILES, *EXAMPLES, "fold", "loss", "lam", "start_stop")  # what a log says of its problem
 ROUNDING = 1e-9  # how far an objective may lie below a bound on it, as a share
 
 
@@ -58,9 +62,15 @@ def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
     """The highest dual of all runs, and of each run its name, epochs, calls, seconds, objectives, and distances from the bound.
 
-    distance: (objective - bound) / |bound|. There is no bound where no run has a dual, or where some objective lies below: then the
-    runs are not of one problem (or some minimise a smoothed one).
+    distance: (objective - bound) / |bound|. There is no bound where no run has a dual, or where some objective lies below: then some
+    runs minimise a smoothed objective, or are of several problems that their logs do not tell apart.
+
+    Raises
+    ------
+    ValueError
+        Naming two logs, and what differs: they are of different problems.
     """
+    _check_one_problem(logs)
     rows = [row for log in logs.values() for row in log.rows]
     bound = max((row.dual for row in rows if row.dual is not None), default=None)
     if bound is not None and (bound == 0 or any(row.objective < bound - ROUNDING * abs(bound) for row in rows)):
@@ -73,6 +83,31 @@ def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
         run["distance"] = None if bound is None else [(value - bound) / abs(bound) for value in run["objective"]]
         found.append(run)
     return bound, found
+
+
+def _check_one_problem(logs: dict[str, Log]) -> None:
+    """An error where two logs both say something of their problems, and it differs."""
+    (first, one), *others = logs.items()
+    expected = _problem(one)
+    for path, log in others:
+        found = _problem(log)
+        both = [name for name in expected if name in found]
+        differs = [name for name in both if not _same(name, expected[name], found[name])]
+        if differs:
+            each = ", ".join(f"{name} {expected[name]} and {found[name]}" for name in differs)
+            raise ValueError(f"{first} and {path} are logs of different problems: {each}")
+
+
+def _problem(log: Log) -> dict[str, Any]:
+    said = {**log.job, **log.job.get("job", {})}
+    return {name: said[name] for name in PROBLEM if name in said}
+
+
+def _same(name: str, a: Any, b: Any) -> bool:
+    """Whether two values are equal, files by their places."""
+    if name in FILES and isinstance(a, str) and isinstance(b, str):
+        return os.path.abspath(a) == os.path.abspath(b)
+    return bool(a == b)
 
 
 def _names(logs: dict[str, Log]) -> list[str]:

@@ -108,7 +108,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         job |= {"epochs": epochs, "rng": options.rng}
         step_size = STEP_SIZE[options.loss] if options.step_size is None else options.step_size
         job |= {"tol": options.tol} if optimizer == "bcfw" else {"step_size": step_size}
-    asked = {"treebank": options.treebank, "start": options.start}
+    asked = {"treebank": options.treebank, "sentences": len(training), "start": options.start}
     asked |= {"loss": options.loss, "optimizer": optimizer, "job": job}
     optimize = getattr(panel, optimizer)
     result = watched(

@@ -125,7 +125,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
     objective = loss_of(panel, job, model, model.pack(training, Y))
     packed = time.perf_counter() - started
-    asked = {"file": options.file, "start": options.start, "job": job.as_dict()}
+    asked = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
     result = watched(panel, options, asked, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
     if options.save:
