@@ -87,6 +87,7 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         (["train", "EMPTY"], "empty.dp: no sentences"),
         (["train", "ROOTS"], "Y[0]: expected one token with head 0"),
         (["evaluate", "BANK", "BANK"], "not a readable model file"),
+        (["evaluate", "none.npz", "BANK"], "parse evaluate: none.npz: no such file"),
         (["predict", "OTHER", "BANK"], "expected a model of parse train, got a SequenceModel"),
     ],
 )

@@ -149,6 +149,7 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "BROKEN", "--transitions", "bio"], "Y[0]: I-NP after the start, at token 0, is not allowed by transitions='bio'"),
         (["train", "BANK", "--bits", "1"], "bits: expected at most 30, and 2^bits >= 4"),
         (["evaluate", "BANK", "BANK"], "not a readable model file"),
+        (["evaluate", "none.npz", "BANK"], "tag evaluate: none.npz: no such file"),
         (["predict", "OTHER", "BANK"], "expected a model of tag train, got a SequenceModel"),
     ],
 )  # fmt: skip

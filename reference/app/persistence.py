@@ -60,10 +60,12 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
     Raises
     ------
     ValueError
-        Naming the file: not a model file, written by another version of the format, or damaged.
+        Naming the file: not there, not a model file, written by another version of the format, or damaged.
     """
     if not isinstance(panel, ModuleType):
         raise TypeError(f"panel: expected the module reference or accelerated, got {panel!r}")
+    if not Path(path).exists():
+        raise ValueError(f"{path}: no such file")
     fields = read_npz(path, "model file of diptych")
     missing = [name for name in ("weights", "header") if name not in fields]
     if missing:
