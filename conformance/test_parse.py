@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -76,6 +77,15 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         for tree in each["trees"]:
             close(tree["score"], scores[np.arange(len(scores)), tree["heads"]].sum())
         assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
+
+
+def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
+    """A few of its members are named."""
+    with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:
+        for number in range(100, 299):
+            archive.writestr(f"{number}.dp", SENTENCES)
+    status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.zip", bank)
+    assert status == 2 and "no field weights, header; found 100.dp, 101.dp, 102.dp and 196 more" in err
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
         "parse",
         help="learn to parse sentences from a treebank, and parse them",
         description="Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), and parse (predict). "
-        "Files: 'sentences' (forty that come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files.",
+        "Files: 'sentences' (forty that come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of that name.",
         allow_abbrev=False,
     )
     actions = whole.add_subparsers(required=True, metavar="ACTION")

@@ -18,6 +18,7 @@ from reference.files import read_npz, replacing
 __all__ = ["load_model", "save_model"]
 
 FORMAT = 1
+FEW = 3  # names of fields that an error lists
 MODELS = (
     "AlignmentModel",
     "MulticlassModel",
@@ -69,9 +70,9 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
     fields = read_npz(path, "model file of diptych")
     missing = [name for name in ("weights", "header") if name not in fields]
     if missing:
-        raise ValueError(
-            f"{path}: not a model file of diptych: no field {', '.join(missing)}; found {', '.join(sorted(fields))}"
-        )
+        names = sorted(fields)
+        listed = ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+        raise ValueError(f"{path}: not a model file of diptych: no field {', '.join(missing)}; found {listed}")
     try:
         weights, header = fields["weights"], json.loads(str(fields["header"]))
     except ValueError as problem:

@@ -47,8 +47,9 @@ def load_treebank(path: str) -> list[Sentence]:
     Parameters
     ----------
     path : str
-        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files; "sentences": the forty short
-        English sentences that come with the package, four of them not projective.
+        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files, ``name.zip:7`` the seventh,
+        ``name.zip:member`` a file by its whole name or what is behind a slash of it; "sentences": the forty short English sentences that come
+        with the package, four of them not projective.
 
     Returns
     -------
@@ -61,7 +62,7 @@ def load_treebank(path: str) -> list[Sentence]:
     """
     if path == "sentences":
         return read_sentences(path, resources.files("reference.app.datasets").joinpath("sentences.conllu").read_bytes())
-    part = re.fullmatch(r"(.*\.zip)(?::(\d+)-(\d+))?", path, re.IGNORECASE)
+    part = re.fullmatch(r"(.*?\.zip)(?::(.*))?", path, re.IGNORECASE)
     name = part[1] if part else path
     if not Path(name).is_file():
         raise ValueError(f"{name}: no such file (the sentences that come with diptych are called sentences)")
@@ -70,14 +71,26 @@ def load_treebank(path: str) -> list[Sentence]:
     try:
         with zipfile.ZipFile(name) as archive:
             files = sorted(f for f in archive.namelist() if not f.endswith(("/", "README")))
-            first, last = (int(part[2]), int(part[3])) if part[2] else (1, len(files))
-            if not 1 <= first <= last <= len(files):
-                raise ValueError(f"{path}: expected files in 1-{len(files)}, got {first}-{last}")
-            return [
-                s for f in files[first - 1 : last] for s in read_sentences(f"{Path(name).name}/{f}", archive.read(f))
-            ]
+            chosen = files if part[2] is None else _chosen(path, files, part[2])
+            return [s for f in chosen for s in read_sentences(f"{Path(name).name}/{f}", archive.read(f))]
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
         raise ValueError(f"{name}: not a zip that can be read: {problem}") from None
+
+
+def _chosen(path: str, files: list[str], part: str) -> list[str]:
+    """The files of a zip that are meant by what is behind its name."""
+    bounds = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+    if bounds:
+        first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+        if not 1 <= first <= last <= len(files):
+            raise ValueError(f"{path}: expected files in 1-{len(files)}, got {part}")
+        return files[first - 1 : last]
+    found = [f for f in files if f == part or f.endswith(f"/{part}")]
+    if len(found) != 1:
+        expected = f"a range of its {len(files)} files, such as 1-{len(files)}, or the number or the name of one"
+        expected += f", such as {files[0]}" if files else ""
+        raise ValueError(f"{path}: expected {expected}; {'several are' if found else 'none is'} called {part!r}")
+    return found
 
 
 def read_sentences(name: str, content: bytes) -> list[Sentence]:
