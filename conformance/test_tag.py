@@ -142,8 +142,10 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "BANK", "--columns", "label,word,tag"], "label, got label,word,tag"),
         (["train", "BANK", "--columns", "label,word,label"], "label, got label,word,label"),
         (["train", "BANK", "--columns", "word,,label"], "label, got word,,label"),
-        (["train", "BANK", "--templates", "other"], "other: no such file"),
-        (["train", "BANK", "--columns", "form,tag,label"], "X[0]: expected the columns word, tag, got form, tag, label"),
+        (["train", "BANK", "--templates", "other"], "other: no such file (the templates that come with diptych are chunks, entities, words)"),
+        (["train", "BANK", "--columns", "form,tag,label"], "--templates chunks: expected a column word, "),
+        (["train", "BANK", "--columns", "form,tag,label"], "bank.txt has form, tag, label (--columns names them)"),
+        (["train", "BANK", "--templates", "TEMPLATES"], "templates.txt: expected a column lemma, "),
         (["train", "BANK", "--loss", "hinge", "--optimizer", "bcfw"], "--optimizer bcfw needs --pairs all, and no --transitions"),
         (["train", "BANK", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
         (["train", "BROKEN", "--transitions", "bio"], "Y[0]: I-NP after the start, at token 0, is not allowed by transitions='bio'"),
@@ -157,7 +159,12 @@ def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, argument
     model = backend.SequenceModel(1, 2)
     backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
     places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
-    for name, content in (("EMPTY", "\n"), ("WRONG", "a b c\na b\n"), ("BROKEN", "a X I-NP\nb X B-NP\n")):
+    for name, content in (
+        ("EMPTY", "\n"),
+        ("WRONG", "a b c\na b\n"),
+        ("BROKEN", "a X I-NP\nb X B-NP\n"),
+        ("TEMPLATES", 'templates = ["word", "word|lemma"]'),
+    ):
         places[name] = tmp_path / f"{name.lower()}.txt"
         places[name].write_text(content)
     status, _, err = run(backend.module, capsys, "tag", *(places.get(a, a) for a in arguments))

@@ -19,7 +19,7 @@ from reference.app.output import announce_compilation, print_report, watched, wr
 from reference.app.persistence import load_model, save_model
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
-from reference.models.token_templates import TOKEN_TEMPLATES, load_templates
+from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
 __all__ = ["add"]
 
@@ -180,8 +180,12 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
 
 
 def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Columns], Y: list[Any]) -> Any:
-    templates = options.templates or "chunks"
-    templates = templates if templates in TOKEN_TEMPLATES else load_templates(templates)
+    name = options.templates or "chunks"
+    templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
+    for column in columns_of(templates):
+        if column not in training[0]:
+            found = f"{options.file} has {', '.join(training[0])} (--columns names them)"
+            raise ValueError(f"--templates {name}: expected a column {column}, {found}")
     settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
     return panel.TaggingModel.of(training, Y, templates, transitions=options.transitions, **settings)
 

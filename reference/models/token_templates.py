@@ -113,7 +113,9 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
         Naming the file: not TOML, other keys, templates that are none.
     """
     if not Path(path).is_file():
-        raise ValueError(f"{path}: no such file")
+        raise ValueError(
+            f"{path}: no such file (the templates that come with diptych are {', '.join(TOKEN_TEMPLATES)})"
+        )
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
