@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -69,6 +70,11 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         assert a.words == b.words and a.tags == b.tags and a.heads.tolist() == b.heads.tolist()
         assert sum(c.startswith("# tree = ") for c in a.comments) == 2
         assert sum("└─" in c or "├─" in c for c in a.comments) == len(a.words)
+    for name, heads in (("without", ""), ("some", "\t_")):  # what heads there are makes no difference
+        (tmp_path / name).write_text(re.sub(r"\t2$" if heads else r"\t\d$", heads, SENTENCES, flags=re.MULTILINE))
+        assert run(backend.module, capsys, *command[:3], tmp_path / name, *command[4:])[1] == out
+        status, _, err = run(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
+        assert status == 2 and f"{name}: line 1: " in err
     sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
     model, w, _ = backend.load_model(saved, backend.module)
     data = model.pack([s.fields() for s in again])

@@ -113,6 +113,20 @@ def test_what_is_wrong_is_named(content, message):
         read_sentences("a", content)
 
 
+def test_heads_that_are_not_looked_at():
+    """Two columns, heads that are open in part or none at all; what else is wrong is still said."""
+    for content in (b"a\tX\nb\tY\n", b"a\tX\t0\nb\tY\t_", b"a\tX\t9\nb\tY\tx"):
+        (sentence,) = read_sentences("a", content, heads=False)
+        assert sentence.words == ("a", "b") and sentence.tags == ("X", "Y") and sentence.heads is None
+        with pytest.raises(ValueError, match="a: line [12]: "):
+            read_sentences("a", content)
+    assert all(s.heads is None for s in load_treebank("sentences", heads=False))
+    with pytest.raises(ValueError, match=r"a: line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
+        read_sentences("a", b"a\n", heads=False)
+    with pytest.raises(ValueError, match=r"a: line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
+        read_sentences("a", b"a\tX\nb\tY\t1", heads=False)
+
+
 def test_attachment_scores_by_hand():
     truth, guess = [np.array([2, 0, 2]), np.array([0])], [np.array([2, 0, 1]), np.array([0])]
     assert attachment_score(truth, guess) == 3 / 4

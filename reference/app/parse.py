@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
         "predict", _predict, "parse sentences by a saved parser, to CoNLL-U; what else is asked for goes into comments"
     )
     sub.add_argument("model", help="a file written by parse train --save")
-    sub.add_argument("treebank", help="its heads, if any, are not looked at")
+    sub.add_argument("treebank", help="its heads, if any, are not looked at; lines of word, tag are read too")
     sub.add_argument("--top", type=count, metavar="K", help="the K best trees of each sentence, with their scores")
     sub.add_argument(
         "--probabilities",
@@ -186,7 +186,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w = _parser(panel, options.model)
-    sentences = load_treebank(options.treebank)
+    sentences = load_treebank(options.treebank, heads=False)
     announce_compilation(panel)
     data = model.pack([s.fields() for s in sentences])
     parsed, found = [], []

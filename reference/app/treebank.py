@@ -41,7 +41,7 @@ class Sentence(NamedTuple):
         return {"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}
 
 
-def load_treebank(path: str) -> list[Sentence]:
+def load_treebank(path: str, *, heads: bool = True) -> list[Sentence]:
     """The sentences of a file, or of the files in a zip, in the order of their names.
 
     Parameters
@@ -50,6 +50,8 @@ def load_treebank(path: str) -> list[Sentence]:
         A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files, ``name.zip:7`` the seventh,
         ``name.zip:member`` a file by its whole name or what is behind a slash of it; "sentences": the forty short English sentences that come
         with the package, four of them not projective.
+    heads : bool
+        False: heads are not looked at, all are left open, and lines of word, tag are read too.
 
     Returns
     -------
@@ -61,18 +63,20 @@ def load_treebank(path: str) -> list[Sentence]:
         Naming the file, the line and what was expected.
     """
     if path == "sentences":
-        return read_sentences(path, resources.files("reference.app.datasets").joinpath("sentences.conllu").read_bytes())
+        content = resources.files("reference.app.datasets").joinpath("sentences.conllu").read_bytes()
+        return read_sentences(path, content, heads=heads)
     part = re.fullmatch(r"(.*?\.zip)(?::(.*))?", path, re.IGNORECASE)
     name = part[1] if part else path
     if not Path(name).is_file():
         raise ValueError(f"{name}: no such file (the sentences that come with diptych are called sentences)")
     if part is None:
-        return read_sentences(path, Path(path).read_bytes())
+        return read_sentences(path, Path(path).read_bytes(), heads=heads)
     try:
         with zipfile.ZipFile(name) as archive:
             files = sorted(f for f in archive.namelist() if not f.endswith(("/", "README")))
             chosen = files if part[2] is None else _chosen(path, files, part[2])
-            return [s for f in chosen for s in read_sentences(f"{Path(name).name}/{f}", archive.read(f))]
+            contents = [(f"{Path(name).name}/{f}", archive.read(f)) for f in chosen]
+            return [s for called, content in contents for s in read_sentences(called, content, heads=heads)]
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
         raise ValueError(f"{name}: not a zip that can be read: {problem}") from None
 
@@ -93,8 +97,9 @@ def _chosen(path: str, files: list[str], part: str) -> list[str]:
     return found
 
 
-def read_sentences(name: str, content: bytes) -> list[Sentence]:
-    """The sentences of a file's content; errors call it ``name``."""
+def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sentence]:
+    """The sentences of a file's content, as :func:`load_treebank` gives them; errors call it ``name``."""
+    forms = (3, 10) if heads else (2, 3, 10)
     try:
         lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as problem:
@@ -106,17 +111,17 @@ def read_sentences(name: str, content: bytes) -> list[Sentence]:
         if line.startswith("#") and "\t" not in line and not rows:
             comments.append(line)
         elif line.strip():
-            rows.append((number, _columns(f"{name}: line {number}", line, rows)))
+            rows.append((number, _columns(f"{name}: line {number}", line, rows, forms)))
         elif rows:
-            sentences.append(_sentence(name, rows, tuple(comments)))
+            sentences.append(_sentence(name, rows, tuple(comments), heads))
             comments, rows = [], []
     return sentences
 
 
-def _columns(where: str, line: str, rows: list[tuple[int, list[str]]]) -> list[str]:
+def _columns(where: str, line: str, rows: list[tuple[int, list[str]]], forms: tuple[int, ...]) -> list[str]:
     """The columns of a line, as many as in the lines above."""
     columns = line.split("\t")
-    expected = (len(rows[0][1]),) if rows else (3, 10)
+    expected = (len(rows[0][1]),) if rows else forms
     if len(columns) not in expected:
         wanted = " or ".join(f"{n} columns ({_FORMS[n]})" for n in expected)
         raise ValueError(f"{where}: expected {wanted} apart by tabs, got {len(columns)}: {line!r:.80}")
@@ -125,13 +130,13 @@ def _columns(where: str, line: str, rows: list[tuple[int, list[str]]]) -> list[s
     return columns
 
 
-_FORMS = {3: "word, tag, head", 10: "CoNLL-X or CoNLL-U"}
+_FORMS = {2: "word, tag", 3: "word, tag, head", 10: "CoNLL-X or CoNLL-U"}
 
 
-def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...]) -> Sentence:
+def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...], looked_at: bool) -> Sentence:
     """The lines of a block as a sentence: ranges of tokens (3-4) and empty nodes (3.1) are left out."""
-    if len(rows[0][1]) == 3:
-        rows = [(line, [str(k), w, "_", "_", t, "_", h, "_"]) for k, (line, (w, t, h)) in enumerate(rows, 1)]
+    if len(rows[0][1]) < 10:
+        rows = [(line, [str(k), w, "_", "_", t, "_", *(h or "_"), "_"]) for k, (line, (w, t, *h)) in enumerate(rows, 1)]
     rows = [(line, columns) for line, columns in rows if not re.fullmatch(r"\d+[-.]\d+", columns[0])]
     for k, (line, columns) in enumerate(rows, 1):
         if columns[0] != str(k):
@@ -140,7 +145,8 @@ def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str,
         raise ValueError(f"{name}: a sentence without tokens")
     _, words, lemmas, coarse, tags, feats, heads, relations, *_ = zip(*(c for _, c in rows), strict=True)
     tags = tuple(c if t == "_" else t for t, c in zip(tags, coarse, strict=True))
-    return Sentence(words, tags, _heads(name, rows, heads), lemmas, coarse, feats, relations, comments)
+    numbers = _heads(name, rows, heads) if looked_at else None
+    return Sentence(words, tags, numbers, lemmas, coarse, feats, relations, comments)
 
 
 def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...]) -> np.ndarray | None:
