@@ -95,6 +95,25 @@ def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\tX\t2\nb\tX\t1\n", "Y[1]: expected a tree, got heads in a circle above token 1"),
+        ("a\tX\t0\nb\tX\t0\n", "Y[1]: expected one token with head 0 (single_root=True), got 2"),
+    ],
+)
+def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, capsys, content, message):
+    """evaluate says what train says, and train looks at --test before it trains."""
+    saved, wrong = tmp_path / "model.npz", tmp_path / "wrong.dp"
+    wrong.write_text(f"one\tX\t0\n\n{content}")
+    words = ["parse", "train", bank, "--bits", 8, "--epochs", 1, "--quiet", "--save", saved]
+    assert run(backend.module, capsys, *words)[0] == 0
+    for command in (["parse", "evaluate", saved, wrong], [*words, "--test", wrong, "--log", tmp_path / "log.jsonl"]):
+        status, out, err = run(backend.module, capsys, *command)
+        assert status == 2 and message in err and out == ""
+    assert not (tmp_path / "log.jsonl").exists()
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["train", "none.conllu"], "none.conllu: no such file"),

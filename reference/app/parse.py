@@ -98,7 +98,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     X, Y = [s.fields() for s in training], [s.heads for s in training]
     if model is None:
         model = _new_model(panel, options, X, Y)
-    data = model.pack(X, Y)
+    data, test_data = model.pack(X, Y), None if test is None else _packed(model, test)
     objective = (panel.LogLoss if options.loss == "crf" else panel.StructuralHinge)(model, data)
     epochs = EPOCHS[optimizer] if options.epochs is None else options.epochs
     job: dict[str, Any] = {"lam": LAM[optimizer] if options.lam is None else options.lam}
@@ -134,8 +134,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "interrupted": result.interrupted,
         "message": result.message,
         "seconds": time.perf_counter() - started,
-        "train": _scores(model, result.x, training),
-        "test": None if test is None else _scores(model, result.x, test),
+        "train": _scores(model, result.x, training, data),
+        "test": None if test is None else _scores(model, result.x, test, test_data),
     }
     if options.save:
         report["saved"] = str(options.save)
@@ -178,7 +178,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w = _parser(panel, options.model)
     sentences = _with_heads(options.treebank)
     announce_compilation(panel)
-    scores = _scores(model, w, sentences)
+    scores = _scores(model, w, sentences, _packed(model, sentences))
     report: dict[str, Any] = {"command": "parse evaluate", "panel": panel.__name__, "model": str(options.model)}
     report |= {"treebank": options.treebank, "sentences": len(sentences), **scores}
     print_report(options, report, [_line(f"{len(sentences)} sentences:", scores)])
@@ -248,9 +248,14 @@ def _parser(panel: ModuleType, path: str) -> tuple[Any, np.ndarray]:
     return model, w
 
 
-def _scores(model: Any, w: np.ndarray, sentences: list[Sentence]) -> dict[str, float | None]:
+def _packed(model: Any, sentences: list[Sentence]) -> Any:
+    """The sentences with their heads, which are trees of the model's kind."""
+    return model.pack([s.fields() for s in sentences], [s.heads for s in sentences])
+
+
+def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any) -> dict[str, float | None]:
     """Shares of right heads: of all tokens, and of all but punctuation (None where there are no others)."""
-    guess = model.predict(model.pack([s.fields() for s in sentences]), None, w)
+    guess = model.predict(data, None, w)
     truth: list[Any] = [s.heads for s in sentences]
     found = {
         "uas": attachment_score(truth, guess),
