@@ -71,6 +71,11 @@ def test_members_of_a_zip(tmp_path):
         (b"a b\n\n\nc d e", None, r"a: line 4: expected 2 columns \(word, label\), as above, got 3: 'c d e'"),
         (b"\na b c d e", None, "a: line 2: got 5 columns; say what they are called"),
         (b"a b", ("word", "tag", "chunk"), r"a: line 1: expected 3 columns \(word, tag, chunk\), got 2"),
+        (
+            b"a\n",
+            ("word", "tag", "label"),
+            r"a: line 1: expected 3 columns \(word, tag, label\), or 2 without labels \(word, tag\), got 1$",
+        ),
         (b"a b", ("word", "word"), "names: expected different ones, got word, word"),
         (b"\xff\xfea b", None, "a: not a text file in UTF-8"),
     ],

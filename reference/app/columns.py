@@ -131,5 +131,8 @@ def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ..
     if len(names) == width + 1 and names[-1] == "label":
         return names[:-1]
     if len(names) != width:
-        raise ValueError(f"{where}: expected {len(names)} columns ({', '.join(names)}), got {width}")
+        expected = f"{len(names)} columns ({', '.join(names)})"
+        if names[-1:] == ("label",) and len(names) > 1:
+            expected += f", or {len(names) - 1} without labels ({', '.join(names[:-1])})"
+        raise ValueError(f"{where}: expected {expected}, got {width}")
     return names
