@@ -75,6 +75,9 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         assert run(backend.module, capsys, *command[:3], tmp_path / name, *command[4:])[1] == out
         status, _, err = run(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
         assert status == 2 and f"{name}: line 1: " in err
+    (tmp_path / "empty").write_text("\n")
+    status, empty, err = run(backend.module, capsys, "parse", "predict", saved, tmp_path / "empty")
+    assert status == 2 and empty == "" and "empty: no sentences" in err
     sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
     model, w, _ = backend.load_model(saved, backend.module)
     data = model.pack([s.fields() for s in again])

@@ -111,6 +111,10 @@ def test_predictions_are_what_the_scorer_reads(backend, bank, tmp_path, capsys):
     """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
     saved = tmp_path / "model.npz"
     run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
+    for content, message in (("\n", "new.txt: no sentences"), ("a\n", "or 2 without labels (word, tag), got 1")):
+        (tmp_path / "new.txt").write_text(content)
+        status, out, err = run(backend.module, capsys, "tag", "predict", saved, tmp_path / "new.txt")
+        assert status == 2 and out == "" and message in err
     bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
     out = run(backend.module, capsys, "tag", "predict", saved, bank)[1]
     again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))

@@ -187,6 +187,8 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w = _parser(panel, options.model)
     sentences = load_treebank(options.treebank, heads=False)
+    if not sentences:
+        raise ValueError(f"{options.treebank}: no sentences")
     announce_compilation(panel)
     data = model.pack([s.fields() for s in sentences])
     parsed, found = [], []

@@ -227,6 +227,8 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, columns = _tagger(panel, options.model)
     sentences = load_columns(options.file, columns, comment=options.comment)
+    if not sentences:
+        raise ValueError(f"{options.file}: no sentences")
     announce_compilation(panel)
     data = model.pack(sentences)
     found: list[dict[str, Any]] = [
