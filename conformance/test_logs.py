@@ -137,8 +137,25 @@ def test_a_log_that_is_none_is_named(backend, tmp_path):
         log.write_text(text)
         with pytest.raises(ValueError, match=message):
             backend.load_log(log)
+    log.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="log.jsonl: not a log of diptych: not a text file in UTF-8"):
+        backend.load_log(log)
+    with pytest.raises(ValueError, match="none.jsonl: no such file"):
+        backend.load_log(tmp_path / "none.jsonl")
     log.write_text(f"{job}\n{row}\n{row[:30]}")  # killed while it wrote
     assert np.isnan(backend.load_log(log).rows[0].objective) and backend.load_log(log).outcome is None
+
+
+def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
+    """As in ``| head``: quiet, with the status of a broken pipe."""
+    words = ["train", data_file, "--epochs", "1", "--quiet"]
+    root = Path(backend.module.__file__).parent.parent
+    command = [sys.executable, "-m", backend.__name__, *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert process.returncode == 141
+    assert not [line for line in err.splitlines() if not line.startswith("compiling kernels")], err
 
 
 # curves ----------------------------------------------------------------------------------------------------------------
@@ -248,6 +265,7 @@ def test_starts_that_do_not_fit_are_refused(backend, data_file, bank, tmp_path, 
         (["parse", "train", "sentences", "--start", model], "bcfw starts from a point of its dual"),
         (["train", data_file, "--optimizer", "lbfgs", "--checkpoint", tmp_path / "c.npz"], "--checkpoint: lbfgs has no checkpoints"),
         (["train", data_file, "--resume", model], "model.npz: not a checkpoint of diptych"),
+        (["train", data_file, "--resume", "none.npz"], "train: none.npz: no such file"),
         (["train", data_file, "--log", tmp_path / "none" / "log.jsonl"], "no such folder"),
     ):  # fmt: skip
         status, _, err = run(backend.module, capsys, *words)

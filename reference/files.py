@@ -36,7 +36,9 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
-    """All arrays of an npz file, without pickle; ValueError naming the file if it is none or damaged, OSError if unreadable."""
+    """All arrays of an npz file, without pickle; ValueError naming the file if it is not there, none or damaged, OSError if unreadable."""
+    if not Path(path).exists():
+        raise ValueError(f"{path}: no such file")
     content = Path(path).read_bytes()
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise ValueError(f"{path}: not a readable {what}: no npz archive")

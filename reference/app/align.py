@@ -74,7 +74,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     model = panel.AlignmentModel(len(FEATURES), null=options.null)
     objective = panel.StructuralHinge(model, _packed(model, training))
     job = {"lam": options.lam, "epochs": options.epochs, "tol": options.tol, "rng": options.rng}
-    asked, more = {"pairs": options.pairs, "job": job}, {"checkpoint": options.checkpoint, "resume": options.resume}
+    asked = {"pairs": options.pairs, "examples": len(training), "job": job}
+    more = {"checkpoint": options.checkpoint, "resume": options.resume}
     result = watched(
         panel, options, asked, options.epochs, lambda callback: panel.bcfw(objective, callback=callback, **job, **more)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ OTHER = {"reference": "accelerated", "accelerated": "reference"}
 
 
 def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
-    """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted.
+    """Run one command in a panel; the exit status: 0, 2 for a wrong request, 130 if interrupted, 141 where nobody reads on (as in ``| head``).
 
     Training that is interrupted after its first epoch ends with the best weights so far: they are saved and reported, and the status is 130.
     """
@@ -39,6 +40,10 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
     ).parse_args(argv)
     try:
         interrupted = options.command(panel, options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush at the exit
+        return 141
     except (ValueError, OSError, ImportError) as problem:
         print(f"python -m {panel.__name__} {options.name}: {problem}", file=sys.stderr)
         return 2
@@ -63,7 +68,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     _warm_up(panel, job, training)
     started = time.perf_counter()
     objective = objective_of(panel, job, training, model)
-    asked = {"data": options.data, "fold": options.fold, "start": options.start, "job": job.as_dict()}
+    asked = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "start": options.start}
+    asked["job"] = job.as_dict()
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
     result = watched(panel, options, asked, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
     if options.save:

@@ -33,7 +33,7 @@ def load_log(path: str | Path) -> Log:
     Raises
     ------
     ValueError
-        Naming the file and the line: no log, or a damaged one. A last line that was cut off is left out.
+        Naming the file and the line: not there, no log, or a damaged one. A last line that was cut off is left out.
 
     Notes
     -----
@@ -42,7 +42,12 @@ def load_log(path: str | Path) -> Log:
     job: dict[str, Any] | None = None
     rows: list[Row] = []
     outcome = None
-    lines = Path(path).read_text(encoding="utf-8").split("\n")
+    if not Path(path).exists():
+        raise ValueError(f"{path}: no such file")
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"{path}: not a log of diptych: not a text file in UTF-8: {problem}") from None
     for number, line in enumerate(lines, 1):
         if not line and number == len(lines):
             break
@@ -77,6 +82,7 @@ class LogWriter:
     def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:
         self.path, self.job, self.mode = path, job, "a" if more else "w"
         self.file: IO[str] | None = None
+        self.epoch = 0  # of the last row written
 
     def __enter__(self) -> LogWriter:
         return self
@@ -87,9 +93,13 @@ class LogWriter:
 
     def __call__(self, row: Row, w: Any) -> None:
         self._write(row.as_dict())
+        self.epoch = row.epoch
 
     def ended(self, result: Result) -> None:
-        """The last line."""
+        """The last line, after the row that an interrupt may have kept from being written."""
+        begun = self.epoch > 0 or self.mode == "w"
+        if begun and result.history and result.history[-1].epoch > self.epoch:
+            self(result.history[-1], None)
         self._write(
             {
                 "outcome": result.message,

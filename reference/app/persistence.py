@@ -65,8 +65,6 @@ def load_model(path: str | Path, panel: ModuleType) -> tuple[Any, np.ndarray, di
     """
     if not isinstance(panel, ModuleType):
         raise TypeError(f"panel: expected the module reference or accelerated, got {panel!r}")
-    if not Path(path).exists():
-        raise ValueError(f"{path}: no such file")
     fields = read_npz(path, "model file of diptych")
     missing = [name for name in ("weights", "header") if name not in fields]
     if missing:
