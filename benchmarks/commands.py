@@ -51,7 +51,7 @@ class Commands:
         try:
             require_matplotlib()
         except ImportError as missing:
-            raise NotImplementedError(str(missing)) from None  # skipped
+            raise NotImplementedError(str(missing)) from None  # asv's word for: skip; the pictures are an extra
 
     def track_curves(self):
         """How many curves there are in the figures and in the table; every file that is announced is there, and pictures can be drawn again."""

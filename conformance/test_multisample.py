@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from math import sqrt
 
 import numpy as np
@@ -16,8 +15,6 @@ from conformance.listed_svm import Listed, hinge, labelling, listed, listed_prob
 from conformance.test_bcfw import bracket
 from conformance.test_models import sequence_model
 from conformance.tolerances import close
-from reference.app.cli import main
-from reference.app.jobs import Job
 from reference.bounds import dual_increase, online_regret, subgradient_norm
 from reference.optimizers import multisample as own
 
@@ -354,113 +351,3 @@ def test_planes_of_classes_and_of_sequences(other, rng):
     ours, theirs = (hinge(b, X, Y, cost=COST).corners(w, None, 7) for b in (reference, other))
     close(theirs.directions, ours.directions)
     assert np.array_equal(theirs.losses, ours.losses) and np.array_equal(theirs.count, ours.count)
-
-
-def test_callback_tol_and_rng(backend, rng):
-    X, Y = labelling(rng, (2, 3, 4))
-    objective, seen = hinge(backend, X, Y), []
-
-    def callback(row, w):
-        close(row.objective, objective.value_and_gradient(w)[0] + 0.05 * w @ w)
-        seen.append((row, w))
-        return row.epoch == 2
-
-    for average in ("last", "uniform"):
-        seen.clear()
-        stopped = backend.multisample(objective, lam=0.1, tol=0.0, rng=5, average=average, callback=callback)
-        assert [row for row, _ in seen] == list(stopped.history) and stopped.nit == 2 and "callback" in stopped.message
-        assert np.array_equal(seen[-1][1], stopped.x)
-    options = {"lam": 0.1, "epochs": 2, "tol": None, "sampler": "gibbs"}
-    one, two = (backend.multisample(objective, rng=r, **options) for r in (5, np.random.default_rng(5)))
-    assert np.array_equal(one.x, two.x) and one.success and one.message == "2 epochs done"
-    assert not np.array_equal(one.x, backend.multisample(objective, rng=6, **options).x)
-    start = backend.multisample(objective, lam=0.1, epochs=0)
-    assert start.history == () and start.fun == start.certificate == 3.0 and not np.any(start.x)
-
-
-def test_what_it_cannot_do_is_said(backend, rng):
-    X, Y = labelling(rng, (2, 3))
-    objective = hinge(backend, X, Y)
-    for options, error, message in (
-        ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
-        ({"k": 1.5}, TypeError, "k: expected an integer >= 1"),
-        ({"sampler": "best"}, ValueError, "sampler: expected one of topk, gibbs, got 'best'"),
-        ({"update": "all"}, ValueError, "update: expected one of moves, exact, got 'all'"),
-        ({"average": "weighted"}, ValueError, "average: expected one of last, uniform, got 'weighted'"),
-        ({"mu": 0.0}, ValueError, "mu"),
-        ({"lam": 0.0}, ValueError, "lam: the dual needs a finite number > 0"),
-        ({"tol": -1.0}, ValueError, "tol"),
-        ({"rng": "a"}, TypeError, "rng: expected an integer"),
-        ({"epochs": "a"}, TypeError, "epochs: expected an integer"),
-    ):
-        with pytest.raises(error, match=message):
-            backend.multisample(objective, **{"lam": 0.1, **options})
-    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.Entropy())
-    with pytest.raises(ValueError, match="objective: multisample solves the unsmoothed hinge"):
-        backend.multisample(smooth, lam=0.1)
-    with pytest.raises(backend.UnsupportedError, match="LogLoss has no corners"):
-        backend.multisample(backend.LogLoss(objective.model, objective.data), lam=0.1)
-    with pytest.raises(TypeError, match="objective: multisample needs corners"):
-        backend.multisample([1.0], lam=0.1)
-    for number in (subgradient_norm, online_regret, dual_increase):
-        with pytest.raises(ValueError, match="lam: expected a finite number > 0"):
-            number(
-                *{subgradient_norm: (0.0, 1.0), online_regret: (0.0, 1.0, 1), dual_increase: (1.0, 1.0, 0.0, 1)}[number]
-            )
-    with pytest.raises(ValueError, match="steps: expected at least 1"):
-        online_regret(1.0, 1.0, 0)
-    with pytest.raises(ValueError, match="radius, largest_loss: expected finite numbers >= 0"):
-        subgradient_norm(1.0, -1.0)
-
-
-def test_one_output_needs_nothing_but_the_best(backend):
-    """A structure of the user's with best and parts; more outputs need topk, or sample."""
-
-    class Two(backend.Structure):
-        def best(self):
-            return float(self.scores.max()), int(self.scores.argmax())
-
-        def parts(self, y):
-            return np.eye(2)[y]
-
-    model = backend.ListModel(lambda x: np.eye(2) * x, Two, task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=2)
-    objective = backend.StructuralHinge(model, model.pack([1.0, 2.0], [0, 1]))
-    assert backend.multisample(objective, lam=0.1, k=1, rng=0).success
-    for sampler, method in (("topk", "topk"), ("gibbs", "sample")):
-        with pytest.raises(backend.UnsupportedError, match=rf"Two has no {method}\(\)"):
-            backend.multisample(objective, lam=0.1, k=2, sampler=sampler)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["multisample", "--k", "3"],
-        ["multisample", "--sampler", "gibbs", "--mu", "0.5", "--update", "exact", "--average", "uniform"],
-        ["cutting-planes"],
-    ],
-)
-def test_the_command_line_trains_by_name(backend, capsys, options):
-    job = ["--loss", "hinge", "--lam", "1", "--tol", "0.3", "--optimizer", *options]
-    assert main(backend.module, ["train", "letters", "--limit", "8", *job, "--json", "--quiet"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["success"] and 0 <= report["certificate"] <= 0.3 * report["objective"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["multisample", "--mu", "1"], "--mu has no effect with no --sampler gibbs"),
-        (["multisample", "--smoothing", "l2"], "--smoothing has no effect with --optimizer multisample"),
-        (["cutting-planes", "--k", "3"], "--k has no effect with --optimizer cutting-planes"),
-        (["bcfw", "--sampler", "gibbs"], "--sampler has no effect with --optimizer bcfw"),
-        (["multisample", "--loss", "crf"], "--optimizer multisample needs --loss hinge"),
-    ],
-)
-def test_options_without_effect_are_refused(options, message):
-    optimizer, *rest = options
-    named = dict(zip((name.removeprefix("--") for name in rest[::2]), rest[1::2], strict=True))
-    named |= {name: float(named[name]) for name in named if name == "mu"} | {
-        name: int(named[name]) for name in named if name == "k"
-    }
-    with pytest.raises(ValueError, match=message):
-        Job(**{"loss": "hinge", "optimizer": optimizer, **named})

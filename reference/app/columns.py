@@ -62,6 +62,7 @@ def load_columns(path: str, names: Sequence[str] | None = None, *, comment: str 
     try:
         with zipfile.ZipFile(archive) as opened:
             content = opened.read(found[0])
+    # zipfile's words for: damaged, a compression it does not know, encrypted, cut off
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
         raise ValueError(f"{path}: cannot be read: {problem}") from None
     return read_columns(path, content, names, comment=comment)

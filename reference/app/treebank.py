@@ -77,6 +77,7 @@ def load_treebank(path: str, *, heads: bool = True) -> list[Sentence]:
             chosen = files if part[2] is None else _chosen(path, files, part[2])
             contents = [(f"{Path(name).name}/{f}", archive.read(f)) for f in chosen]
             return [s for called, content in contents for s in read_sentences(called, content, heads=heads)]
+    # zipfile's words for: damaged, a compression it does not know, encrypted, cut off
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
         raise ValueError(f"{name}: not a zip that can be read: {problem}") from None
 
