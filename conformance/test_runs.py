@@ -17,7 +17,7 @@ from conformance.test_tree_model import make_trees
 from conformance.tolerances import close
 from reference.app.logs import LogWriter
 from reference.bounds import Corollary18
-from reference.optimizers.result import Row
+from reference.optimizers.result import Result, Row
 
 # optimiser, its options, the loss
 RUNS = [
@@ -363,3 +363,18 @@ def test_a_refused_run_leaves_the_log_alone(backend, tmp_path):
     with LogWriter(log, {"command": "train"}) as writer:
         writer(Row(1, 4, 0.0, 2.0), None)
     assert [row.objective for row in backend.load_log(log).rows] == [2.0]
+
+
+def test_the_row_before_an_interrupt_is_logged_once(backend, tmp_path):
+    """The signal may fall between a row and its callback; rows that a checkpoint brought are in the log already."""
+    log, rows = tmp_path / "log.jsonl", tuple(Row(k, 4 * k, 0.0, 3.0 - k) for k in (1, 2))
+    result = Result(np.zeros(1), 1.0, 2, False, "interrupted", "last", 8, "none", rows, interrupted=True)
+    for seen in (1, 2):
+        with LogWriter(log, {"command": "train"}) as writer:
+            for row in rows[:seen]:
+                writer(row, None)
+            writer.ended(result)
+        assert [row.epoch for row in backend.load_log(log).rows] == [1, 2] and log.read_text().count("epoch") == 2
+    with LogWriter(log, {"command": "train"}, more=True) as writer:
+        writer.ended(result)
+    assert log.read_text().count("epoch") == 2
