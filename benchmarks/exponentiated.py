@@ -7,9 +7,7 @@ to compare machines by.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import time
 from collections.abc import Iterator
 
@@ -17,10 +15,8 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks.tagging import _best, _f1
+from benchmarks.tagging import Line, _best, _f1, corpora, say, tasks
 from reference.app.columns import load_columns
-
-Line = tuple[str, float, str]
 
 
 def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterator[Line]:
@@ -52,24 +48,13 @@ def _machine() -> Iterator[Line]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("chunks", help="path to conll2000.zip")
-    parser.add_argument("--entities", metavar="PATH", help="path to conll2002.zip")
+    parser = corpora(__doc__)
     parser.add_argument("--tol", type=float, default=1e-4, help="default: 1e-4")
     parser.add_argument("--epochs", type=int, default=60, help="at most so many (default: 60)")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     set_num_threads(1)
-    tasks = [("chunks", f"{options.chunks}:train.txt", f"{options.chunks}:test.txt")]
-    if options.entities:
-        tasks.append(("entities", f"{options.entities}:esp.train", f"{options.entities}:esp.testb"))
-    lines = []
-    for line in itertools.chain(_machine(), *(figures(*task, options.tol, options.epochs) for task in tasks)):
-        lines.append(line)
-        if not options.json:
-            print(f"{line[0]:50} {line[1]:12.6g} {line[2]}", flush=True)
-    if options.json:
-        print(json.dumps([{"what": what, "number": value, "unit": unit} for what, value, unit in lines]))
+    runs = (figures(*task, options.tol, options.epochs) for task in tasks(options))
+    say(itertools.chain(_machine(), *runs), options.json, digits=6)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,10 @@ pass of Casimir-SVRG over the first 2,000 sentences, hashed to 2^16 weights, top
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -86,27 +87,42 @@ def _best(run: Callable[[], Any], repeat: int = 5) -> float:
     return min(_timed(run)[0] for _ in range(repeat))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def corpora(description: str | None) -> argparse.ArgumentParser:
+    """A parser for the two shared tasks' archives and --json."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("chunks", help="path to conll2000.zip")
     parser.add_argument("--entities", metavar="PATH", help="path to conll2002.zip")
-    parser.add_argument("--iterations", type=int, default=0, help="of L-BFGS (default: none)")
     parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def tasks(options: argparse.Namespace) -> list[tuple[str, str, str]]:
+    """Name (and name of the templates), training file and test file of each archive that is given."""
+    found = [("chunks", f"{options.chunks}:train.txt", f"{options.chunks}:test.txt")]
+    if options.entities:
+        found.append(("entities", f"{options.entities}:esp.train", f"{options.entities}:esp.testb"))
+    return found
+
+
+def say(lines: Iterable[Line], as_json: bool, digits: int = 4) -> None:
+    """Each line as it comes, or all as one JSON list."""
+    said = []
+    for what, value, unit in lines:
+        said.append({"what": what, "number": value, "unit": unit})
+        if not as_json:
+            print(f"{what:50} {value:12.{digits}g} {unit}", flush=True)
+    if as_json:
+        print(json.dumps(said))
+
+
+def main() -> None:
+    parser = corpora(__doc__)
+    parser.add_argument("--iterations", type=int, default=0, help="of L-BFGS (default: none)")
     options = parser.parse_args()
     set_num_threads(1)
-    tasks = [("chunks", f"{options.chunks}:train.txt", f"{options.chunks}:test.txt")]
-    if options.entities:
-        tasks.append(("entities", f"{options.entities}:esp.train", f"{options.entities}:esp.testb"))
-    lines = []
-    runs = [figures(name, train, test, name, options.iterations) for name, train, test in tasks]
+    runs = [figures(*task, task[0], options.iterations) for task in tasks(options)]
     runs += [casimir_pass(f"{options.entities}:esp.train")] if options.entities else []
-    for run in runs:
-        for line in run:
-            lines.append(line)
-            if not options.json:
-                print(f"{line[0]:50} {line[1]:12.4g} {line[2]}", flush=True)
-    if options.json:
-        print(json.dumps([{"what": what, "number": value, "unit": unit} for what, value, unit in lines]))
+    say(itertools.chain(*runs), options.json)
 
 
 if __name__ == "__main__":
