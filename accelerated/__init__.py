@@ -21,6 +21,7 @@ from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
+from accelerated.online_mkl import Explicit, KernelSequenceModel, mkl
 from accelerated.prox import (
     L1,
     L21,
@@ -50,8 +51,11 @@ from accelerated.structures.cut import Cut, CutScores
 from accelerated.structures.matching import Matching, MatchingScores
 from accelerated.structures.tree import Tree, TreeScores
 from reference import (
+    B1Spline,
     Constant,
     Entropy,
+    Function,
+    Gaussian,
     Graph,
     GraphScores,
     InfeasibleError,
@@ -59,8 +63,12 @@ from reference import (
     InverseSqrt,
     InverseTime,
     KBest,
+    Linear,
     Max,
+    Mean,
     Pegasos,
+    Polynomial,
+    Precomputed,
     Result,
     Row,
     Sequences,
@@ -84,6 +92,7 @@ from reference import (
     load_model,
     load_sequences,
     multisample,
+    online_proximal,
     save_model,
     sgd,
     svrg,

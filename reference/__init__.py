@@ -4,6 +4,7 @@ from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.logs import load_log
 from reference.app.persistence import load_model, save_model
 from reference.arrays import Rows
+from reference.kernels import B1Spline, Function, Gaussian, Linear, Mean, Polynomial, Precomputed
 from reference.models.alignment import AlignmentModel
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
@@ -13,12 +14,14 @@ from reference.models.sequence import SequenceModel
 from reference.models.tagging import TaggingModel
 from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
+from reference.online_mkl import Explicit, KernelSequenceModel, mkl
 from reference.optimizers.bcfw import bcfw
 from reference.optimizers.casimir import casimir
 from reference.optimizers.cutting_planes import cutting_planes
 from reference.optimizers.exponentiated_gradient import exponentiated_gradient
 from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.multisample import multisample
+from reference.optimizers.online_proximal import online_proximal
 from reference.optimizers.presets import casimir_svrg_adapt, casimir_svrg_const
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
@@ -66,6 +69,7 @@ __all__ = [
     "AlignmentModel",
     "Arborescence",
     "ArborescenceScores",
+    "B1Spline",
     "Chain",
     "ChainScores",
     "Constant",
@@ -75,6 +79,9 @@ __all__ = [
     "ElasticNet",
     "ElasticNetMKL",
     "Entropy",
+    "Explicit",
+    "Function",
+    "Gaussian",
     "Graph",
     "GraphScores",
     "HalfSquaredL2",
@@ -83,19 +90,24 @@ __all__ = [
     "InverseSqrt",
     "InverseTime",
     "KBest",
+    "KernelSequenceModel",
     "L1Ball",
     "L2Ball",
     "L21Ball",
+    "Linear",
     "Linearization",
     "ListModel",
     "LogLoss",
     "Matching",
     "MatchingScores",
     "Max",
+    "Mean",
     "MulticlassModel",
     "NonSparseMKL",
     "ParsingModel",
     "Pegasos",
+    "Polynomial",
+    "Precomputed",
     "Result",
     "Row",
     "Rows",
@@ -134,7 +146,9 @@ __all__ = [
     "load_log",
     "load_model",
     "load_sequences",
+    "mkl",
     "multisample",
+    "online_proximal",
     "project_l1_ball",
     "project_simplex",
     "prox_squared_l1",

@@ -3,6 +3,13 @@
 from reference.bounds.branson import dual_increase, online_regret, subgradient_norm
 from reference.bounds.casimir import Corollary17, Corollary18, Corollary19, Corollary20, Rate, casimir_rates, start_gap
 from reference.bounds.inner import accuracy_iterations, inner_iterations, log_rate_iterations, svrg_cost, svrg_rate
+from reference.bounds.online import (
+    optimum_radius,
+    regret_constant_step,
+    regret_decaying_step,
+    regret_strongly_convex,
+    round_bound,
+)
 from reference.bounds.sequences import momentum, next_alpha
 from reference.bounds.smoothing import entropy_smoothness, entropy_width, smoothness, squared_l2_width
 
@@ -22,6 +29,11 @@ __all__ = [
     "momentum",
     "next_alpha",
     "online_regret",
+    "optimum_radius",
+    "regret_constant_step",
+    "regret_decaying_step",
+    "regret_strongly_convex",
+    "round_bound",
     "smoothness",
     "squared_l2_width",
     "start_gap",

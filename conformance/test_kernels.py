@@ -1,0 +1,131 @@
+"""Kernels are their formulas, positive (semi)definite, and Gram matrices are the same however they are held."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.tolerances import close
+from reference.gram import Gram
+
+
+def kernels(backend, X):
+    products = lambda A, B: 0.5 * A @ B.T + 1.0  # noqa: E731
+    return {
+        "linear": (backend.Linear(), lambda x, y: x @ y),
+        "quadratic": (backend.Polynomial(2), lambda x, y: ((x @ y + 1) ** 2) / np.sqrt((x @ x + 1) ** 2 * (y @ y + 1) ** 2)),
+        "cubic": (backend.Polynomial(3, constant=0.5, unit_diagonal=False), lambda x, y: (x @ y + 0.5) ** 3),
+        "gaussian": (backend.Gaussian(5.0), lambda x, y: np.exp(-((x - y) ** 2).sum() / 10)),
+        "spline": (backend.B1Spline(2.0), lambda x, y: max(0.0, 1 - np.sqrt(((x - y) ** 2).sum()) / 2)),
+        "mean": (backend.Mean([backend.Linear(), backend.Gaussian(1.0)]), lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
+        "function": (backend.Function(products), lambda x, y: 0.5 * x @ y + 1),
+    }  # fmt: skip
+
+
+NAMES = ["linear", "quadratic", "cubic", "gaussian", "spline", "mean", "function"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_is_its_formula(backend, rng, name):
+    X, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 3))
+    kernel, formula = kernels(backend, X)[name]
+    close(kernel(X, Y), [[formula(x, y) for y in Y] for x in X])
+    close(kernel(X), kernel(X, X))
+    close(kernel.diagonal(X), np.diag(kernel(X)))
+    assert kernel(X[:0], Y).shape == (0, 5) and kernel.diagonal(X[:0]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["linear", "quadratic", "cubic", "gaussian", "mean", "function"])
+def test_gram_matrices_are_positive(backend, rng, name):
+    X = rng.normal(size=(30, 3))
+    X[10:13] = X[0]  # equal rows
+    K = kernels(backend, X)[name][0](X)
+    assert np.linalg.eigvalsh((K + K.T) / 2).min() >= -1e-10 * np.abs(K).max()
+
+
+def test_a_unit_diagonal(backend, rng):
+    """Also at scales whose powers are no floats, and of a row of zeros."""
+    X = rng.normal(size=(6, 3)) * np.array([1e-120, 1.0, 1e80, 1e130, 1e-3, 0.0])[:, None]
+    K = backend.Polynomial(3)(X)
+    close(np.diag(K), np.ones(6))
+    assert np.all(np.abs(K) <= 1 + 1e-12)
+    assert backend.Polynomial(2, constant=0.0)(np.zeros((2, 3))).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
+def test_a_spline_with_a_share_of_zeros(backend, rng, share):
+    X = rng.normal(size=(80, 4))
+    K = backend.B1Spline.with_zeros(X, share)(X)
+    assert abs(np.mean(K == 0) - share) <= 1 / 80
+    assert backend.B1Spline.with_zeros(X, share).h == pytest.approx(backend.B1Spline.with_zeros(X, share, rows=80).h)
+
+
+def test_a_known_matrix(backend, rng):
+    A = rng.normal(size=(6, 6))
+    K = A @ A.T
+    kernel, numbers = backend.Precomputed(K), np.array([[2.0], [0.0], [5.0]])
+    close(kernel(numbers), K[np.ix_([2, 0, 5], [2, 0, 5])])
+    close(kernel.diagonal(numbers), np.diag(K)[[2, 0, 5]])
+    for bad in ([[6.0]], [[0.5]], [[-1.0]], [[0.0, 1.0]]):
+        with pytest.raises(ValueError, match=r"X: expected one column of numbers 0\.\.5"):
+            kernel(np.array(bad))
+
+
+@pytest.mark.parametrize("name", ["linear", "gaussian", "spline"])
+def test_a_gram_matrix_however_it_is_held(backend, rng, name):
+    X, A = np.round(rng.normal(size=(300, 3)), 1), rng.normal(size=(300, 2))
+    kernel = kernels(backend, X)[name][0]
+    K = kernel(X)
+    kind = backend.KernelSequenceModel.gram_type
+    for storage in ("dense", "sparse", "blocks"):
+        gram = kind(kernel, X, storage)
+        assert gram.storage == storage
+        close(gram.times(3, 290, A), K[3:290] @ A)
+        close(gram.block(7, 11, slice(7, 11)), K[7:11, 7:11])
+        close(gram.square(A), np.sum(A * (K @ A)) if np.sum(A * (K @ A)) > 0 else 0.0)
+
+
+def test_storage_goes_by_the_budget(backend, rng):
+    X = rng.normal(size=(300, 3))
+    assert Gram(backend.Linear(), X).storage == "dense"
+    assert Gram(backend.Linear(), X, budget=8 * 300**2 - 1).storage == "blocks"
+    thin = Gram(backend.B1Spline.with_zeros(X, 0.98), X)
+    assert thin.storage == "sparse" and thin.nbytes < 0.1 * 8 * 300**2
+    assert Gram(backend.Linear(), X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_kernels_in_other_namespaces(space, rng):
+    X = np.round(rng.normal(size=(4, 2)), 2)
+    for kernel in (reference.Linear(), reference.Polynomial(2), reference.Gaussian(1.0), reference.B1Spline(1.5)):
+        close(space.get(kernel(space.put(X))), kernel(X), space.dtype)
+        close(space.get(kernel.diagonal(space.put(X))), kernel.diagonal(X), space.dtype)
+        for storage in ("dense", "sparse", "blocks"):
+            close(space.get(Gram(kernel, space.put(X), storage).times(0, 4, space.put(X))), kernel(X) @ X, space.dtype)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda b: b.Polynomial(0), ValueError, "degree"),
+        (lambda b: b.Polynomial(2, constant=-1.0), ValueError, "constant"),
+        (lambda b: b.Polynomial(2, unit_diagonal=1), TypeError, "unit_diagonal"),
+        (lambda b: b.Gaussian(0.0), ValueError, "sigma2"),
+        (lambda b: b.B1Spline(-1.0), ValueError, "h:"),
+        (lambda b: b.B1Spline.with_zeros(np.eye(3), 1.0), ValueError, "share: expected a number in"),
+        (lambda b: b.B1Spline.with_zeros(np.zeros((3, 2)), 0.5), ValueError, "share"),
+        (lambda b: b.Mean([]), TypeError, "parts: expected kernels"),
+        (lambda b: b.Function(3), TypeError, "block: expected a callable"),
+        (lambda b: b.Function(lambda X, Y: X)(np.eye(3)[:, :2]), ValueError, "block: expected shape"),
+        (lambda b: b.Precomputed(np.ones((2, 3))), ValueError, "matrix: expected shape"),
+        (lambda b: b.Precomputed([[1.0, 2.0], [0.0, 1.0]]), ValueError, "matrix: expected a symmetric"),
+        (lambda b: b.Linear()(np.ones((2, 3)), np.ones((2, 4))), ValueError, "Y: expected 3 columns"),
+        (lambda b: b.Linear()(np.ones(3)), ValueError, "X: expected shape"),
+        (lambda b: b.Linear()(np.full((1, 1), np.nan)), ValueError, "X:"),
+        (lambda b: Gram(3, np.eye(2)), TypeError, "kernel: expected a Kernel"),
+        (lambda b: Gram(b.Linear(), np.eye(2), "file"), ValueError, "storage: expected one of auto"),
+    ],
+)
+def test_bad_arguments_are_named(backend, make, error, words):
+    with pytest.raises(error, match=words):
+        make(backend)

@@ -1,0 +1,325 @@
+"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights; bounds and variational forms hold on runs."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.tolerances import close
+from reference import bounds
+from reference import online_mkl as module
+
+
+@pytest.fixture
+def words(rng):
+    """Five short sequences, one of them empty, of three features and three labels."""
+    lengths = (2, 4, 1, 3, 0)
+    return [rng.normal(size=(n, 3)) for n in lengths], [rng.integers(0, 3, n) for n in lengths]
+
+
+def model_of(backend, transitions="own"):
+    return backend.KernelSequenceModel(
+        [backend.Linear(), backend.Explicit(), backend.Gaussian(1.0)], 3, transitions=transitions
+    )
+
+
+def states(backend, model, data, rules, rounds=12, rng=0):
+    """The states of a run from 0 by the backend's own loop, one round at a time."""
+    rng, state = np.random.default_rng(rng), module.MKLState(model.zeros(data), model.zeros(data), 0)
+    run = model.fused_epoch(data, rules) or module.epoch
+    for t in range(1, rounds + 1):
+        i, gamma = int(rng.integers(data.n)), 0.6 / np.sqrt(t)
+        after = run(state, model, data, np.array([i]), np.array([gamma]), rules)
+        yield i, gamma, state, after
+        state = after
+
+
+def features(model, data, X):
+    """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of each Gram matrix."""
+    found = []
+    for group in model.groups:
+        if isinstance(group, module.Explicit):
+            found.append(np.concatenate(X))
+        else:
+            values, vectors = np.linalg.eigh(group(np.concatenate(X)))
+            found.append(vectors * np.sqrt(np.clip(values, 0, None)))
+    return found
+
+
+def theta(model, data, weights, phi):
+    """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that they are in."""
+    parts = []
+    for group, A, f in zip(model.groups, weights.coefficients, phi, strict=True):
+        parts.append((A if isinstance(group, module.Explicit) else f.T @ A).ravel())
+    tables = weights.transitions.reshape(len(weights.transitions), -1)
+    if model.transitions == "own":
+        return [*parts, tables[0]]
+    return [np.concatenate(pair) for pair in zip(parts, tables, strict=True)] if model.transitions == "each" else parts
+
+
+@pytest.mark.parametrize("transitions", ["own", "each", "free"])
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+@pytest.mark.parametrize("penalty", ["squared l1", "ridge", "l1"])
+def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
+    """In explicit feature spaces: theta - gamma (sigma theta + gradient), then the prox of the groups' norms, then the ball; and the average."""
+    (X, Y), sigma, radius = words, 0.1, 0.8
+    model = model_of(backend, transitions)
+    data, psi = (
+        model.pack(X, Y),
+        {"squared l1": backend.SquaredL1(0.2), "ridge": backend.HalfSquaredL2(0.2), "l1": backend.L1(0.05)}[penalty],
+    )
+    phi, rules, seen = features(model, data, X), module.Rules(loss, psi, sigma, radius, "uniform"), []
+    for i, gamma, before, after in states(backend, model, data, rules):
+        a, b = data.offsets[i], data.offsets[i + 1]
+        truth = before.weights
+        outputs = list(itertools.product(range(3), repeat=b - a))
+        T = truth.transitions.sum(axis=0)
+        unary = sum(
+            f[a:b] @ (A if isinstance(g, module.Explicit) else f.T @ A)
+            for g, f, A in zip(model.groups, phi, truth.coefficients, strict=True)
+        )
+        score = np.array(
+            [
+                sum(unary[t, y] for t, y in enumerate(ys)) + sum(T[p, q] for p, q in itertools.pairwise(ys))
+                for ys in outputs
+            ]
+        )
+        if loss == "hinge":
+            best = np.argmax(score + [sum(np.array(ys) != Y[i]) for ys in outputs])
+            shares = np.eye(len(outputs))[best]
+        else:
+            shares = np.exp(score - np.logaddexp.reduce(score))
+        D, D_T = np.zeros((b - a, 3)), np.zeros((3, 3))
+        for share, ys in [*zip(shares, outputs, strict=True), (-1.0, tuple(Y[i]))]:
+            for t, y in enumerate(ys):
+                D[t, y] += share
+            for p, q in itertools.pairwise(ys):
+                D_T[p, q] += share
+        gradients = [f[a:b].T @ D for f in phi]
+        if transitions == "own":
+            gradients.append(D_T)
+        elif transitions == "each":
+            gradients = [np.concatenate([g.ravel(), D_T.ravel()]) for g in gradients]
+        moved = [
+            (1 - gamma * sigma) * w - gamma * g.ravel()
+            for w, g in zip(theta(model, data, truth, phi), gradients, strict=True)
+        ]
+        norms = np.array([np.linalg.norm(w) for w in moved])
+        shrunk = np.asarray(psi.prox(norms, gamma))
+        expected = [w * (s / n if n > 0 else 0.0) for w, s, n in zip(moved, shrunk, norms, strict=True)]
+        whole = np.sqrt(np.sum(shrunk**2))
+        expected = [w * min(1.0, radius / whole if whole > 0 else 1.0) for w in expected]
+        for got, want in zip(theta(model, data, after.weights, phi), expected, strict=True):
+            close(got, want)
+        close(after.weights.squared_norms, [w @ w for w in expected])
+        close(after.weights.squared_norms, model.squared_norms(data, after.weights))
+        if transitions == "free":
+            close(after.weights.transitions[0], truth.transitions[0] - gamma * D_T)
+        seen.append(truth)
+        for k, mean in enumerate(after.mean.coefficients):
+            close(mean, np.mean([w.coefficients[k] for w in seen], axis=0))
+        close(after.mean.transitions, np.mean([w.transitions for w in seen], axis=0))
+
+
+def test_printed_recursion_of_norms_is_wrong(backend):
+    """(17) as printed: theta = 1, phi of the wrong output 0, of the true one 1, a step of 1: the norm is 2^2 = 4, the print's second line gives 2."""
+    theta_k, wrong, right, eta = 1.0, 0.0, 1.0, 1.0
+    printed = theta_k**2 - 2 * eta * theta_k * wrong + eta**2 * (wrong**2 + right**2 - 2 * wrong * right)
+    mended = theta_k**2 - 2 * eta * theta_k * (wrong - right) + eta**2 * (wrong - right) ** 2
+    assert printed == 2.0 and mended == (theta_k - eta * (wrong - right)) ** 2 == 4.0
+
+
+def test_groups_fall_to_zero_and_come_back(backend, words):
+    """A strong penalty takes groups to exactly 0, coefficients and all; rounds after it go on from there."""
+    X, Y = words
+    model = model_of(backend)
+    data, zeros = model.pack(X, Y), 0
+    for _, _, _, after in states(
+        backend, model, data, module.Rules("hinge", backend.SquaredL1(3.0), 0.0, None, "uniform"), rounds=40
+    ):
+        for norm, A in zip(after.weights.squared_norms[:3], after.weights.coefficients, strict=True):
+            zeros += norm == 0
+            assert (norm == 0) == (not np.any(A))
+        close(after.weights.squared_norms, model.squared_norms(data, after.weights))
+    assert zeros > 0
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse", "blocks"])
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+@pytest.mark.parametrize("average", ["last", "uniform"])
+def test_storage_and_panels_have_one_trajectory(backend, other, words, storage, loss, average):
+    (X, Y), runs = words, []
+    for panel, held in ((backend, storage), (other, "dense")):
+        model = panel.KernelSequenceModel([panel.Gaussian(2.0), panel.Explicit(), panel.B1Spline(1.5)], 3)
+        runs.append(
+            panel.mkl(
+                model,
+                model.pack(X, Y, storage=held),
+                lam=0.05,
+                step_size=panel.InverseSqrt(0.37),
+                loss=loss,
+                average=average,
+                epochs=4,
+                rng=1,
+            )
+        )
+    close(runs[0].fun, runs[1].fun)
+    close(runs[0].beta, runs[1].beta)
+    for got, want in zip(runs[0].x.coefficients, runs[1].x.coefficients, strict=True):
+        close(got, want)
+    close([row.objective for row in runs[0].history], [row.objective for row in runs[1].history])
+    close(runs[0].norms, runs[1].norms)
+
+
+def test_runs_in_other_namespaces(space, words):
+    (X, Y), runs = words, []
+    for put in (np.asarray, space.put):
+        model = reference.KernelSequenceModel([reference.Gaussian(2.0), reference.Explicit()], 3)
+        data = model.pack(X, Y, like=put(np.zeros(1)))
+        runs.append(
+            reference.mkl(model, data, lam=0.05, step_size=0.37, loss="crf", average="uniform", epochs=1, rng=1)
+        )
+        guess = model.predict(data, runs[-1].x, X)
+        assert [len(y) for y in guess] == [len(x) for x in X]
+    for got, want in zip(runs[1].x.coefficients, runs[0].x.coefficients, strict=True):
+        close(space.get(got), want, space.dtype)
+    close(runs[1].fun, runs[0].fun, space.dtype)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+def test_explicit_and_implicit_groups_are_one(backend, words, loss):
+    """The linear kernel and its features: the same norms, shares and labellings."""
+    (X, Y), runs = words, []
+    for group in (backend.Linear(), backend.Explicit()):
+        model = backend.KernelSequenceModel([group, backend.Gaussian(1.0)], 3)
+        data = model.pack(X, Y)
+        run = backend.mkl(model, data, lam=0.05, step_size=backend.InverseSqrt(0.37), loss=loss, epochs=5, rng=0)
+        runs.append((run, model.predict(data, run.x, X), data))
+    close(runs[0][0].norms, runs[1][0].norms)
+    close(runs[0][0].fun, runs[1][0].fun)
+    assert all(np.array_equal(a, b) for a, b in zip(runs[0][1], runs[1][1], strict=True))
+    close(runs[0][2].X.T @ runs[0][0].x.coefficients[0], runs[1][0].x.coefficients[0])
+
+
+def test_one_kernel_with_its_transitions_is_a_plain_svm(backend, words):
+    """transitions="each" and the ridge: online steps on lam/2 ||w||^2 + hinge, as ``online_proximal`` takes them on all features."""
+    X, Y = words
+    model = backend.KernelSequenceModel([backend.Explicit()], 3, transitions="each")
+    run = backend.mkl(
+        model, model.pack(X, Y), lam=0.0, penalty=backend.HalfSquaredL2(0.1), step_size=0.3, epochs=3, rng=4
+    )
+    plain = backend.SequenceModel(3, 3, start_stop=False)
+    hinge = backend.StructuralHinge(plain, plain.pack(X, Y))
+    same = backend.online_proximal(hinge, backend.HalfSquaredL2(0.1), step_size=0.3, epochs=3, rng=4)
+    close(np.concatenate([run.x.coefficients[0].ravel(), run.x.transitions.ravel()]), same.x)
+    close(run.fun, same.fun)
+
+
+def test_beta_minimises_the_variational_form(backend, rng):
+    """(5)-(7): (sum_k n_k)^2 = min over the simplex of sum_k n_k^2 / beta_k, met at beta = n / sum n."""
+    for _ in range(20):
+        norms = np.abs(rng.normal(size=4)) + 0.01
+        weights = module.KernelWeights((), np.zeros((1, 2, 2)), norms**2)
+        close(np.sum(norms**2 / weights.beta), norms.sum() ** 2)
+        for other in rng.dirichlet(np.ones(4), size=50):
+            assert np.sum(norms**2 / np.maximum(other, 1e-300)) >= norms.sum() ** 2 * (1 - 1e-12)
+    assert module.KernelWeights((), np.zeros((1, 2, 2)), np.zeros(3)).beta.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+def test_rounds_keep_the_bounds(backend, words, loss):
+    """Lemma 4 with the comparator 0, and Proposition 5.2's regret against it, in a ball that Proposition 8 gives."""
+    X, Y = words
+    model, lam = model_of(backend), 0.2
+    data, psi = model.pack(X, Y), backend.SquaredL1(0.2)
+    radius = bounds.optimum_radius(2.0 * (1.0 if loss == "hinge" else np.log(3)), lam)  # mean length 2
+    rules, paid, G, T = module.Rules(loss, psi, 0.0, radius, "last"), 0.0, 0.0, 0
+    for i, gamma, before, after in states(backend, model, data, rules, rounds=30):
+        each = model.group_scores(data, i, before.weights)
+        D, value = module.difference(model, data, i, each, before.weights, loss)
+        squared = float(np.sum(model.squared_lengths(data, i, D)))
+        zero = module.difference(
+            model, data, i, model.group_scores(data, i, model.zeros(data)), model.zeros(data), loss
+        )[1]
+        now, then = (float(np.sum(w.squared_norms)) for w in (before.weights, after.weights))
+        bound = bounds.round_bound(zero, squared, gamma, now, then)
+        assert value + float(psi.value(np.sqrt(after.weights.squared_norms))) <= bound + 1e-9
+        paid += value + float(psi.value(np.sqrt(before.weights.squared_norms))) - zero
+        G, T = max(G, np.sqrt(squared)), T + 1
+        assert paid <= bounds.regret_decaying_step(T, 0.6, G, 2 * radius) + 1e-9
+
+
+def test_it_learns_which_kernel_matters(backend, rng):
+    """Labels by the distance from 0: no linear function has them; the Gaussian's share grows, and words held out are read."""
+    X = [rng.normal(size=(4, 2)) * 1.5 for _ in range(60)]
+    Y = [(np.linalg.norm(x, axis=1) > 1.5).astype(int) for x in X]
+    model = backend.KernelSequenceModel([backend.Linear(), backend.Gaussian(0.5)], 2)
+    data = model.pack(X[:40], Y[:40])
+    run = backend.mkl(model, data, lam=0.01, step_size=backend.InverseSqrt(1.0), epochs=8, rng=0)
+    assert run.beta[1] > 0.6 and abs(run.beta.sum() - 1) < 1e-12
+    guess = np.concatenate(model.predict(data, run.x, X[40:]))
+    assert np.mean(guess == np.concatenate(Y[40:])) > 0.8
+    assert run.history[-1].objective < run.history[0].objective
+
+
+def test_rows_callbacks_and_evaluation(backend, words):
+    X, Y = words
+    model = model_of(backend)
+    data, seen = model.pack(X, Y), []
+    options = {"lam": 0.1, "step_size": 0.2, "rng": 0}
+    run = backend.mkl(
+        model, data, epochs=7, evaluate_every=3, callback=lambda row, w: seen.append(row.epoch), **options
+    )
+    assert seen == [3, 6, 7] and run.nit == 7 and run.oracle_calls == 35 and run.norms.shape == (3, 4)
+    every = backend.mkl(model, data, epochs=7, **options)
+    close(run.fun, every.fun)
+    stopped = backend.mkl(model, data, epochs=7, callback=lambda row, w: row.epoch == 2, **options)
+    assert stopped.nit == 2 and "callback" in stopped.message
+    none = backend.mkl(model, data, epochs=0, **options)
+    close(none.fun, np.mean([len(y) for y in Y]))  # at 0 the hinge is the Hamming loss of the worst labelling
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words_"),
+    [
+        ({"loss": "svm"}, ValueError, "loss: expected hinge or crf"),
+        ({"lam": -1.0}, ValueError, "lam"),
+        ({"penalty": 3}, TypeError, "penalty: expected a Regularizer"),
+        ({"sigma": -1.0}, ValueError, "sigma"),
+        ({"radius": 0.0}, ValueError, "radius"),
+        ({"average": "weighted"}, ValueError, "average: expected one of last, uniform"),
+        ({"epochs": -1}, ValueError, "epochs"),
+        ({"evaluate_every": 0}, ValueError, "evaluate_every"),
+        ({"step_size": -1.0}, ValueError, "gamma0"),
+        ({"data": 3}, TypeError, "data: expected what model.pack returned"),
+    ],
+)
+def test_bad_options_are_named(backend, words, change, error, words_):
+    model = model_of(backend)
+    options = {"data": model.pack(*words), "lam": 0.1, "step_size": 0.1} | change
+    with pytest.raises(error, match=words_):
+        backend.mkl(model, options.pop("data"), **options)
+
+
+def test_bad_data_are_named(backend, words):
+    (X, Y), model = words, model_of(backend)
+    with pytest.raises(ValueError, match="Y: this data was packed without labels"):
+        backend.mkl(model, model.pack(X), lam=0.1, step_size=0.1)
+    with pytest.raises(ValueError, match=r"X\[1\]"):
+        model.pack([X[0], X[1][:, :2]], Y[:2])
+    with pytest.raises(ValueError, match=r"Y\[0\]: expected 2 labels"):
+        model.pack(X, [Y[0][:1], *Y[1:]])
+    with pytest.raises(ValueError, match="Y: expected 5 label sequences"):
+        model.pack(X, Y[:2])
+    with pytest.raises(ValueError, match="X: expected at least one"):
+        model.pack([], [])
+    with pytest.raises(TypeError, match="groups: expected kernels"):
+        backend.KernelSequenceModel(["linear"], 3)
+    with pytest.raises(ValueError, match="transitions: expected one of own, each, free"):
+        backend.KernelSequenceModel([backend.Linear()], 3, transitions="none")
+    data = model.pack(X, Y)
+    with pytest.raises(ValueError, match=r"X\[0\]: expected shape \(n, 3\)"):
+        model.predict(data, model.zeros(data), [np.ones((2, 2))])

@@ -1,0 +1,290 @@
+"""The online proximal algorithm: its step is its equation, its runs keep the paper's bounds and end at generic solvers' optima."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from conformance.finite_sums import Logistic, random_logistic
+from conformance.tolerances import close
+from reference import bounds
+from reference.optimizers import online_proximal as module
+
+
+@pytest.fixture(params=["LogLoss", "hinge"])
+def objective(backend, rng, request):
+    """Five short sequences, one of them empty."""
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)], [rng.integers(0, 3, n) for n in (2, 4, 1, 3, 0)]
+    model = backend.SequenceModel(3, 3)
+    kind = backend.LogLoss if request.param == "LogLoss" else backend.StructuralHinge
+    return kind(model, model.pack(X, Y))
+
+
+def lasso_optimum(objective, tau, size):
+    """argmin F + tau ||w||_1 by a generic solver, w = u - v with u, v >= 0."""
+
+    def split(x):
+        value, g = objective.value_and_gradient(x[:size] - x[size:], None, None)
+        return value + tau * x.sum(), np.concatenate([g + tau, tau - g])
+
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 5000}
+    found = minimize(
+        split, np.zeros(2 * size), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * size), options=options
+    )
+    return found.x[:size] - found.x[size:]
+
+
+def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
+    """Of a run from 0, for each round: the example, w_t, w_{t+1}, a subgradient of L_t and its value at w_t (with sigma's part)."""
+    state, rng = module.init(objective.zeros()), np.random.default_rng(rng)
+    for gamma in steps:
+        i, w = rng.integers(objective.n, size=1), state.x
+        value, g = objective.value_and_gradient(w, i, None)
+        state = module.step(state, objective, proxes, i, gamma, sigma, None, "last")
+        yield i, w, state.x, g + sigma * w, value + 0.5 * sigma * w @ w
+
+
+def parts_of(backend):
+    """The paper's regularizers over the 24 weights of ``objective``, all of them shrinkages."""
+    groups, crossing = [np.arange(12), np.arange(12, 24)], [np.arange(14), np.arange(10, 24)]
+    return {
+        "group lasso": backend.L21(0.05, groups),
+        "squared mixed norm": backend.SquaredL21(0.1, groups),
+        "projected": backend.L21Ball(0.7, groups),
+        "sparse group lasso": backend.SparseGroupLasso(0.02, groups, 0.05),
+        "hierarchical": backend.TreeGroupLasso([[0, 1], np.arange(12), np.arange(24)], weights=[0.1, 0.05, 0.02]),
+        "overlapping": [backend.L21(0.05, [crossing[0]]), backend.L21(0.05, [crossing[1]])],
+        "elastic net of kernels": backend.ElasticNetMKL(0.05, 0.1, groups),
+        "non-sparse kernels": backend.NonSparseMKL(0.1, 1.5, groups),
+        "non-sparse kernels, q > 2": backend.NonSparseMKL(0.1, 3.0, groups),
+    }
+
+
+@pytest.mark.parametrize("average", ["last", "uniform"])
+def test_an_epoch_is_its_equation(backend, objective, average):
+    """w' minimises gamma R(u) + ||u - (w - gamma (g + sigma w))||^2/2 within the ball, and the mean is that of w_1 ... w_T."""
+    groups = [np.arange(12), np.arange(12, 24)]
+    phi, ball, sigma, gamma = backend.SquaredL21(0.3, groups), backend.L2Ball(0.4), 0.2, 0.5
+    w, models = np.random.default_rng(1).normal(size=24), []
+    order = np.array([3, 1, 1, 0, 2, 4])
+    options = {"batch_size": 2, "steps": np.full(3, gamma), "sigma": sigma, "mu": None, "average": average}
+    run = objective.fused_epoch("online_proximal") or module.epoch
+    state = run(module.init(w), objective, backend.Sequential([phi, ball]), order, **options)
+    for batch in (order[:2], order[2:4], order[4:]):
+        models.append(w)
+        z = w - gamma * (objective.value_and_gradient(w, batch, None)[1] + sigma * w)
+        w = phi.prox(z, gamma)
+        for u in w + 0.05 * np.random.default_rng(2).normal(size=(50, 24)):
+            assert gamma * phi.value(w) + 0.5 * np.sum((w - z) ** 2) <= gamma * phi.value(u) + 0.5 * np.sum(
+                (u - z) ** 2
+            )
+        w = w * min(1.0, 0.4 / np.linalg.norm(w))
+    close(state.x, w)
+    close(state.mean, w if average == "last" else np.mean(models, axis=0))
+    assert state.t == 3
+
+
+@pytest.mark.parametrize("kind", ["group lasso", "squared mixed norm", "projected", "sparse group lasso", "hierarchical", "overlapping",
+                                  "elastic net of kernels", "non-sparse kernels", "non-sparse kernels, q > 2"])  # fmt: skip
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_each_round_keeps_its_bound(backend, objective, kind, sigma):
+    """Lemma 4, for comparators at random in the ball: L_t(w_t) + R(w_{t+1}) <= its bound."""
+    regularizer, ball = module.as_regularizer(parts_of(backend)[kind]), backend.L2Ball(2.0)
+    proxes, rng = backend.Sequential([regularizer, ball]), np.random.default_rng(3)
+    steps = 0.5 / np.sqrt(np.arange(1, 16))
+    for (i, w, after, g, value), gamma in zip(rounds_of(objective, proxes, steps, sigma), steps, strict=True):
+        for u in (np.zeros(24), w, 0.9 * ball.prox(regularizer.prox(rng.normal(size=24)))):
+            there = objective.value_and_gradient(u, i, None)[0] + 0.5 * sigma * u @ u + regularizer.value(u)
+            bound = bounds.round_bound(there, g @ g, gamma, np.sum((u - w) ** 2), np.sum((u - after) ** 2), sigma)
+            assert value + regularizer.value(after) <= bound + 1e-9 * (1 + abs(bound))
+
+
+def test_a_part_that_a_later_prox_increases_breaks_the_bound(backend):
+    """Condition (ii) of Lemma 4: R_1 = a |x|, R_2 = b/2 (x - 1)^2, whose prox moves away from 0."""
+
+    class Away(type(backend.HalfSquaredL2(1.0))):
+        def _value(self, point):
+            return 0.5 * self.lam * (point.x[..., 0] - 1.0) ** 2
+
+        def _prox(self, point, step_size):
+            return (point.x + step_size * self.lam) / (1.0 + step_size * self.lam)
+
+    first, second = backend.L1(10.0), Away(10.0)
+    after = second.prox(first.prox(np.zeros(1), 1.0), 1.0)
+    total = lambda x: float(first.value(x) + second.value(x))  # noqa: E731
+    broken = [total(after) > bounds.round_bound(total(u), 0.0, 1.0, float(u @ u), float((u - after) @ (u - after))) for u in np.linspace(0, 1, 21)[:, None]]  # fmt: skip
+    assert any(broken)
+
+
+@pytest.mark.parametrize("regime", ["constant", "decaying", "strongly convex"])
+def test_regret_is_bounded(backend, objective, regime):
+    """Proposition 5 after each number of rounds, against the best model of these rounds and others."""
+    tau, sigma, radius = 0.05, 0.4 if regime == "strongly convex" else 0.0, 1.5
+    phi, ball, T = backend.L1(tau), backend.L2Ball(radius), 60
+    t = np.arange(1, T + 1)
+    steps = {"constant": np.full(T, 0.2), "decaying": 0.4 / np.sqrt(t), "strongly convex": 1 / (sigma or 1) / t}[regime]
+    rounds = list(rounds_of(objective, backend.Sequential([phi, ball]), steps, sigma))
+    G = max(np.linalg.norm(g) for _, _, _, g, _ in rounds)
+    w, rng = module.init(objective.zeros()).x, np.random.default_rng(5)
+    comparators = [w, rounds[-1][1], *(ball.prox(0.3 * rng.normal(size=(5, 24))))]
+    paid, theirs = 0.0, np.zeros(len(comparators))
+    for at, (i, w, _, _, value) in enumerate(rounds, start=1):
+        paid += value + phi.value(w)
+        theirs += [
+            objective.value_and_gradient(u, i, None)[0] + 0.5 * sigma * u @ u + phi.value(u) for u in comparators
+        ]
+        for u, total in zip(comparators, theirs, strict=True):
+            bound = {
+                "constant": bounds.regret_constant_step(at, 0.2, G, float(np.linalg.norm(u))),
+                "decaying": bounds.regret_decaying_step(at, 0.4, G, 2 * radius),
+                "strongly convex": bounds.regret_strongly_convex(at, sigma or 1.0, G),
+            }[regime]
+            assert paid - total <= bound + 1e-9
+
+
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+@pytest.mark.parametrize("sigma", [0.0, 0.2])
+def test_the_ball_holds_the_optimum(backend, rng, loss, sigma):
+    """Proposition 8: the optimum of a multiple kernel problem, found by long runs of another rate, is in the sharper ball."""
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 3, 1)], [rng.integers(0, 3, n) for n in (2, 3, 1)]
+    model = backend.SequenceModel(3, 3)
+    kind = backend.LogLoss if loss == "crf" else backend.StructuralHinge
+    objective = kind(model, model.pack(X, Y))
+    phi = backend.SquaredL21(0.1, [np.arange(12), np.arange(12, 24)])
+    largest = 2.0 * (1.0 if loss == "hinge" else np.log(3))  # mean length 2: Hamming losses, labellings
+    result = backend.online_proximal(
+        objective,
+        phi,
+        step_size=backend.InverseSqrt(0.5),
+        sigma=sigma,
+        epochs=80,
+        batch_size=3,
+        average="uniform",
+        rng=0,
+    )
+    assert 0 < np.linalg.norm(result.x) <= bounds.optimum_radius(largest, 0.1, sigma)
+
+
+def test_the_optimum_of_a_generic_solver(backend, rng):
+    """The lasso of a logistic regression: value and zeros."""
+    objective, tau = random_logistic(rng), 0.1
+    best = lasso_optimum(objective, tau, 4)
+    fun = objective.value_and_gradient(best)[0] + tau * np.abs(best).sum()
+    options = {
+        "step_size": 1.0,
+        "epochs": 300,
+        "batch_size": 30,
+        "rng": 0,
+    }  # full batches: the proximal gradient method
+    result = backend.online_proximal(objective, backend.L1(tau), np.zeros(4), **options)
+    np.testing.assert_allclose(result.fun, fun, rtol=1e-9)
+    assert np.array_equal(result.x == 0, np.abs(best) < 1e-9)
+    online = backend.online_proximal(
+        objective,
+        backend.L1(tau),
+        np.zeros(4),
+        step_size=backend.InverseSqrt(0.5),
+        epochs=200,
+        average="uniform",
+        rng=0,
+    )
+    assert fun - 1e-12 <= online.fun <= fun * 1.01
+
+
+@pytest.mark.parametrize("kind", ["group lasso", "squared mixed norm", "projected", "sparse group lasso", "hierarchical", "overlapping",
+                                  "elastic net of kernels", "non-sparse kernels", "non-sparse kernels, q > 2"])  # fmt: skip
+def test_every_regularizer_trains(backend, objective, kind):
+    """Online runs come near what full-batch runs reach, and below the start; their row's objective is F + R at the model."""
+    regularizer = parts_of(backend)[kind]
+    start = module.composite(objective, module.as_regularizer(regularizer), objective.zeros(), 0.0, None)
+    full = backend.online_proximal(
+        objective, regularizer, step_size=backend.InverseSqrt(0.5), epochs=100, batch_size=5, average="uniform", rng=0
+    )
+    online = backend.online_proximal(
+        objective, regularizer, step_size=backend.InverseSqrt(0.2), epochs=40, average="uniform", rng=0
+    )
+    assert full.fun < start and online.fun <= full.fun + 0.1 * (start - full.fun)
+    close(
+        online.fun,
+        objective.value_and_gradient(online.x, None, None)[0] + module.as_regularizer(regularizer).value(online.x),
+    )
+    assert [row.oracle_calls for row in online.history] == [
+        5 * k for k in range(1, 41)
+    ] and online.certificate.startswith("none")
+
+
+def test_groups_that_do_not_pay_stay_at_zero(backend, rng):
+    """Features of the second half are noise: under a group lasso their weights are exactly 0, the others are not."""
+    X = rng.normal(size=(60, 6))
+    objective = Logistic(X, np.sign(X[:, 0] + 0.1 * rng.normal(size=60)))
+    groups = [[0, 1, 2], [3, 4, 5]]
+    result = backend.online_proximal(
+        objective, backend.L21(0.2, groups), np.zeros(6), step_size=0.1, epochs=20, batch_size=10, rng=0
+    )
+    assert np.all(result.x[3:] == 0) and result.x[0] > 0
+
+
+@pytest.mark.parametrize("average", ["last", "uniform"])
+def test_panels_have_one_trajectory(backend, other, rng, average):
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3)], [rng.integers(0, 3, n) for n in (2, 4, 1, 3)]
+    runs = []
+    for panel in (backend, other):
+        model = panel.SequenceModel(3, 3)
+        phi = panel.SquaredL21(0.1, [np.arange(12), np.arange(12, 24)])
+        runs.append(
+            panel.online_proximal(
+                panel.LogLoss(model, model.pack(X, Y)),
+                phi,
+                step_size=panel.InverseSqrt(0.3),
+                epochs=5,
+                average=average,
+                rng=0,
+            )
+        )
+    close(runs[0].x, runs[1].x)
+
+
+def test_it_stops_and_it_diverges(backend, rng):
+    objective = random_logistic(rng)
+    rows = []
+    stopped = backend.online_proximal(
+        objective,
+        [backend.L1(0.1)],
+        np.zeros(4),
+        step_size=0.1,
+        rng=0,
+        callback=lambda row, w: rows.append(row) or len(rows) == 2,
+    )
+    assert stopped.nit == 2 and "callback" in stopped.message and stopped.history == tuple(rows)
+
+    class Steep:
+        n = 1
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            return float(w @ w) * 1e200, w * 1e200
+
+    gone = backend.online_proximal(Steep(), backend.L1(0.0), np.ones(2), step_size=1e200, rng=0)
+    assert not gone.success and "diverged" in gone.message
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"regularizer": 3.0}, TypeError, "parts: expected a sequence of regularizers, got 3.0"),
+        ({"regularizer": []}, ValueError, "parts: expected at least one"),
+        ({"regularizer": ["l1"]}, TypeError, r"parts\[0\]"),
+        ({"step_size": 0.0}, ValueError, "gamma0"),
+        ({"step_size": lambda t, sigma: t[:1]}, ValueError, "step_size: expected 30 finite steps"),
+        ({"sigma": -1.0}, ValueError, "sigma"),
+        ({"project": "ball"}, TypeError, "project: expected the indicator of a set"),
+        ({"average": "weighted"}, ValueError, "average: expected one of last, uniform, got 'weighted'"),
+        ({"batch_size": 0}, ValueError, "batch_size"),
+        ({"epochs": -1}, ValueError, "epochs"),
+        ({"callback": 3}, TypeError, "callback"),
+    ],
+)
+def test_bad_options_are_named(backend, rng, change, error, words):
+    options = {"regularizer": backend.L1(0.1), "step_size": 0.1} | change
+    with pytest.raises(error, match=words):
+        backend.online_proximal(random_logistic(rng), w0=np.zeros(4), **options)

@@ -1,0 +1,111 @@
+"""Gram matrices of the rows of one array: held whole, held sparse, or computed a few rows at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from array_api_compat import array_namespace
+
+import reference.arrays
+from reference.arrays import Array, Rows, host, integer
+from reference.kernels import Kernel, checked_rows
+
+__all__ = ["STORAGES", "Gram"]
+
+STORAGES = ("auto", "dense", "sparse", "blocks")
+BUDGET = 2**30  # bytes
+PIECE = 256  # rows computed at a time
+
+
+class Gram:
+    """K (N, N) of the rows of X (N, d) under a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, d)
+    storage : {"auto", "dense", "sparse", "blocks"}
+        Held whole; entries that are not 0 held; nothing held, rows computed when they are asked for. "auto": the first of these that takes no
+        more than ``budget`` bytes, sparse where that takes less than dense by half.
+    budget : int >= 0
+        Bytes for "auto".
+
+    Attributes
+    ----------
+    storage : str
+        What became of it.
+    nbytes : int
+        Bytes held, those of X left out.
+
+    Raises
+    ------
+    ValueError, TypeError
+        What is no kernel; an unknown storage; X as :class:`Kernel` refuses it.
+    """
+
+    arrays = reference.arrays
+
+    def __init__(self, kernel: Kernel, X: Array, storage: str = "auto", budget: int = BUDGET) -> None:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel: expected a Kernel such as Linear(), got {kernel!r}")
+        if storage not in STORAGES:
+            raise ValueError(f"storage: expected one of {', '.join(STORAGES)}, got {storage!r}")
+        self.kernel, (self.X, _) = kernel, checked_rows(X, X)
+        self.n, budget = int(self.X.shape[0]), integer("budget", budget, 0)
+        itemsize = host(self.X[:0, :]).dtype.itemsize
+        dense = itemsize * self.n**2
+        self._whole: Array | None = None
+        self._rows: Rows | None = None
+        if storage == "sparse" or (storage == "auto" and self._sparse_bytes(itemsize) <= min(budget, dense // 2)):
+            self._rows = self._sparse()
+        elif storage == "dense" or (storage == "auto" and dense <= budget):
+            self._whole = self._all()
+        held = self._whole is not None, self._rows is not None
+        self.storage = {(True, False): "dense", (False, True): "sparse", (False, False): "blocks"}[held]
+        self.nbytes = dense if held[0] else 0 if self._rows is None else (itemsize + 8) * int(self._rows.indptr[-1])
+
+    def block(self, first: int, last: int, columns: slice = slice(None)) -> Array:
+        """K[first:last, columns] (last - first, m)."""
+        if self._whole is not None:
+            return self._whole[first:last, columns]
+        return self.kernel(self.X[first:last, :], self.X[columns, :])
+
+    def times(self, first: int, last: int, A: Array) -> Array:
+        """K[first:last, :] A (last - first, L) of A (N, L)."""
+        if self._rows is not None:
+            return self.arrays.gather_sum(self._rows.take(np.arange(first, last)), A)
+        xp = array_namespace(A)
+        if self._whole is not None or last - first <= PIECE:
+            return xp.matmul(self.block(first, last), A)
+        pieces = range(first, last, PIECE)
+        return xp.concat([xp.matmul(self.block(i, min(i + PIECE, last)), A) for i in pieces])
+
+    def square(self, A: Array) -> float:
+        """sum over labels of a' K a for the columns a of A (N, L); not below 0."""
+        xp, total = array_namespace(A), 0.0
+        for first in range(0, self.n, PIECE):
+            last = min(first + PIECE, self.n)
+            total += float(xp.sum(A[first:last, :] * self.times(first, last, A)))
+        return max(total, 0.0)
+
+    def _all(self) -> Array:
+        return self.kernel(self.X)
+
+    def _sparse_bytes(self, itemsize: int) -> int:
+        """An estimate from PIECE rows, spread evenly."""
+        some = np.unique(np.arange(min(PIECE, self.n)) * self.n // max(min(PIECE, self.n), 1))
+        if not len(some):
+            return 0
+        xp = array_namespace(self.X)
+        part = xp.take(self.X, reference.arrays.Place.of(self.X).integers(some), axis=0)
+        share = np.count_nonzero(host(self.kernel(part, self.X))) / (len(some) * self.n)
+        return int((itemsize + 8) * share * self.n**2)
+
+    def _sparse(self) -> Rows:
+        pieces = [host(self.block(i, min(i + PIECE, self.n))) for i in range(0, self.n, PIECE)]
+        at = [np.nonzero(piece) for piece in pieces]
+        counts = [np.bincount(rows, minlength=len(piece)) for (rows, _), piece in zip(at, pieces, strict=True)]
+        place = reference.arrays.Place.of(self.X)
+        columns = np.concatenate([np.zeros(0, np.int64), *(c for _, c in at)])
+        data = np.concatenate([np.zeros(0), *(piece[where] for where, piece in zip(at, pieces, strict=True))])
+        indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *counts]))]).astype(np.int64)
+        return Rows(indptr, place.integers(columns), place.floats(data), self.n)

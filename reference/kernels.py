@@ -1,0 +1,279 @@
+"""Positive definite kernels between rows of features, and Gram matrices: dense, sparse, or computed block by block.
+
+A kernel is called with X (n, d) and Y (m, d) and gives K (n, m), K_ij = k(x_i, y_j). Source: Martins et al. 2010, section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Place, floats, host, integer, number, real, refuse_nan_and_inf
+
+__all__ = ["B1Spline", "Function", "Gaussian", "Kernel", "Linear", "Mean", "Polynomial", "Precomputed"]
+
+
+class Kernel:
+    """A positive definite function of two feature vectors; a subclass defines ``_block(xp, X, Y)``.
+
+    Where ``_of_products`` is defined, the block follows from the inner products of rows and their squared norms, so that several kernels share them.
+    """
+
+    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+        """K (n, m) of the rows of X (n, d) and Y (m, d); Y = None: X itself.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Shapes that do not fit, numbers that are not finite, arrays of different namespaces, devices or dtypes.
+        """
+        X, Y = checked_rows(X, X if Y is None else Y)
+        return self._block(array_namespace(X), X, Y)
+
+    def diagonal(self, X: Array) -> Array:
+        """k(x_i, x_i) (n,) of the rows of X (n, d)."""
+        X, _ = checked_rows(X, X)
+        xp = array_namespace(X)
+        squares = xp.sum(X * X, axis=1)
+        return self._of_products(xp, squares, squares, squares)
+
+    def _block(self, xp: Any, X: Array, Y: Array) -> Array:
+        squares = xp.sum(X * X, axis=1)[:, None], xp.sum(Y * Y, axis=1)[None, :]
+        return self._of_products(xp, xp.matmul(X, xp.matrix_transpose(Y)), *squares)
+
+    def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
+        """k from <x, y>, ||x||^2 and ||y||^2, arrays that broadcast."""
+        raise TypeError(
+            f"{type(self).__name__} does not say what it is: a subclass of Kernel defines _of_products, or _block and diagonal"
+        )
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """<x, y>."""
+
+    def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
+        return products
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """(<x, y> + constant)^degree, divided by sqrt(k(x, x) k(y, y)) so that the diagonal is 1 unless ``unit_diagonal`` is False.
+
+    Parameters
+    ----------
+    degree : int >= 1
+    constant : float >= 0
+        0 and a row of zeros: its kernel is 0, also with itself.
+    unit_diagonal : bool
+    """
+
+    degree: int = 2
+    constant: float = 1.0
+    unit_diagonal: bool = True
+
+    def __post_init__(self) -> None:
+        integer("degree", self.degree, 1)
+        number("constant", self.constant)
+        if not isinstance(self.unit_diagonal, bool):
+            raise TypeError(f"unit_diagonal: expected True or False, got {self.unit_diagonal!r}")
+
+    def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
+        if not self.unit_diagonal:
+            return (products + self.constant) ** self.degree
+        lengths = xp.sqrt(x + self.constant) * xp.sqrt(y + self.constant)  # the cosine first: no overflow
+        one = xp.ones_like(lengths)
+        cosines = xp.where(
+            lengths > 0, (products + self.constant) / xp.where(lengths > 0, lengths, one), xp.zeros_like(lengths)
+        )
+        return cosines**self.degree
+
+
+@dataclass(frozen=True)
+class Gaussian(Kernel):
+    """exp(-||x - y||^2 / (2 sigma2)).
+
+    Parameters
+    ----------
+    sigma2 : float > 0
+        The variance sigma^2; 5 in the experiments of Martins et al.
+    """
+
+    sigma2: float = 5.0
+
+    def __post_init__(self) -> None:
+        number("sigma2", self.sigma2, positive=True)
+
+    def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
+        return xp.exp(_squared_distances(xp, products, x, y) * (-0.5 / self.sigma2))
+
+
+@dataclass(frozen=True)
+class B1Spline(Kernel):
+    """max(0, 1 - ||x - y|| / h), the generalised B1-spline: 0 beyond a distance of h.
+
+    Parameters
+    ----------
+    h : float > 0
+
+    Notes
+    -----
+    It is positive definite in one dimension; in more, only almost so: Gram matrices of the letters have small negative eigenvalues, and a
+    squared group norm below 0 is taken as 0.
+    """
+
+    h: float
+
+    def __post_init__(self) -> None:
+        number("h", self.h, positive=True)
+
+    @classmethod
+    def with_zeros(cls, X: Array, share: float = 0.95, *, rows: int = 2000) -> B1Spline:
+        """The spline whose Gram matrix over X (n, d) is 0 in this share of its entries (the diagonal among them).
+
+        Parameters
+        ----------
+        X : array (n, d)
+        share : float
+            In [0, 1).
+        rows : int >= 1
+            So many rows, spread evenly, against all: they stand for the whole matrix where X has more.
+
+        Raises
+        ------
+        ValueError
+            A share out of range, no rows; all of that share of the distances 0.
+        """
+        share = real("share", share)
+        if not 0 <= share < 1:
+            raise ValueError(f"share: expected a number in [0, 1), got {share}")
+        X, _ = checked_rows(X, X)
+        if X.shape[0] == 0:
+            raise ValueError("X: expected at least one row, got none")
+        some = np.unique(np.arange(min(integer("rows", rows, 1), X.shape[0])) * X.shape[0] // min(rows, X.shape[0]))
+        xp, place = array_namespace(X), Place.of(X)
+        part = xp.take(X, place.integers(some), axis=0)
+        squares = xp.sum(part * part, axis=1)[:, None], xp.sum(X * X, axis=1)[None, :]
+        squared = host(_squared_distances(xp, xp.matmul(part, xp.matrix_transpose(X)), *squares)).ravel()
+        kept = max(int(np.ceil((1 - share) * squared.size)), 1)
+        h2 = float(np.partition(squared, kept - 1)[kept - 1]) if share > 0 else float(squared.max()) * (1 + 1e-9)
+        if not h2 > 0:
+            raise ValueError(f"share: {1 - share:g} of the distances are 0, so that no h > 0 leaves {share:g} of zeros")
+        return cls(float(np.sqrt(h2)))
+
+    def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
+        distances = xp.sqrt(_squared_distances(xp, products, x, y))
+        return xp.clip(1.0 - distances / self.h, 0.0, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Mean(Kernel):
+    """The average of several kernels.
+
+    Parameters
+    ----------
+    parts : sequence of Kernel
+        At least one.
+    """
+
+    parts: Sequence[Kernel]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts or not all(isinstance(part, Kernel) for part in self.parts):
+            raise TypeError(f"parts: expected kernels such as Linear(), got {self.parts!r}")
+
+    def _block(self, xp: Any, X: Array, Y: Array) -> Array:
+        return sum(part._block(xp, X, Y) for part in self.parts) / len(self.parts)  # type: ignore[return-value]
+
+    def diagonal(self, X: Array) -> Array:
+        return sum(part.diagonal(X) for part in self.parts) / len(self.parts)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Kernel):
+    """A kernel of yours.
+
+    Parameters
+    ----------
+    block : callable
+        ``block(X, Y)`` gives (n, m) for X (n, d) and Y (m, d), in their namespace; positive definite.
+    """
+
+    block: Callable[[Array, Array], Array]
+
+    def __post_init__(self) -> None:
+        if not callable(self.block):
+            raise TypeError(f"block: expected a callable, got {type(self.block).__name__}")
+
+    def _block(self, xp: Any, X: Array, Y: Array) -> Array:
+        (found,) = floats(block=self.block(X, Y))
+        if tuple(found.shape) != (X.shape[0], Y.shape[0]):
+            raise ValueError(f"block: expected shape {(X.shape[0], Y.shape[0])}, got {tuple(found.shape)}")
+        refuse_nan_and_inf("block", found, forbidden=False)
+        return found
+
+    def diagonal(self, X: Array) -> Array:
+        X, _ = checked_rows(X, X)
+        xp = array_namespace(X)
+        each = [xp.reshape(self._block(xp, X[i : i + 1, :], X[i : i + 1, :]), (1,)) for i in range(X.shape[0])]
+        return xp.concat(each) if each else xp.sum(X, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Precomputed(Kernel):
+    """A matrix that is known: the one feature of an example is its number.
+
+    Parameters
+    ----------
+    matrix : array (N, N)
+        Symmetric and positive definite; k(i, j) = matrix[i, j] for X = [[i], ...].
+    """
+
+    matrix: Array
+
+    def __post_init__(self) -> None:
+        (matrix,) = floats(matrix=self.matrix)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"matrix: expected shape (N, N), got {tuple(matrix.shape)}")
+        refuse_nan_and_inf("matrix", matrix, forbidden=False)
+        if bool(array_namespace(matrix).any(matrix != array_namespace(matrix).matrix_transpose(matrix))):
+            raise ValueError("matrix: expected a symmetric one")
+        object.__setattr__(self, "matrix", matrix)
+
+    def _block(self, xp: Any, X: Array, Y: Array) -> Array:
+        rows, columns = self._numbers("X", X), self._numbers("Y", Y)
+        return xp.take(xp.take(self.matrix, rows, axis=0), columns, axis=1)
+
+    def diagonal(self, X: Array) -> Array:
+        X, _ = checked_rows(X, X)
+        xp = array_namespace(self.matrix)
+        where = self._numbers("X", X)
+        return xp.take(xp.reshape(self.matrix, (-1,)), where * (self.matrix.shape[0] + 1))
+
+    def _numbers(self, name: str, x: Array) -> Array:
+        numbers, N = host(x), int(self.matrix.shape[0])
+        if numbers.shape[1] != 1 or np.any(numbers != np.round(numbers)) or np.any((numbers < 0) | (numbers >= N)):
+            raise ValueError(f"{name}: expected one column of numbers 0..{N - 1}, got shape {numbers.shape}")
+        return Place.of(self.matrix).integers(numbers[:, 0].astype(np.int64))
+
+
+def checked_rows(X: Any, Y: Any) -> tuple[Array, Array]:
+    """Two arrays of finite rows of one width."""
+    X, Y = floats(X=X, Y=Y)
+    for name, x in (("X", X), ("Y", Y)):
+        if x.ndim != 2:
+            raise ValueError(f"{name}: expected shape (n, d), got {tuple(x.shape)}")
+        refuse_nan_and_inf(name, x, forbidden=False)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"Y: expected {X.shape[1]} columns as X has, got {Y.shape[1]}")
+    return X, Y
+
+
+def _squared_distances(xp: Any, products: Array, x: Array, y: Array) -> Array:
+    """||x - y||^2, not below 0 by rounding; exactly 0 only where the products say so."""
+    return xp.clip(x + y - 2.0 * products, 0.0, None)
