@@ -13,6 +13,7 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
 from accelerated.arrays import Rows
 from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.models.alignment import AlignmentModel
+from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.listed import ListModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
@@ -21,7 +22,7 @@ from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
-from accelerated.online_mkl import Explicit, KernelSequenceModel, mkl
+from accelerated.online_mkl import mkl
 from accelerated.prox import (
     L1,
     L21,
@@ -54,6 +55,7 @@ from reference import (
     B1Spline,
     Constant,
     Entropy,
+    Explicit,
     Function,
     Gaussian,
     Graph,

@@ -1,36 +1,114 @@
-"""Gram matrices, a block of rows at a time in place."""
+"""Gram matrices: several at once from one matrix of inner products, a few rows at a time in place."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 import accelerated.arrays
 import reference.gram as reference
 from accelerated.arrays import view
-from reference.arrays import Array
-from reference.gram import PIECE
+from accelerated.kernel import kernel
+from reference.arrays import Array, Rows
+from reference.gram import BUDGET, STORAGES, chosen_storage
+from reference.kernels import Kernel, Products, checked_rows
 
-__all__ = ["Gram"]
+__all__ = ["STORAGES", "Gram"]
+
+ROWS = 256  # at a time
 
 
 class Gram(reference.Gram):
     __doc__ = reference.Gram.__doc__
     arrays = accelerated.arrays
 
-    def _all(self) -> Array:
-        """The matrix, block by block: what is in between fits the caches."""
+    @classmethod
+    def several(
+        cls, kernels: Sequence[Kernel], X: Array, storage: str = "auto", budget: int = BUDGET
+    ) -> list[reference.Gram]:
+        """The matrices of several kernels, the budget for all together; dense ones are one array (D, N, N)."""
+        X, _ = checked_rows(X, X)
+        if not isinstance(X, np.ndarray) or storage not in ("auto", "dense"):
+            return super().several(kernels, X, storage, budget)
+        bytes_of_one, found, dense = X.itemsize * len(X) ** 2, [], []
+        for one in kernels:
+            gram = None
+            if storage == "auto" and (storage_of := chosen_storage(one, X, max(budget, 0))) != "dense":
+                gram = cls(one, X, storage_of)
+            budget -= bytes_of_one if gram is None else gram.nbytes
+            dense += [one] if gram is None else []
+            found.append(gram)
+        whole = iter(_filled(dense, X))
+        return [
+            cls(one, X, whole=next(whole)) if gram is None else gram for one, gram in zip(kernels, found, strict=True)
+        ]
+
+    def _sparse(self) -> Rows:
         if not isinstance(self.X, np.ndarray):
-            return super()._all()
-        whole = np.empty((self.n, self.n), self.X.dtype)
-        for first in range(0, self.n, PIECE):
-            whole[first : first + PIECE] = self.kernel(self.X[first : first + PIECE], self.X)
-        return whole
+            return super()._sparse()
+        counts, columns, values = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, self.X.dtype)]
+        for first in range(0, self.n, ROWS):
+            block = np.ascontiguousarray(self.block(first, min(first + ROWS, self.n)))
+            counts.append(np.count_nonzero(block, axis=1))
+            total = int(counts[-1].sum())
+            columns.append(np.empty(total, np.int64))
+            values.append(np.empty(total, self.X.dtype))
+            _nonzero(block, columns[-1], values[-1])
+        indptr = np.cumsum(np.concatenate(counts), dtype=np.int64)
+        return Rows(indptr, np.concatenate(columns), np.concatenate(values), self.n)
+
+    def _all(self) -> Array:
+        return _filled([self.kernel], self.X)[0] if isinstance(self.X, np.ndarray) else super()._all()
 
 
-def entries(gram: reference.Gram) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What is held: the whole matrix (N, N), or a sparse one's starts (N + 1,), columns and values; what is not there is empty."""
-    none = np.zeros(0, np.int64)
-    if gram._whole is not None:
-        return np.asarray(gram._whole), none, none, np.zeros(0)
-    rows = gram._rows
-    return np.zeros((0, 0)), rows.indptr, view("columns", rows.indices, np.int64), view("values", rows.data)
+def _filled(kernels: Sequence[Kernel], X: np.ndarray) -> np.ndarray:
+    """The matrices (D, N, N)."""
+    whole, squares = np.empty((len(kernels), len(X), len(X)), X.dtype), np.sum(X * X, axis=1)
+    for first in range(0, len(X), ROWS):
+        x = X[first : first + ROWS]
+        products = Products(x, X)
+        products.found = x @ X.T, squares[first : first + ROWS, None], squares[None, :]
+        for number, one in enumerate(kernels):
+            whole[number, first : first + ROWS] = one._shared(np, x, X, products)
+    return whole
+
+
+def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Matrices that are held as compiled rounds take them.
+
+    place (K,): number of a dense one in whole (D, N, N), or -1 - number of a sparse one in starts (S, N + 1), which point into columns and values.
+    """
+    dense = [view("whole", gram._whole, gram._whole.dtype) for gram in grams if gram._whole is not None]
+    sparse = [gram._rows for gram in grams if gram._rows is not None]
+    numbers = iter(range(len(dense))), iter(range(len(sparse)))
+    place = [next(numbers[0]) if gram._rows is None else -1 - next(numbers[1]) for gram in grams]
+    shift, N = np.cumsum([0, *(len(rows.data) for rows in sparse)]), grams[0].n if grams else 0
+    return (
+        np.array(place, np.int64),
+        _one_upon_the_other(dense) if dense else np.zeros((0, N, N)),
+        np.array([rows.indptr + s for rows, s in zip(sparse, shift, strict=False)], np.int64).reshape(-1, N + 1),
+        np.concatenate([np.zeros(0, np.int64), *(view("columns", rows.indices, np.int64) for rows in sparse)]),
+        np.concatenate([np.zeros(0), *(view("values", rows.data) for rows in sparse)]),
+    )
+
+
+@kernel
+def _nonzero(block, columns, values):
+    """The entries of block (n, m) that are not 0, row after row."""
+    at = 0
+    for i in range(block.shape[0]):
+        for j in range(block.shape[1]):
+            if block[i, j] != 0:
+                columns[at], values[at] = j, block[i, j]
+                at += 1
+
+
+def _one_upon_the_other(matrices: list[np.ndarray]) -> np.ndarray:
+    """(D, N, N), without a copy where they are so already."""
+    base = matrices[0].base
+    if isinstance(base, np.ndarray) and base.ndim == 3 and len(base) == len(matrices):
+        starts = [matrix.__array_interface__["data"][0] for matrix in matrices]
+        if starts == [x.__array_interface__["data"][0] for x in base]:
+            return base
+    return np.stack(matrices)

@@ -7,6 +7,7 @@ import pytest
 
 import reference
 from conformance.tolerances import close
+from reference import kernels as reference_kernels
 from reference.gram import Gram
 
 
@@ -95,6 +96,40 @@ def test_storage_goes_by_the_budget(backend, rng):
     assert Gram(backend.Linear(), X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])
+def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
+    """Each is the kernel's own matrix; what is asked for is what is held, and "auto" keeps to the budget for all together."""
+    X = np.round(rng.normal(size=(300, 3)), 1)
+    every = [kernel for kernel, *_ in kernels(backend, X).values()]
+    kind, budget = backend.KernelSequenceModel.gram_type, 2 * 8 * 300**2 + 1000
+    grams = kind.several(every, X, storage, budget)
+    for kernel, gram in zip(every, grams, strict=True):
+        assert gram.kernel is kernel and (storage == "auto" or gram.storage == storage)
+        close(gram.times(0, 300, X), kernel(X) @ X)
+    if storage == "auto":
+        assert sum(gram.nbytes for gram in grams) <= budget
+        assert {"dense", "blocks"} <= {gram.storage for gram in grams}
+
+
+def test_blocks_of_several_kernels_are_those_of_each(backend, rng):
+    X, Y = rng.normal(size=(5, 3)), rng.normal(size=(7, 3))
+    every = [kernel for kernel, *_ in kernels(backend, X).values()]
+    every += [backend.Mean([every[0], backend.Mean(every[1:3])]), backend.Function(lambda X, Y: X @ Y.T + 1)]
+    for kernel, K in zip(every, reference_kernels.blocks(every, X, Y), strict=True):
+        close(K, kernel(X, Y))
+
+
+def test_the_linear_kernel_with_a_unit_diagonal(backend, rng):
+    """The cosine of two rows, 0 with a row of zeros; lengths cancel, whatever they are."""
+    X = rng.normal(size=(6, 3)) * np.array([1e-120, 1e-3, 1.0, 1e3, 1e120, 0.0])[:, None]
+    K = backend.Linear(unit_diagonal=True)(X)
+    unit = np.array([x / np.max(np.abs(x)) if np.any(x) else x for x in X])
+    unit = unit / np.maximum(np.sqrt(np.sum(unit**2, axis=1, keepdims=True)), 1e-300)
+    close(K, unit @ unit.T)
+    close(np.diag(K), [1, 1, 1, 1, 1, 0])
+    close(backend.Linear(unit_diagonal=True).diagonal(X), np.diag(K))
+
+
 def test_kernels_in_other_namespaces(space, rng):
     X = np.round(rng.normal(size=(4, 2)), 2)
     for kernel in (reference.Linear(), reference.Polynomial(2), reference.Gaussian(1.0), reference.B1Spline(1.5)):
@@ -110,6 +145,8 @@ def test_kernels_in_other_namespaces(space, rng):
         (lambda b: b.Polynomial(0), ValueError, "degree"),
         (lambda b: b.Polynomial(2, constant=-1.0), ValueError, "constant"),
         (lambda b: b.Polynomial(2, unit_diagonal=1), TypeError, "unit_diagonal"),
+        (lambda b: b.Linear(1), TypeError, "unit_diagonal: expected True or False"),
+        (lambda b: b.Explicit("yes"), TypeError, "unit_diagonal: expected True or False"),
         (lambda b: b.Gaussian(0.0), ValueError, "sigma2"),
         (lambda b: b.B1Spline(-1.0), ValueError, "h:"),
         (lambda b: b.B1Spline.with_zeros(np.eye(3), 1.0), ValueError, "share: expected a number in"),

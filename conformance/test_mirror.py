@@ -14,7 +14,16 @@ import pytest
 import accelerated
 import reference
 
-OWN = ("arc_epochs", "epochs", "kernel", "mirror", "threads", "compiled", "__main__")  # of accelerated, without a twin
+OWN = (
+    "arc_epochs",
+    "epochs",
+    "kernel",
+    "kernel_epochs",
+    "mirror",
+    "threads",
+    "compiled",
+    "__main__",
+)  # of accelerated, without a twin
 
 
 def pairs():

@@ -11,6 +11,7 @@ import reference
 from conformance.tolerances import close
 from reference import bounds
 from reference import online_mkl as module
+from reference.models.kernel_sequence import KernelWeights
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def features(model, data, X):
     """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of each Gram matrix."""
     found = []
     for group in model.groups:
-        if isinstance(group, module.Explicit):
+        if isinstance(group, reference.Explicit):
             found.append(np.concatenate(X))
         else:
             values, vectors = np.linalg.eigh(group(np.concatenate(X)))
@@ -53,7 +54,7 @@ def theta(model, data, weights, phi):
     """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that they are in."""
     parts = []
     for group, A, f in zip(model.groups, weights.coefficients, phi, strict=True):
-        parts.append((A if isinstance(group, module.Explicit) else f.T @ A).ravel())
+        parts.append((A if isinstance(group, reference.Explicit) else f.T @ A).ravel())
     tables = weights.transitions.reshape(len(weights.transitions), -1)
     if model.transitions == "own":
         return [*parts, tables[0]]
@@ -78,7 +79,7 @@ def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
         outputs = list(itertools.product(range(3), repeat=b - a))
         T = truth.transitions.sum(axis=0)
         unary = sum(
-            f[a:b] @ (A if isinstance(g, module.Explicit) else f.T @ A)
+            f[a:b] @ (A if isinstance(g, reference.Explicit) else f.T @ A)
             for g, f, A in zip(model.groups, phi, truth.coefficients, strict=True)
         )
         score = np.array(
@@ -182,7 +183,7 @@ def test_runs_in_other_namespaces(space, words):
         runs.append(
             reference.mkl(model, data, lam=0.05, step_size=0.37, loss="crf", average="uniform", epochs=1, rng=1)
         )
-        guess = model.predict(data, runs[-1].x, X)
+        guess = model.predict(runs[-1].x, X)
         assert [len(y) for y in guess] == [len(x) for x in X]
     for got, want in zip(runs[1].x.coefficients, runs[0].x.coefficients, strict=True):
         close(space.get(got), want, space.dtype)
@@ -197,11 +198,98 @@ def test_explicit_and_implicit_groups_are_one(backend, words, loss):
         model = backend.KernelSequenceModel([group, backend.Gaussian(1.0)], 3)
         data = model.pack(X, Y)
         run = backend.mkl(model, data, lam=0.05, step_size=backend.InverseSqrt(0.37), loss=loss, epochs=5, rng=0)
-        runs.append((run, model.predict(data, run.x, X), data))
+        runs.append((run, model.predict(run.x, X), data))
     close(runs[0][0].norms, runs[1][0].norms)
     close(runs[0][0].fun, runs[1][0].fun)
     assert all(np.array_equal(a, b) for a, b in zip(runs[0][1], runs[1][1], strict=True))
     close(runs[0][2].X.T @ runs[0][0].x.coefficients[0], runs[1][0].x.coefficients[0])
+
+
+def test_linear_kernels_with_a_unit_diagonal_are_one(backend, words):
+    X, Y = words
+    X, runs = [*X, np.zeros((2, 3))], []  # rows of zeros stay so
+    Y = [*Y, np.array([0, 1])]
+    for group in (backend.Linear(True), backend.Explicit(True)):
+        model = backend.KernelSequenceModel([group, backend.Gaussian(1.0)], 3)
+        run = backend.mkl(model, model.pack(X, Y), lam=0.05, step_size=backend.InverseSqrt(0.37), epochs=5, rng=0)
+        runs.append((run, model.predict(run.x, X)))
+    close(runs[0][0].norms, runs[1][0].norms)
+    close(runs[0][0].fun, runs[1][0].fun)
+    assert all(np.array_equal(a, b) for a, b in zip(runs[0][1], runs[1][1], strict=True))
+
+
+@pytest.mark.parametrize("transitions", ["own", "each"])
+def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
+    """700 positions, more than one block, as each sequence alone, and by enumeration of the labellings of the short ones."""
+    X = [rng.normal(size=(n, 3)) for n in (2, 0, 5, 3)]
+    model = model_of(backend, transitions)
+    data = model.pack(X, [rng.integers(0, 3, len(x)) for x in X])
+    weights = backend.mkl(model, data, lam=0.02, step_size=0.3, epochs=4, rng=0).x
+    some = model.support(weights)
+    assert some.rows.shape[0] <= data.X.shape[0] and np.all(
+        np.any(np.hstack([some.coefficients[0], some.coefficients[2]]), axis=1)
+    )
+    many = [rng.normal(size=(n, 3)) for n in rng.integers(0, 5, 350)]
+    found = model.predict(weights, many)
+    assert len(found) == 350 and model.predict(weights, []) == []
+    T = np.sum(weights.transitions, axis=0)
+    for x, y in zip(many, found, strict=True):
+        assert np.array_equal(model.predict(weights, [x])[0], y) and np.array_equal(model.predict(some, [x])[0], y)
+        unary = sum(
+            x @ A if isinstance(g, reference.Explicit) else g(x, data.X) @ A if len(x) else np.zeros((0, 3))
+            for g, A in zip(model.groups, weights.coefficients, strict=True)
+        )
+        outputs = list(itertools.product(range(3), repeat=len(x)))
+        scores = [
+            sum(unary[t, a] for t, a in enumerate(ys)) + sum(T[a, b] for a, b in itertools.pairwise(ys))
+            for ys in outputs
+        ]
+        close(scores[outputs.index(tuple(y.tolist()))], max(scores))
+
+
+def test_single_precision_follows_double(backend, words):
+    """Gram matrices in float32: norms and the objective of a run without near ties within 1e-4, relative."""
+    (X, Y), runs = words, []
+    for dtype in (np.float32, np.float64):
+        model = backend.KernelSequenceModel([backend.Linear(True), backend.Polynomial(2), backend.Gaussian(1.0)], 3)
+        data = model.pack(X, Y, like=np.zeros(0, dtype))
+        runs.append(
+            backend.mkl(model, data, lam=0.05, step_size=backend.InverseSqrt(0.37), loss="crf", epochs=6, rng=0)
+        )
+    assert runs[0].x.transitions.dtype == np.float32 and runs[0].x.coefficients[1].dtype == np.float32
+    np.testing.assert_allclose(runs[0].norms, runs[1].norms, rtol=1e-4)
+    np.testing.assert_allclose(runs[0].fun, runs[1].fun, rtol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+@pytest.mark.parametrize("average", ["last", "uniform"])
+def test_a_run_that_was_cut_in_two_is_one(backend, words, tmp_path, loss, average):
+    """Checkpoint after 3 epochs, then to 7; and an interrupt, after which the rest is resumed."""
+    (X, Y), path = words, tmp_path / "c.npz"
+    model = model_of(backend)
+    data = model.pack(X, Y)
+    options = {"lam": 0.1, "step_size": backend.InverseSqrt(0.4), "loss": loss, "average": average, "rng": 3}
+    whole = backend.mkl(model, data, epochs=7, **options)
+    backend.mkl(model, data, epochs=3, checkpoint=path, **options)
+
+    def interrupt(row, weights):
+        if row.epoch == 5:
+            raise KeyboardInterrupt
+
+    broken = backend.mkl(model, data, epochs=7, checkpoint=path, resume=path, callback=interrupt, **options)
+    assert broken.interrupted and not broken.success and broken.history[-1].epoch == 5 == len(broken.norms)
+    best = min(broken.history, key=lambda row: row.objective)
+    assert broken.fun == best.objective
+    run = backend.mkl(model, data, epochs=7, resume=path, **options)
+    assert run.fun == whole.fun and np.array_equal(run.norms, whole.norms) and np.array_equal(run.beta, whole.beta)
+    assert [row.objective for row in run.history] == [row.objective for row in whole.history]
+    for got, want in zip(run.x.coefficients, whole.x.coefficients, strict=True):
+        assert np.array_equal(got, want)
+    with pytest.raises(ValueError, match=r"resume: .*c.npz is of a run with penalty = SquaredL1.lam=0.1"):
+        backend.mkl(model, data, epochs=7, resume=path, **{**options, "lam": 0.2})
+    other = backend.KernelSequenceModel([backend.Linear(), backend.Explicit(), backend.Gaussian(2.0)], 3)
+    with pytest.raises(ValueError, match=r"resume: .* groups = Linear"):
+        backend.mkl(other, other.pack(X, Y), epochs=7, resume=path, **options)
 
 
 def test_one_kernel_with_its_transitions_is_a_plain_svm(backend, words):
@@ -222,11 +310,11 @@ def test_beta_minimises_the_variational_form(backend, rng):
     """(5)-(7): (sum_k n_k)^2 = min over the simplex of sum_k n_k^2 / beta_k, met at beta = n / sum n."""
     for _ in range(20):
         norms = np.abs(rng.normal(size=4)) + 0.01
-        weights = module.KernelWeights((), np.zeros((1, 2, 2)), norms**2)
+        weights = KernelWeights((), np.zeros((1, 2, 2)), norms**2, np.zeros((0, 1)))
         close(np.sum(norms**2 / weights.beta), norms.sum() ** 2)
         for other in rng.dirichlet(np.ones(4), size=50):
             assert np.sum(norms**2 / np.maximum(other, 1e-300)) >= norms.sum() ** 2 * (1 - 1e-12)
-    assert module.KernelWeights((), np.zeros((1, 2, 2)), np.zeros(3)).beta.tolist() == [0, 0, 0]
+    assert KernelWeights((), np.zeros((1, 2, 2)), np.zeros(3), np.zeros((0, 1))).beta.tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
@@ -239,11 +327,9 @@ def test_rounds_keep_the_bounds(backend, words, loss):
     rules, paid, G, T = module.Rules(loss, psi, 0.0, radius, "last"), 0.0, 0.0, 0
     for i, gamma, before, after in states(backend, model, data, rules, rounds=30):
         each = model.group_scores(data, i, before.weights)
-        D, value = module.difference(model, data, i, each, before.weights, loss)
+        D, value = model.difference(data, i, each, before.weights, loss)
         squared = float(np.sum(model.squared_lengths(data, i, D)))
-        zero = module.difference(
-            model, data, i, model.group_scores(data, i, model.zeros(data)), model.zeros(data), loss
-        )[1]
+        zero = model.difference(data, i, model.group_scores(data, i, model.zeros(data)), model.zeros(data), loss)[1]
         now, then = (float(np.sum(w.squared_norms)) for w in (before.weights, after.weights))
         bound = bounds.round_bound(zero, squared, gamma, now, then)
         assert value + float(psi.value(np.sqrt(after.weights.squared_norms))) <= bound + 1e-9
@@ -260,7 +346,7 @@ def test_it_learns_which_kernel_matters(backend, rng):
     data = model.pack(X[:40], Y[:40])
     run = backend.mkl(model, data, lam=0.01, step_size=backend.InverseSqrt(1.0), epochs=8, rng=0)
     assert run.beta[1] > 0.6 and abs(run.beta.sum() - 1) < 1e-12
-    guess = np.concatenate(model.predict(data, run.x, X[40:]))
+    guess = np.concatenate(model.predict(run.x, X[40:]))
     assert np.mean(guess == np.concatenate(Y[40:])) > 0.8
     assert run.history[-1].objective < run.history[0].objective
 
@@ -273,7 +359,7 @@ def test_rows_callbacks_and_evaluation(backend, words):
     run = backend.mkl(
         model, data, epochs=7, evaluate_every=3, callback=lambda row, w: seen.append(row.epoch), **options
     )
-    assert seen == [3, 6, 7] and run.nit == 7 and run.oracle_calls == 35 and run.norms.shape == (3, 4)
+    assert seen == [3, 6, 7] and run.nit == 7 and run.oracle_calls == 35 and run.norms.shape == (7, 4)
     every = backend.mkl(model, data, epochs=7, **options)
     close(run.fun, every.fun)
     stopped = backend.mkl(model, data, epochs=7, callback=lambda row, w: row.epoch == 2, **options)
@@ -320,6 +406,12 @@ def test_bad_data_are_named(backend, words):
         backend.KernelSequenceModel(["linear"], 3)
     with pytest.raises(ValueError, match="transitions: expected one of own, each, free"):
         backend.KernelSequenceModel([backend.Linear()], 3, transitions="none")
+    with pytest.raises(ValueError, match="groups: expected explicit groups with one unit_diagonal"):
+        backend.KernelSequenceModel([backend.Explicit(), backend.Explicit(True)], 3)
     data = model.pack(X, Y)
-    with pytest.raises(ValueError, match=r"X\[0\]: expected shape \(n, 3\)"):
-        model.predict(data, model.zeros(data), [np.ones((2, 2))])
+    with pytest.raises(TypeError, match="weights: expected KernelWeights"):
+        model.predict(np.zeros(3), X)
+    with pytest.raises(ValueError, match="weights: expected coefficients of shapes"):
+        model_of(backend, "each").predict(model.zeros(data), X)
+    with pytest.raises(ValueError, match=r"X\[0\]: expected finite numbers of shape \(n, 3\)"):
+        model.predict(model.zeros(data), [np.ones((2, 2))])

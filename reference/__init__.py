@@ -4,8 +4,9 @@ from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.logs import load_log
 from reference.app.persistence import load_model, save_model
 from reference.arrays import Rows
-from reference.kernels import B1Spline, Function, Gaussian, Linear, Mean, Polynomial, Precomputed
+from reference.kernels import B1Spline, Explicit, Function, Gaussian, Linear, Mean, Polynomial, Precomputed
 from reference.models.alignment import AlignmentModel
+from reference.models.kernel_sequence import KernelSequenceModel
 from reference.models.listed import ListModel
 from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
@@ -14,7 +15,7 @@ from reference.models.sequence import SequenceModel
 from reference.models.tagging import TaggingModel
 from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
-from reference.online_mkl import Explicit, KernelSequenceModel, mkl
+from reference.online_mkl import mkl
 from reference.optimizers.bcfw import bcfw
 from reference.optimizers.casimir import casimir
 from reference.optimizers.cutting_planes import cutting_planes

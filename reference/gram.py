@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from array_api_compat import array_namespace
 
@@ -17,7 +19,7 @@ PIECE = 256  # rows computed at a time
 
 
 class Gram:
-    """K (N, N) of the rows of X (N, d) under a kernel.
+    """K (N, N) of the rows of X (N, d) under a kernel; :meth:`several` makes those of more than one.
 
     Parameters
     ----------
@@ -28,6 +30,8 @@ class Gram:
         more than ``budget`` bytes, sparse where that takes less than dense by half.
     budget : int >= 0
         Bytes for "auto".
+    whole : array (N, N), optional
+        The matrix, where it is known: it is held.
 
     Attributes
     ----------
@@ -44,24 +48,35 @@ class Gram:
 
     arrays = reference.arrays
 
-    def __init__(self, kernel: Kernel, X: Array, storage: str = "auto", budget: int = BUDGET) -> None:
+    def __init__(
+        self, kernel: Kernel, X: Array, storage: str = "auto", budget: int = BUDGET, whole: Array | None = None
+    ) -> None:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel: expected a Kernel such as Linear(), got {kernel!r}")
         if storage not in STORAGES:
             raise ValueError(f"storage: expected one of {', '.join(STORAGES)}, got {storage!r}")
         self.kernel, (self.X, _) = kernel, checked_rows(X, X)
         self.n, budget = int(self.X.shape[0]), integer("budget", budget, 0)
-        itemsize = host(self.X[:0, :]).dtype.itemsize
-        dense = itemsize * self.n**2
-        self._whole: Array | None = None
+        self.storage = storage if whole is None else "dense"
+        if self.storage == "auto":
+            self.storage = chosen_storage(kernel, self.X, budget)
+        self._whole = whole
         self._rows: Rows | None = None
-        if storage == "sparse" or (storage == "auto" and self._sparse_bytes(itemsize) <= min(budget, dense // 2)):
+        if self.storage == "sparse":
             self._rows = self._sparse()
-        elif storage == "dense" or (storage == "auto" and dense <= budget):
+        if self.storage == "dense" and whole is None:
             self._whole = self._all()
-        held = self._whole is not None, self._rows is not None
-        self.storage = {(True, False): "dense", (False, True): "sparse", (False, False): "blocks"}[held]
-        self.nbytes = dense if held[0] else 0 if self._rows is None else (itemsize + 8) * int(self._rows.indptr[-1])
+        entries = self.n**2 * (self.storage == "dense")
+        itemsize = host(self.X[:0, :]).dtype.itemsize
+        self.nbytes = itemsize * entries if self._rows is None else (itemsize + 8) * int(self._rows.indptr[-1])
+
+    @classmethod
+    def several(cls, kernels: Sequence[Kernel], X: Array, storage: str = "auto", budget: int = BUDGET) -> list[Gram]:
+        """The matrices of several kernels, the budget for all together."""
+        grams: list[Gram] = []
+        for kernel in kernels:
+            grams.append(cls(kernel, X, storage, max(budget - sum(gram.nbytes for gram in grams), 0)))
+        return grams
 
     def block(self, first: int, last: int, columns: slice = slice(None)) -> Array:
         """K[first:last, columns] (last - first, m)."""
@@ -90,16 +105,6 @@ class Gram:
     def _all(self) -> Array:
         return self.kernel(self.X)
 
-    def _sparse_bytes(self, itemsize: int) -> int:
-        """An estimate from PIECE rows, spread evenly."""
-        some = np.unique(np.arange(min(PIECE, self.n)) * self.n // max(min(PIECE, self.n), 1))
-        if not len(some):
-            return 0
-        xp = array_namespace(self.X)
-        part = xp.take(self.X, reference.arrays.Place.of(self.X).integers(some), axis=0)
-        share = np.count_nonzero(host(self.kernel(part, self.X))) / (len(some) * self.n)
-        return int((itemsize + 8) * share * self.n**2)
-
     def _sparse(self) -> Rows:
         pieces = [host(self.block(i, min(i + PIECE, self.n))) for i in range(0, self.n, PIECE)]
         at = [np.nonzero(piece) for piece in pieces]
@@ -109,3 +114,17 @@ class Gram:
         data = np.concatenate([np.zeros(0), *(piece[where] for where, piece in zip(at, pieces, strict=True))])
         indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *counts]))]).astype(np.int64)
         return Rows(indptr, place.integers(columns), place.floats(data), self.n)
+
+
+def chosen_storage(kernel: Kernel, X: Array, budget: int) -> str:
+    """What "auto" comes to; how many zeros there are is estimated from PIECE rows, spread evenly."""
+    itemsize, n = host(X[:0, :]).dtype.itemsize, int(X.shape[0])
+    dense, sparse = itemsize * n**2, 0
+    some = np.unique(np.arange(min(PIECE, n)) * n // max(min(PIECE, n), 1))
+    if len(some):
+        part = array_namespace(X).take(X, reference.arrays.Place.of(X).integers(some), axis=0)
+        share = np.count_nonzero(host(kernel(part, X))) / (len(some) * n)
+        sparse = int((itemsize + 8) * share * n**2)
+    if sparse <= min(budget, dense // 2):
+        return "sparse"
+    return "dense" if dense <= budget else "blocks"

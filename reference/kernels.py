@@ -5,8 +5,8 @@ A kernel is called with X (n, d) and Y (m, d) and gives K (n, m), K_ij = k(x_i, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,19 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, floats, host, integer, number, real, refuse_nan_and_inf
 
-__all__ = ["B1Spline", "Function", "Gaussian", "Kernel", "Linear", "Mean", "Polynomial", "Precomputed"]
+__all__ = [
+    "B1Spline",
+    "Explicit",
+    "Function",
+    "Gaussian",
+    "Kernel",
+    "Linear",
+    "Mean",
+    "Polynomial",
+    "Precomputed",
+    "blocks",
+    "titled",
+]
 
 
 class Kernel:
@@ -42,8 +54,13 @@ class Kernel:
         return self._of_products(xp, squares, squares, squares)
 
     def _block(self, xp: Any, X: Array, Y: Array) -> Array:
-        squares = xp.sum(X * X, axis=1)[:, None], xp.sum(Y * Y, axis=1)[None, :]
-        return self._of_products(xp, xp.matmul(X, xp.matrix_transpose(Y)), *squares)
+        return self._of_products(xp, *Products(X, Y)())
+
+    def _shared(self, xp: Any, X: Array, Y: Array, products: Products) -> Array:
+        """:meth:`_block`, from inner products that others use too where it needs no more."""
+        if type(self)._block is Kernel._block:
+            return self._of_products(xp, *products())
+        return self._block(xp, X, Y)
 
     def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
         """k from <x, y>, ||x||^2 and ||y||^2, arrays that broadcast."""
@@ -52,12 +69,52 @@ class Kernel:
         )
 
 
+class Products:
+    """<x, y> (n, m) of the rows of X (n, d) and Y (m, d), ||x||^2 (n, 1) and ||y||^2 (1, m): computed when they are first asked for."""
+
+    def __init__(self, X: Array, Y: Array) -> None:
+        self.X, self.Y = X, Y
+        self.found: tuple[Array, Array, Array] | None = None
+
+    def __call__(self) -> tuple[Array, Array, Array]:
+        if self.found is None:
+            xp, X, Y = array_namespace(self.X), self.X, self.Y
+            squares = xp.sum(X * X, axis=1)[:, None], xp.sum(Y * Y, axis=1)[None, :]
+            self.found = (xp.matmul(X, xp.matrix_transpose(Y)), *squares)
+        return self.found
+
+
+def blocks(kernels: Sequence[Kernel], X: Array, Y: Array) -> Iterator[Array]:
+    """K (n, m) of each kernel, of the rows of X (n, d) and Y (m, d); inner products are taken once for all."""
+    X, Y = checked_rows(X, Y)
+    xp, products = array_namespace(X), Products(X, Y)
+    for kernel in kernels:
+        yield kernel._shared(xp, X, Y, products)
+
+
+def titled(kernel: Any) -> str:
+    """A kernel's name with its options; of what has no short one, its class."""
+    if isinstance(kernel, Mean):
+        return f"Mean({', '.join(map(titled, kernel.parts))})"
+    return (
+        type(kernel).__name__
+        if isinstance(kernel, (Function, Precomputed)) or not is_dataclass(kernel)
+        else repr(kernel)
+    )
+
+
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """<x, y>."""
+    """<x, y>, with ``unit_diagonal`` divided by ||x|| ||y||: the cosine; that of a row of zeros is 0, also with itself."""
+
+    unit_diagonal: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit_diagonal, bool):
+            raise TypeError(f"unit_diagonal: expected True or False, got {self.unit_diagonal!r}")
 
     def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
-        return products
+        return _cosines(xp, products, x, y) if self.unit_diagonal else products
 
 
 @dataclass(frozen=True)
@@ -85,12 +142,8 @@ class Polynomial(Kernel):
     def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
         if not self.unit_diagonal:
             return (products + self.constant) ** self.degree
-        lengths = xp.sqrt(x + self.constant) * xp.sqrt(y + self.constant)  # the cosine first: no overflow
-        one = xp.ones_like(lengths)
-        cosines = xp.where(
-            lengths > 0, (products + self.constant) / xp.where(lengths > 0, lengths, one), xp.zeros_like(lengths)
-        )
-        return cosines**self.degree
+        c = self.constant  # the cosine first: no overflow
+        return _cosines(xp, products + c, x + c, y + c) ** self.degree
 
 
 @dataclass(frozen=True)
@@ -188,7 +241,10 @@ class Mean(Kernel):
             raise TypeError(f"parts: expected kernels such as Linear(), got {self.parts!r}")
 
     def _block(self, xp: Any, X: Array, Y: Array) -> Array:
-        return sum(part._block(xp, X, Y) for part in self.parts) / len(self.parts)  # type: ignore[return-value]
+        return self._shared(xp, X, Y, Products(X, Y))
+
+    def _shared(self, xp: Any, X: Array, Y: Array, products: Products) -> Array:
+        return sum(part._shared(xp, X, Y, products) for part in self.parts) / len(self.parts)  # type: ignore[return-value]
 
     def diagonal(self, X: Array) -> Array:
         return sum(part.diagonal(X) for part in self.parts) / len(self.parts)  # type: ignore[return-value]
@@ -262,6 +318,23 @@ class Precomputed(Kernel):
         return Place.of(self.matrix).integers(numbers[:, 0].astype(np.int64))
 
 
+@dataclass(frozen=True)
+class Explicit:
+    """A group of explicit features: the linear kernel, its weights held as a matrix (d, L) instead of coefficients.
+
+    Parameters
+    ----------
+    unit_diagonal : bool
+        Whether rows are scaled to length 1 (but for rows of zeros): ``Linear(unit_diagonal=True)``.
+    """
+
+    unit_diagonal: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit_diagonal, bool):
+            raise TypeError(f"unit_diagonal: expected True or False, got {self.unit_diagonal!r}")
+
+
 def checked_rows(X: Any, Y: Any) -> tuple[Array, Array]:
     """Two arrays of finite rows of one width."""
     X, Y = floats(X=X, Y=Y)
@@ -272,6 +345,12 @@ def checked_rows(X: Any, Y: Any) -> tuple[Array, Array]:
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"Y: expected {X.shape[1]} columns as X has, got {Y.shape[1]}")
     return X, Y
+
+
+def _cosines(xp: Any, products: Array, x: Array, y: Array) -> Array:
+    """products / sqrt(x y), 0 where x or y is 0."""
+    x, y = (xp.where(z > 0, 1.0 / xp.sqrt(xp.where(z > 0, z, xp.ones_like(z))), xp.zeros_like(z)) for z in (x, y))
+    return products * x * y
 
 
 def _squared_distances(xp: Any, products: Array, x: Array, y: Array) -> Array:

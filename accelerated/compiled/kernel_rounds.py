@@ -238,18 +238,19 @@ def _explicit(positions, learned, e, first, n, D, scratch):
     """<W, X' D> and ||X' D||^2; scratch (d, L) is 0 before and after."""
     inner, length, L = 0.0, 0.0, D.shape[1]
     for t in range(n):
-        for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-            x, j = positions.data[at], positions.indices[at]
-            for label in range(L):
-                if D[t, label] != 0:
-                    scratch[j, label] += x * D[t, label]
-                    inner += x * D[t, label] * learned.W[e, j, label]
+        for label in range(L):
+            if D[t, label] != 0:
+                for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    x, j = positions.data[at] * D[t, label], positions.indices[at]
+                    scratch[j, label] += x
+                    inner += x * learned.W[e, j, label]
     for t in range(n):
-        for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-            j = positions.indices[at]
-            for label in range(L):
-                length += scratch[j, label] * scratch[j, label]
-                scratch[j, label] = 0.0
+        for label in range(L):
+            if D[t, label] != 0:
+                for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    j = positions.indices[at]
+                    length += scratch[j, label] * scratch[j, label]
+                    scratch[j, label] = 0.0
     return learned.w_scale[e] * inner, length
 
 
@@ -277,7 +278,7 @@ def _shrink(kind, weight, norms, b):
 @kernel
 def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average):
     """theta_k <- factor (keep theta_k - gamma D)."""
-    N, L = learned.A.shape[2], D.shape[1]
+    L = D.shape[1]
     if factor == 0 or keep == 0:
         if average:
             _flush(learned.before[k], learned.S, k, learned.A[k], learned.U[k])
@@ -288,27 +289,55 @@ def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average)
             return
         keep = 1.0
     scale = keep * learned.scale[k]
+    labels, changes = np.empty(L, np.int64), np.empty(L)
     for t in range(n):
+        count = 0
         for label in range(L):
             if D[t, label] != 0:
-                change = -gamma * D[t, label] / scale
-                learned.A[k, label, first + t] += change
+                labels[count], changes[count] = label, -gamma * D[t, label] / scale
+                learned.A[k, label, first + t] += changes[count]
                 if average:
-                    learned.U[k, label, first + t] += learned.S[k] * change
-                place = grams.place[k]
-                if place >= 0:
-                    for s in range(N):
-                        learned.F[k, label, s] += change * grams.whole[place, first + t, s]
-                else:
-                    starts = grams.starts[-1 - place]
-                    for at in range(starts[first + t], starts[first + t + 1]):
-                        learned.F[k, label, grams.columns[at]] += change * grams.values[at]
+                    learned.U[k, label, first + t] += learned.S[k] * changes[count]
+                count += 1
+        for j in range(0, count - 1, 2):  # two rows of F at a time: mostly, one label too many and one too few
+            _add_two(learned.F, grams, k, first + t, labels[j], changes[j], labels[j + 1], changes[j + 1])
+        if count % 2 == 1:
+            _add_one(learned.F, grams, k, first + t, labels[count - 1], changes[count - 1])
     learned.scale[k] = factor * scale
     if learned.scale[k] < SMALL:
         learned.A[k] *= learned.scale[k]
         learned.F[k] *= learned.scale[k]
         learned.S[k] /= learned.scale[k]
         learned.scale[k] = 1.0
+
+
+@kernel
+def _add_two(F, grams, k, row, a, of_a, b, of_b):
+    """F[k, a] += of_a times a row of the Gram matrix, F[k, b] += of_b times the same."""
+    place = grams.place[k]
+    if place >= 0:
+        for s in range(F.shape[2]):
+            x = grams.whole[place, row, s]
+            F[k, a, s] += of_a * x
+            F[k, b, s] += of_b * x
+        return
+    starts = grams.starts[-1 - place]
+    for at in range(starts[row], starts[row + 1]):
+        F[k, a, grams.columns[at]] += of_a * grams.values[at]
+        F[k, b, grams.columns[at]] += of_b * grams.values[at]
+
+
+@kernel
+def _add_one(F, grams, k, row, a, of_a):
+    """F[k, a] += of_a times a row of the Gram matrix."""
+    place = grams.place[k]
+    if place >= 0:
+        for s in range(F.shape[2]):
+            F[k, a, s] += of_a * grams.whole[place, row, s]
+        return
+    starts = grams.starts[-1 - place]
+    for at in range(starts[row], starts[row + 1]):
+        F[k, a, grams.columns[at]] += of_a * grams.values[at]
 
 
 @kernel

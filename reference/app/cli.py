@@ -18,10 +18,12 @@ import numpy as np
 
 from reference.app import align, curves, parse, plots, segment, tag
 from reference.app.datasets import Sequences
-from reference.app.jobs import Job, accuracy, check_start, going_on, load, objective_of, train
+from reference.app.jobs import Job, accuracy, check_start, going_on, labellings, load, objective_of, train
+from reference.app.kernel_jobs import kernel_job, refuse_kernel_options, train_kernels
 from reference.app.options import parser
 from reference.app.output import Progress, announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
+from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.result import Result, Row
 
 __all__ = ["main"]
@@ -57,6 +59,9 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    if options.learner == "mkl":
+        return _train_kernels(panel, options)
+    refuse_kernel_options(options)
     job, data = _job(options), _limited(load(options.data), options.limit)
     going_on(job.optimizer, options.checkpoint, options.resume)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
@@ -117,9 +122,17 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     return result.interrupted
 
 
+def _train_kernels(panel: ModuleType, options: argparse.Namespace) -> bool:
+    kernel_job(options)  # what is wrong with it is said before the data are read
+    _check_reverse(options)
+    data = _limited(load(options.data), options.limit)
+    training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    return train_kernels(panel, options, training, test)
+
+
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, info = load_model(options.model, panel)
-    data = _part(_fitting(load(options.data), model, options.data, options.model), options)
+    data = _part(_fitting(load(options.data), model, options.data, options.model, w), options)
     announce_compilation(panel)
     started = time.perf_counter()
     scores = accuracy(model, w, data)
@@ -138,9 +151,9 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, _ = load_model(options.model, panel)
     data = _part(load(options.data, labelled=False), options)
-    _check_features(data, model, options.data, options.model)
+    _check_features(data, model, options.data, options.model, w)
     announce_compilation(panel)
-    guess = [[model.labels[i] for i in labels] for labels in model.predict(model.pack(data.X), None, w)]
+    guess = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
     report = {
         "command": "predict",
         "panel": panel.__name__,
@@ -226,10 +239,14 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _job(options: argparse.Namespace) -> Job:
-    if options.reverse and options.fold is None:
-        raise ValueError("--reverse has no effect without --fold")
+    _check_reverse(options)
     fields = {field: getattr(options, field) for field in Job.__dataclass_fields__ if hasattr(options, field)}
     return Job(**fields)
+
+
+def _check_reverse(options: argparse.Namespace) -> None:
+    if options.reverse and options.fold is None:
+        raise ValueError("--reverse has no effect without --fold")
 
 
 def _limited(data: Sequences, limit: int | None) -> Sequences:
@@ -249,23 +266,27 @@ def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[An
     model, w, _ = load_model(options.start, panel)
     if type(model).__name__ != "SequenceModel":
         raise ValueError(f"{options.start} holds a {type(model).__name__}; expected a SequenceModel")
-    if not options.start_stop and model.start_stop:
+    if not getattr(options, "start_stop", True) and model.start_stop:
         raise ValueError(f"--no-start-stop: {options.start} has weights for starting and ending")
     return model, w
 
 
-def _check_features(data: Sequences, model: Any, name: str, path: str) -> None:
-    """An error where the model at ``path`` is none of sequences, or the data has other features than it."""
-    if not hasattr(model, "start_stop"):
+def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> None:
+    """An error where the model at ``path`` is none of sequences, or the data has other features than it; w: its weights, where kernels will do."""
+    if isinstance(w, KernelWeights):
+        features = model.width(w)
+    elif hasattr(model, "start_stop"):
+        features = model.n_features
+    else:
         raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel")
-    wrong = next((x.shape[1] for x in data.X if x.shape[1] != model.n_features), None)
+    wrong = next((x.shape[1] for x in data.X if x.shape[1] != features), None)
     if wrong is not None:
-        raise ValueError(f"{name} has {wrong} features, {path} was trained on {model.n_features}")
+        raise ValueError(f"{name} has {wrong} features, {path} was trained on {features}")
 
 
-def _fitting(data: Sequences, model: Any, name: str, path: str) -> Sequences:
+def _fitting(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> Sequences:
     """The data, with labels in the model's order; an error where features or labels do not fit."""
-    _check_features(data, model, name, path)
+    _check_features(data, model, name, path, w)
     if data.labels == model.labels:
         return data
     unknown = sorted(set(data.labels) - set(model.labels))

@@ -12,6 +12,7 @@ import numpy as np
 
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.metrics import position_accuracy, sequence_accuracy
+from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.casimir import CHOICES
 from reference.optimizers.inner_solvers import INNER
 from reference.optimizers.result import Callback, Result
@@ -35,6 +36,7 @@ __all__ = [
     "accuracy",
     "check_start",
     "going_on",
+    "labellings",
     "load",
     "loss_of",
     "objective_of",
@@ -296,10 +298,14 @@ def _step_size(panel: ModuleType, job: Job) -> Any:
     return getattr(panel, kind)(*given)
 
 
-def accuracy(model: Any, w: np.ndarray, data: Sequences) -> dict[str, float]:
+def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
+    """The labels that a model gives, of the data's sequences; w: its weights (d,), or those of kernels."""
+    return model.predict(w, data.X) if isinstance(w, KernelWeights) else model.predict(model.pack(data.X), None, w)
+
+
+def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:
     """Share of right labels by position (letter) and by whole sequence (word)."""
-    guess = model.predict(model.pack(data.X), None, w)
-    return _accuracy(data.Y, guess)
+    return _accuracy(data.Y, labellings(model, w, data))
 
 
 def _accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> dict[str, float]:

@@ -18,8 +18,8 @@ from reference.app.jobs import (
     STOPS,
     UPDATES,
     WARM_STARTS,
-    Job,
 )
+from reference.app.kernel_jobs import add_kernels
 
 __all__ = ["add_casimir", "add_run", "count", "number", "parser"]
 
@@ -44,6 +44,7 @@ def parser(
     sub = command("train", "train a sequence labeller and report objective, accuracy and seconds")
     _add_data(sub)
     _add_job(sub)
+    add_kernels(sub, number)
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
     add_run(sub, start=True)
     sub.add_argument("--plot", metavar="FILE", help="write the convergence curve as PNG")
@@ -94,18 +95,19 @@ def _add_data(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_job(sub: argparse.ArgumentParser) -> None:
-    default = Job()
     sub.add_argument(
         "--loss",
         choices=sorted(LOSSES),
-        default=default.loss,
-        help="crf: log loss; hinge: structural SVM (default: crf)",
+        default=argparse.SUPPRESS,
+        help="crf: log loss; hinge: structural SVM (default: crf; of mkl: hinge)",
     )
-    sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default=default.optimizer, help="default: sgd")
-    sub.add_argument("--lam", type=number, default=default.lam, help="weight of lam/2 ||w||^2 (default: 0.01)")
+    sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default=argparse.SUPPRESS, help="default: sgd")
+    sub.add_argument("--lam", type=number, default=argparse.SUPPRESS, help="weight of lam/2 ||w||^2 (default: 0.01)")
     each = ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items())
     sub.add_argument("--epochs", type=count, help=f"passes, or iterations of L-BFGS (default: {each})")
-    sub.add_argument("--rng", type=count, default=default.rng, help="seed of the orders and the start (default: 0)")
+    sub.add_argument(
+        "--rng", type=count, default=argparse.SUPPRESS, help="seed of the orders and the start (default: 0)"
+    )
     sub.add_argument(
         "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg, bcfw or multisample returns"
     )
@@ -136,12 +138,16 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--step-size",
         type=number,
-        help="of sgd: gamma0, or a constant step without --schedule; of svrg and casimir: the step",
+        help="of sgd: gamma0, or a constant step without --schedule; of svrg and casimir: the step; of mkl: eta0 of eta0/sqrt(t) (default: 1)",
     )
     sub.add_argument("--step-offset", type=number, help="with --schedule pegasos: 1/(lam (t + offset))")
     sub.add_argument("--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
     sub.add_argument(
-        "--no-start-stop", dest="start_stop", action="store_false", help="no weights for starting and ending"
+        "--no-start-stop",
+        dest="start_stop",
+        action="store_false",
+        default=argparse.SUPPRESS,
+        help="no weights for starting and ending",
     )
 
 

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place
 
-__all__ = ["check_identity", "identity", "path_of", "same_value"]
+__all__ = ["check_identity", "identity", "numbers_of", "path_of", "same_value"]
 
 
 def identity(
     optimizer: str, objective: Any, start: Array, options: Mapping[str, Any], rng: Any, loop: Callable[..., Any] | None
 ) -> dict[str, Any]:
     """What two runs must have in common to be one, by name."""
+    start = numbers_of(start)
     place = Place.of(start)
     return {
         "optimizer": optimizer,
@@ -45,6 +46,11 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
         raise ValueError(f"resume: {path} is of a run with {name} = {other}, this one has {mine}")
 
 
+def numbers_of(weights: Any) -> Array:
+    """The array that says where weights are, and how many: themselves, or the first array among the fields of a NamedTuple."""
+    return weights if is_array_api_obj(weights) else next(field for field in weights if is_array_api_obj(field))
+
+
 def path_of(name: str, path: Any) -> Path | None:
     if path is None or isinstance(path, (str, os.PathLike)):
         return None if path is None else Path(path)
@@ -63,9 +69,10 @@ def _described(option: Any) -> Any:
     return f"{type(option).__module__}.{getattr(option, '__qualname__', type(option).__qualname__)}"
 
 
-def same_value(fun: float, recorded: float, x: Array) -> bool:
+def same_value(fun: float, recorded: float, x: Any) -> bool:
     """Whether two evaluations at x are of one objective, up to what another panel or machine may do to it."""
     if not np.isfinite(fun) or not np.isfinite(recorded):
         return bool(np.isfinite(fun) == np.isfinite(recorded))
+    x = numbers_of(x)
     eps = float(array_namespace(x).finfo(x.dtype).eps)
     return abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps

@@ -24,7 +24,7 @@ import numpy as np
 from reference.arrays import Array, Place
 from reference.optimizers.arguments import generator
 from reference.optimizers.checkpoints import read_checkpoint, write_checkpoint
-from reference.optimizers.identity import check_identity, identity, path_of, same_value
+from reference.optimizers.identity import check_identity, identity, numbers_of, path_of, same_value
 from reference.optimizers.result import Callback, Result, Row, wants_to_stop
 
 __all__ = ["Run"]
@@ -59,7 +59,7 @@ class Run:
     optimizer : str
         Its name.
     objective : object with ``n``
-    start : array (d,)
+    start : array (d,), or NamedTuple of arrays
         What is returned where nothing was done.
     options : dict
         What a run that goes on from a checkpoint must have in common with the one that wrote it.
@@ -106,7 +106,7 @@ class Run:
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
         self._identity = identity(optimizer, objective, start, options, rng, loop)
-        self._found: Any = None if self.resume is None else self._read(Place.of(start))
+        self._found: Any = None if self.resume is None else self._read(Place.of(numbers_of(start)))
 
     # the loop ---------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,230 @@
+"""One fold of the handwriting experiment of Martins et al. (2010), section 4: every row of Table 1, trained on the fold and tested on the other nine.
+
+A row is trained for each C on the whole fold, and on four fifths of its words, the held-out fifth choosing a C without the test. eta0, of eta0/sqrt(t), is that of
+the lowest objective after a few epochs, on what is trained on. Of the test words the kernels' blocks are computed once for all rows and all C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeights
+from accelerated.threads import set_num_threads
+from benchmarks import problems
+from benchmarks.shell import whole
+from reference.app.datasets import Sequences
+from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
+from reference.models.kernel_sequence import scaled
+
+__all__ = ["ROWS", "Folds", "Settings", "measure_fold"]
+
+SINGLE = np.float32  # of Gram matrices; sums are float64
+PIECE = 512  # test positions at a time
+HELD_OUT = 5  # every so manieth word
+
+
+class Row(NamedTuple):
+    """A line of Table 1: its groups, by name; whether they are averaged to one; accuracy in % with its deviation, and seconds, as printed."""
+
+    name: str
+    parts: tuple[str, ...]
+    averaged: bool
+    paper: tuple[float, float, float]
+
+
+ROWS = (
+    Row("linear L", ("L",), False, (72.8, 4.4, 6)),
+    Row("quadratic Q", ("Q",), False, (85.5, 0.3, 116)),
+    Row("Gaussian G, sigma^2 = 5", ("G",), False, (84.1, 0.4, 123)),
+    Row("average (L + Q + G)/3", ("L", "Q", "G"), True, (84.3, 0.3, 118)),
+    Row("MKL b1 L + b2 Q + b3 G", ("L", "Q", "G"), False, (87.5, 0.4, 279)),
+    Row("B1-spline B", ("B",), False, (75.4, 0.9, 8)),
+    Row("average (L + B)/2", ("L", "B"), True, (83.0, 0.3, 15)),
+    Row("MKL b1 L + b2 B", ("L", "B"), False, (85.2, 0.3, 15)),
+)
+
+
+class Settings(NamedTuple):
+    """Grids and sizes; None: all words."""
+
+    Cs: tuple[float, ...]
+    etas: tuple[float, ...]
+    epochs: int
+    tuning_epochs: int
+    transitions: str
+    average: str
+    train_words: int | None
+    test_words: int | None
+
+
+class Trained(NamedTuple):
+    """A model of a row: its weights, how it came about."""
+
+    weights: KernelWeights
+    eta: float
+    seconds: float
+    objective: float
+    norms: np.ndarray
+
+
+def measure_fold(fold: int, settings: Settings) -> dict[str, dict[str, Any]]:
+    """What there is to say of each row, by its name."""
+    training, test = (_some(part, words) for part, words in zip(
+        problems.letters().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True))  # fmt: skip
+    held = np.arange(len(training.X)) % HELD_OUT == HELD_OUT - 1
+    part, held_out = training.take(np.flatnonzero(~held)), training.take(np.flatnonzero(held))
+    kernels = kernels_of(training)
+    found, models = {}, {}
+    for row in ROWS:
+        started = time.perf_counter()
+        model = model_of(row, kernels, training.labels, settings)
+        data = model.pack(training.X, training.Y, like=np.zeros(0, SINGLE))
+        packed = time.perf_counter() - started
+        trained = [fit(model, data, C, settings) for C in settings.Cs]
+        models[row.name] = [(model, each) for each in trained]
+        del data
+        inner = model.pack(part.X, part.Y, like=np.zeros(0, SINGLE))
+        chosen_by = [fit(model, inner, C, settings).weights for C in settings.Cs]
+        found[row.name] = {
+            "C": list(settings.Cs),
+            "eta0": [each.eta for each in trained],
+            "seconds": [packed + each.seconds for each in trained],
+            "objective": [each.objective for each in trained],
+            "norms": [each.norms.tolist() for each in trained],
+            "held_out": [_share(model.predict(weights, held_out.X), held_out.Y) for weights in chosen_by],
+        }
+    started = time.perf_counter()
+    for (name, number), accuracy in tested(kernels, models, training, test):
+        found[name].setdefault("test", [0.0] * len(settings.Cs))[number] = accuracy
+    print(f"  fold {fold}: tested {len(test.X)} words in {time.perf_counter() - started:.1f} s", file=sys.stderr)
+    return found
+
+
+def kernels_of(training: Sequences) -> dict[str, Kernel]:
+    """Those of Table 1; the spline's width is that of the training letters."""
+    rows = np.concatenate(training.X)
+    return {"L": Linear(True), "Q": Polynomial(2), "G": Gaussian(5.0), "B": B1Spline.with_zeros(rows, 0.95)}
+
+
+def model_of(row: Row, kernels: dict[str, Kernel], labels: Any, settings: Settings) -> KernelSequenceModel:
+    """A row's model; a linear kernel that stands alone, or beside others, as explicit features."""
+    groups = [kernels[part] for part in row.parts]
+    if row.averaged:
+        groups = [Mean(groups)]
+    explicit = [Explicit(True) if isinstance(group, Linear) else group for group in groups]
+    return accelerated.KernelSequenceModel(explicit, labels, transitions=settings.transitions)
+
+
+def fit(model: KernelSequenceModel, data: Any, C: float, settings: Settings) -> Trained:
+    """Train at the best of the eta0."""
+
+    common = {"lam": 1 / (C * data.n), "average": settings.average, "rng": 0}
+
+    def run(eta: float, epochs: int) -> Any:
+        steps = accelerated.InverseSqrt(eta)
+        return whole(accelerated.mkl(model, data, step_size=steps, epochs=epochs, evaluate_every=epochs, **common))
+
+    eta = min(settings.etas, key=lambda eta: run(eta, settings.tuning_epochs).fun)
+    result = run(eta, settings.epochs)
+    return Trained(result.x, eta, result.history[-1].seconds, result.fun, result.norms)
+
+
+def tested(
+    kernels: dict[str, Kernel], models: dict[str, Any], training: Sequences, test: Sequences
+) -> Iterator[tuple[tuple[str, int], float]]:
+    """Share of right letters of every model, by row and number: one product of a kernel's block with the coefficients of all that have it."""
+    of_kernel: dict[str, list[tuple[int, np.ndarray]]] = {name: [] for name in kernels}
+    every = [((row, number), model, each) for row, several in models.items() for number, (model, each) in enumerate(several)]  # fmt: skip
+    rows = np.concatenate(training.X).astype(SINGLE)
+    for place, ((row, _), _, each) in enumerate(every):
+        parts = next(line for line in ROWS if line.name == row)
+        for name in parts.parts:
+            A = each.weights.coefficients[0 if parts.averaged else parts.parts.index(name)]
+            A = A / len(parts.parts) if parts.averaged else A
+            if name == "L" and parts.averaged:
+                A = scaled(rows).T @ A
+            of_kernel[name].append((place, A))
+    stacked = {name: np.concatenate([A for _, A in several], axis=1) for name, several in of_kernel.items()}
+    X, L = np.concatenate(test.X).astype(SINGLE), len(test.labels)
+    scores = np.zeros((len(every), len(X), L), SINGLE)
+    for first in range(0, len(X), PIECE):
+        x = X[first : first + PIECE]
+        matrices = {"L": scaled(x), **dict(zip("QGB", blocks([kernels[name] for name in "QGB"], x, rows), strict=True))}
+        for name, several in of_kernel.items():
+            product = (matrices[name] @ stacked[name]).reshape(len(x), len(several), L)
+            for number, (place, _) in enumerate(several):
+                scores[place, first : first + PIECE] += product[:, number]
+    offsets, truth = np.concatenate([[0], np.cumsum([len(x) for x in test.X])]), np.concatenate(test.Y)
+    for place, (key, model, each) in enumerate(every):
+        yield key, float(np.mean(model.decode(scores[place], offsets, each.weights) == truth))
+
+
+def _some(data: Sequences, words: int | None) -> Sequences:
+    """So many words, spread evenly."""
+    return data if words is None or words >= len(data.X) else data.take(np.arange(words) * len(data.X) // words)
+
+
+def _share(guess: list[np.ndarray], truth: list[np.ndarray]) -> float:
+    return float(np.mean(np.concatenate(guess) == np.concatenate(truth)))
+
+
+# several processes -----------------------------------------------------------------------------------------------------------
+
+
+class Folds:
+    """Measures folds, in so many processes of one thread each; a fold that is in the file ``kept`` is not done again."""
+
+    def __init__(self, settings: Settings, jobs: int, kept: Path) -> None:
+        self.settings, self.jobs, self.kept = settings, jobs, kept
+        self.records: dict[str, Any] = {}
+        if kept.exists():
+            try:
+                self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
+            except (ValueError, TypeError) as problem:
+                raise ValueError(
+                    f"{kept}: expected a fold in each line, got others; mend or delete it: {problem}"
+                ) from None
+
+    def measure(self, folds: Iterable[int]) -> list[dict[str, Any]]:
+        """The folds' records, in their order; a line to stderr for each that was done now."""
+        folds = list(folds)
+        missing = [fold for fold in dict.fromkeys(folds) if self._key(fold) not in self.records]
+        set_num_threads(1)
+        try:
+            for fold, record in zip(missing, self._done(missing), strict=True):
+                self.records[self._key(fold)] = record
+                with self.kept.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([self._key(fold), record]) + "\n")
+                best = {name: max(row["test"]) for name, row in record.items()}
+                print(f"  fold {fold}: {', '.join(f'{name} {100 * x:.1f}' for name, x in best.items())}", file=sys.stderr, flush=True)  # fmt: skip
+        finally:
+            set_num_threads(None)
+        return [self.records[self._key(fold)] for fold in folds]
+
+    def _done(self, folds: list[int]) -> Iterator[dict[str, Any]]:
+        if self.jobs == 1 or len(folds) < 2:
+            yield from (measure_fold(fold, self.settings) for fold in folds)
+            return
+        pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), set_num_threads, (1,))
+        try:
+            yield from pool.map(measure_fold, folds, [self.settings] * len(folds))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                process.terminate()
+            raise
+        pool.shutdown()
+
+    def _key(self, fold: int) -> str:
+        """The fold and all settings as one string."""
+        return json.dumps([fold, self.settings._asdict()], sort_keys=True)

@@ -1,0 +1,87 @@
+"""Kernels by name: in model files, and as ``--kernels`` has them.
+
+    linear  quadratic  gaussian[:SIGMA2]  polynomial:DEGREE  spline[:SHARE]  explicit        a+b+c is the average of a, b and c
+
+linear, quadratic, polynomial and explicit have a unit diagonal, as in Martins et al. (2010); sigma^2 is 5 and the spline's share of zeros 0.95 where not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial
+
+__all__ = ["NAMES", "check_names", "described", "named", "restored"]
+
+KINDS = {kind.__name__: kind for kind in (B1Spline, Explicit, Gaussian, Linear, Mean, Polynomial)}
+NAMES = {"linear": None, "quadratic": None, "gaussian": 5.0, "polynomial": None, "spline": 0.95, "explicit": None}
+
+
+def described(group: Any) -> list[Any]:
+    """A kernel or explicit group as [name, options], JSON-able.
+
+    Raises
+    ------
+    TypeError
+        A kernel of yours, or a precomputed matrix: a file could not say what it is.
+    """
+    name = type(group).__name__
+    if KINDS.get(name) is not type(group):
+        raise TypeError(f"groups: {name} has no file form; expected kernels among {', '.join(KINDS)}")
+    if isinstance(group, Mean):
+        return [name, [described(part) for part in group.parts]]
+    return [name, {field.name: getattr(group, field.name) for field in fields(group)}]
+
+
+def restored(description: Any) -> Any:
+    """What was described; ValueError, TypeError or KeyError of what is no description."""
+    name, options = description
+    if name == "Mean":
+        return Mean([restored(part) for part in options])
+    return KINDS[name](**options)
+
+
+def check_names(names: str) -> None:
+    """ValueError where --kernels names what is not known."""
+    named(names, None)
+
+
+def named(names: str, X: Sequence[np.ndarray] | None) -> list[Kernel | Explicit]:
+    """The groups that ``--kernels`` asks for; X, the sequences to train on, decides how wide a spline is."""
+    groups: list[Any] = []
+    for name in names.split(","):
+        parts = [_one(part.strip(), X) for part in name.split("+")]
+        if len(parts) > 1 and any(isinstance(part, Explicit) for part in parts):
+            raise ValueError(f"--kernels: {name}: explicit is a group of its own; linear is the same kernel")
+        groups.append(parts[0] if len(parts) == 1 else Mean(parts))
+    return groups
+
+
+def _one(text: str, X: Sequence[np.ndarray] | None) -> Any:
+    name, colon, given = text.partition(":")
+    if name not in NAMES:
+        raise ValueError(f"--kernels: expected names among {', '.join(NAMES)}, got {text!r}")
+    if bool(colon) and name in ("linear", "quadratic", "explicit"):
+        raise ValueError(f"--kernels: {name} takes no number, got {text!r}")
+    try:
+        number = float(given) if colon else NAMES[name]
+    except ValueError:
+        raise ValueError(f"--kernels: expected a number after {name}:, got {given!r}") from None
+    try:
+        if name == "spline":
+            if not 0 <= number < 1:  # type: ignore[operator]
+                raise ValueError(f"share: expected a number in [0, 1), got {given}")
+            return B1Spline(1.0) if X is None else B1Spline.with_zeros(np.concatenate(X), number)  # type: ignore[arg-type]
+        if name == "polynomial":
+            if number is None or number != int(number):
+                raise ValueError(f"expected a degree, an integer >= 1, got {given!r}")
+            return Polynomial(int(number))
+        if name == "gaussian":
+            return Gaussian(number)  # type: ignore[arg-type]
+    except ValueError as problem:
+        raise ValueError(f"--kernels: {text}: {problem}") from None
+    return {"linear": Linear(True), "quadratic": Polynomial(2), "explicit": Explicit(True)}[name]
