@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import casimir_paper, ssvm_table
+from benchmarks import casimir_paper, handwriting, ssvm_table
 from benchmarks.entity_curves import FIGURES
 from reference.app.plots import require_matplotlib
 
@@ -72,6 +72,12 @@ class Commands:
             _ends(ssvm_table.main(["--draw", f"{folder}/ssvm.json"]), 0)
             _picture(Path(folder) / "ssvm.png")
             _ends(ssvm_table.main(["--draw", str(report)]), 2)
+            _ends(handwriting.main(["--quick", "--output", folder]), 0)
+            _picture(Path(folder) / "handwriting.png").unlink()
+            _ends(handwriting.main(["--draw", f"{folder}/handwriting.json"]), 0)
+            _picture(Path(folder) / "handwriting.png")
+            _ends(handwriting.main(["--draw", str(report)]), 2)
+            _ends(handwriting.main(["--quick", "--folds", "11", "--output", folder]), 2)
             return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
 
 
