@@ -81,6 +81,7 @@ from reference import (
     TableScores,
     TopK,
     UnsupportedError,
+    Weighted,
     bcfw,
     bmmf,
     casimir,

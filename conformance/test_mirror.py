@@ -54,6 +54,8 @@ def test_signatures_and_docstrings_are_equal():
                 assert inspect.signature(a) == inspect.signature(b), name
             if inspect.isclass(b):
                 for method, function in inspect.getmembers(b, inspect.isfunction):
+                    if str(function.__module__).startswith("sklearn"):
+                        continue  # its signatures name the class
                     assert inspect.signature(getattr(a, method)) == inspect.signature(function), f"{name}.{method}"
 
 

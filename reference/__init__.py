@@ -61,6 +61,7 @@ from reference.structures.graph import Graph, GraphScores
 from reference.structures.matching import Matching, MatchingScores
 from reference.structures.table import Table, TableScores
 from reference.structures.tree import Tree, TreeScores
+from reference.weighted import Weighted
 
 __version__ = "0.1.0"
 
@@ -133,6 +134,7 @@ __all__ = [
     "TreeModel",
     "TreeScores",
     "UnsupportedError",
+    "Weighted",
     "WeightedSquaredL1",
     "bcfw",
     "bmmf",

@@ -1,0 +1,1 @@
+"""What of the applications is computed by this panel."""

@@ -1,0 +1,23 @@
+"""The estimators, over this panel's models and optimisers."""
+
+from __future__ import annotations
+
+import accelerated
+import reference.app.estimators as reference
+
+__all__ = ["DependencyParser", "MulticlassClassifier", "SequenceLabeler"]
+
+
+class MulticlassClassifier(reference.MulticlassClassifier):
+    __doc__ = reference.MulticlassClassifier.__doc__
+    panel = accelerated
+
+
+class SequenceLabeler(reference.SequenceLabeler):
+    __doc__ = reference.SequenceLabeler.__doc__
+    panel = accelerated
+
+
+class DependencyParser(reference.DependencyParser):
+    __doc__ = reference.DependencyParser.__doc__
+    panel = accelerated

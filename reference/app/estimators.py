@@ -1,0 +1,455 @@
+"""Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation take as their own.
+
+    labeler = SequenceLabeler(lam=0.01)                       # from reference.app.estimators, or accelerated.app.estimators
+    GridSearchCV(labeler, {"lam": [0.1, 0.01]}, cv=3).fit(X, Y)
+
+Each is a model, a loss and an optimiser of this panel in one, so that all there is to say of objectives, smoothings and optimisers holds here: ``loss`` with
+lam/2 ||w||^2 is minimised by ``optimizer(objective, lam=lam, **options)``. After ``fit`` there are ``model_``, ``coef_`` (its weights) and ``result_``, with history and certificate.
+scikit-learn is not needed; where it is there, parameters, cloning and checks of input are its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import reference
+from reference.app.metrics import attachment_score
+from reference.app.protocol import BaseEstimator, ClassifierMixin, check_fitted, generator_of, rows_of
+from reference.arrays import floats, host
+from reference.optimizers.result import Result
+
+__all__ = ["DependencyParser", "MulticlassClassifier", "SequenceLabeler"]
+
+LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
+
+
+class Learner(BaseEstimator):
+    """What all estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
+
+    panel: ModuleType = reference
+    loss: str
+    smoothing: Any
+    optimizer: str | Callable[..., Result] | None
+    lam: float
+    options: Mapping[str, Any] | None
+    random_state: Any
+
+    def _learn(self, model: Any, data: Any, sample_weight: Any) -> None:
+        """Weights of the model by the optimiser."""
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
+        if self.loss == "crf":
+            if self.smoothing is not None:
+                raise ValueError(f"smoothing: the log loss has none, got {self.smoothing!r}")
+            objective = self.panel.LogLoss(model, data)
+        else:
+            objective = self.panel.StructuralHinge(model, data, smoothing=self.smoothing)
+        if sample_weight is not None:
+            objective = self.panel.Weighted(objective, _weights(sample_weight, objective.n))
+        run, options = self._optimizer(), dict(self.options or {})
+        if "rng" in inspect.signature(run).parameters:
+            options.setdefault("rng", generator_of(self.random_state))
+        self.result_ = run(objective, lam=self.lam, **options)
+        self.model_, self.coef_, self.n_iter_ = model, self.result_.x, max(self.result_.nit, 1)
+
+    def _optimizer(self) -> Callable[..., Result]:
+        """The function of that name in the panel, or the one given."""
+        name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
+        if callable(name):
+            return name
+        run = getattr(self.panel, name.replace("-", "_"), None) if isinstance(name, str) else None
+        if not inspect.isfunction(run) or "lam" not in inspect.signature(run).parameters:
+            raise ValueError(f"optimizer: expected the name of an optimiser, such as lbfgs, sgd or bcfw, got {name!r}")
+        return run
+
+
+class MulticlassClassifier(ClassifierMixin, Learner):
+    """A linear classifier: multinomial logistic regression, or the multiclass SVM, with a cost for each pair of classes where given.
+
+    Parameters
+    ----------
+    loss : {"crf", "hinge"}
+        The log loss, or the hinge of Crammer and Singer.
+    lam : float >= 0
+        Weight of 1/2 ||w||^2, the intercepts among w; C = 1/(lam n).
+    optimizer : str or function, optional
+        Of this panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
+    options : dict, optional
+        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``.
+    smoothing : optional
+        Of the hinge, such as ``Entropy()``; its strength is the optimiser's option ``mu``.
+    cost : array (L, L), optional
+        Of predicting class j for class i, in the order of ``classes_``; for the hinge.
+    fit_intercept : bool
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+    coef_ : array (d,)
+        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order, the intercepts its last row.
+    result_ : Result
+    model_ : MulticlassModel
+
+    Examples
+    --------
+    >>> from reference.app.estimators import MulticlassClassifier
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [0.0, 2.0], [2.0, 0.0]], ["up", "right", "up", "right"]
+    >>> MulticlassClassifier(lam=0.1).fit(X, y).predict([[0.0, 3.0]]).tolist()
+    ['up']
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "crf",
+        lam: float = 0.01,
+        optimizer: str | Callable[..., Result] | None = None,
+        options: Mapping[str, Any] | None = None,
+        smoothing: Any = None,
+        cost: Any = None,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
+        self.smoothing, self.cost, self.fit_intercept, self.random_state = smoothing, cost, fit_intercept, random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers; sample_weight (n,) >= 0."""
+        if y is None:
+            raise ValueError("y: MulticlassClassifier requires y to be passed, but the target y is None")
+        X, y = rows_of(self, X, y, reset=True)
+        _check_classes(y)
+        self.classes_, indices = np.unique(y, return_inverse=True)
+        columns = X.shape[1] + bool(self.fit_intercept)
+        model = self.panel.MulticlassModel(columns, [str(c) for c in range(len(self.classes_))], cost=self.cost)
+        self._learn(model, model.pack(self._columns(X), indices.reshape(-1)), sample_weight)
+        return self
+
+    def _columns(self, X: Any) -> Any:
+        """With a column of ones, where there are intercepts."""
+        if not self.fit_intercept:
+            return X
+        ones = np.ones((X.shape[0], 1))
+        if isinstance(X, np.ndarray):
+            return np.concatenate([X, ones], axis=1)
+        from scipy.sparse import hstack
+
+        return hstack([X, ones], format="csr")
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_fitted(self)
+        data = self.model_.pack(self._columns(rows_of(self, X)))
+        return np.asarray(self.model_.scores(data, np.arange(data.n), self.coef_).values)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n, L); of two classes, (n,): that of the second less that of the first."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 2 else scores[:, -1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The best class (n,) of each row of X (n, d)."""
+        best = np.argmax(self._scores(X), axis=1)
+        return self.classes_[best]
+
+    @property
+    def predict_proba(self) -> Callable[[Any], np.ndarray]:
+        """predict_proba(X): probabilities (n, L), of the log loss only."""
+        if self.loss != "crf":
+            raise AttributeError(f"predict_proba: the {self.loss} loss makes no probabilities; loss='crf' does")
+        return self._probabilities
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        return np.asarray(self.panel.Table(self._scores(X)).expectation()[1].values)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right classes."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Structured(Learner):
+    """Estimators whose X and Y are sequences of examples of their own forms."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.target_tags.required = False, True
+        tags.no_validation = True  # their own, by example
+        return tags
+
+
+class SequenceLabeler(Structured):
+    """A linear-chain labeller: a conditional random field, or a structural SVM.
+
+    Parameters
+    ----------
+    loss : {"crf", "hinge"}
+    lam : float >= 0
+        Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2.
+    optimizer : str or function, optional
+        Of this panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
+    options : dict, optional
+        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``.
+    smoothing : optional
+        Of the hinge, such as ``Entropy()``; its strength is the optimiser's option ``mu``.
+    cost : array (L, L), optional
+        Of predicting label j for label i, in the order of ``classes_``; default Hamming.
+    transitions : {"bio", "iob1", "iobes"}, optional
+        Forbid label sequences that a scheme does not have; for features by name.
+    pairs : {"observed", "all"}
+        Of features by name: a weight for the pairs of attribute and label that training data has, or for all.
+    bits : int, optional
+        Of features by name: hash them to 2^bits weights, instead of a vocabulary.
+    least : int >= 1
+        Of features by name: leave out what occurs less often.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+        Labels in order.
+    coef_, result_, model_
+        Weights, the optimiser's result, the SequenceModel or TaggingModel.
+
+    Notes
+    -----
+    X is a sequence of n examples, each an array (n_i, d), a CSR matrix, or features by name: for each position a list of strings, or a dictionary from strings to
+    numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite takes them. Y is a sequence of n sequences (n_i,) of labels, strings or integers.
+
+    Examples
+    --------
+    >>> from reference.app.estimators import SequenceLabeler
+    >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]]
+    >>> labeler = SequenceLabeler(lam=0.1).fit(X, [["B", "I", "O"], ["B", "I"]])
+    >>> [y.tolist() for y in labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])]
+    [['B', 'I', 'O']]
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "crf",
+        lam: float = 0.01,
+        optimizer: str | Callable[..., Result] | None = None,
+        options: Mapping[str, Any] | None = None,
+        smoothing: Any = None,
+        cost: Any = None,
+        transitions: str | None = None,
+        pairs: str = "observed",
+        bits: int | None = None,
+        least: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
+        self.smoothing, self.cost, self.transitions, self.random_state = smoothing, cost, transitions, random_state
+        self.pairs, self.bits, self.least = pairs, bits, least
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
+        each = _sequences(X, y)
+        self.classes_ = np.unique(np.concatenate([np.asarray(labels) for labels in each if len(labels)]))
+        names = [str(c) for c in self.classes_]
+        Y = [[names[i] for i in np.searchsorted(self.classes_, np.asarray(labels))] for labels in each]
+        if _by_name(X):
+            kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
+            X = [_attributes(x) for x in X]
+            model = self.panel.TaggingModel.of(X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept)
+        else:
+            if self.transitions is not None or self.bits is not None:
+                raise ValueError("transitions, bits: of features by name alone, got arrays")
+            width = next((x.shape[1] for x in X if hasattr(x, "shape") and len(x.shape) == 2), 0)
+            model = self.panel.SequenceModel(width, names, cost=self.cost)
+        self._learn(model, model.pack(X, Y), sample_weight)
+        return self
+
+    def _cost(self, names: list[str]) -> Any:
+        """The costs in the order of the names, which is the tagging model's."""
+        if self.cost is None:
+            return None
+        order = np.argsort(np.array(names))
+        return np.asarray(self.cost)[np.ix_(order, order)]
+
+    def _packed(self, X: Any) -> Any:
+        check_fitted(self)
+        if isinstance(self.model_, self.panel.TaggingModel):
+            X = [_attributes(x) for x in X]
+        return self.model_.pack(X)
+
+    def _labels(self) -> np.ndarray:
+        """The place in ``classes_`` of each label of the model."""
+        place = {str(c): i for i, c in enumerate(self.classes_)}
+        return np.array([place[name] for name in self.model_.labels])
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The best labels (n_i,) of each sequence."""
+        data = self._packed(X)
+        return [self.classes_[self._labels()[y]] for y in self.model_.predict(data, None, self.coef_)]
+
+    def predict_marginals(self, X: Any) -> list[np.ndarray]:
+        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss only."""
+        if self.loss != "crf":
+            raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
+        data = self._packed(X)
+        found: list[Any] = [None] * data.n
+        for piece in self.model_.chunks(data, np.arange(data.n)):
+            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.coef_))
+            marginals = host(structure.expectation()[1].unary)
+            for i, p in zip(piece.tolist(), marginals, strict=True):
+                found[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))
+                found[i][:, self._labels()] = p[: int(data.lengths[i])]
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels over all positions, those of a sequence counted with its weight."""
+        return _share_right(y, self.predict(X), sample_weight)
+
+
+class DependencyParser(Structured):
+    """An arc-factored dependency parser.
+
+    Parameters
+    ----------
+    templates : str or sequence of tuples of str
+        As :class:`ParsingModel` takes them: "20", "100", or templates of your own.
+    bits : int, optional
+        Features are hashed to 2^bits weights; None: a vocabulary of those on the true arcs of the training data.
+    single_root : bool
+    loss : {"hinge", "crf"}
+    lam : float >= 0
+    optimizer : str or function, optional
+        Of this panel, by name; default block-coordinate Frank-Wolfe for the hinge, L-BFGS for the log loss.
+    options : dict, optional
+        More arguments for it, such as ``{"epochs": 10}``.
+    smoothing : optional
+        Of the hinge.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    coef_, result_, model_
+        Weights, the optimiser's result, the ParsingModel.
+
+    Notes
+    -----
+    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}``; Y of n sequences (n_i,) of heads, 0 the root.
+
+    Examples
+    --------
+    >>> from reference.app.estimators import DependencyParser
+    >>> parser = DependencyParser(templates=[("h.tag", "m.tag", "direction")], bits=8, lam=0.1, random_state=0)
+    >>> X = [{"tag": ["D", "N", "V"]}, {"tag": ["N", "V", "D", "N"]}]
+    >>> parser.fit(X, [[2, 3, 0], [2, 0, 4, 2]]).score(X, [[2, 3, 0], [2, 0, 4, 2]])
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        templates: str | Sequence[Sequence[str]] = "20",
+        bits: int | None = 20,
+        single_root: bool = False,
+        loss: str = "hinge",
+        lam: float = 0.01,
+        optimizer: str | Callable[..., Result] | None = None,
+        options: Mapping[str, Any] | None = None,
+        smoothing: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.templates, self.bits, self.single_root = templates, bits, single_root
+        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
+        self.smoothing, self.random_state = smoothing, random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from sentences and their heads; sample_weight (n,) >= 0, of the sentences."""
+        model = self.panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
+        if self.bits is None:
+            known = model.vocabulary(model.pack(X, y))
+            model = self.panel.ParsingModel(self.templates, vocabulary=known, single_root=self.single_root)
+        self._learn(model, model.pack(X, y), sample_weight)
+        return self
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The heads (n_i,) of each sentence's best tree."""
+        check_fitted(self)
+        return self.model_.predict(self.model_.pack(X), None, self.coef_)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of tokens with the right head."""
+        if sample_weight is None:
+            return attachment_score([np.asarray(heads) for heads in y], self.predict(X))
+        return _share_right(y, self.predict(X), sample_weight)
+
+
+def _check_classes(y: Any) -> None:
+    """Raise ValueError for targets that are no classes."""
+    try:
+        from sklearn.utils.multiclass import check_classification_targets
+    except ImportError:
+        return
+    check_classification_targets(y)
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray:
+    (weights,) = floats(sample_weight=np.asarray(sample_weight))
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight: expected shape ({n},), one for each example, got {weights.shape}")
+    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):
+        raise ValueError("sample_weight: expected finite numbers >= 0; all being zero leaves nothing to learn from")
+    return weights
+
+
+def _sequences(X: Any, Y: Any) -> list[Any]:
+    """The label sequences, one for each of X, labels there being some."""
+    if Y is None:
+        raise ValueError("y: expected the labels of each sequence, got None")
+    if len(X) != len(Y):
+        raise ValueError(f"y: expected {len(X)} label sequences, one for each of X, got {len(Y)}")
+    if not any(len(y) for y in Y):
+        raise ValueError("y: expected labels, got none")
+    kinds = {np.asarray(y).dtype.kind for y in Y if len(y)}
+    if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
+        raise TypeError("y: expected labels that are all strings or all integers")
+    return list(Y)
+
+
+def _by_name(X: Any) -> bool:
+    """Whether features have names: the first position there is has strings or a dictionary."""
+    first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
+    return isinstance(first, Mapping | list | tuple | set) and all(isinstance(name, str) for name in first)
+
+
+def _attributes(x: Any) -> Any:
+    """A sequence's features by name; of dictionaries, strings and truth values become attributes of their own."""
+    return [_numbers(at) if isinstance(at, Mapping) else at for at in x]
+
+
+def _numbers(at: Mapping[str, Any]) -> dict[str, float]:
+    named = {}
+    for name, value in at.items():
+        if isinstance(value, str):
+            named[f"{name}={value}"] = 1.0
+        elif isinstance(value, bool | np.bool_):
+            named[name] = float(value)
+        else:
+            named[name] = value
+    return named
+
+
+def _share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:
+    """Over all positions, each with the weight of its example."""
+    if len(truth) != len(guess):
+        raise ValueError(f"y: expected {len(guess)} sequences, one for each of X, got {len(truth)}")
+    scale = np.ones(len(truth)) if sample_weight is None else _weights(sample_weight, len(truth))
+    right = np.array([np.sum(np.asarray(y) == z) for y, z in zip(truth, guess, strict=True)], np.float64)
+    length = np.array([len(z) for z in guess], np.float64)
+    return float(scale @ right / (scale @ length)) if np.any(scale * length) else float("nan")
