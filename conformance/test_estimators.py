@@ -84,7 +84,9 @@ def test_margins_are_costs(estimators):
 # sequences ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["SequenceLabeler", "DependencyParser", "MulticlassClassifier"])
+@pytest.mark.parametrize(
+    "name", ["SequenceLabeler", "DependencyParser", "MulticlassClassifier", "KernelSequenceLabeler"]
+)
 def test_the_checks_that_need_no_table_of_numbers(estimators, name):
     from sklearn.base import clone
     from sklearn.utils import estimator_checks as checks
@@ -103,7 +105,8 @@ def test_the_checks_that_need_no_table_of_numbers(estimators, name):
         checks.check_mixin_order,
     ):
         check(name, clone(estimator))
-    assert repr(clone(estimator).set_params(lam=0.25)) == f"{name}(lam=0.25)"
+    weight = "C" if name == "KernelSequenceLabeler" else "lam"
+    assert repr(clone(estimator).set_params(**{weight: 0.25})) == f"{name}({weight}=0.25)"
     with pytest.raises(sklearn.exceptions.NotFittedError):
         estimator.predict([])
 
@@ -205,6 +208,24 @@ def test_a_parser(estimators):
     assert [y.tolist() for y in search.predict([{"tag": list("DNV")}])] == [[2, 3, 0]]
     weighted = parser.fit(X, Y, sample_weight=[1.0, 2.0, 0.5, 1.0])
     assert weighted.score(X, Y, sample_weight=[1.0, 0.0, 1.0, 1.0]) == 1.0
+
+
+def test_kernels(estimators):
+    """The labels within a ring: no line separates them, a Gaussian kernel does, and it gets the weight."""
+    from sklearn.model_selection import GridSearchCV
+
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(4, 2)) for _ in range(40)]
+    Y = [np.where(np.sum(x**2, axis=1) < 1.4, "in", "out") for x in X]
+    labeler = estimators.KernelSequenceLabeler(kernels="linear,gaussian:0.5", random_state=0, transitions="free")
+    assert labeler.fit(X, Y).score(X, Y) > 0.9 and labeler.beta_[1] > 0.9
+    model = labeler.model_
+    single = estimators.KernelSequenceLabeler(kernels=model.groups[:1], random_state=0).fit(X, Y)
+    assert single.score(X, Y) < 0.8
+    search = GridSearchCV(labeler, {"kernels": ["linear", "gaussian:0.5"], "C": [100.0]}, cv=2).fit(X, Y)
+    assert search.best_params_["kernels"] == "gaussian:0.5"
+    again = pickle.loads(pickle.dumps(labeler))
+    assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), labeler.predict(X), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import accelerated
 import reference.app.estimators as reference
 
-__all__ = ["DependencyParser", "MulticlassClassifier", "SequenceLabeler"]
+__all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
 
 
 class MulticlassClassifier(reference.MulticlassClassifier):
@@ -20,4 +20,9 @@ class SequenceLabeler(reference.SequenceLabeler):
 
 class DependencyParser(reference.DependencyParser):
     __doc__ = reference.DependencyParser.__doc__
+    panel = accelerated
+
+
+class KernelSequenceLabeler(reference.KernelSequenceLabeler):
+    __doc__ = reference.KernelSequenceLabeler.__doc__
     panel = accelerated

@@ -20,16 +20,17 @@ import numpy as np
 import reference
 from reference.app.metrics import attachment_score
 from reference.app.protocol import BaseEstimator, ClassifierMixin, check_fitted, generator_of, rows_of
-from reference.arrays import floats, host
+from reference.arrays import floats, host, number
+from reference.models.kernel_names import named
 from reference.optimizers.result import Result
 
-__all__ = ["DependencyParser", "MulticlassClassifier", "SequenceLabeler"]
+__all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
 
 LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
 
 
 class Learner(BaseEstimator):
-    """What all estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
+    """What estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
 
     panel: ModuleType = reference
     loss: str
@@ -178,8 +179,10 @@ class MulticlassClassifier(ClassifierMixin, Learner):
         return tags
 
 
-class Structured(Learner):
+class Structured(BaseEstimator):
     """Estimators whose X and Y are sequences of examples of their own forms."""
+
+    panel: ModuleType = reference
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -188,7 +191,7 @@ class Structured(Learner):
         return tags
 
 
-class SequenceLabeler(Structured):
+class SequenceLabeler(Structured, Learner):
     """A linear-chain labeller: a conditional random field, or a structural SVM.
 
     Parameters
@@ -257,8 +260,7 @@ class SequenceLabeler(Structured):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
         each = _sequences(X, y)
-        self.classes_ = np.unique(np.concatenate([np.asarray(labels) for labels in each if len(labels)]))
-        names = [str(c) for c in self.classes_]
+        self.classes_, names = _classes(each)
         Y = [[names[i] for i in np.searchsorted(self.classes_, np.asarray(labels))] for labels in each]
         if _by_name(X):
             kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
@@ -314,7 +316,102 @@ class SequenceLabeler(Structured):
         return _share_right(y, self.predict(X), sample_weight)
 
 
-class DependencyParser(Structured):
+class KernelSequenceLabeler(Structured):
+    """A linear-chain labeller over several kernels of the positions' features, whose weights are learned with it.
+
+    Parameters
+    ----------
+    kernels : str or sequence of Kernel or Explicit
+        Names as ``train --kernels`` takes them, such as "linear,quadratic,gaussian", "a+b" the average of two; or kernels.
+    C : float > 0
+        lam = 1/(C n).
+    step_size : float > 0
+        eta0 of the steps eta0/sqrt(t).
+    epochs : int
+    loss : {"hinge", "crf"}
+    transitions : {"own", "each", "free"}
+        As :class:`KernelSequenceModel` takes it.
+    average : {"last", "uniform"}
+        Which model is kept.
+    single : bool
+        Whether Gram matrices are held in float32.
+    options : dict, optional
+        More arguments for ``mkl``, such as ``{"sigma": 0.1}``.
+    random_state : int, RandomState, Generator or None
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+        Labels in order.
+    beta_ : array (p,)
+        The kernels' weights, and that of the transitions last where they are a group of their own.
+    coef_, result_, model_
+        KernelWeights, the MKLResult, the KernelSequenceModel.
+
+    Notes
+    -----
+    X is a sequence of n arrays (n_i, d); Y of n sequences (n_i,) of labels, strings or integers.
+
+    Examples
+    --------
+    >>> from reference.app.estimators import KernelSequenceLabeler
+    >>> X, Y = [[[0.0], [1.0]], [[2.0], [1.0]]], [["out", "in"], ["out", "in"]]  # "in" is around 1
+    >>> labeler = KernelSequenceLabeler(kernels="linear,gaussian:1", random_state=0).fit(X, Y)
+    >>> [y.tolist() for y in labeler.predict([[[1.9], [1.1]]])]
+    [['out', 'in']]
+    """
+
+    def __init__(
+        self,
+        *,
+        kernels: str | Sequence[Any] = "linear,quadratic,gaussian",
+        C: float = 100.0,
+        step_size: float = 1.0,
+        epochs: int = 20,
+        loss: str = "hinge",
+        transitions: str = "own",
+        average: str = "last",
+        single: bool = True,
+        options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernels, self.C, self.step_size, self.epochs, self.loss = kernels, C, step_size, epochs, loss
+        self.transitions, self.average, self.single = transitions, average, single
+        self.options, self.random_state = options, random_state
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from sequences and their labels."""
+        C = number("C", self.C, positive=True)
+        self.classes_, names = _classes(_sequences(X, y))
+        X = [np.asarray(x, dtype=np.float64) for x in X]
+        groups = named(self.kernels, X) if isinstance(self.kernels, str) else self.kernels
+        model = self.panel.KernelSequenceModel(groups, names, transitions=self.transitions)
+        Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
+        data = model.pack(X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
+        how: dict[str, Any] = {"lam": 1.0 / (C * data.n), "step_size": self.panel.InverseSqrt(self.step_size)}
+        how |= {
+            "epochs": self.epochs,
+            "loss": self.loss,
+            "average": self.average,
+            "evaluate_every": max(self.epochs, 1),
+        }
+        how |= {"rng": generator_of(self.random_state), **dict(self.options or {})}
+        self.result_ = self.panel.mkl(model, data, **how)
+        self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
+        self.n_iter_ = max(self.result_.nit, 1)
+        return self
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The best labels (n_i,) of each sequence."""
+        check_fitted(self)
+        return [self.classes_[y] for y in self.model_.predict(self.coef_, X)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels over all positions, those of a sequence counted with its weight."""
+        return _share_right(y, self.predict(X), sample_weight)
+
+
+class DependencyParser(Structured, Learner):
     """An arc-factored dependency parser.
 
     Parameters
@@ -420,6 +517,12 @@ def _sequences(X: Any, Y: Any) -> list[Any]:
     if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
         raise TypeError("y: expected labels that are all strings or all integers")
     return list(Y)
+
+
+def _classes(Y: list[Any]) -> tuple[np.ndarray, list[str]]:
+    """The different labels in order, and their names."""
+    classes = np.unique(np.concatenate([np.asarray(y) for y in Y if len(y)]))
+    return classes, [str(c) for c in classes]
 
 
 def _by_name(X: Any) -> bool:
