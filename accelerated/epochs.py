@@ -1,7 +1,7 @@
 """The loops of the optimisers as kernels over packed sequences: what ``fused_epoch`` of an objective returns.
 
 Each has the signature of the reference's (``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``saga.epoch``, ``bcfw.epoch``, ``exponentiated.epoch``,
-``smoothness.component_smoothness``), and falls back to it where there is no kernel: a smoothing of the user's, weights that are not
+``smoothness.component_smoothness``, ``online_proximal.epoch``), and falls back to it where there is no kernel: a smoothing of the user's, weights that are not
 finite.
 """
 
@@ -20,6 +20,7 @@ from accelerated.compiled.loops import sgd_epoch
 from accelerated.compiled.saga import Answers, saga_epoch, saga_table
 from accelerated.compiled.variance_reduced import svrg_epoch, try_components
 from accelerated.compiled.working_sets import with_room, working_sets
+from accelerated.proximal_epochs import run_online_proximal
 from reference.arrays import Array
 from reference.models.base import check_weights
 from reference.optimizers import saga, sgd, svrg
@@ -214,4 +215,5 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "bcfw": run_bcfw,
     "component_smoothness": find_smoothness,
     "exponentiated_gradient": run_eg,
+    "online_proximal": run_online_proximal,
 }

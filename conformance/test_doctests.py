@@ -30,7 +30,17 @@ def test_there_are_examples():
 
 @pytest.mark.parametrize(
     "optimiser",
-    ["lbfgs", "sgd", "svrg", "casimir", "bcfw", "exponentiated_gradient", "multisample", "cutting_planes"],
+    [
+        "lbfgs",
+        "sgd",
+        "svrg",
+        "casimir",
+        "bcfw",
+        "exponentiated_gradient",
+        "multisample",
+        "cutting_planes",
+        "online_proximal",
+    ],
 )
 def test_every_optimiser_has_an_example(optimiser):
     module = importlib.import_module(f"reference.optimizers.{optimiser}")

@@ -224,7 +224,7 @@ def test_the_spy_would_see_a_slip(monkeypatch):
 
 
 def test_a_subclass_gets_the_loop_not_the_kernel():
-    for loop in ("sgd", "svrg", "component_smoothness"):
+    for loop in ("sgd", "svrg", "component_smoothness", "online_proximal"):
         kernels = [objective.fused_epoch(loop) is not None for objective, _ in learners(accelerated)]
         assert all(kernels[:4]) and not any(kernels[4:])
         assert all(objective.fused_epoch(loop) is None for objective, _ in learners(reference))

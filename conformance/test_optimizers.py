@@ -227,16 +227,19 @@ class InNumPyScalars(Quadratic):
         return np.float32(value), gradient
 
 
-@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw"])
+@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw", "online_proximal"])
 def test_results_are_of_plain_numbers(backend, rng, optimiser):
     """So that JSON takes them: numbers of whatever type the objective gives, and the objectives of the package."""
     model = backend.SequenceModel(2, 2)
     data = model.pack([rng.normal(size=(3, 2)) for _ in range(3)], [[0, 1, 0]] * 3)
-    options = {"mu": 0.5} if optimiser in ("sgd", "svrg", "casimir") else {}
+    options = {"mu": 0.5} if optimiser in ("sgd", "svrg", "casimir", "online_proximal") else {}
     runs = [backend.StructuralHinge(model, data, smoothing=None if optimiser == "bcfw" else backend.Entropy())]
     runs += [] if optimiser == "bcfw" else [InNumPyScalars(rng.normal(size=(4, 3)))]
     for objective in runs:
-        result = getattr(backend, optimiser)(objective, lam=0.3, **options)
+        options |= (
+            {"regularizer": backend.L1(0.3), "step_size": 0.1} if optimiser == "online_proximal" else {"lam": 0.3}
+        )
+        result = getattr(backend, optimiser)(objective, **options)
         kinds = {
             "fun": (float,),
             "nit": (int,),
@@ -253,18 +256,19 @@ def test_results_are_of_plain_numbers(backend, rng, optimiser):
 
 
 @pytest.mark.parametrize("average", ["weighted", "uniform", "last"])
-@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw"])
+@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw", "online_proximal"])
 def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
     """Those that a run of so many passes returns: their objective is the row's, they stay what they are, the last are the result's."""
     model = backend.SequenceModel(2, 2)
     data = model.pack([rng.normal(size=(3, 2)) for _ in range(4)], [[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
     unsmoothed = backend.StructuralHinge(model, data)
     objective = unsmoothed if optimiser == "bcfw" else backend.StructuralHinge(model, data, smoothing=backend.Entropy())
-    options = {"mu": 0.5} if optimiser in ("lbfgs", "sgd", "svrg") else {}
+    options = {"mu": 0.5} if optimiser in ("lbfgs", "sgd", "svrg", "online_proximal") else {}
     if average in {
         "sgd": ("weighted", "uniform", "last"),
         "svrg": ("uniform", "last"),
         "bcfw": ("weighted", "last"),
+        "online_proximal": ("uniform", "last"),
     }.get(optimiser, ()):
         options["average"] = average
     seen = []
@@ -275,7 +279,9 @@ def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
         seen.append((w, w.copy()))
         return len(seen) == 5
 
-    result = getattr(backend, optimiser)(objective, lam=0.1, callback=callback, **options)
+    ridge = {"regularizer": backend.HalfSquaredL2(0.1), "step_size": 0.1}
+    options |= ridge if optimiser == "online_proximal" else {"lam": 0.1}
+    result = getattr(backend, optimiser)(objective, callback=callback, **options)
     assert len(seen) == len(result.history) == 5
     assert all(np.array_equal(w, then) for w, then in seen) and np.array_equal(seen[-1][0], result.x)
 

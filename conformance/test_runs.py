@@ -38,7 +38,20 @@ RUNS = [
     ("multisample", {"tol": None, "k": 2, "sampler": "gibbs", "update": "exact", "average": "uniform"}, "hinge"),
     ("multisample", {"tol": None, "k": 2, "online": True}, "hinge"),
     ("cutting_planes", {"tol": None, "capacity": 4}, "hinge"),
+    ("online_proximal", {"step_size": 0.2, "average": "uniform"}, "log loss"),
+    ("online_proximal", {"step_size": 0.1, "sigma": 0.2, "batch_size": 2}, "hinge"),
 ]
+
+
+def run_of(panel, optimiser):
+    """The optimiser, as a function of lam: the weight of the group lasso where it takes regularizers."""
+    if optimiser != "online_proximal":
+        return getattr(panel, optimiser)
+
+    def run(objective, *, lam, **options):
+        return panel.online_proximal(objective, panel.L21(lam, np.arange(objective.model.size) // 4), **options)
+
+    return run
 
 
 def chains(backend, like=None, seed=7):
@@ -84,7 +97,7 @@ def same(one, two):
 
 
 def cut_in_two(backend, optimiser, objective, options, file, epochs=(3, 8)):
-    run, first, whole = getattr(backend, optimiser), *epochs
+    run, first, whole = run_of(backend, optimiser), *epochs
     options = {"lam": 0.1, **options} | ({} if optimiser == "cutting_planes" else {"rng": 4})
     uncut = run(objective, epochs=whole, **options)
     before = run(objective, epochs=first, checkpoint=file, **options)
@@ -117,20 +130,20 @@ def test_a_last_subproblem_cut_short_is_of_these_epochs(backend, tmp_path):
 
 
 @pytest.mark.parametrize("make", [classes, trees, sentences])
-@pytest.mark.parametrize("case", [RUNS[0], RUNS[9], RUNS[11], RUNS[13]], ids=lambda case: case[0])
+@pytest.mark.parametrize("case", [RUNS[0], RUNS[9], RUNS[11], RUNS[13], RUNS[17]], ids=lambda case: case[0])
 def test_so_it_is_over_other_structures(backend, tmp_path, case, make):
     """Whose states have other forms: scores of tables and trees as points, packed trees as working sets."""
     optimiser, options, kind = case
     cut_in_two(backend, optimiser, loss_of(backend, kind, *make(backend)), options, tmp_path / "run.npz", (2, 4))
 
 
-@pytest.mark.parametrize("case", [RUNS[0], RUNS[2], RUNS[9], RUNS[11]], ids=lambda case: case[0])
+@pytest.mark.parametrize("case", [RUNS[0], RUNS[2], RUNS[9], RUNS[11], RUNS[17]], ids=lambda case: case[0])
 def test_arrays_come_back_where_they_were(space, tmp_path, case):
     """In the reference: in their namespace, device and dtype, bit for bit."""
     optimiser, options, kind = case
     model, data = chains(reference, like=space.put(np.zeros(0)))
     objective, options = loss_of(reference, kind, model, data), {"lam": 0.1, "rng": 4, **options}
-    run, file = getattr(reference, optimiser), tmp_path / "run.npz"
+    run, file = run_of(reference, optimiser), tmp_path / "run.npz"
     uncut, before = run(objective, epochs=4, **options), run(objective, epochs=2, checkpoint=file, **options)
     after = run(objective, epochs=4, resume=file, **options)
     assert rows(uncut) == rows(after) and rows(before) == rows(after)[:2]
@@ -138,16 +151,16 @@ def test_arrays_come_back_where_they_were(space, tmp_path, case):
     assert np.array_equal(space.get(after.x), space.get(uncut.x))
 
 
-@pytest.mark.parametrize("case", [RUNS[0], RUNS[2], RUNS[4]], ids=lambda case: case[0])
+@pytest.mark.parametrize("case", [RUNS[0], RUNS[2], RUNS[4], RUNS[17]], ids=lambda case: case[0])
 def test_either_panel_goes_on_from_the_other(tmp_path, case):
     """Where the state has one form in both; where it has not, the error names the panel."""
     optimiser, options, kind = case
     options, found = {"lam": 0.1, "rng": 4, **options}, []
     for first, second in ((reference, accelerated), (accelerated, reference)):
         file = tmp_path / f"{first.__name__}.npz"
-        getattr(first, optimiser)(loss_of(first, kind, *chains(first)), epochs=2, checkpoint=file, **options)
+        run_of(first, optimiser)(loss_of(first, kind, *chains(first)), epochs=2, checkpoint=file, **options)
         found.append(
-            getattr(second, optimiser)(loss_of(second, kind, *chains(second)), epochs=5, resume=file, **options)
+            run_of(second, optimiser)(loss_of(second, kind, *chains(second)), epochs=5, resume=file, **options)
         )
     close(found[0].x, found[1].x)
     reference.bcfw(loss_of(reference, "hinge", *chains(reference)), lam=0.1, checkpoint=tmp_path / "b.npz", epochs=1)
@@ -184,11 +197,11 @@ def interrupted(objective, at, after):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16)], ids=lambda case: case[0])
+@pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)], ids=lambda case: case[0])
 def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, case, after):
     """Wherever it lands: weights, objective and gap belong together, and the checkpoint goes on to where an uncut run comes."""
     optimiser, options, kind = case
-    objective, run = loss_of(backend, kind, *chains(backend)), getattr(backend, optimiser)
+    objective, run = loss_of(backend, kind, *chains(backend)), run_of(backend, optimiser)
     options = {"lam": 0.1, **options} | ({} if optimiser == "cutting_planes" else {"rng": 4})
     uncut, empty = run(objective, epochs=6, **options), run(objective, epochs=0, **options)
     fun = {row.objective: row for row in uncut.history}
@@ -223,7 +236,7 @@ def evaluated(backend, optimiser, kind, x, options):
 
 
 @pytest.mark.parametrize(
-    "case", [*(RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16)), ("lbfgs", {}, "log loss")], ids=lambda case: case[0]
+    "case", [*(RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)), ("lbfgs", {}, "log loss")], ids=lambda case: case[0]
 )
 def test_the_best_row_and_not_the_last(backend, case):
     """Ctrl-C in a callback: the row is in the history, and the weights are those of the lowest objective so far."""
@@ -239,7 +252,7 @@ def test_the_best_row_and_not_the_last(backend, case):
     objective = loss_of(backend, kind, *chains(backend))
     if optimiser == "sgd":
         options = {"step_size": 3.0, "average": "last", "epochs": 50, "rng": 0}  # up and down
-    found = getattr(backend, optimiser)(objective, lam=0.1, callback=callback, **options)
+    found = run_of(backend, optimiser)(objective, lam=0.1, callback=callback, **options)
     best = min(seen, key=lambda each: each[0].objective)
     assert found.interrupted and [row for row, _ in seen] == list(found.history) and found.fun == best[0].objective
     assert np.array_equal(found.x, best[1]) and found.message.startswith(f"interrupted after {len(seen)} of")

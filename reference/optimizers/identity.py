@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place
+from reference.prox.groups import Groups
 
 __all__ = ["check_identity", "identity", "numbers_of", "path_of", "same_value"]
 
@@ -58,11 +60,19 @@ def path_of(name: str, path: Any) -> Path | None:
 
 
 def _described(option: Any) -> Any:
-    """An option as JSON has it: a number, a string or None as it is; of a dataclass its fields, of another object or function its name."""
+    """An option as JSON has it: a number, a string or None as it is; of a dataclass its fields, of an array a checksum, of
+    another object or function its name.
+    """
     if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
         option = option.item()
     if option is None or isinstance(option, (bool, int, float, str)):
         return option
+    if isinstance(option, (tuple, list)):
+        return f"({', '.join(str(_described(each)) for each in option)})"
+    if isinstance(option, Groups):
+        return f"{option!r}, {_described(option.label(option.width))}"
+    if isinstance(option, np.ndarray):
+        return f"array {crc32(np.ascontiguousarray(option).tobytes()):08x} of {option.dtype} {option.shape}"
     if is_dataclass(option):
         described = (f"{field.name}={_described(getattr(option, field.name))}" for field in fields(option))
         return f"{type(option).__name__}({', '.join(described)})"

@@ -10,16 +10,17 @@ et al. 2010, Algorithm 1 and section 3.3.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, floats, host, integer, number, real, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, generator, start_of
+from reference.arrays import Array, floats, integer, number, real, squared_norm
+from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.result import Callback, Result
+from reference.optimizers.runs import Run
 from reference.optimizers.schedules import Constant
 from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
@@ -52,6 +53,8 @@ def online_proximal(
     average: str = "last",
     rng: int | np.random.Generator | None = None,
     callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
 ) -> Result:
     """Minimise F(w) + R_1(w) + ... + R_J(w) [+ sigma/2 ||w||^2] over a set, by gradient steps and proxes in turn.
 
@@ -86,6 +89,8 @@ def online_proximal(
         Called as ``callback(row, w)`` after each epoch, with a :class:`Row`
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
+    checkpoint, resume : path, optional
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options.
 
     Returns
     -------
@@ -126,41 +131,30 @@ def online_proximal(
     if project is not None and not isinstance(project, (Ball, Simplex)):
         raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {project!r}")
     refuse_constraint("online_proximal", objective)
-    rng = generator(rng)
     schedule = step_size if callable(step_size) else Constant(real("step_size", step_size))
-    run = getattr(objective, "fused_epoch", lambda name: None)("online_proximal") or epoch
-    state = init(start_of(objective, w0))
+    epoch_of = getattr(objective, "fused_epoch", lambda name: None)("online_proximal") or epoch
+    options: dict[str, Any] = {"batch_size": batch_size, "sigma": sigma, "mu": mu, "average": average}
+    start = start_of(objective, w0)
+    asked = {**options, "regularizer": regularizer, "project": project, "step_size": schedule}
+    run = Run("online_proximal", objective, start, asked, epochs, rng, callback, checkpoint, resume)
     batches = -(-objective.n // batch_size)
     proxes = regularizer if project is None else Sequential([regularizer, project])
-    history: list[Row] = []
-    seconds, success, message = 0.0, True, f"{epochs} epochs done"
-    for k in range(1, epochs + 1):
-        started = time.perf_counter()
-        order = rng.permutation(objective.n)
-        steps = _steps(schedule, np.arange(state.t + 1, state.t + batches + 1), sigma)
-        with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is reported below
-            state = run(
-                state, objective, proxes, order, batch_size=batch_size, steps=steps, sigma=sigma, mu=mu, average=average
+    with run:
+        state = run.resumed(init(start))
+        known = run.resume is not None or epochs == 0
+        run.begin(state.mean, composite(objective, regularizer, state.mean, sigma, mu) if known else np.nan)
+        for k in run.epochs():
+            with run.timed():
+                order = run.rng.permutation(objective.n)
+                steps = _steps(schedule, np.arange(state.t + 1, state.t + batches + 1), sigma)
+                state = epoch_of(state, objective, proxes, order, steps=steps, **options)
+            run.record(
+                state, state.mean, composite(objective, regularizer, state.mean, sigma, mu), calls=k * objective.n
             )
-            seconds += time.perf_counter() - started
-            fun = composite(objective, regularizer, state.mean, sigma, mu)
-        history.append(Row(k, k * objective.n, seconds, fun))
-        if not _finite(state.mean) or np.isnan(fun):
-            success, message = False, f"diverged in epoch {k}: objective {fun}; take shorter steps"
-            break
-        if wants_to_stop(callback, history[-1], state.mean):
-            message = f"stopped by the callback after {k} of {epochs} epochs"
-            break
-    return Result(
-        x=state.mean,
-        fun=history[-1].objective if history else composite(objective, regularizer, state.mean, sigma, mu),
-        nit=len(history),
-        success=success,
-        message=message,
+    return run.result(
+        run.ending or (True, f"{epochs} epochs done"),
         iterate="last" if average == "last" else "uniform average",
-        oracle_calls=len(history) * objective.n,
         certificate="none: the online proximal algorithm keeps no dual point",
-        history=tuple(history),
     )
 
 
@@ -215,10 +209,6 @@ def composite(objective: Any, regularizer: Regularizer, w: Array, sigma: float, 
     """F(w) + R(w) + sigma/2 ||w||^2."""
     value = objective.value_and_gradient(w, None, mu)[0]
     return float(value) + float(regularizer.value(w)) + (0.5 * sigma * squared_norm(w) if sigma > 0 else 0.0)
-
-
-def _finite(w: Array) -> bool:
-    return bool(np.all(np.isfinite(host(w))))
 
 
 def _steps(schedule: Callable[[np.ndarray, float], np.ndarray], t: np.ndarray, sigma: float) -> np.ndarray:

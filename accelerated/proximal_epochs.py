@@ -1,0 +1,235 @@
+"""The epoch of the online proximal algorithm as a kernel, for the proxes that a row of weights can wait for.
+
+Shrinking all weights, and thresholding them, adds up over rounds in closed form (:mod:`accelerated.compiled.thresholds`); a prox of group norms scales
+groups, and scales multiply (:mod:`accelerated.compiled.group_scales`), for groups that nest or cross as well: those are unions of disjoint parts. So a round
+costs its sequence's features, and a number for each group. What is neither runs the reference's loop: l1 and groups together, sets such as the
+simplex, regularizers of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import reference.prox as reference
+from accelerated import prox
+from accelerated.arrays import like, view
+from accelerated.compiled.group_scales import group_epoch
+from accelerated.compiled.norm_proxes import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
+from accelerated.compiled.thresholds import threshold_epoch
+from reference.optimizers import online_proximal
+from reference.optimizers.online_proximal import OnlineProximalState
+from reference.prox.groups import Groups
+
+__all__ = ["run_online_proximal"]
+
+THRESHOLD = -1  # the operation of l1, beside those of norms
+LEAST, MOST = 1e-90, 1e90  # norms at the start, and weights of operations, for which the kernels are meant
+
+
+class Operation(NamedTuple):
+    """One prox of a sequence: as :class:`Proxes` has it."""
+
+    kind: int
+    weight: float
+    damp: float
+    power: float = 0.0
+    groups: Groups | None = None
+    weights: np.ndarray | None = None
+
+
+class Plan(NamedTuple):
+    """Operations for weights (d,): with groups, ``label`` (d,) numbers the parts, p the last of them, of what is in no group."""
+
+    operations: tuple[Operation, ...]
+    label: np.ndarray | None = None
+    proxes: Proxes | None = None
+
+
+def run_online_proximal(
+    state: OnlineProximalState,
+    objective: Any,
+    proxes: Any,
+    order: np.ndarray,
+    *,
+    batch_size: int,
+    steps: np.ndarray,
+    sigma: float,
+    mu: float | None,
+    average: str,
+) -> OnlineProximalState:
+    """As the reference's epoch."""
+    problem, x = objective._problem(objective._mu(mu)), view("w0", state.x)
+    plan = _plan(objective, proxes, len(x))
+    usable = batch_size == 1 and problem is not None and plan is not None and np.all(steps * sigma <= 1)
+    if usable and len(order) > 0 and np.all(np.isfinite(x)):
+        (W, A), averaged = objective.model.padded(x), average != "last"
+        sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
+        shared = (objective._mu(mu), averaged, W, A, *sums)
+        run = _threshold if plan.proxes is None else _scale_groups
+        if run(plan, objective, problem, x, order, steps, sigma, shared):
+            t = state.t + len(order)
+            last = like(objective.model.flat(W, A), state.x)
+            if not averaged:
+                return OnlineProximalState(last, last, t)
+            mean = (state.t * view("mean", state.mean) + objective.model.flat(*sums)) / t
+            return OnlineProximalState(last, like(mean, state.x), t)
+    return online_proximal.epoch(
+        state, objective, proxes, order, batch_size=batch_size, steps=steps, sigma=sigma, mu=mu, average=average
+    )
+
+
+def _threshold(
+    plan: Plan,
+    objective: Any,
+    problem: Any,
+    x: np.ndarray,
+    order: np.ndarray,
+    steps: np.ndarray,
+    sigma: float,
+    shared: Any,
+) -> bool:
+    keep = 1.0 - steps * sigma
+    clear = keep == 0
+    keep[clear] = 1.0
+    C, T = keep.copy(), np.zeros(len(steps))
+    for each in plan.operations:
+        gamma = steps / (1.0 + steps * each.damp)
+        if each.kind == THRESHOLD:
+            T += gamma * each.weight
+        else:
+            factor = 1.0 / (1.0 + gamma * each.weight)
+            C, T = C * factor, T * factor
+    if not np.all((C > LEAST) & (T < MOST) & np.isfinite(steps / keep)):
+        return False
+    threshold_epoch(problem, objective._touched, order, steps / keep, clear, C, T, *shared)
+    return True
+
+
+def _scale_groups(
+    plan: Plan,
+    objective: Any,
+    problem: Any,
+    x: np.ndarray,
+    order: np.ndarray,
+    steps: np.ndarray,
+    sigma: float,
+    shared: Any,
+) -> bool:
+    p, model, largest = len(plan.proxes.member[0]), objective.model, np.max(np.abs(x), initial=0.0)
+    scaled = x / largest if largest > 0 else x
+    norms = largest * np.sqrt(np.bincount(plan.label, weights=scaled * scaled, minlength=p))
+    used = np.bincount(plan.label[x != 0], minlength=p) > 0
+    if np.any(used & ~((norms > LEAST) & (norms < MOST))) or not np.all((steps > LEAST) & (steps < MOST)):
+        return False
+    of, of_A = (_numbers(part, p - 1) for part in model.padded(plan.label + 1.0))
+    L, restricted = model.n_labels, getattr(model, "restricted", False)
+    if not restricted and np.all(of[:, :1] == of[:, :L]):
+        of = np.ascontiguousarray(of[:, :1])
+    return group_epoch(problem, objective._touched, order, steps, sigma, plan.proxes, norms, of, of_A[0], *shared)
+
+
+def _numbers(padded: np.ndarray, free: int) -> np.ndarray:
+    """Parts as numbers, from weights that are 1 more; what is no weight is in no group."""
+    return np.where(np.isfinite(padded) & (padded > 0), padded - 1, free).astype(np.int64)
+
+
+def _plan(objective: Any, proxes: Any, d: int) -> Plan | None:
+    """The operations for this regularizer, kept beside the objective for the epochs to come; None: there are none."""
+    kept = objective.__dict__.get("_proximal_plan")
+    if kept is None or kept[0] is not proxes:
+        kept = objective.__dict__["_proximal_plan"] = (proxes, _planned(proxes, d))
+    return kept[1]
+
+
+def _planned(proxes: Any, d: int) -> Plan | None:
+    try:
+        operations = tuple(_operations(proxes))
+    except NotImplementedError:
+        return None
+    if any(not (each.weight == 0 or LEAST < each.weight < MOST) for each in operations):
+        return None
+    grouped = [each for each in operations if each.kind not in (THRESHOLD, RIDGE)]
+    if not grouped:
+        return Plan(operations)
+    if len(operations) > sum(each.kind != THRESHOLD for each in operations):
+        return None
+    if any(
+        each.groups is not None and (each.groups.width > d or (each.groups.exact and each.groups.width != d))
+        for each in grouped
+    ):
+        return None  # the reference says what does not fit
+    return _of_groups(operations, d)
+
+
+def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
+    """Disjoint parts of which all groups are unions."""
+    labels = [each.groups.label(d) for each in operations if each.groups is not None]
+    counts = [len(each.groups) for each in operations if each.groups is not None]
+    distinct = [k for k in range(len(labels)) if not any(np.array_equal(labels[k], labels[j]) for j in range(k))]
+    if len(distinct) == 1:
+        label, members = labels[distinct[0]], np.arange(counts[distinct[0]])[None]
+    elif distinct:
+        rows = np.stack([np.where(labels[k] < counts[k], labels[k], -1) for k in distinct])
+        members, label = np.unique(rows, axis=1, return_inverse=True)
+        free = np.all(members == -1, axis=0)
+        number = np.where(free, np.sum(~free), np.cumsum(~free) - 1)
+        label, members = number[label.reshape(-1)], members[:, ~free]
+    else:
+        label, members = np.zeros(d, np.int64), np.zeros((1, 0), np.int64)
+    p, most = members.shape[1] + 1, max([1, *counts])
+    member, weights = np.full((len(operations), p), -1), np.ones((len(operations), most))
+    count, alike = np.zeros(len(operations), np.int64), np.zeros(len(operations), np.bool_)
+    for o, each in enumerate(operations):
+        if each.groups is None:
+            continue
+        own = each.groups.label(d)
+        row = next(at for at, k in enumerate(distinct) if np.array_equal(labels[k], own))
+        member[o, :-1], count[o] = members[row], len(each.groups)
+        alike[o] = np.array_equal(members[row], np.arange(count[o]))
+        if each.weights is not None:
+            weights[o, : count[o]] = each.weights
+    kind = np.array([each.kind for each in operations])
+    numbers = (
+        np.array([getattr(each, name) for each in operations], dtype=np.float64) for name in ("weight", "damp", "power")
+    )
+    return Plan(operations, label, Proxes(kind, *numbers, member, count, alike, weights))
+
+
+def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:
+    """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); NotImplementedError where a row cannot wait for one."""
+    kind = _OURS.get(type(part))
+    if kind in (reference.Sequential, reference.SparseGroupLasso, reference.TreeGroupLasso):
+        for each in part.parts:
+            yield from _operations(each, damp)
+    elif kind in (reference.ElasticNet, reference.ElasticNetMKL):
+        yield Operation(RIDGE, part.sigma, damp)
+        yield from _operations(part.part, damp + part.sigma)
+    elif kind is reference.L1:
+        yield Operation(THRESHOLD, part.tau, damp)
+    elif kind is reference.HalfSquaredL2:
+        yield Operation(RIDGE, part.lam, damp)
+    elif kind is reference.L21:
+        yield Operation(SUM, part.tau, damp, groups=part.groups, weights=part.weights)
+    elif kind is reference.SquaredL21:
+        yield Operation(SQUARE, part.lam, damp, groups=part.groups)
+    elif kind is reference.NonSparseMKL and part.q > 1:
+        yield Operation(POWER, part.lam, damp, part.q, part.groups)
+    elif kind is reference.NonSparseMKL:
+        yield Operation(SUM, 0.5 * part.lam, damp, groups=part.groups)
+    elif kind is reference.L21Ball:
+        yield Operation(SUM_BALL, part.radius, damp, groups=part.groups)
+    elif kind is reference.L2Ball:
+        yield Operation(BALL, part.radius, damp)
+    else:
+        raise NotImplementedError
+
+
+_OURS = {
+    getattr(panel, name): getattr(reference, name)
+    for panel in (reference, prox)
+    for name in reference.__all__
+    if name in prox.__all__
+}
