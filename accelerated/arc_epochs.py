@@ -1,7 +1,7 @@
 """The loops of the optimisers for parsers: one sentence at a time, with updates as sparse as a tree's features.
 
-What ``fused_epoch`` of an objective over a ``ParsingModel`` returns, with the signatures of ``sgd.epoch`` and ``bcfw.epoch``, and the pass
-over sentences of its full gradients. Weights are kept as scale * v, and their average by way of u,
+What ``fused_epoch`` of an objective over a ``ParsingModel`` returns, with the signatures of ``sgd.epoch``, ``bcfw.epoch`` and
+``online_proximal.epoch``, and the pass over sentences of its full gradients. In the first, weights are kept as scale * v, and their average by way of u,
 
     sum_t c_t x_t = acc v - u,   acc = sum_t c_t scale_t,   u <- u + acc dv with each change dv of v,
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from accelerated.arc_rounds import penalty_of, run_rounds
 from accelerated.compiled.arc_features import add_arcs, arc_scores
 from accelerated.compiled.tree_sweeps import sweep_of_trees
 from accelerated.compiled.tree_visits import bcfw_pass_of_trees, tree_sets
@@ -22,9 +23,11 @@ from accelerated.compiled.working_sets import with_room
 from accelerated.models.parsing import ParsingModel
 from reference.arrays import Array
 from reference.objectives import _smoothed, _total
-from reference.optimizers import bcfw, sgd
+from reference.optimizers import bcfw, online_proximal, sgd
 from reference.optimizers.bcfw import BCFWState
+from reference.optimizers.online_proximal import OnlineProximalState
 from reference.optimizers.sgd import SGDState
+from reference.prox.base import Regularizer
 from reference.smoothing import Entropy, Max
 from reference.structures.arborescence import ArborescenceScores
 from reference.structures.scores import inner
@@ -177,4 +180,33 @@ def run_bcfw(
     return BCFWState(x, loss, mean if averaging else x, mean_loss, t, sets)
 
 
-LOOPS: dict[str, Callable[..., Any]] = {"sgd": run_sgd, "bcfw": run_bcfw}
+# the online proximal algorithm -----------------------------------------------------------------------------------------
+
+
+def run_online_proximal(
+    state: OnlineProximalState,
+    objective: Any,
+    proxes: Regularizer,
+    order: np.ndarray,
+    *,
+    batch_size: int,
+    steps: np.ndarray,
+    sigma: float,
+    mu: float | None,
+    average: str,
+) -> OnlineProximalState:
+    """Of penalties on norms of groups of templates; other regularizers, batches and smoothings get the reference's loop."""
+    temperature = objective._mu(mu)
+    kinds = (Entropy,) if temperature > 0 else (Entropy, Max)
+    known = batch_size == 1 and type(objective.smoothing) in kinds and sweeps(objective, state.x)
+    penalty = penalty_of(objective.model, proxes, sigma) if known else None
+    after = None
+    if penalty is not None:
+        after = run_rounds(state, objective, penalty, order, steps, temperature, averaging=average != "last")
+    if after is None:
+        options: dict[str, Any] = {"batch_size": batch_size, "steps": steps, "sigma": sigma, "mu": mu}
+        return online_proximal.epoch(state, objective, proxes, order, **options, average=average)
+    return after
+
+
+LOOPS: dict[str, Callable[..., Any]] = {"sgd": run_sgd, "bcfw": run_bcfw, "online_proximal": run_online_proximal}

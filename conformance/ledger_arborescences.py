@@ -8,6 +8,7 @@ from typing import Any
 __all__ = ["rows"]
 
 TESTS, SIZES, PARSING = "test_arborescence", "test_arborescence_sizes", "test_parsing"
+GROUPS = "test_template_groups"
 
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -48,6 +49,18 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{PARSING}::test_keys_are_equal_where_features_are",
                 f"{PARSING}::test_scores_are_sums_of_weights_and_pullback_is_the_adjoint",
                 f"{PARSING}::test_predicted_trees_are_the_best_of_all",
+            ),
+        ),
+        Claim(
+            "M section 4, dependency parsing: groups",
+            "Alg. 3 with explicit features, each group a feature template: templates that do not pay have no weights",
+            "holds",
+            ("models.parsing.ParsingModel", "optimizers.online_proximal.online_proximal"),
+            (
+                f"{GROUPS}::test_blocks_are_models_of_one_template",
+                f"{GROUPS}::test_epochs_are_those_of_the_plain_loop",
+                f"{GROUPS}::test_groups_fall_to_zero_and_come_back",
+                f"{GROUPS}::test_templates_that_tell_nothing_get_no_weights",
             ),
         ),
         Claim(

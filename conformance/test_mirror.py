@@ -16,6 +16,7 @@ import reference
 
 OWN = (
     "arc_epochs",
+    "arc_rounds",
     "epochs",
     "kernel",
     "kernel_epochs",
@@ -179,6 +180,10 @@ def exercise_parsing(panel):
         panel.lbfgs(objective, w, lam=0.1, iterations=2)
         model.predict(data, None, w)
     panel.bcfw(panel.StructuralHinge(model, data), lam=0.1, epochs=2, rng=0)
+    model = panel.ParsingModel(model.templates, bits=4, blocks=True)
+    phi = panel.SquaredL21(0.1, model.groups)
+    for objective in (panel.StructuralHinge(model, data), panel.LogLoss(model, data)):
+        panel.online_proximal(objective, phi, step_size=0.1, epochs=2, rng=0)
 
 
 def exercise_tagging(panel):

@@ -2,7 +2,7 @@
 
 A sentence owns positions a..a+n, the first its root; values (n, n + 1) hold a number for modifier m, head h in row m - 1. For each head the
 modifiers on one side are visited from near to far, and ``seen`` gathers the different tags between. A key's weight is its place in a
-hash table, or, where the table is empty, its lowest bits.
+hash table, or, where the table is empty, its lowest bits, in the block of its template where templates have blocks.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ __all__ = [
     "ArcFeatures",
     "add_arcs",
     "arc_scores",
+    "leveled_scores",
     "list_arcs",
     "squared_length",
     "table_of",
@@ -27,8 +28,8 @@ __all__ = [
 class ArcFeatures(NamedTuple):
     """Packed sentences and the features of a model, keys as int64 for the same bits.
 
-    head (P, T), modifier (P, T), tags (P,), between (V, T - S), reach (2 D, T), distances (D,); mask: of the lowest bits of a key; slots
-    (2^c,) keys and numbers (2^c,), -1 where a slot is free: the table.
+    head (P, T), modifier (P, T), tags (P,), between (V, T - S), reach (2 D, T), distances (D,); mask: of the lowest bits of a key; block: of weights
+    for each template, or 0; slots (2^c,) keys and numbers (2^c,), -1 where a slot is free: the table.
     """
 
     head: np.ndarray
@@ -38,15 +39,16 @@ class ArcFeatures(NamedTuple):
     reach: np.ndarray
     distances: np.ndarray
     mask: int
+    block: int
     slots: np.ndarray
     numbers: np.ndarray
 
 
 @inlined
-def _number(f, key):
-    """The number of a key's weight, or -1."""
+def _number(f, key, t):
+    """The number of a key of template t's weight, or -1."""
     if len(f.slots) == 0:
-        return key & f.mask
+        return (key & f.mask) + t * f.block
     last = len(f.slots) - 1
     place = key & last
     while f.numbers[place] >= 0 and f.slots[place] != key:
@@ -89,52 +91,82 @@ def _see(f, position, seen, count, stamps, stamp):
 @kernel
 def arc_scores(f, a, n, w, values):
     """values (n, n + 1) = the sum of the weights of each arc's features; 0 for a token as its own head."""
+    leveled_scores(f, a, n, w, np.ones(f.head.shape[1]), values)
+
+
+@kernel
+def leveled_scores(f, a, n, w, levels, values):
+    """As `arc_scores`, with the weights of template t times levels[t]; templates of level 0 cost nothing.
+
+    One template after another, as few of its weights are often met: first the numbers of all, then the weights, so that many are fetched at once.
+    """
+    S, N, mask = f.head.shape[1] - f.between.shape[1], n + 1, f.mask
+    rows = np.empty(2 * n + 1, np.int64)  # of the reach keys, at m - h + n
+    for length in range(N):
+        rows[n + length] = _reach(f, max(length, 1), 0)
+        rows[n - length] = _reach(f, max(length, 1), 1)
+    totals, index = np.zeros(N * N), np.empty(N * N, np.uint64)  # of arcs, at h N + m
+    modifier, reach = np.empty(N, np.int64), np.empty(2 * n + 1, np.int64)
+    for t in range(S):
+        level = levels[t]
+        if level == 0:
+            continue
+        for m in range(N):
+            modifier[m] = f.modifier[a + m, t]
+        for r in range(2 * n + 1):
+            reach[r] = f.reach[rows[r], t]
+        if len(f.slots) == 0:
+            block = w[t * f.block : t * f.block + mask + 1]
+            for h in range(N):
+                head, near, numbers = f.head[a + h, t], reach[n - h :], index[h * N : (h + 1) * N]
+                for m in range(N):
+                    numbers[m] = np.uint64((head + modifier[m] + near[m]) & mask)
+            for e in range(N * N):
+                totals[e] += level * block[index[e]]
+        else:
+            for h in range(N):
+                head, near, row = f.head[a + h, t], reach[n - h :], totals[h * N : (h + 1) * N]
+                for m in range(1, N):
+                    j = _number(f, head + modifier[m] + near[m], t)
+                    if j >= 0:
+                        row[m] += level * w[j]
+    if np.any(levels[S:] != 0):
+        _score_between(f, a, n, w, levels, rows, totals)
+    for m in range(1, N):
+        for h in range(N):
+            values[m - 1, h] = totals[h * N + m]
+        values[m - 1, m] = 0.0
+
+
+@kernel
+def _score_between(f, a, n, w, levels, rows, totals):
+    """totals[h (n + 1) + m] += the weights of features with a tag between, times the levels of their templates."""
     S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
-    hashed, mask = len(f.slots) == 0, f.mask
     seen, stamps, stamp = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0
     for h in range(n + 1):
-        if h > 0:
-            values[h - 1, h] = 0.0
         for side in range(2):
             step = 1 - 2 * side
             stamp += 1
             count = 0
             m = h + step
             while 1 <= m <= n:
-                r = _reach(f, (m - h) * step, side)
-                total, other = 0.0, 0.0
-                if hashed:
-                    t = 0
-                    while t + 1 < S:
-                        total += w[(f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]) & mask]
-                        other += w[(f.head[a + h, t + 1] + f.modifier[a + m, t + 1] + f.reach[r, t + 1]) & mask]
-                        t += 2
-                    if t < S:
-                        total += w[(f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]) & mask]
-                    for t in range(S, T):
-                        key = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]
-                        for s in range(count):
-                            other += w[(key + f.between[seen[s], t - S]) & mask]
-                else:
-                    for t in range(S):
-                        j = _number(f, f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t])
+                r = rows[m - h + n]
+                for t in range(S, T):
+                    if levels[t] == 0:
+                        continue
+                    key, total = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t], 0.0
+                    for s in range(count):
+                        j = _number(f, key + f.between[seen[s], t - S], t)
                         if j >= 0:
                             total += w[j]
-                    for t in range(S, T):
-                        key = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]
-                        for s in range(count):
-                            j = _number(f, key + f.between[seen[s], t - S])
-                            if j >= 0:
-                                other += w[j]
-                values[m - 1, h] = total + other
-                if T > S:
-                    count = _see(f, a + m, seen, count, stamps, stamp)
+                    totals[h * (n + 1) + m] += levels[t] * total
+                count = _see(f, a + m, seen, count, stamps, stamp)
                 m += step
 
 
 @kernel
-def list_arcs(f, a, n, values, index, shares):
-    """Number and value of each feature of each arc whose value is not 0, into index and shares (room for all); how many there are."""
+def list_arcs(f, a, n, values, index, shares, templates):
+    """Number, value and template of each feature of each arc whose value is not 0, into arrays with room for all; how many there are."""
     S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
     seen, stamps, stamp, found = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0, 0
     for h in range(n + 1):
@@ -155,10 +187,11 @@ def list_arcs(f, a, n, values, index, shares):
                     for t in range(T):
                         key = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]
                         for s in range(1 if t < S else count):
-                            j = _number(f, key if t < S else key + f.between[seen[s], t - S])
+                            j = _number(f, key if t < S else key + f.between[seen[s], t - S], t)
                             if j >= 0:
                                 index[found] = j
                                 shares[found] = values[m - 1, h]
+                                templates[found] = t
                                 found += 1
                 if T > S:
                     count = _see(f, a + m, seen, count, stamps, stamp)
@@ -182,7 +215,7 @@ def add_arcs(f, a, n, values, w):
                     for t in range(T):
                         key = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]
                         for s in range(1 if t < S else count):
-                            j = _number(f, key if t < S else key + f.between[seen[s], t - S])
+                            j = _number(f, key if t < S else key + f.between[seen[s], t - S], t)
                             if j >= 0:
                                 w[j] += values[m - 1, h]
                 if T > S:
@@ -208,7 +241,7 @@ def weigh_arcs(f, a, n, values, w):
                     for t in range(T):
                         key = f.head[a + h, t] + f.modifier[a + m, t] + f.reach[r, t]
                         for s in range(1 if t < S else count):
-                            j = _number(f, key if t < S else key + f.between[seen[s], t - S])
+                            j = _number(f, key if t < S else key + f.between[seen[s], t - S], t)
                             if j >= 0:
                                 total += w[j]
                     values[m - 1, h] = total

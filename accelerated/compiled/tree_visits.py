@@ -137,8 +137,8 @@ def distance_of(f, a, n, sets, i, first, second, features):
         return 0.0
     tags = min(n, len(f.between))
     room = changed * (f.head.shape[1] - f.between.shape[1] + f.between.shape[1] * tags)
-    index, shares = np.empty(room, np.int64), np.empty(room)
-    return squared_length(index, shares, list_arcs(f, a, n, arcs, index, shares), features)
+    index, shares, templates = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
+    return squared_length(index, shares, list_arcs(f, a, n, arcs, index, shares, templates), features)
 
 
 @kernel

@@ -35,8 +35,8 @@ class ParsingModel(reference.ParsingModel):
         slots, numbers = self._table
         keys = (data.head_keys, data.modifier_keys, data.between_keys, self._reach)
         head, modifier, between, reach = (np.ascontiguousarray(k).view(np.int64) for k in keys)
-        mask = 2**self.bits - 1
-        return ArcFeatures(head, modifier, data.tags, between, reach, np.array(DISTANCES), mask, slots, numbers)
+        mask, block = 2**self.bits - 1, 2**self.bits if self.blocks else 0
+        return ArcFeatures(head, modifier, data.tags, between, reach, np.array(DISTANCES), mask, block, slots, numbers)
 
     @property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:

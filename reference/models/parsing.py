@@ -6,11 +6,13 @@ score(y) = sum_m sum_{f in features(y_m, m)} w_f over the tokens m = 1..n with h
     key = H[h, t] + M[m, t] + R[r(h, m), t]  (+ B[b, t] for each different tag b between)   mod 2^64
 
 for head h, modifier m, template t and reach r (direction and distance). Of a key, the number of the weight is its lowest ``bits`` bits, or its place in
-a vocabulary; a feature that the vocabulary lacks has no weight. Source: Martins et al., section 4; McDonald et al. (2005).
+a vocabulary; a feature that the vocabulary lacks has no weight. Or each template has a block of weights of its own, t 2^bits and on or its own
+vocabulary: then templates are groups of weights. Source: Martins et al., section 4; McDonald et al. (2005).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ from reference.structures.arborescence import Arborescence, ArborescenceScores
 
 __all__ = ["ParsingData", "ParsingModel"]
 
+BITS = {False: 20, True: 15}  # where none are given: for all templates together, for each with blocks
 DERIVED = {"prefix": slice(None, 5), "suffix": slice(-3, None)}  # of words
 ROOT, OUTSIDE = "\0root", "\0outside"  # values that no file has
 
@@ -73,17 +76,23 @@ class ParsingModel(LinearModel):
     ----------
     templates : str or sequence of tuples of str
         "20" or "100", sets that come with the package, or templates of your own, such as ``[("h.tag", "m.tag", "distance")]``.
-    bits : int
-        Features are hashed to 2^bits weights, unless there is a vocabulary.
+    bits : int, optional
+        Features are hashed to 2^bits weights, unless there is a vocabulary; default 20. With ``blocks``: to 2^bits for each template; default 15.
     vocabulary : sequence of int, optional
-        The keys of the features that have a weight, as :meth:`vocabulary` finds them.
+        The keys of the features that have a weight, as :meth:`vocabulary` finds them. With ``blocks``: such a sequence for each template.
     single_root : bool
         Whether exactly one token has the root as its head.
+    blocks : bool
+        Whether each template has weights of its own, one template after another, so that templates can be groups of a regularizer.
 
     Attributes
     ----------
     size : int
         Number of weights d.
+    templates : tuple of tuples of str
+        In the order of their blocks: as given, those with ``b.tag`` last.
+    bounds : int64 array
+        Block t is bounds[t]:bounds[t + 1]; without blocks there is one, 0:d.
 
     Notes
     -----
@@ -102,6 +111,16 @@ class ParsingModel(LinearModel):
     >>> w = bcfw(StructuralHinge(model, data), lam=0.1, rng=0).x
     >>> [heads.tolist() for heads in model.predict(model.pack([{"tag": ["D", "N", "V", "D", "N"]}]), None, w)]
     [[2, 3, 0, 5, 3]]
+
+    Templates as groups: one that does not pay is at exactly zero (Martins et al., Algorithm 3, with explicit features):
+
+    >>> from reference import InverseSqrt, SquaredL21, online_proximal
+    >>> model = ParsingModel([("h.tag", "m.tag"), ("distance",), ("h.tag",), ("m.tag",)], bits=4, blocks=True)
+    >>> data = model.pack([{"tag": ["D", "N", "V"]}, {"tag": ["N", "V", "D", "N"]}], [[2, 3, 0], [2, 0, 4, 2]])
+    >>> hinge, mkl = StructuralHinge(model, data), SquaredL21(0.5, model.groups)
+    >>> w = online_proximal(hinge, mkl, step_size=InverseSqrt(0.1), epochs=20, rng=0).x
+    >>> model.template_norms(w).round(1).tolist()
+    [0.9, 0.5, 0.2, 0.0]
     """
 
     structure_type: Any = Arborescence
@@ -112,24 +131,32 @@ class ParsingModel(LinearModel):
         self,
         templates: str | Sequence[Sequence[str]] = "20",
         *,
-        bits: int = 20,
-        vocabulary: Sequence[int] | np.ndarray | None = None,
+        bits: int | None = None,
+        vocabulary: Sequence[Any] | np.ndarray | None = None,
         single_root: bool = False,
+        blocks: bool = False,
     ) -> None:
         self.templates = check_templates(named_templates(templates) if isinstance(templates, str) else templates)
         self.simple = sum("b.tag" not in template for template in self.templates)  # S
         if not self._fields():
             raise ValueError(f"templates: expected a field of a token in one of them, got {self.templates}")
-        self.bits = integer("bits", bits, 1)
-        if self.bits > 30:
-            raise ValueError(f"bits: expected at most 30, got {bits}")
-        if not isinstance(single_root, bool):
-            raise TypeError(f"single_root: expected True or False, got {single_root!r}")
-        self.single_root = single_root
+        for name, value in (("single_root", single_root), ("blocks", blocks)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name}: expected True or False, got {value!r}")
+        self.single_root, self.blocks = single_root, blocks
         if single_root:
             self.structure_type = self.single_root_type
-        self.keys = None if vocabulary is None else _vocabulary(vocabulary)
-        self.size = 2**self.bits if self.keys is None else len(self.keys)
+        self.bits = integer("bits", BITS[blocks] if bits is None else bits, 1)
+        if self.bits > 30:
+            raise ValueError(f"bits: expected at most 30, got {bits}")
+        sizes = [2**self.bits] * (len(self.templates) if blocks else 1)
+        self.keys = None
+        if vocabulary is not None:
+            lists = _vocabularies(vocabulary, self.templates) if blocks else [_vocabulary("vocabulary", vocabulary)]
+            self.keys, sizes = np.concatenate(lists), [len(keys) for keys in lists]
+            self._ranks = np.argsort(self.keys, kind="stable")
+        self.bounds = np.cumsum([0, *sizes])
+        self.size = int(self.bounds[-1])
         self._reach = _reach_keys(self.templates)
 
     def settings(self) -> dict[str, Any]:
@@ -137,9 +164,36 @@ class ParsingModel(LinearModel):
         return {
             "templates": [list(template) for template in self.templates],
             "bits": self.bits,
-            "vocabulary": None if self.keys is None else self.keys.tolist(),
+            "vocabulary": None if self.keys is None else self._by_block(self.keys.tolist()),
             "single_root": self.single_root,
+            "blocks": self.blocks,
         }
+
+    @property
+    def groups(self) -> np.ndarray:
+        """The template of each weight (d,) int64, as regularizers of groups take it; ValueError for a model without blocks."""
+        self._needs_blocks("groups")
+        return np.repeat(np.arange(len(self.templates)), np.diff(self.bounds))
+
+    def template_norms(self, w: Array) -> np.ndarray:
+        """||w_t|| for each template t (T,), float64 on the host; ValueError for a model without blocks."""
+        self._needs_blocks("template_norms")
+        weights = np.asarray(host(w), np.float64)
+        if weights.shape != (self.size,):
+            raise ValueError(f"w: expected shape {(self.size,)}, got {weights.shape}")
+        tops = np.array([np.max(np.abs(block), initial=0.0) for block in self._by_block(weights)])
+        units = np.where(tops > 0, tops, 1.0)  # so that squares are in range
+        return tops * [np.linalg.norm(block / unit) for block, unit in zip(self._by_block(weights), units, strict=True)]
+
+    def _needs_blocks(self, what: str) -> None:
+        if not self.blocks:
+            raise ValueError(f"{what}: templates share weights; ParsingModel(..., blocks=True) gives each its own")
+
+    def _by_block(self, values: Any) -> Any:
+        """Values of all weights (d,), cut into blocks where there are any."""
+        if not self.blocks:
+            return values
+        return [values[a:b] for a, b in itertools.pairwise(self.bounds.tolist())]
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ParsingData:
         """Sentences and their heads, checked.
@@ -230,8 +284,8 @@ class ParsingModel(LinearModel):
             for i in range(data.n):
                 self._tree(f"Y[{i}]", data.heads[data.positions(i)][1:], int(data.lengths[i]))
 
-    def vocabulary(self, data: ParsingData, least: int = 1) -> np.ndarray:
-        """The keys (m,) uint64, in order, of the features that occur on true arcs at least so many times.
+    def vocabulary(self, data: ParsingData, least: int = 1) -> Any:
+        """The keys (m,) uint64, in order, of the features that occur on true arcs at least so many times; with blocks, of each template's.
 
         Parameters
         ----------
@@ -241,20 +295,30 @@ class ParsingModel(LinearModel):
 
         Returns
         -------
-        uint64 array (m,)
-            For ``ParsingModel(templates, vocabulary=...)``.
+        uint64 array (m,), or a list of them, one for each template
+            For ``ParsingModel(templates, vocabulary=..., blocks=...)``.
         """
         self.check(data)
         integer("least", least, 1)
-        found = [np.zeros(0, np.uint64)]
+        found, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
         for i in range(data.n):
-            arcs, keys = self.arc_keys(data, i)
-            found.append(keys[host(self._true(data, i)).reshape(-1)[arcs] > 0])
-        keys, times = np.unique(np.concatenate(found), return_counts=True)
-        return keys[times >= least]
+            arcs, keys, templates = self._arc_features(data, i)
+            true = host(self._true(data, i)).reshape(-1)[arcs] > 0
+            found.append(keys[true])
+            owners.append(templates[true])
+        keys, first, times = np.unique(np.concatenate(found), return_index=True, return_counts=True)
+        often = times >= least
+        if not self.blocks:
+            return keys[often]
+        owner = np.concatenate(owners)[first]
+        return [keys[often & (owner == t)] for t in range(len(self.templates))]
 
     def arc_keys(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray]:
         """The features of sentence i's arcs: arcs (e,) in order, (m - 1)(n_i + 1) + h for modifier m and head h, and keys (e,) uint64."""
+        return self._arc_features(data, i)[:2]
+
+    def _arc_features(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As :meth:`arc_keys`, and the template (e,) of each feature."""
         where, n = data.positions(i), int(data.lengths[i])
         m, h = np.nonzero(np.arange(1, n + 1)[:, None] != np.arange(n + 1))
         keys = data.head_keys[where][h] + data.modifier_keys[where][m + 1] + self._reach[_reach(h, m + 1)]
@@ -266,16 +330,22 @@ class ParsingModel(LinearModel):
         between = keys[arc, simple:] + data.between_keys[np.unique(tags)[tag]]
         together = np.concatenate([arcs[:, :simple].reshape(-1), np.repeat(arcs[arc, 0], between.shape[1])])
         order = np.argsort(together, kind="stable")
-        return together[order], np.concatenate([keys[:, :simple].reshape(-1), between.reshape(-1)])[order]
+        templates = np.arange(keys.shape[1])
+        every = np.concatenate([np.tile(templates[:simple], len(keys)), np.tile(templates[simple:], len(between))])
+        return together[order], np.concatenate([keys[:, :simple].reshape(-1), between.reshape(-1)])[order], every[order]
 
     def features(self, data: ParsingData, i: int) -> Rows:
         """The features of sentence i's arcs as sparse rows (n_i (n_i + 1), d), a row for each arc; none for a token as its own head."""
-        arcs, keys = self.arc_keys(data, i)
+        arcs, keys, templates = self._arc_features(data, i)
         if self.keys is None:
-            numbers = (keys & np.uint64(self.size - 1)).astype(np.int64)
+            numbers = (keys & np.uint64(2**self.bits - 1)).astype(np.int64)
+            numbers += self.bounds[templates] if self.blocks else 0
+        elif self.size == 0:
+            arcs, numbers = arcs[:0], np.zeros(0, np.int64)
         else:
-            numbers = np.searchsorted(self.keys, keys)
-            known = self.keys[np.minimum(numbers, self.size - 1)] == keys if self.size else np.zeros(len(keys), bool)
+            ranks = np.searchsorted(self.keys, keys, sorter=self._ranks)
+            numbers = self._ranks[np.minimum(ranks, self.size - 1)]
+            known = self.keys[numbers] == keys
             arcs, numbers = arcs[known], numbers[known]
         n = int(data.lengths[i])
         indptr = np.searchsorted(arcs, np.arange(n * (n + 1) + 1))
@@ -369,12 +439,25 @@ def _length(name: str, x: Any, fields: list[str]) -> int:
     return next(iter(lengths.values()))
 
 
-def _vocabulary(keys: Any) -> np.ndarray:
+def _vocabulary(name: str, keys: Any) -> np.ndarray:
     """The keys as uint64, in order."""
     keys = np.array(keys, np.uint64)
     if keys.ndim != 1 or np.any(keys[1:] <= keys[:-1]):
-        raise ValueError("vocabulary: expected keys in rising order, as ParsingModel.vocabulary gives them")
+        raise ValueError(f"{name}: expected keys in rising order, as ParsingModel.vocabulary gives them")
     return keys
+
+
+def _vocabularies(lists: Any, templates: tuple[Template, ...]) -> list[np.ndarray]:
+    """The keys of each template."""
+    if len(lists) != len(templates) or any(np.ndim(keys) != 1 for keys in lists):
+        raise ValueError(
+            f"vocabulary: expected the keys of each of {len(templates)} templates (blocks=True), as ParsingModel.vocabulary "
+            f"gives them with blocks, got {len(lists)} {'lists' if np.ndim(lists[0] if len(lists) else 0) else 'numbers'}"
+        )
+    found = [_vocabulary(f"vocabulary[{t}]", keys) for t, keys in enumerate(lists)]
+    if len(np.unique(np.concatenate(found))) < sum(map(len, found)):
+        raise ValueError("vocabulary: expected different keys in different templates, got one twice")
+    return found
 
 
 def _reach(h: np.ndarray, m: np.ndarray) -> np.ndarray:

@@ -1,0 +1,112 @@
+"""An epoch of the online proximal algorithm over sentences, as one call of a kernel, where regularizer and model have it.
+
+The regularizer is (weight/2) ||w||^2, or ``L21`` or ``SquaredL21`` over groups that are made of whole templates; an ``L2Ball`` may follow.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arc_rounds import (
+    L21_NORM,
+    SQUARED_L2,
+    SQUARED_L21,
+    Blocks,
+    Learned,
+    Penalty,
+    rounds_of_trees,
+)
+from accelerated.models.parsing import ParsingModel
+from accelerated.prox import grouped
+from reference.optimizers.online_proximal import OnlineProximalState
+from reference.prox.composite import Sequential
+from reference.prox.grouped import L21, SquaredL21
+from reference.prox.norms import HalfSquaredL2, L2Ball
+
+__all__ = ["Penalized", "penalty_of", "run_rounds"]
+
+TINY = 1e-200  # squared norms below may have lost digits
+
+
+class Penalized(NamedTuple):
+    """Groups of templates, and what is paid for their norms."""
+
+    blocks: Blocks
+    penalty: Penalty
+
+
+def penalty_of(model: ParsingModel, proxes: Any, sigma: float) -> Penalized | None:
+    """What the kernel takes for these regularizers; None where it has nothing for them."""
+    parts = _parts(proxes)
+    radius = parts.pop().radius if len(parts) == 2 and type(parts[1]) is L2Ball else np.inf
+    if len(parts) > 1:
+        return None
+    part = parts[0]
+    if type(part) is HalfSquaredL2:
+        groups = np.zeros(len(model.bounds) - 1, np.int64)
+        penalty = Penalty(SQUARED_L2, part.lam, np.ones(1), 1, sigma, radius)
+    elif type(part) in (L21, SquaredL21, grouped.SquaredL21):
+        found, count = _groups_of_blocks(model, part.groups), len(part.groups)
+        if found is None:
+            return None
+        groups = found
+        if type(part) is L21:
+            penalty = Penalty(L21_NORM, part.tau, np.append(part.weights, 0.0), count, sigma, radius)
+        else:
+            penalty = Penalty(SQUARED_L21, part.lam, np.ones(count + 1), count, sigma, radius)
+    else:
+        return None
+    templates = groups if model.blocks else np.full(len(model.templates), groups[0])
+    return Penalized(Blocks(model.bounds, groups, templates), penalty)
+
+
+def _parts(proxes: Any) -> list[Any]:
+    """What a sequence, perhaps of sequences, applies in order."""
+    if type(proxes) is not Sequential:
+        return [proxes]
+    return [part for inner in proxes.parts for part in _parts(inner)]
+
+
+def _groups_of_blocks(model: ParsingModel, groups: Any) -> np.ndarray | None:
+    """The group of each block, len(groups) for none; or None if a block is in more than one."""
+    if groups.width > model.size or (groups.exact and groups.width != model.size):
+        return None
+    found, labels = np.zeros(len(model.bounds) - 1, np.int64), groups.label(model.size)
+    for b, (low, high) in enumerate(itertools.pairwise(model.bounds.tolist())):
+        if high > low:
+            found[b] = labels[low]
+            if np.any(labels[low:high] != found[b]):
+                return None
+    return found
+
+
+def run_rounds(
+    state: OnlineProximalState,
+    objective: Any,
+    penalized: Penalized,
+    order: np.ndarray,
+    steps: np.ndarray,
+    mu: float,
+    *,
+    averaging: bool,
+) -> OnlineProximalState | None:
+    """The state after the epoch; None where a squared norm leaves the range of numbers."""
+    (blocks, penalty), model, data = penalized, objective.model, objective.data
+    each, K, room = np.repeat(blocks.groups, np.diff(blocks.bounds)), len(penalty.shares), averaging * model.size
+    with np.errstate(over="ignore"):
+        squared, alive = np.bincount(each, state.x * state.x, K), np.bincount(each, state.x != 0, K) > 0
+    if np.any(alive & (squared < TINY)):
+        return None
+    learned = Learned(state.x.copy(), 1.0 * alive, squared, np.zeros(K), np.zeros(room), np.zeros(room))
+    sentences = (data.offsets, data.heads, model.single_root, np.asarray(order, np.int64))
+    loss = (objective.loss_augmented, mu)
+    if not rounds_of_trees(model.arc_features(data), *sentences, steps, *loss, blocks, penalty, learned):
+        return None
+    x, t = learned.W * learned.scale[each], state.t + len(order)
+    if not averaging or t == 0:
+        return OnlineProximalState(x, x if not averaging else state.mean, t)
+    total = state.t * state.mean + learned.before + learned.S[each] * learned.W - learned.U
+    return OnlineProximalState(x, total / t, t)
