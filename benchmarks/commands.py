@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import casimir_paper, handwriting, ssvm_table
+from benchmarks import casimir_paper, handwriting, parsing_templates, ssvm_table
 from benchmarks.entity_curves import FIGURES
 from reference.app.plots import require_matplotlib
 
@@ -38,6 +38,20 @@ def made_up(path: Path, sentences: int = 20) -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for member in ("esp.train", "esp.testa"):
             archive.writestr(f"conll2002/{member}", text())
+    return path
+
+
+def made_up_treebank(path: Path, files: int = 5) -> Path:
+    """A zip of small files: tags at random, each word under the one after it, or the last, which is under the root."""
+    rng = np.random.default_rng(0)
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(files):
+            lines = []
+            for length in rng.integers(1, 7, size=4).tolist():
+                tags = rng.choice(["DT", "NN", "VB"], size=length)
+                lines += [f"w{rng.integers(20)}\t{tag}\t{(m + 1) % (length + 1)}" for m, tag in enumerate(tags, 1)]
+                lines.append("")
+            archive.writestr(f"bank/{number}.dp", "\n".join(lines))
     return path
 
 
@@ -78,6 +92,13 @@ class Commands:
             _picture(Path(folder) / "handwriting.png")
             _ends(handwriting.main(["--draw", str(report)]), 2)
             _ends(handwriting.main(["--quick", "--folds", "11", "--output", folder]), 2)
+            bank = made_up_treebank(Path(folder) / "bank.zip")
+            (Path(folder) / "runs.jsonl").unlink()
+            _ends(parsing_templates.main([str(bank), "--quick", "--output", folder]), 0)
+            _picture(Path(folder) / "parsing-templates.png").unlink()
+            _ends(parsing_templates.main(["draw", f"{folder}/parsing-templates.json"]), 0)
+            _picture(Path(folder) / "parsing-templates.png")
+            _ends(parsing_templates.main(["draw", str(report)]), 2)
             return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
 
 

@@ -88,6 +88,44 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
 
 
+@pytest.mark.parametrize(
+    "how", [[], ["--loss", "crf", "--vocabulary", 1], ["--regularizer", "l21", "--lam", 0.01], ["--regularizer", "l2"]]
+)
+def test_templates_are_weighed(backend, bank, tmp_path, capsys, how):
+    """By online-proximal: train and show give the norms of the saved weights, largest first, and their shares; one of all templates is 1."""
+    saved = tmp_path / "model.npz"
+    command = ["parse", "train", bank, "--bits", 8, "--optimizer", "online-proximal", "--save", saved, "--quiet", *how]
+    status, out, err = run(backend.module, capsys, *command, "--json")
+    report = json.loads(out)
+    assert status == 0, err
+    assert report["train"]["uas"] > 0.8 and report["job"]["regularizer"] == (how[1] if "--regularizer" in how else "squared-l21")  # fmt: skip
+    model, w, _ = backend.load_model(saved, backend.module)
+    assert model.blocks and (model.keys is None) == ("--vocabulary" not in how)
+    found = report["template_weights"]
+    expected = {template: np.linalg.norm(w[model.groups == t]) for t, template in enumerate(model.templates)}
+    assert len(found) == len(expected)
+    close([e["norm"] for e in found], [expected[tuple(e["template"])] for e in found])
+    assert np.all(np.diff([e["norm"] for e in found]) <= 0)
+    close([e["beta"] for e in found], np.array([e["norm"] for e in found]) / sum(expected.values()))
+    status, out, _ = run(backend.module, capsys, "parse", "show", saved, "--json")
+    assert status == 0 and json.loads(out)["template_weights"] == found
+    status, out, _ = run(backend.module, capsys, "parse", "show", saved)
+    alive = sum(norm > 0 for norm in expected.values())
+    assert out.startswith(f"{alive} of 20 templates have weights") and len(out.splitlines()) == 21
+    status, out, _ = run(backend.module, capsys, *command)
+    assert status == 0 and f"{alive} of 20 templates have weights" in out and "parse show lists them" in out
+
+
+def test_a_strong_penalty_leaves_no_template(backend, bank, capsys):
+    """All norms, and shares of a sum of 0, are 0."""
+    command = ["parse", "train", bank, "--bits", 8, "--optimizer", "online-proximal", "--regularizer", "l21", "--quiet"]
+    for lam, expected in ((1e-4, 20), (1e3, 0)):
+        status, out, _ = run(backend.module, capsys, *command, "--lam", lam, "--json")
+        found = json.loads(out)["template_weights"]
+        assert status == 0 and sum(e["norm"] > 0 for e in found) == sum(e["beta"] > 0 for e in found) == expected
+    assert "0 of 20 templates have weights" in run(backend.module, capsys, *command, "--lam", 1e3)[1]
+
+
 def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
     """A few of its members are named."""
     with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:
@@ -121,6 +159,9 @@ def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, cap
     [
         (["train", "none.conllu"], "none.conllu: no such file"),
         (["train", "BANK", "--loss", "crf", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
+        (["train", "BANK", "--regularizer", "l21"], "--regularizer needs --optimizer online-proximal"),
+        (["show", "BANK"], "not a readable model file"),
+        (["show", "SHARED"], "its templates share weights; parse train --blocks gives each its own"),
         (["train", "OPEN"], "open.dp: sentence 1 has no heads"),
         (["train", "EMPTY"], "empty.dp: no sentences"),
         (["train", "ROOTS"], "Y[0]: expected one token with head 0"),
@@ -132,7 +173,9 @@ def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, cap
 def test_what_cannot_be_parsed_is_said(backend, bank, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(1, 2)
     backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
-    places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
+    shared = backend.ParsingModel([("h.tag",)], bits=1)
+    backend.save_model(tmp_path / "shared.npz", shared, np.zeros(2))
+    places = {"SHARED": tmp_path / "shared.npz", "BANK": bank, "OTHER": tmp_path / "s.npz"}
     for name, content in (("OPEN", "a\tX\t_\n"), ("EMPTY", "\n"), ("ROOTS", "a\tX\t0\nb\tX\t0\n")):
         places[name] = tmp_path / f"{name.lower()}.dp"
         places[name].write_text(content)

@@ -21,9 +21,11 @@ from reference.models.templates import TEMPLATES
 
 __all__ = ["add", "drawn"]
 
-EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50}
-LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5}
-STEP_SIZE = {"hinge": 0.01, "crf": 0.03}
+EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10}
+LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5, "online-proximal": 1e-4}
+STEP_SIZE = {"hinge": 0.01, "crf": 0.03, "online-proximal": 0.1}
+REGULARIZERS = {"squared-l21": "SquaredL21", "l21": "L21", "l2": "HalfSquaredL2"}
+FEW = 10  # templates that train lists
 
 
 def add(commands: Any) -> None:
@@ -31,7 +33,7 @@ def add(commands: Any) -> None:
     whole = commands.add_parser(
         "parse",
         help="learn to parse sentences from a treebank, and parse them",
-        description="Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), and parse (predict). "
+        description="Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), parse (predict), and see what templates weigh (show). "
         "Files: 'sentences' (forty that come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of that name.",
         allow_abbrev=False,
     )
@@ -49,17 +51,23 @@ def add(commands: Any) -> None:
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
     add_run(sub, start=True)
     sub.add_argument("--templates", choices=list(TEMPLATES), help="of features (default: 20)")
-    sub.add_argument("--bits", type=count, help="hash features to 2^bits weights (default: 20)")
+    sub.add_argument("--bits", type=count, help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)")  # fmt: skip
     sub.add_argument("--vocabulary", type=count, metavar="N", help="instead: the features of N true arcs or more")
+    sub.add_argument("--blocks", action="store_true", help="each template has weights of its own, for show to tell; always with online-proximal")  # fmt: skip
     sub.add_argument("--many-roots", dest="single_root", action="store_false", help="allow several tokens without head")
     sub.add_argument(
         "--loss", choices=("hinge", "crf"), default="hinge", help="hinge: structural SVM (default); crf: log loss"
     )
     sub.add_argument("--optimizer", choices=list(EPOCHS), help="default: bcfw for the hinge, sgd for crf")
-    sub.add_argument("--lam", type=number, help=f"weight of lam/2 ||w||^2 (default: {_listed(LAM)})")
+    sub.add_argument(
+        "--regularizer",
+        choices=list(REGULARIZERS),
+        help="online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning (squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)",
+    )
+    sub.add_argument("--lam", type=number, help=f"weight of lam/2 ||w||^2 or the --regularizer (default: {_listed(LAM)})")  # fmt: skip
     sub.add_argument("--epochs", type=count, help=f"at most so many passes, or iterations (default: {_listed(EPOCHS)})")
     sub.add_argument("--tol", type=number, default=0.05, help="bcfw: stop at this relative gap (default: 0.05)")
-    sub.add_argument("--step-size", type=number, help=f"sgd: a constant step (default: {_listed(STEP_SIZE)})")
+    sub.add_argument("--step-size", type=number, help=f"sgd: a constant step; online-proximal: over sqrt(t) (default: {_listed(STEP_SIZE)})")  # fmt: skip
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -80,6 +88,9 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("--draw", action="store_true", help="the tree as text")
 
+    sub = action("show", _show, "the templates of a parser trained with --blocks, by the norm of their weights")
+    sub.add_argument("model", help="a file written by parse train --save")
+
 
 def _listed(defaults: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in defaults.items())
@@ -89,6 +100,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     optimizer = options.optimizer or ("bcfw" if options.loss == "hinge" else "sgd")
     if options.loss == "crf" and optimizer == "bcfw":
         raise ValueError("--optimizer bcfw needs --loss hinge")
+    if options.regularizer is not None and optimizer != "online-proximal":
+        raise ValueError("--regularizer needs --optimizer online-proximal")
+    options.blocks |= optimizer == "online-proximal"
     model, w0 = _start(panel, options, optimizer)
     more = going_on(optimizer, options.checkpoint, options.resume) | ({} if w0 is None else {"w0": w0})
     training, test = _with_heads(options.treebank), _with_heads(options.test) if options.test else None
@@ -106,13 +120,17 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         job["iterations"] = epochs
     else:
         job |= {"epochs": epochs, "rng": options.rng}
-        step_size = STEP_SIZE[options.loss] if options.step_size is None else options.step_size
+        usual = STEP_SIZE.get(optimizer, STEP_SIZE[options.loss])
+        step_size = usual if options.step_size is None else options.step_size
         job |= {"tol": options.tol} if optimizer == "bcfw" else {"step_size": step_size}
+    if optimizer == "online-proximal":
+        job["regularizer"] = options.regularizer or "squared-l21"
     asked = {"treebank": options.treebank, "sentences": len(training), "start": options.start}
     asked |= {"loss": options.loss, "optimizer": optimizer, "job": job}
-    optimize = getattr(panel, optimizer)
+    optimize = getattr(panel, optimizer.replace("-", "_"))
+    arguments = _arguments(panel, model, job)
     result = watched(
-        panel, options, asked, epochs, lambda callback: optimize(objective, callback=callback, **job, **more)
+        panel, options, asked, epochs, lambda callback: optimize(objective, callback=callback, **arguments, **more)
     )
     if options.save:
         info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
@@ -125,6 +143,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "sentences": len(training),
         "templates": options.templates or "20",
         "weights": model.size,
+        "template_weights": _template_weights(model, result.x) if model.blocks else None,
         "loss": options.loss,
         "optimizer": optimizer,
         "job": job,
@@ -144,10 +163,22 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         _line("train", report["train"]),
         *([] if test is None else [_line("test", report["test"])]),
         *([] if result.success else [f"not converged: {result.message}"]),
+        *(_template_lines(report["template_weights"], FEW) if model.blocks else []),
         *([f"saved {options.save}"] if options.save else []),
     ]
     print_report(options, report, lines)
     return result.interrupted
+
+
+def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, Any]:
+    """What the optimiser is called with."""
+    if "regularizer" not in job:
+        return job
+    name, lam = job["regularizer"], job["lam"]
+    kind = getattr(panel, REGULARIZERS[name])
+    chosen = {"regularizer": kind(lam) if name == "l2" else kind(lam, model.groups)}
+    chosen["step_size"] = panel.InverseSqrt(job["step_size"])
+    return {name: value for name, value in job.items() if name != "lam"} | chosen
 
 
 def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tuple[Any, np.ndarray | None]:
@@ -156,6 +187,7 @@ def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tu
         return None, None
     check_start(optimizer)
     given = {name: getattr(options, name) for name in ("templates", "bits", "vocabulary")}
+    given["blocks"] = options.blocks if optimizer != "online-proximal" and options.blocks else None
     given["many-roots"] = None if options.single_root else True
     for name, value in given.items():
         if value is not None:
@@ -165,8 +197,8 @@ def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tu
 
 def _new_model(panel: ModuleType, options: argparse.Namespace, X: list[Any], Y: list[Any]) -> Any:
     """A model with all weights that the bits allow, or those of the training data's own features."""
-    templates, bits = options.templates or "20", 20 if options.bits is None else options.bits
-    settings = {"bits": bits, "single_root": options.single_root}
+    templates = options.templates or "20"
+    settings = {"bits": options.bits, "single_root": options.single_root, "blocks": options.blocks}
     model = panel.ParsingModel(templates, **settings)
     if options.vocabulary is None:
         return model
@@ -215,6 +247,38 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         found.append(each)
     report = {"command": "parse predict", "panel": panel.__name__, "model": str(options.model), "sentences": found}
     print_report(options, report, list(write_conllu(parsed)))
+
+
+def _show(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w = _parser(panel, options.model)
+    if not model.blocks:
+        raise ValueError(f"{options.model}: its templates share weights; parse train --blocks gives each its own")
+    found = _template_weights(model, w)
+    report: dict[str, Any] = {"command": "parse show", "panel": panel.__name__, "model": str(options.model)}
+    report |= {"weights": model.size, "template_weights": found}
+    print_report(options, report, _template_lines(found, len(found)))
+
+
+def _template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
+    """The templates by the norms of their weights, largest first; beta: the norm's share of their sum, the weight of the template's kernel."""
+    norms = model.template_norms(w)
+    total = norms.sum()
+    return [
+        {"template": list(model.templates[t]), "norm": float(norms[t]), "beta": float(norms[t] / total if total > 0 else 0)}
+        for t in np.argsort(-norms, kind="stable").tolist()
+    ]  # fmt: skip
+
+
+def _template_lines(found: list[dict[str, Any]], most: int) -> list[str]:
+    """How many templates have no weight, and the others, at most so many."""
+    alive = [each for each in found if each["norm"] > 0]
+    lines = [f"{len(alive)} of {len(found)} templates have weights; beta, norm:"]
+    lines += [f"  {e['beta']:.4f}  {e['norm']:10.5f}  {' '.join(e['template'])}" for e in alive[:most]]
+    if len(alive) > most:
+        lines.append(f"  ... {len(alive) - most} more (parse show lists them)")
+    elif most >= len(found):
+        lines += [f"  0       {0:10}  {' '.join(e['template'])}" for e in found[len(alive) :]]
+    return lines
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:

@@ -1,0 +1,164 @@
+"""One learner of Martins et al. (2010), section 4, on a treebank: a plain SVM or multiple kernel learning over templates, by the same algorithm.
+
+Objective: R(w) + (1/m) sum of hinges over m sentences, with lam = 1/(C m): R = lam/2 ||w||^2 for the SVM, R = lam/2 (sum of the templates' norms)^2 for MKL.
+Algorithm 3 with explicit features, eta_t = eta0/sqrt(t), the last model. Each template has 2^bits weights of its own; one token has the root as its head.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks.shell import whole
+from reference.app.metrics import attachment_score
+from reference.app.output import announce_compilation
+from reference.app.treebank import Sentence, load_treebank
+from reference.models.templates import check_templates, named_templates
+
+__all__ = ["Run", "Treebank", "Workers", "perform"]
+
+
+class Treebank(NamedTuple):
+    """A zip whose first files train, and the next test; the last of the first are held out while C and eta0 are chosen."""
+
+    archive: str
+    training: int
+    held_out: int
+    test: int
+    templates: str
+    bits: int
+
+    def sentences(self, part: str) -> tuple[list[Sentence], list[Sentence]]:
+        """Those to train on and those to score: of "tuning" or of "whole"."""
+        last = self.training - self.held_out if part == "tuning" else self.training
+        scored = (last + 1, self.training) if part == "tuning" else (last + 1, last + self.test)
+        return load_treebank(f"{self.archive}:1-{last}"), load_treebank(f"{self.archive}:{scored[0]}-{scored[1]}")
+
+    def checked_templates(self) -> tuple[tuple[str, ...], ...]:
+        """All templates, in the order of their blocks."""
+        return check_templates(named_templates(self.templates))
+
+
+class Run(NamedTuple):
+    """learner: "svm" or "mkl"; templates: their numbers; part: "tuning" or "whole"."""
+
+    learner: str
+    C: float
+    eta0: float
+    templates: tuple[int, ...]
+    epochs: int
+    part: str
+    rng: int = 0
+
+
+def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
+    """The run as a record: its settings, a row an epoch, shares of right heads (with and without punctuation), the templates' norms."""
+    scored = _read(treebank, run.part)[2]
+    every = treebank.checked_templates()
+    model, data = _packed(treebank, run.part, tuple(every[t] for t in run.templates))
+    lam, rows = 1 / (run.C * data.n), []
+    R = accelerated.HalfSquaredL2(lam) if run.learner == "svm" else accelerated.SquaredL21(lam, model.groups)
+
+    def note(row: Any, w: np.ndarray) -> None:
+        rows.append({"epoch": row.epoch, "seconds": row.seconds, "objective": row.objective, "norms": _norms(model, w)})
+
+    result = whole(
+        accelerated.online_proximal(
+            accelerated.StructuralHinge(model, data),
+            R,
+            step_size=accelerated.InverseSqrt(run.eta0),
+            epochs=run.epochs,
+            rng=run.rng,
+            callback=note,
+        )
+    )
+    record = {**run._asdict(), "n": data.n, "rows": rows, "uas": None, "uas_with_punctuation": None}
+    if not (result.success and math.isfinite(result.fun)):
+        return record
+    guess = model.predict(model.pack([s.fields() for s in scored]), None, result.x)
+    truth, tags = [s.heads for s in scored], [s.tags for s in scored]
+    record["uas"] = attachment_score(truth, guess, tags)
+    record["uas_with_punctuation"] = attachment_score(truth, guess)
+    return record
+
+
+def _norms(model: Any, w: np.ndarray) -> list[float]:
+    return [float(norm) for norm in model.template_norms(w)]
+
+
+@lru_cache(maxsize=2)
+def _read(treebank: Treebank, part: str) -> tuple[list[Any], list[Any], list[Sentence]]:
+    training, scored = treebank.sentences(part)
+    return [s.fields() for s in training], [s.heads for s in training], scored
+
+
+@lru_cache(maxsize=1)
+def _packed(treebank: Treebank, part: str, templates: tuple[tuple[str, ...], ...]) -> tuple[Any, Any]:
+    X, Y, _ = _read(treebank, part)
+    model = accelerated.ParsingModel(templates, bits=treebank.bits, single_root=True, blocks=True)
+    return model, model.pack(X, Y)
+
+
+# several processes -----------------------------------------------------------------------------------------------------------
+
+
+class Workers:
+    """Performs runs, in so many processes of one thread each, and keeps their records in a file, a line of JSON each: what is there is not done again."""
+
+    def __init__(self, treebank: Treebank, jobs: int, kept: Path) -> None:
+        self.treebank, self.jobs, self.kept = treebank, jobs, kept
+        self.records: dict[str, dict[str, Any]] = {}
+        if kept.exists():
+            try:
+                self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
+            except (ValueError, TypeError) as problem:
+                raise ValueError(
+                    f"{kept}: expected a run in each line, got others; mend or delete it: {problem}"
+                ) from None
+        for part in ("tuning", "whole"):  # what is wrong with them is said before anything is run
+            if not all(treebank.sentences(part)):
+                raise ValueError(f"{treebank.archive}: expected sentences in all parts, got none in one of {part}")
+        announce_compilation(accelerated)
+
+    def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
+        """The records of the runs, in their order; a line to stderr for each that was done now."""
+        keyed = [(self._key(run), run) for run in runs]
+        missing = [run for key, run in dict(keyed).items() if key not in self.records]
+        if self.jobs > 1 and len(missing) > 1:
+            with ProcessPoolExecutor(self.jobs, get_context("spawn"), _one_thread) as pool:
+                self._keep(missing, pool.map(perform, [self.treebank] * len(missing), missing))
+        else:
+            self._keep(missing, (perform(self.treebank, run) for run in missing))
+        return [self.records[key] for key, _ in keyed]
+
+    def _keep(self, runs: list[Run], done: Iterable[dict[str, Any]]) -> None:
+        for number, (run, record) in enumerate(zip(runs, done, strict=True), 1):
+            self.records[self._key(run)] = record
+            with self.kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([self._key(run), record]) + "\n")
+            share, name = record["uas"], f"{run.learner}, {run.part}, {len(run.templates)} templates"
+            said = "diverged" if share is None else f"UAS {100 * share:.2f} %"
+            print(
+                f"  {number} of {len(runs)}: {name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {said}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _key(self, run: Run) -> str:
+        """The run and its data as one string."""
+        return json.dumps([*self.treebank[1:], run._asdict()], sort_keys=True)
+
+
+def _one_thread() -> None:
+    set_num_threads(1)
