@@ -1,4 +1,4 @@
-"""The ledger's rows about proximity operators: Martins et al. 2010 (M), sections 3.1, 3.2, appendices A, B, F."""
+"""The ledger's rows of Martins et al. 2010 (M): proximity operators (sections 3.1, 3.2, appendices A, B, F) and online learning (sections 2, 3.3, appendices D, E)."""
 
 from __future__ import annotations
 
@@ -167,5 +167,63 @@ def rows(Claim: Any) -> tuple[Any, ...]:
             condition="xi/a on the right, and u_0 without a star",
             printed="xi on the right",
             rejected_by="test_prox_ledger::test_equation_37_divides_the_multiplier_by_its_weight",
+        ),
+        Claim(
+            "M (5) to (7)",
+            "the least of sum_k ||f_k||^2/beta_k over kernel weights beta is (sum_k ||f_k||)^2, at beta_k = ||f_k|| / sum_l ||f_l||",
+            "holds under a condition",
+            ("identities.martins.equation_6", "prox.SquaredL21"),
+            ("test_online_proximal::test_kernel_weights_are_the_least_of_their_variational_form",),
+            condition="f is not 0, of which every beta is a minimiser",
+        ),
+        Claim(
+            "M Algorithm 1",
+            "a gradient step on the loss of a batch, the regularizers' proxes in turn, a projection",
+            "holds",
+            ("optimizers.online_proximal.online_proximal",),
+            (
+                "test_online_proximal::test_an_epoch_is_its_equation",
+                "test_online_proximal::test_the_optimum_of_a_generic_solver",
+                "test_online_proximal::test_every_regularizer_trains",
+                "test_proximal_epochs::test_the_kernel_is_the_loop",
+            ),
+        ),
+        Claim(
+            "M Lemma 4",
+            "each round: L_t(w_t) + R(w_{t+1}) <= L_t(u) + R(u) + gamma/2 ||g||^2 + (||u - w_t||^2 - ||u - w_{t+1}||^2)/(2 gamma) - sigma/2 ||u - w_t||^2",
+            "holds under a condition",
+            ("bounds.round_bound",),
+            ("test_online_proximal::test_each_round_keeps_its_bound",),
+            condition="no prox, at any step and any point, increases the parts before it",
+            printed="(ii) for models in the set alone",
+            rejected_by="test_online_proximal::test_a_part_that_a_later_prox_increases_breaks_the_bound",
+        ),
+        Claim(
+            "M Proposition 5",
+            "regret of constant steps, of steps gamma_0/sqrt(t) in a set of diameter F, and of steps 1/(sigma t)",
+            "holds",
+            ("bounds.regret_constant_step", "bounds.regret_decaying_step", "bounds.regret_strongly_convex"),
+            ("test_online_proximal::test_regret_is_bounded",),
+        ),
+        Claim(
+            "M Proposition 6",
+            "over examples drawn at random, the averaged model's expected gap is at most the regret's bound divided by T",
+            "holds under a condition",
+            ("bounds.regret_decaying_step", "optimizers.online_proximal.online_proximal"),
+            ("test_online_proximal::test_averages_of_random_rounds_come_near_the_optimum",),
+            condition="the averaged model, also for 1/(sigma t), where the paper returns the last one without a proof",
+        ),
+        Claim(
+            "M Proposition 8",
+            "||w*|| <= sqrt(Lambda/(lam + sigma)) with Lambda the mean largest loss, or the mean log number of outputs; sharper by sqrt 2 than printed",
+            "wrong as printed",
+            ("bounds.optimum_radius",),
+            (
+                "test_online_proximal::test_the_ball_holds_the_optimum",
+                "test_online_proximal::test_the_printed_radius_is_the_larger",
+            ),
+            condition="for the log loss the entropy is the model's, at most log |outputs|",
+            printed="H(Y_i), which for certain labels is 0",
+            rejected_by="test_online_proximal::test_the_entropy_of_the_labels_gives_no_radius",
         ),
     )

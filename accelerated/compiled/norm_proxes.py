@@ -20,7 +20,7 @@ class Proxes(NamedTuple):
     """Operation o with g = gamma / (1 + gamma damp[o]), and N_k the norms of its groups:
 
     RIDGE: every part / (1 + g weight). SUM: prox of g weight sum_k w_k N_k. SQUARE: of g weight/2 (sum_k N_k)^2. POWER: of g weight/2 sum_k N_k^power.
-    SUM_BALL: projection onto sum_k N_k <= weight. BALL: onto ||.|| <= weight. member (O, K + 1): a part's group, -1 for none; count (O,): groups;
+    SUM_BALL: projection onto sum_k N_k <= weight. BALL: onto ||.|| <= weight. member (O, K + 1): a part's group, -1 for none; groups (O,): how many;
     alike (O,): group k is part k; weights (O, most): w.
     """
 
@@ -29,7 +29,7 @@ class Proxes(NamedTuple):
     damp: np.ndarray
     power: np.ndarray
     member: np.ndarray
-    count: np.ndarray
+    groups: np.ndarray
     alike: np.ndarray
     weights: np.ndarray
 
@@ -54,7 +54,7 @@ def shrink_norms(proxes, gamma, n, before, after, levels):
         elif proxes.alike[o]:
             prox_of_norms(proxes, o, g, n, n, levels)
         else:
-            count = proxes.count[o]
+            count = proxes.groups[o]
             for k in range(count):
                 before[k] = 0.0
             for a in range(len(n)):
@@ -71,8 +71,8 @@ def shrink_norms(proxes, gamma, n, before, after, levels):
 
 @kernel
 def prox_of_norms(proxes, o, g, n, b, levels):
-    """b = the prox at n >= 0, of the first count[o] of them; b may be n."""
-    kind, weight, count = proxes.kind[o], proxes.weight[o], proxes.count[o]
+    """b = the prox at n >= 0, of the first groups[o] of them; b may be n."""
+    kind, weight, count = proxes.kind[o], proxes.weight[o], proxes.groups[o]
     if kind == SUM:
         for k in range(count):
             rest = n[k] - g * weight * proxes.weights[o, k]
@@ -114,11 +114,12 @@ def above(n, count, level):
 def square_level(n, count, lam, level):
     """The root of lam sum_k max(n_k - level, 0) = level, by Newton's method: exact once the n_k above it are known."""
     m = -1
-    while True:
+    for _ in range(count + 3):  # after the first step the sets only shrink
         total, found = above(n, count, level)
         if found == m:
-            return level
+            break
         m, level = found, lam / (1.0 + lam * found) * total
+    return level
 
 
 @kernel
@@ -133,7 +134,9 @@ def ball_level(n, count, radius, level):
     if found == 0:
         total, found = above(n, count, 0.0)
     m = -1
-    while found != m and found > 0:
+    for _ in range(count + 3):
+        if found == m or found == 0:
+            break
         m, level = found, (total - radius) / found
         total, found = above(n, count, level)
     return level

@@ -11,13 +11,24 @@ from typing import Any
 from reference.app import plots
 from reference.app.logs import Log, load_log
 from reference.app.output import print_report, writable
+from reference.app.regularizers import OPTIONS as REGULARIZED
 
 __all__ = ["add", "curves"]
 
 AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
 FILES = ("data", "file", "treebank", "pairs", "pictures")
 EXAMPLES = ("sequences", "sentences", "examples")  # how many
-PROBLEM = ("command", *FILES, *EXAMPLES, "fold", "loss", "lam", "start_stop")  # what a log says of its problem
+PROBLEM = (
+    "command",
+    *FILES,
+    *EXAMPLES,
+    "fold",
+    "loss",
+    "lam",
+    "start_stop",
+    "regularizer",
+    *REGULARIZED,
+)  # what a log says of its problem
 ROUNDING = 1e-9  # how far an objective may lie below a bound on it, as a share
 
 
@@ -100,6 +111,8 @@ def _check_one_problem(logs: dict[str, Log]) -> None:
 
 def _problem(log: Log) -> dict[str, Any]:
     said = {**log.job, **log.job.get("job", {})}
+    if said.get("regularizer") == "l2":  # that of all optimisers without a --regularizer
+        said["regularizer"] = None
     return {name: said[name] for name in PROBLEM if name in said}
 
 

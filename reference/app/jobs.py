@@ -12,6 +12,7 @@ import numpy as np
 
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.metrics import position_accuracy, sequence_accuracy
+from reference.app.regularizers import REGULARIZERS, check_regularizer, regularizer_of
 from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.casimir import CHOICES
 from reference.optimizers.inner_solvers import INNER
@@ -57,9 +58,13 @@ OPTIMIZERS = {
     "exponentiated-gradient": ("mu", "step_size", "tol"),
     "multisample": ("average", "tol", "sampler", "update", "mu"),
     "cutting-planes": ("tol",),
+    "online-proximal": (
+        *("mu", "average", "schedule", "step_size", "step_offset", "step_every"),
+        *("regularizer", "sigma", "tau", "group_tau", "power", "radius", "groups"),
+    ),
 }
 CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
-STARTS = ("sgd", "lbfgs", "svrg", *CASIMIR)  # these start from any weights
+STARTS = ("sgd", "lbfgs", "svrg", *CASIMIR, "online-proximal")  # these start from any weights
 HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # these solve the dual of the hinge without a smoothing
 # and how many passes each makes (L-BFGS: iterations) where the job does not say
 EPOCHS = {
@@ -73,6 +78,7 @@ EPOCHS = {
     "exponentiated-gradient": 100,
     "multisample": 100,
     "cutting-planes": 1000,
+    "online-proximal": 10,
 }
 SMOOTHINGS = ("entropy", "l2", "top-k")
 AVERAGES = {
@@ -80,6 +86,7 @@ AVERAGES = {
     "svrg": ("uniform", "last"),
     "bcfw": ("weighted", "last"),
     "multisample": ("uniform", "last"),
+    "online-proximal": ("uniform", "last"),
 }
 SAMPLERS, UPDATES = ("topk", "gibbs"), ("moves", "exact")
 STOPS, WARM_STARTS = CHOICES["stop"], CHOICES["warm_start"]
@@ -98,7 +105,7 @@ class Job:
 
     loss: str = "crf"
     optimizer: str = "sgd"
-    lam: float = 0.01
+    lam: float | None = None  # None: 0.01, or 0 where the regularizer has no squared term
     epochs: int | None = None  # None: as many as EPOCHS says
     rng: int = 0
     smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max itself, entropy for svrg and casimir
@@ -116,6 +123,13 @@ class Job:
     step_size: float | None = None
     step_offset: float | None = None
     step_every: float | None = None
+    regularizer: str | None = None  # of online-proximal: one of REGULARIZERS; None: squared-l21
+    sigma: float | None = None
+    tau: float | None = None
+    group_tau: float | None = None
+    power: float | None = None
+    radius: float | None = None
+    groups: str | None = None  # columns, labels or a file; None: columns
     start_stop: bool = True
     scale: float = 0.0  # of the random start; 0 starts from zero
 
@@ -131,6 +145,7 @@ class Job:
             ("inner", INNER),
             ("stop", STOPS),
             ("warm_start", WARM_STARTS),
+            ("regularizer", REGULARIZERS),
         ):
             value = getattr(self, name)
             if value not in choices and not (value is None and name not in ("loss", "optimizer")):
@@ -143,10 +158,16 @@ class Job:
             raise ValueError(f"--mu: {self.optimizer} needs a smoothing strength > 0, got 0")
         every = {option for options in OPTIMIZERS.values() for option in options}
         self._unused(*sorted(every - set(OPTIMIZERS[self.optimizer])), why=f"--optimizer {self.optimizer}")
+        if self.optimizer == "online-proximal":
+            object.__setattr__(self, "regularizer", self.regularizer or "squared-l21")
+            check_regularizer(self)
+        if self.lam is None:
+            has_lam = self.regularizer is None or "lam" in REGULARIZERS[self.regularizer]
+            object.__setattr__(self, "lam", 0.01 if has_lam else 0.0)
         if self.average is not None and self.average not in AVERAGES[self.optimizer]:
             expected = ", ".join(AVERAGES[self.optimizer])
             raise ValueError(f"--average: {self.optimizer} returns one of {expected}, got {self.average}")
-        if self.optimizer == "sgd" and self.schedule is None:
+        if self.optimizer in ("sgd", "online-proximal") and self.schedule is None:
             self._unused("step_offset", "step_every", why="no --schedule")
         elif self.schedule is not None:
             used = SCHEDULES[self.schedule][1]
@@ -169,7 +190,12 @@ class Job:
                 raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
             if self.optimizer == "exponentiated-gradient" and self.smoothing not in (None, "entropy"):
                 raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
-            if self.smoothing is None and self.optimizer in ("sgd", "lbfgs", "exponentiated-gradient"):
+            if self.smoothing is None and self.optimizer in (
+                "sgd",
+                "lbfgs",
+                "exponentiated-gradient",
+                "online-proximal",
+            ):
                 self._unused("mu", why="no --smoothing")
             elif self.smoothing is not None and not self.mu and self.optimizer not in CASIMIR:
                 raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
@@ -265,6 +291,13 @@ def train(
         return run(objective, w0, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer]))
     if job.average is not None:
         options |= {"average": job.average}
+    if job.optimizer == "online-proximal":
+        del options["lam"]  # it is in the regularizer
+        step_size = panel.InverseSqrt(0.1) if job.schedule is job.step_size is None else _step_size(panel, job)
+        options |= {"step_size": step_size, "mu": job.mu, **_given(job, "sigma")}
+        return panel.online_proximal(
+            objective, regularizer_of(panel, job, objective.model), w0, epochs=job.epochs, **options
+        )
     if job.optimizer == "svrg":
         options |= {"mu": job.mu, "step_size": job.step_size, "tol": job.tol}
         return panel.svrg(objective, w0, epochs=job.epochs, **options)

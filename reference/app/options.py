@@ -20,6 +20,7 @@ from reference.app.jobs import (
     WARM_STARTS,
 )
 from reference.app.kernel_jobs import add_kernels
+from reference.app.regularizers import add_regularizer
 
 __all__ = ["add_casimir", "add_run", "count", "number", "parser"]
 
@@ -109,7 +110,9 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
         "--rng", type=count, default=argparse.SUPPRESS, help="seed of the orders and the start (default: 0)"
     )
     sub.add_argument(
-        "--average", choices=("weighted", "uniform", "last"), help="iterate that sgd, svrg, bcfw or multisample returns"
+        "--average",
+        choices=("weighted", "uniform", "last"),
+        help="iterate that sgd, svrg, bcfw, multisample or online-proximal returns",
     )
     sub.add_argument(
         "--smoothing", choices=SMOOTHINGS, help="of the hinge (default: none; entropy for svrg and casimir)"
@@ -127,20 +130,27 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
         "--update", choices=UPDATES, help="multisample's update: expand and swap moves, or exact (default: moves)"
     )
     add_casimir(sub)
+    add_regularizer(sub, number)
     sub.add_argument(
         "--tol",
         type=number,
         help="svrg, casimir, bcfw, multisample, cutting-planes: stop at this gap, relative to the objective",
     )
     sub.add_argument(
-        "--schedule", choices=sorted(SCHEDULES), help="step sizes of SGD (default: 1/(lam (t + max(n, 1/lam))))"
+        "--schedule",
+        choices=sorted(SCHEDULES),
+        help="step sizes of sgd (default: 1/(lam (t + max(n, 1/lam)))) and online-proximal (default: inverse-sqrt of 0.1)",
     )
     sub.add_argument(
         "--step-size",
         type=number,
-        help="of sgd: gamma0, or a constant step without --schedule; of svrg and casimir: the step; of mkl: eta0 of eta0/sqrt(t) (default: 1)",
+        help="of sgd and online-proximal: gamma0, or a constant step without --schedule; of svrg and casimir: the step; of mkl: eta0 of eta0/sqrt(t) (default: 1)",
     )
-    sub.add_argument("--step-offset", type=number, help="with --schedule pegasos: 1/(lam (t + offset))")
+    sub.add_argument(
+        "--step-offset",
+        type=number,
+        help="with --schedule pegasos: 1/(lam (t + offset)); of online-proximal, sigma for lam",
+    )
     sub.add_argument("--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))")
     sub.add_argument(
         "--no-start-stop",

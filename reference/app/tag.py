@@ -61,7 +61,9 @@ def add(commands: Any) -> None:
     sub.add_argument("--transitions", choices=SCHEMES, help="forbid label sequences that the scheme does not have")
     sub.add_argument("--loss", choices=LOSSES, default="crf", help="crf: log loss (default); hinge: structural SVM")
     sub.add_argument(
-        "--optimizer", choices=sorted(OPTIMIZERS), help="default: exponentiated-gradient for crf, sgd for the hinge"
+        "--optimizer",
+        choices=sorted(set(OPTIMIZERS) - {"online-proximal"}),
+        help="default: exponentiated-gradient for crf, sgd for the hinge",
     )
     sub.add_argument("--lam", type=number, help="weight of lam/2 ||w||^2 (default: 2/n, which is crfsuite's c2 = 1)")
     sub.add_argument("--epochs", type=count, help="at most so many passes, or iterations of L-BFGS")

@@ -16,6 +16,7 @@ from reference.arrays import Array, floats
 __all__ = [
     "corollary_3",
     "corollary_3_sharper",
+    "equation_6",
     "equation_34",
     "lemma_7",
     "lemma_9_flips",
@@ -49,6 +50,21 @@ def moreau_envelopes(phi: Any, x: Array, step_size: float = 1.0) -> Array:
     v = phi.prox_conjugate(x / step_size, 1.0 / step_size)
     dual = phi.conjugate(v) + 0.5 * step_size * _square(v - x / step_size)
     return step_size * (phi.envelope(x, step_size) + dual) - 0.5 * _square(x)
+
+
+def equation_6(norms: Array, beta: Array) -> Array:
+    """sum_k norms_k^2 / beta_k - (sum_k norms_k)^2 (...,), a slack: beta (..., p) in the simplex weighs the kernels, norms (..., p) are >= 0.
+
+    It is 0 at beta_k = norms_k / sum_l norms_l, and inf where a kernel has weight 0 and its group has not.
+
+    Source: Martins et al., (5) to (7): the kernel sum_k beta_k K_k gives f the squared norm that is the least of the first sum over f = sum_k f_k.
+    """
+    norms, beta = floats(norms=norms, beta=beta)
+    xp = array_namespace(norms)
+    used = beta > 0
+    terms = xp.where(used, norms * norms / xp.where(used, beta, xp.ones_like(beta)), xp.zeros_like(norms))
+    lacking = xp.where(~used & (norms > 0), xp.full_like(norms, xp.inf), xp.zeros_like(norms))
+    return xp.sum(terms + lacking, axis=-1) - xp.sum(norms, axis=-1) ** 2
 
 
 def lemma_7(phi: Any, x: Array, y: Array) -> Array:

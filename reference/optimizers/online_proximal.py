@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.arrays import Array, floats, integer, number, real, squared_norm
+from reference.arrays import Array, floats, host, integer, number, real, squared_norm
 from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result
@@ -201,12 +201,16 @@ def step(
     """One round of Algorithm 1; the average takes in the model that the round began with."""
     _, g = objective.value_and_gradient(state.x, batch, mu)
     t = state.t + 1
-    x = proxes.prox((1.0 - gamma * sigma) * state.x - gamma * g, gamma)
+    x = (1.0 - gamma * sigma) * state.x - gamma * g
+    if np.all(np.isfinite(host(x))):  # else the run has diverged, and says so
+        x = proxes.prox(x, gamma)
     return OnlineProximalState(x, x if average == "last" else state.mean + (state.x - state.mean) / t, t)
 
 
 def composite(objective: Any, regularizer: Regularizer, w: Array, sigma: float, mu: float | None) -> float:
-    """F(w) + R(w) + sigma/2 ||w||^2."""
+    """F(w) + R(w) + sigma/2 ||w||^2; nan where w is not finite."""
+    if not np.all(np.isfinite(host(w))):
+        return float("nan")
     value = objective.value_and_gradient(w, None, mu)[0]
     return float(value) + float(regularizer.value(w)) + (0.5 * sigma * squared_norm(w) if sigma > 0 else 0.0)
 

@@ -1,0 +1,96 @@
+"""The regularizers of the online proximal algorithm by name, and groups of a sequence labeller's weights."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "add_regularizer", "check_regularizer", "groups_of", "regularizer_of"]
+
+# which of the job's options each takes
+REGULARIZERS = {
+    "l1": ("tau",),
+    "l2": ("lam",),
+    "elastic-net": ("tau", "lam"),
+    "l21": ("tau", "groups"),
+    "squared-l21": ("lam", "groups"),
+    "elastic-net-mkl": ("tau", "lam", "groups"),
+    "non-sparse-mkl": ("lam", "power", "groups"),
+    "sparse-group-lasso": ("tau", "group_tau", "groups"),
+    "l21-ball": ("radius", "groups"),
+}
+GROUPED = tuple(name for name, options in REGULARIZERS.items() if "groups" in options)
+OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
+
+
+def check_regularizer(job: Any) -> None:
+    """Refuse options that the job's regularizer does not take, and one that lacks some."""
+    taken = REGULARIZERS[job.regularizer]
+    for name in OPTIONS:
+        option, value = f"--{name.replace('_', '-')}", getattr(job, name)
+        if value is not None and name not in taken:
+            raise ValueError(f"{option} has no effect with --regularizer {job.regularizer}")
+        if value is None and name in taken and name != "groups":
+            raise ValueError(f"--regularizer {job.regularizer} needs {option}")
+    if job.lam and "lam" not in taken:
+        raise ValueError(f"--lam has no effect with --regularizer {job.regularizer}")
+    if job.power is not None and job.power < 1:
+        raise ValueError(f"--power: expected a number >= 1, got {job.power}")
+
+
+def regularizer_of(panel: ModuleType, job: Any, model: Any) -> Any:
+    """The job's regularizer of a sequence model's weights."""
+    groups = groups_of(model, job.groups or "columns") if job.regularizer in GROUPED else None
+    make: dict[str, Callable[[], Any]] = {
+        "l1": lambda: panel.L1(job.tau),
+        "l2": lambda: panel.HalfSquaredL2(job.lam),
+        "elastic-net": lambda: panel.ElasticNet(panel.L1(job.tau), job.lam),
+        "l21": lambda: panel.L21(job.tau, groups),
+        "squared-l21": lambda: panel.SquaredL21(job.lam, groups),
+        "elastic-net-mkl": lambda: panel.ElasticNetMKL(job.tau, job.lam, groups),
+        "non-sparse-mkl": lambda: panel.NonSparseMKL(job.lam, job.power, groups),
+        "sparse-group-lasso": lambda: panel.SparseGroupLasso(job.tau, groups, job.group_tau),
+        "l21-ball": lambda: panel.L21Ball(job.radius, groups),
+    }
+    return make[job.regularizer]()
+
+
+def groups_of(model: Any, groups: str) -> np.ndarray:
+    """The group of each weight (d,): by ``columns`` of features, by ``labels``, or as a file numbers the columns, a line each (-1: none).
+
+    What is of no column, the weights of transitions, of starting and of ending, are a group of their own; by labels they go with the label they lead to.
+    """
+    F, L = model.n_features, model.n_labels
+    rows = (model.size - L * L) // L
+    if groups == "labels":
+        return np.tile(np.arange(L), rows + L)
+    number = np.arange(F)
+    if groups != "columns":
+        if not Path(groups).exists():
+            raise ValueError(f"--groups: expected columns, labels or a file, got {groups}: no such file")
+        try:
+            number = np.loadtxt(groups, dtype=np.int64, ndmin=1)
+        except ValueError as problem:
+            raise ValueError(f"--groups: {groups}: expected an integer in each line: {problem}") from None
+        if number.shape != (F,) or number.min(initial=0) < -1:
+            raise ValueError(
+                f"--groups: {groups}: expected {F} integers >= -1, one a feature, got shape {number.shape}"
+            )
+    rest = np.full((rows - F) * L + L * L, number.max(initial=-1) + 1)
+    return np.concatenate([np.repeat(number, L), rest])
+
+
+def add_regularizer(sub: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+    """The options that the online proximal algorithm alone has."""
+    sub.add_argument("--regularizer", choices=sorted(REGULARIZERS), help="of online-proximal; lam is the weight of its squared terms (default: squared-l21)")  # fmt: skip
+    sub.add_argument("--tau", type=number, help="weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso")  # fmt: skip
+    sub.add_argument("--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms")
+    sub.add_argument("--power", type=number, help="of non-sparse-mkl: lam/2 times the sum of the groups' norms to this power")  # fmt: skip
+    sub.add_argument("--radius", type=number, help="of l21-ball: the groups' norms add up to no more")
+    sub.add_argument("--groups", metavar="columns|labels|FILE", help="of weights: by feature, by label, or as a file numbers the features, a line each (default: columns)")  # fmt: skip
+    sub.add_argument("--sigma", type=number, help="of online-proximal: weight of sigma/2 ||w||^2, taken by the gradient step (default: 0)")  # fmt: skip
