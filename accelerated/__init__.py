@@ -127,6 +127,7 @@ __conformance_gaps__ = {
         "test_models.py::test_the_adjoint_identity",
         "test_models.py::test_predict",
         "test_parsing.py::test_scores_are_sums",
+        "test_template_groups.py::test_blocks_are_models",
         "test_cutting_planes.py::test_cutting_planes_work",
         "test_multisample.py::test_multisample_works",
         "test_tagging.py::test_scores_are_sums",

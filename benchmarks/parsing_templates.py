@@ -120,7 +120,7 @@ def table(report: dict[str, Any]) -> str:
         shares = f"{_percent(record['uas'])} | {_percent(record['uas_with_punctuation'])}"
         seconds = row["seconds"] / row["epoch"]
         lines.append(
-            f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {row['objective']:.5g} | {seconds:.2f} |"
+            f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | {seconds:.2f} |"
         )
     lines += ["", "| templates | UAS, chosen by SVM | UAS, chosen by MKL | in both |", "|---|---|---|---|"]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
