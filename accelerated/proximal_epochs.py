@@ -41,11 +41,11 @@ class Operation(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Operations for weights (d,): with groups, ``label`` (d,) numbers the parts, p the last of them, of what is in no group."""
+    """Operations for weights (d,): with groups, ``label`` (d,) numbers the parts, the last of them of what is in no group."""
 
     operations: tuple[Operation, ...]
-    label: np.ndarray | None = None
-    proxes: Proxes | None = None
+    label: np.ndarray
+    proxes: Any = None  # a :class:`Proxes`, where there are groups
 
 
 def run_online_proximal(
@@ -63,8 +63,8 @@ def run_online_proximal(
     """As the reference's epoch."""
     problem, x = objective._problem(objective._mu(mu)), view("w0", state.x)
     plan = _plan(objective, proxes, len(x))
-    usable = batch_size == 1 and problem is not None and plan is not None and np.all(steps * sigma <= 1)
-    if usable and len(order) > 0 and np.all(np.isfinite(x)):
+    usable = batch_size == 1 and problem is not None and np.all(steps * sigma <= 1) and np.all(np.isfinite(x))
+    if usable and plan is not None and len(order) > 0:
         (W, A), averaged = objective.model.padded(x), average != "last"
         sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
         shared = (objective._mu(mu), averaged, W, A, *sums)
@@ -118,7 +118,7 @@ def _scale_groups(
     sigma: float,
     shared: Any,
 ) -> bool:
-    p, model, largest = len(plan.proxes.member[0]), objective.model, np.max(np.abs(x), initial=0.0)
+    p, model, largest = plan.proxes.member.shape[1], objective.model, np.max(np.abs(x), initial=0.0)
     scaled = x / largest if largest > 0 else x
     norms = largest * np.sqrt(np.bincount(plan.label, weights=scaled * scaled, minlength=p))
     used = np.bincount(plan.label[x != 0], minlength=p) > 0
@@ -153,7 +153,7 @@ def _planned(proxes: Any, d: int) -> Plan | None:
         return None
     grouped = [each for each in operations if each.kind not in (THRESHOLD, RIDGE)]
     if not grouped:
-        return Plan(operations)
+        return Plan(operations, np.zeros(0, np.int64))
     if len(operations) > sum(each.kind != THRESHOLD for each in operations):
         return None
     if any(
@@ -192,10 +192,10 @@ def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
         if each.weights is not None:
             weights[o, : count[o]] = each.weights
     kind = np.array([each.kind for each in operations])
-    numbers = (
-        np.array([getattr(each, name) for each in operations], dtype=np.float64) for name in ("weight", "damp", "power")
-    )
-    return Plan(operations, label, Proxes(kind, *numbers, member, count, alike, weights))
+    weight, damp, power = np.array(
+        [[each.weight, each.damp, each.power] for each in operations], dtype=np.float64
+    ).T.copy()
+    return Plan(operations, label, Proxes(kind, weight, damp, power, member, count, alike, weights))
 
 
 def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:

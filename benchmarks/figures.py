@@ -20,7 +20,7 @@ from typing import Any
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import baselines, graphs, problems, prox, variance_reduced
+from benchmarks import baselines, graphs, problems, prox, proximal, variance_reduced
 from benchmarks import cuts as grid_cuts
 from benchmarks import trees as rooted
 from benchmarks.arborescences import figures as arborescence_figures
@@ -72,7 +72,9 @@ def training(add: Add) -> None:
 
 
 def optimisers(add: Add) -> None:
-    """SVRG's passes, and block-coordinate Frank-Wolfe to a gap on nine folds."""
+    """SVRG's passes, epochs of the online proximal algorithm, and block-coordinate Frank-Wolfe to a gap on nine folds."""
+    for what, value, unit, most in proximal.figures():
+        add(what, value, unit, most)
     for what, value, unit, most in variance_reduced.figures():
         add(what, value, unit, most)
     train, _ = problems.letters().split(0)

@@ -7,7 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from conformance.test_app import data_file, report, run  # noqa: F401
+from conformance.test_app import data_file, run  # noqa: F401
+from conformance.test_logs import report
 from conformance.tolerances import close
 
 NAMED = {

@@ -89,16 +89,19 @@ def threshold_epoch(problem, touched_rows, order, factors, clear, C, T, mu, aver
         for e in range(start[i], start[i + 1]):
             j = rows[e]
             d = done[j]
-            if d + 1 == k:  # here, not there: handing over arrays costs as much as the work
-                threshold(C[d], T[d], W, j)
-                if averaged:
-                    for label in range(W.shape[1]):
-                        sum_W[j, label] += W[j, label]
-            elif not averaged and d < k and end[d] >= k:
+            if (
+                not averaged and d + 1 < k and end[d] >= k
+            ):  # here, not there: handing over arrays costs as much as the work
                 threshold(1.0 / P[d, 0], S[k - 1, 1] - S[d, 0], W, j)
                 for label in range(W.shape[1]):
                     W[j, label] *= P[k - 1, 1]
-            elif d < k:
+            elif d + FEW >= k:
+                for r in range(d, k):
+                    threshold(C[r], T[r], W, j)
+                    if averaged:
+                        for label in range(W.shape[1]):
+                            sum_W[j, label] += W[j, label]
+            else:
                 make_up(rounds, d, k, k, averaged, W, j, sum_W)
             done[j] = k
         if averaged:

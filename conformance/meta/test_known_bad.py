@@ -23,6 +23,8 @@ CASES = [
     ("no_stop_in_pullback", "test_models.py", "test_the_adjoint_identity"),
     ("unsorted_simplex", "test_selection.py", "test_project_simplex"),
     ("groups_before_coordinates", "test_prox.py", "test_the_prox_is_a_minimiser"),
+    ("outer_groups_first", "test_prox.py", "test_the_prox_is_a_minimiser"),
+    ("norms_without_cross_term", "test_online_proximal.py", "test_an_epoch_is_its_equation"),
     ("conjugate_everywhere", "test_prox.py", "test_fenchel_and_young"),
     ("hinge_without_loss", "test_objectives.py", "test_losses_are_their_definitions"),
     ("top_k_padded_with_the_best", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),

@@ -106,7 +106,22 @@ def online_proximal(
 
     Notes
     -----
-    A step costs a gradient and the proxes, O(d) each.
+    What the paper calls by name is made by the regularizer alone:
+
+    ==========================================  ================================================================
+    projected subgradient with groups           ``L21Ball(radius, groups)``
+    truncated subgradient with groups           ``L21(tau, groups)``; without groups, ``L1(tau)``
+    proximal subgradient for the squared norm   ``SquaredL21(lam, groups)``
+    elastic-net MKL                             ``ElasticNetMKL(tau, sigma, groups)``; or ``L21`` with ``sigma`` here
+    non-sparse MKL                              ``NonSparseMKL(lam, q, groups)``
+    sparse group lasso                          ``SparseGroupLasso(tau, groups, group_tau)``
+    hierarchical groups                         ``TreeGroupLasso(groups, weights)``
+    overlapping groups                          ``[L21(tau, one), L21(tau, another)]``, disjoint groups in each
+    ==========================================  ================================================================
+
+    A step costs a gradient and the proxes, O(d) each. In ``accelerated``, over sequences and one at a time, it costs the sequence's features and a number
+    for each group, for l1, ridge, elastic net and regularizers of group norms; those that mix coordinates and groups (sparse group lasso) cost O(d).
+    An objective that is not finite ends the run: start within the set where R is an indicator.
 
     Source
     ------
