@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from array_api_compat import array_namespace
 
 import accelerated.arrays
 import reference.gram as reference
@@ -86,11 +87,16 @@ def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np
     shift, N = np.cumsum([0, *(len(rows.data) for rows in sparse)]), grams[0].n if grams else 0
     return (
         np.array(place, np.int64),
-        _one_upon_the_other(dense) if dense else np.zeros((0, N, N)),
+        _one_upon_the_other(dense) if dense else np.zeros((0, N, N), _single_or_double(grams)),
         np.array([rows.indptr + s for rows, s in zip(sparse, shift, strict=False)], np.int64).reshape(-1, N + 1),
         np.concatenate([np.zeros(0, np.int64), *(view("columns", rows.indices, np.int64) for rows in sparse)]),
         np.concatenate([np.zeros(0), *(view("values", rows.data) for rows in sparse)]),
     )
+
+
+def _single_or_double(grams: Sequence[reference.Gram]) -> type:
+    """What dense matrices beside these would be held in, so that rounds are compiled once for each."""
+    return np.float32 if grams and grams[0].X.dtype == array_namespace(grams[0].X).float32 else np.float64
 
 
 @kernel

@@ -25,6 +25,7 @@ from benchmarks import cuts as grid_cuts
 from benchmarks import trees as rooted
 from benchmarks.arborescences import figures as arborescence_figures
 from benchmarks.clock import best_of
+from benchmarks.kernel_learning import figures as kernel_figures
 from benchmarks.matchings import figures as matching_figures
 from benchmarks.start import first_train
 
@@ -131,6 +132,12 @@ def cuts(add: Add) -> None:
         add(what, value, unit, target, at_least)
 
 
+def kernels(add: Add) -> None:
+    """Multiple kernel learning on one fold of the letters, float32 Gram matrices."""
+    for what, value, unit, most in kernel_figures():
+        add(what, value, unit, most)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
@@ -139,7 +146,19 @@ def starts(add: Add) -> None:
 
 GROUPS = {
     group.__name__: group
-    for group in (oracles, training, optimisers, selection, trees, cliques, matchings, arborescences, cuts, starts)
+    for group in (
+        oracles,
+        training,
+        optimisers,
+        selection,
+        trees,
+        cliques,
+        matchings,
+        arborescences,
+        cuts,
+        kernels,
+        starts,
+    )
 }
 
 

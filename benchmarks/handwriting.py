@@ -40,6 +40,7 @@ __all__ = ["main", "summary"]
 CS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 ETAS = (0.01, 0.1, 1.0, 10.0)
 QUICK = {"folds": [0, 1], "epochs": 4, "words": 40}
+COLOURS = {"L": "C0", "Q": "C1", "G": "C2", "B": "C4", "transitions": "C3"}
 COMPARED = {  # MKL, and what it is held against
     "MKL b1 L + b2 Q + b3 G": ("linear L", "quadratic Q", "Gaussian G, sigma^2 = 5", "average (L + Q + G)/3"),
     "MKL b1 L + b2 B": ("linear L", "B1-spline B", "average (L + B)/2"),
@@ -131,9 +132,11 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         mean, deviation = shares.mean(axis=0), shares.std(axis=0)
         epochs = np.arange(1, len(mean) + 1)
         for group, name in enumerate([*row.parts, "transitions"][: mean.shape[1]]):
-            axis.plot(epochs, mean[:, group], label=name, color=f"C{group}")
-            axis.fill_between(epochs, mean[:, group] - deviation[:, group], mean[:, group] + deviation[:, group], color=f"C{group}", alpha=0.2, linewidth=0)  # fmt: skip
+            share, spread, colour = mean[:, group], deviation[:, group], COLOURS[name]
+            axis.plot(epochs, share, label=name, color=colour)
+            axis.fill_between(epochs, share - spread, share + spread, color=colour, alpha=0.2, linewidth=0)
         axis.set(xlabel="epoch", title=f"{row.name}, C = {report['settings']['Cs'][chosen[row.name]]:g}")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.legend()
     axes[0].set(ylabel="share in the sum of norms")
     figure.savefig(path, format="png", dpi=110)

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import accelerated
 import reference
 from conformance.tolerances import close
 from reference import bounds
@@ -245,6 +246,43 @@ def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
             for ys in outputs
         ]
         close(scores[outputs.index(tuple(y.tolist()))], max(scores))
+
+
+def test_prediction_has_the_same_bits_on_any_number_of_threads(rng):
+    from accelerated.threads import set_num_threads
+
+    model = accelerated.KernelSequenceModel([accelerated.Gaussian(1.0), accelerated.Explicit()], 3)
+    X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 9, 200)]
+    data = model.pack(X[:20], [rng.integers(0, 3, len(x)) for x in X[:20]])
+    weights, seen = accelerated.mkl(model, data, lam=0.01, step_size=0.3, epochs=2, rng=0).x, []
+    try:
+        for threads in (1, 3):
+            set_num_threads(threads)
+            seen.append(np.concatenate(model.predict(weights, X)).tolist())
+    finally:
+        set_num_threads(None)
+    assert seen[0] == seen[1]
+
+
+def test_the_mean_loss_is_that_of_each_sequence(backend, words):
+    """Enumeration of all labellings, for both losses, with a cost that is not 0 or 1."""
+    X, Y = words
+    model = backend.KernelSequenceModel([backend.Gaussian(1.0)], 3, cost=[[0, 2, 1], [1, 0, 0.5], [3, 1, 0]])
+    data = model.pack(X, Y)
+    weights = backend.mkl(model, data, lam=0.02, step_size=0.3, epochs=2, rng=0).x
+    unary, T = backend.Gaussian(1.0)(np.concatenate(X)) @ weights.coefficients[0], weights.transitions[0]
+    for loss in ("hinge", "crf"):
+        losses = []
+        for y, a, b in zip(Y, data.offsets[:-1], data.offsets[1:], strict=True):
+            score = lambda ys, u=unary[a:b]: sum(u[t, l] for t, l in enumerate(ys)) + sum(T[p, q] for p, q in itertools.pairwise(ys))  # fmt: skip # noqa: E731
+            cost = lambda ys, y=y: sum(model.cost[t, p] for t, p in zip(y, ys, strict=True))  # noqa: E731
+            outputs = list(itertools.product(range(3), repeat=len(y)))
+            if loss == "hinge":
+                best = max(score(ys) + cost(ys) for ys in outputs)
+            else:
+                best = np.logaddexp.reduce([score(ys) for ys in outputs])
+            losses.append(best - score(y))
+        close(model.mean_loss(data, weights, loss), np.mean(losses))
 
 
 def test_single_precision_follows_double(backend, words):

@@ -91,25 +91,26 @@ def mkl_rounds(positions, grams, order, steps, crf, kind, weight, sigma, radius,
                 learned.S[k] += learned.scale[k]
             for e in range(E):
                 learned.S[K + e] += learned.w_scale[e]
-            learned.sum_T[:] += learned.tables
+            for r in range(q):
+                _add(learned.sum_T[r], learned.tables[r])
         _scores(positions, learned, first, n, work.scores)
-        sum_of_tables[0] = learned.tables[0]
-        for r in range(1, q):
-            sum_of_tables[0] += learned.tables[r]
+        _clear(sum_of_tables[0])
+        for r in range(q):
+            _add(sum_of_tables[0], learned.tables[r])
         _difference(positions, first, n, crf, sum_of_tables, work, D, D_T)
 
-        table_length = np.sum(D_T * D_T)
+        table_length = _dot(D_T, D_T)
         for g in range(p):
             k = group[g]
             if k == K + E:
-                inner[g], length[g] = np.sum(learned.tables[0] * D_T), table_length
+                inner[g], length[g] = _dot(learned.tables[0], D_T), table_length
                 continue
             if k >= 0:
                 inner[g], length[g] = _implicit(learned, grams, k, first, n, D)
             else:
                 inner[g], length[g] = _explicit(positions, learned, -1 - k, first, n, D, scratch)
             if each:
-                inner[g] += np.sum(learned.tables[g] * D_T)
+                inner[g] += _dot(learned.tables[g], D_T)
                 length[g] += table_length
         for g in range(p):
             squared = keep * keep * learned.squared[g] - 2.0 * gamma * keep * inner[g] + gamma * gamma * length[g]
@@ -125,16 +126,16 @@ def mkl_rounds(positions, grams, order, steps, crf, kind, weight, sigma, radius,
         for g in range(p):
             k = group[g]
             if k == K + E:
-                learned.tables[0] = factors[g] * (keep * learned.tables[0] - gamma * D_T)
+                _step(learned.tables[0], factors[g] * keep, factors[g] * gamma, D_T)
                 continue
             if k >= 0:
                 _move_implicit(learned, grams, k, first, n, D, gamma, keep, factors[g], average)
             else:
                 _move_explicit(positions, learned, -1 - k, first, n, D, gamma, keep, factors[g], average)
             if each:
-                learned.tables[g] = factors[g] * (keep * learned.tables[g] - gamma * D_T)
+                _step(learned.tables[g], factors[g] * keep, factors[g] * gamma, D_T)
         if not own and not each:
-            learned.tables[0] -= gamma * D_T
+            _step(learned.tables[0], 1.0, gamma, D_T)
 
 
 @kernel
@@ -160,11 +161,11 @@ def _scores(positions, learned, first, n, scores):
 def _difference(positions, first, n, crf, pairwise, work, D, D_T):
     """D (n, L) and D_T (L, L): the parts of the best loss-augmented output, or the expected ones, less the true one's."""
     L = D_T.shape[0]
-    D[:n] = 0.0
-    D_T[:] = 0.0
+    _clear(D[:n])
+    _clear(D_T)
     if crf:
         ready = prepare(pairwise[0], 1.0, work.matrix, work.transposed)
-        work.edges[:] = 0.0
+        _clear(work.edges[0])
         work.pairs[:] = 0.0
         sum_product(work.scores, n, ready, pairwise, 0, 1.0, work.chain, work.pairs, work.edges)
         _finish(ready, work, D_T)
@@ -263,14 +264,15 @@ def _shrink(kind, weight, norms, b):
             b[g] = norms[g] / (1.0 + weight)
         return
     tau = weight
-    if kind == 0:  # Algorithm 2 of Martins et al.
-        order = np.argsort(-norms)
-        total, tau = 0.0, 0.0
-        for j in range(p):
-            total += norms[order[j]]
-            level = weight / (1.0 + (j + 1) * weight) * total
-            if norms[order[j]] - level > 0:
-                tau = level
+    if kind == 0:  # tau = weight times the sum of what is left; a norm below the tau of a larger set is not left
+        tau, before = 0.0, -1.0
+        while tau > before:
+            total, count = 0.0, 0
+            for g in range(p):
+                if norms[g] > tau:
+                    total += norms[g]
+                    count += 1
+            before, tau = tau, weight / (1.0 + count * weight) * total
     for g in range(p):
         b[g] = norms[g] - tau if norms[g] > tau else 0.0
 
@@ -282,8 +284,8 @@ def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average)
     if factor == 0 or keep == 0:
         if average:
             _flush(learned.before[k], learned.S, k, learned.A[k], learned.U[k])
-        learned.A[k] = 0.0
-        learned.F[k] = 0.0
+        _clear(learned.A[k])
+        _clear(learned.F[k])
         learned.scale[k] = 1.0
         if factor == 0:
             return
@@ -305,8 +307,8 @@ def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average)
             _add_one(learned.F, grams, k, first + t, labels[count - 1], changes[count - 1])
     learned.scale[k] = factor * scale
     if learned.scale[k] < SMALL:
-        learned.A[k] *= learned.scale[k]
-        learned.F[k] *= learned.scale[k]
+        _scale(learned.A[k], learned.scale[k])
+        _scale(learned.F[k], learned.scale[k])
         learned.S[k] /= learned.scale[k]
         learned.scale[k] = 1.0
 
@@ -347,7 +349,7 @@ def _move_explicit(positions, learned, e, first, n, D, gamma, keep, factor, aver
     if factor == 0 or keep == 0:
         if average:
             _flush(learned.before_W[e], learned.S, at_S, learned.W[e], learned.U_W[e])
-        learned.W[e] = 0.0
+        _clear(learned.W[e])
         learned.w_scale[e] = 1.0
         if factor == 0:
             return
@@ -363,7 +365,7 @@ def _move_explicit(positions, learned, e, first, n, D, gamma, keep, factor, aver
                         learned.U_W[e, positions.indices[at], label] += learned.S[at_S] * change
     learned.w_scale[e] = factor * scale
     if learned.w_scale[e] < SMALL:
-        learned.W[e] *= learned.w_scale[e]
+        _scale(learned.W[e], learned.w_scale[e])
         learned.S[at_S] /= learned.w_scale[e]
         learned.w_scale[e] = 1.0
 
@@ -376,3 +378,45 @@ def _flush(before, S, g, A, U):
             before[a, b] += S[g] * A[a, b] - U[a, b]
             U[a, b] = 0.0
     S[g] = 0.0
+
+
+@kernel
+def _add(out, x):
+    """out += x, matrices."""
+    for a in range(x.shape[0]):
+        for b in range(x.shape[1]):
+            out[a, b] += x[a, b]
+
+
+@kernel
+def _clear(out):
+    """out = 0, a matrix."""
+    for a in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            out[a, b] = 0.0
+
+
+@kernel
+def _scale(out, factor):
+    """out *= factor, a matrix."""
+    for a in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            out[a, b] *= factor
+
+
+@kernel
+def _step(out, keep, by, D):
+    """out = keep out - by D, matrices."""
+    for a in range(out.shape[0]):
+        for b in range(out.shape[1]):
+            out[a, b] = keep * out[a, b] - by * D[a, b]
+
+
+@kernel
+def _dot(x, y):
+    """The sum of x y, matrices."""
+    total = 0.0
+    for a in range(x.shape[0]):
+        for b in range(x.shape[1]):
+            total += x[a, b] * y[a, b]
+    return total
