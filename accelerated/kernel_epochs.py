@@ -7,17 +7,24 @@ from typing import Any
 
 import numpy as np
 
+import reference.prox
 from accelerated.arrays import like, view
 from accelerated.compiled.kernel_rounds import Grams, Learned, Positions, mkl_rounds
 from accelerated.gram import stacked
+from accelerated.prox import L1, HalfSquaredL2, SquaredL1
 from reference.arrays import Array, Rows
 from reference.models.kernel_sequence import KernelData, KernelWeights
 from reference.online_mkl import MKLState, Rules
-from reference.prox import L1, HalfSquaredL2, SquaredL1
 
 __all__ = ["fused"]
 
-PENALTIES = {SquaredL1: (0, "lam"), HalfSquaredL2: (1, "lam"), L1: (2, "tau")}
+PENALTIES = {
+    SquaredL1: (0, "lam"),
+    reference.prox.SquaredL1: (0, "lam"),
+    HalfSquaredL2: (1, "lam"),
+    L1: (2, "tau"),
+    reference.prox.L1: (2, "tau"),
+}
 
 
 def fused(model: Any, data: KernelData, rules: Rules) -> Callable[..., MKLState] | None:
@@ -25,7 +32,7 @@ def fused(model: Any, data: KernelData, rules: Rules) -> Callable[..., MKLState]
 
     What its state keeps changes in place.
     """
-    kind = next((value for key, value in PENALTIES.items() if type(rules.penalty) is key), None)
+    kind = PENALTIES.get(type(rules.penalty))
     if kind is None or any(gram is not None and gram.storage == "blocks" for gram in data.grams):
         return None
     implicit = [gram for gram in data.grams if gram is not None]

@@ -199,6 +199,17 @@ def exercise_tagging(panel):
         model.predict(data, None, w)
 
 
+def exercise_kernels(panel):
+    """Rounds by the kernel and by the loop, averages, prediction."""
+    X, Y = [np.eye(3)[[0, 1, 2]], np.eye(3)[[2, 1]]], [[0, 1, 0], [0, 1]]
+    model = panel.KernelSequenceModel([panel.Gaussian(1.0), panel.Explicit(), panel.B1Spline(1.0)], 2)
+    for storage in ("dense", "blocks"):
+        data = model.pack(X, Y, storage=storage)
+        for loss in ("hinge", "crf"):
+            run = panel.mkl(model, data, lam=0.1, step_size=0.5, loss=loss, average="uniform", epochs=1, rng=0)
+        model.predict(run.x, X)
+
+
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
@@ -210,12 +221,20 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     exercise_arborescences(accelerated)
     exercise_parsing(accelerated)
     exercise_tagging(accelerated)
+    exercise_kernels(accelerated)
 
 
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    for trained in (exercise, exercise_segmentation, exercise_arborescences, exercise_parsing, exercise_tagging):
+    for trained in (
+        exercise,
+        exercise_segmentation,
+        exercise_arborescences,
+        exercise_parsing,
+        exercise_tagging,
+        exercise_kernels,
+    ):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)
 

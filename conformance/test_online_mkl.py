@@ -376,6 +376,38 @@ def test_rounds_keep_the_bounds(backend, words, loss):
         assert paid <= bounds.regret_decaying_step(T, 0.6, G, 2 * radius) + 1e-9
 
 
+def test_which_penalties_have_a_kernel(words):
+    """Those of either panel, but no subclass, and no model of yours: their loop hears what they override."""
+
+    class Mine(accelerated.SquaredL1):
+        """A trivial subclass."""
+
+    class Model(accelerated.KernelSequenceModel):
+        """As trivial."""
+
+    X, Y = words
+    for kind in (accelerated.KernelSequenceModel, Model):
+        model = kind([accelerated.Gaussian(1.0)], 3)
+        data = model.pack(X, Y)
+        fused = [
+            model.fused_epoch(data, module.Rules("hinge", penalty, 0.0, None, "last")) is not None
+            for panel in (accelerated, reference)
+            for penalty in (
+                panel.SquaredL1(0.1),
+                panel.L1(0.1),
+                panel.HalfSquaredL2(0.1),
+                Mine(0.1),
+                panel.ElasticNet(panel.L1(0.1), 0.1),
+            )
+        ]
+        assert fused == ([True, True, True, False, False] if kind is not Model else [False] * 5) * 2
+    model = accelerated.KernelSequenceModel([accelerated.Gaussian(1.0)], 3)
+    options = {"lam": 0.1, "step_size": 0.4, "epochs": 3, "rng": 0}
+    a = accelerated.mkl(model, model.pack(X, Y), **options)
+    b = accelerated.mkl(model, model.pack(X, Y), penalty=Mine(0.1), **options)
+    close(a.norms, b.norms)
+
+
 def test_it_learns_which_kernel_matters(backend, rng):
     """Labels by the distance from 0: no linear function has them; the Gaussian's share grows, and words held out are read."""
     X = [rng.normal(size=(4, 2)) * 1.5 for _ in range(60)]

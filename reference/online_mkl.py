@@ -26,7 +26,6 @@ from reference.optimizers.arguments import check_options
 from reference.optimizers.result import Callback, Result
 from reference.optimizers.runs import Run
 from reference.optimizers.schedules import Constant
-from reference.prox import SquaredL1
 from reference.prox.base import Regularizer
 
 __all__ = ["MKLResult", "mkl"]
@@ -145,7 +144,9 @@ def mkl(
     >>> [labels.tolist() for labels in model.predict(result.x, X)]
     [[0, 1], [0, 1]]
     """
-    penalty = SquaredL1(number("lam", lam)) if penalty is None else penalty
+    number("lam", lam)
+    _check_model(model)
+    penalty = model.penalty_type(lam) if penalty is None else penalty  # type: ignore[call-arg]
     rules = Rules(loss, penalty, sigma, radius, average)
     _check(model, data, rules)
     check_options(lam=lam, epochs=epochs, callback=callback)
@@ -250,9 +251,12 @@ def _towards(mean: KernelWeights, weights: KernelWeights, share: float) -> Kerne
     )
 
 
-def _check(model: Any, data: Any, rules: Rules) -> None:
+def _check_model(model: Any) -> None:
     if not isinstance(model, KernelSequenceModel):
         raise TypeError(f"model: expected a KernelSequenceModel, got {type(model).__name__}")
+
+
+def _check(model: Any, data: Any, rules: Rules) -> None:
     if not isinstance(data, KernelData) or len(data.grams) != len(model.groups):
         raise TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
     if data.labels is None:

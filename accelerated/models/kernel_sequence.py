@@ -14,6 +14,7 @@ from accelerated.arrays import view
 from accelerated.compiled.chains import forward_backward_range, viterbi_range
 from accelerated.gram import Gram
 from accelerated.kernel_epochs import fused
+from accelerated.prox import SquaredL1
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -26,6 +27,7 @@ class KernelSequenceModel(reference.KernelSequenceModel):
     __doc__ = reference.KernelSequenceModel.__doc__
     structure_type = Chain
     gram_type = Gram
+    penalty_type = SquaredL1
     arrays = accelerated.arrays
 
     def fused_epoch(self, data: KernelData, rules: Any) -> Callable[..., Any] | None:

@@ -20,6 +20,8 @@ from reference.gram import BUDGET, PIECE, Gram
 from reference.kernels import Explicit, Kernel, blocks
 from reference.models.base import label_cost, label_indices, label_names
 from reference.models.kernel_names import described
+from reference.prox import SquaredL1
+from reference.prox.base import Regularizer
 from reference.structures.chain import Chain, ChainScores
 
 __all__ = ["KernelData", "KernelSequenceModel", "KernelWeights"]
@@ -86,6 +88,7 @@ class KernelSequenceModel:
 
     structure_type = Chain
     gram_type = Gram
+    penalty_type: type[Regularizer] = SquaredL1
     arrays: ModuleType = reference.arrays
 
     def __init__(
