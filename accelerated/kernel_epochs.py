@@ -18,7 +18,7 @@ from reference.online_mkl import MKLState, Rules
 
 __all__ = ["fused"]
 
-PENALTIES = {
+PENALTIES: dict[type, tuple[int, str]] = {
     SquaredL1: (0, "lam"),
     reference.prox.SquaredL1: (0, "lam"),
     HalfSquaredL2: (1, "lam"),

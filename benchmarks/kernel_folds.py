@@ -24,7 +24,7 @@ from benchmarks import problems
 from benchmarks.shell import whole
 from reference.app.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
-from reference.models.kernel_sequence import scaled
+from reference.models.kernel_data import scaled
 
 __all__ = ["ROWS", "Folds", "Settings", "measure_fold"]
 

@@ -44,9 +44,9 @@ class Grams(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What rounds change: see the head of this module. tables (q, L, L); squared (p,): group norms; order (p,) below.
+    """What rounds change: see the head of this module. tables (q, L, L); squared (p,): squared group norms.
 
-    group (p,): implicit group k as k, explicit group e as -1 - e, the transitions as K + E. sums of models (``average``): S (K + E,), U (K, L, N),
+    group (p,), of the rounds: implicit group k as k, explicit group e as -1 - e, the transitions as K + E. sums of models (``average``): S (K + E,), U (K, L, N),
     U_W (E, d, L), before (K, L, N), before_W (E, d, L), sum_T (q, L, L); empty where none is kept.
     """
 

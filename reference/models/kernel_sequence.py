@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.gram import BUDGET, PIECE, Gram
+from reference.gram import BUDGET, Gram
 from reference.kernels import Explicit, Kernel, blocks
 from reference.models.base import label_cost, label_indices, label_names
+from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, offsets_of, pieces, scaled
 from reference.models.kernel_names import described
 from reference.prox import SquaredL1
 from reference.prox.base import Regularizer
@@ -27,43 +28,6 @@ from reference.structures.chain import Chain, ChainScores
 __all__ = ["KernelData", "KernelSequenceModel", "KernelWeights"]
 
 TRANSITIONS = ("own", "each", "free")
-
-
-class KernelData(NamedTuple):
-    """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
-
-    grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, where a group is explicit.
-    """
-
-    X: Array
-    offsets: np.ndarray
-    labels: Array | None
-    grams: tuple[Gram | None, ...]
-    rows: Rows | None
-
-    @property
-    def n(self) -> int:
-        """Number of sequences."""
-        return len(self.offsets) - 1
-
-
-class KernelWeights(NamedTuple):
-    """What was learned, and all that a prediction needs.
-
-    coefficients: of each group, (N, L) over the rows, or (d, L); transitions (q, L, L); squared_norms (p,) on the host; rows (N, d): training positions.
-    q: 1 where transitions are a group of their own (then the last of p) or free, and the number of kernels where each has its own.
-    """
-
-    coefficients: tuple[Array, ...]
-    transitions: Array
-    squared_norms: np.ndarray
-    rows: Array
-
-    @property
-    def beta(self) -> np.ndarray:
-        """The groups' share (p,) in the sum of norms; all 0 where that is 0."""
-        norms = np.sqrt(self.squared_norms)
-        return norms / total if (total := norms.sum()) > 0 else norms
 
 
 class KernelSequenceModel:
@@ -154,7 +118,7 @@ class KernelSequenceModel:
         place, each = Place.of(like), checked_sequences(X)
         if not each:
             raise ValueError("X: expected at least one sequence, got none")
-        offsets = np.concatenate([[0], np.cumsum([len(x) for x in each])]).astype(np.int64)
+        offsets = offsets_of(each)
         flat = place.floats(np.concatenate(each).astype(np.float64))
         labels = None
         if Y is not None:
@@ -311,11 +275,8 @@ class KernelSequenceModel:
         """
         self.check_weights(weights)
         each = checked_sequences(X, width=self.width(weights))
-        weights, offsets = (
-            self.support(weights),
-            np.concatenate([[0], np.cumsum([len(x) for x in each])]).astype(np.int64),
-        )
-        labels = self._each(lambda lo, hi: self._labelled(weights, each[lo:hi]), _pieces(offsets))
+        some, offsets = self.support(weights), offsets_of(each)
+        labels = self._each(lambda lo, hi: self._labelled(some, each[lo:hi]), pieces(offsets))
         found = np.concatenate([np.zeros(0, np.int64), *labels])
         return [found[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
@@ -325,7 +286,7 @@ class KernelSequenceModel:
 
     def check_weights(self, weights: Any) -> None:
         """Raise unless these are weights of a model of this shape."""
-        if not isinstance(weights, KernelWeights) or len(weights.coefficients) != len(self.groups):
+        if not isinstance(weights, KernelWeights):
             raise TypeError(
                 f"weights: expected KernelWeights, such as the x of a result of mkl, got {type(weights).__name__}"
             )
@@ -343,8 +304,7 @@ class KernelSequenceModel:
     def _labelled(self, weights: KernelWeights, each: Sequence[np.ndarray]) -> np.ndarray:
         """The best labels of some sequences, one after another."""
         x = Place.of(weights.transitions).floats(np.concatenate(each).astype(np.float64))
-        offsets = np.concatenate([[0], np.cumsum([len(x) for x in each])]).astype(np.int64)
-        return self.decode(self.scores(x, weights), offsets, weights)
+        return self.decode(self.scores(x, weights), offsets_of(each), weights)
 
     def _each(self, work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
         """``work`` of each piece."""
@@ -361,33 +321,3 @@ class KernelSequenceModel:
         if explicit is None:
             return None
         return Rows.of(scaled(flat) if explicit.unit_diagonal else flat, like=flat)
-
-
-def scaled(X: Array) -> Array:
-    """Rows (n, d) of length 1, but for those of zeros."""
-    xp = array_namespace(X)
-    top = xp.max(xp.abs(X), axis=1, keepdims=True) if X.shape[1] else xp.zeros_like(X)
-    X = X / xp.where(top > 0, top, xp.ones_like(top))
-    lengths = xp.sqrt(xp.sum(X * X, axis=1))[:, None]
-    return X / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-
-
-def _pieces(offsets: np.ndarray) -> list[tuple[int, int]]:
-    """Consecutive ranges of sequences of about PIECE positions."""
-    cuts = np.searchsorted(offsets, np.arange(0, offsets[-1], PIECE))
-    cuts = np.unique([0, *cuts.tolist(), len(offsets) - 1])
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-
-
-def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
-    """Arrays (n_i, d) of finite numbers on the host, d the width, or that of the first; an error that names the sequence otherwise."""
-    each = [np.asarray(host(x)) for x in X]
-    if width is None:
-        width = next((x.shape[1] for x in each if x.ndim == 2), None)
-    for i, x in enumerate(each):
-        if x.ndim != 2 or x.shape[1] != width or x.dtype.kind not in "fiub" or not np.all(np.isfinite(x)):
-            columns = "d" if width is None else width
-            raise ValueError(
-                f"X[{i}]: expected finite numbers of shape (n, {columns}), got {x.dtype} of shape {x.shape}"
-            )
-    return each

@@ -1,0 +1,86 @@
+"""Sequences packed for kernels, and weights over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Rows, host
+from reference.gram import PIECE, Gram
+
+__all__ = ["KernelData", "KernelWeights", "checked_sequences", "offsets_of", "pieces", "scaled"]
+
+
+class KernelData(NamedTuple):
+    """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
+
+    grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, where a group is explicit.
+    """
+
+    X: Array
+    offsets: np.ndarray
+    labels: Array | None
+    grams: tuple[Gram | None, ...]
+    rows: Rows | None
+
+    @property
+    def n(self) -> int:
+        """Number of sequences."""
+        return len(self.offsets) - 1
+
+
+class KernelWeights(NamedTuple):
+    """What was learned, and all that a prediction needs.
+
+    coefficients: of each group, (N, L) over the rows, or (d, L); transitions (q, L, L); squared_norms (p,) on the host; rows (N, d): training positions.
+    q: 1 where transitions are a group of their own (then the last of p) or free, and the number of kernels where each has its own.
+    """
+
+    coefficients: tuple[Array, ...]
+    transitions: Array
+    squared_norms: np.ndarray
+    rows: Array
+
+    @property
+    def beta(self) -> np.ndarray:
+        """The groups' share (p,) in the sum of norms; all 0 where that is 0."""
+        norms = np.sqrt(self.squared_norms)
+        return norms / total if (total := norms.sum()) > 0 else norms
+
+
+def scaled(X: Array) -> Array:
+    """Rows (n, d) of length 1, but for those of zeros."""
+    xp = array_namespace(X)
+    top = xp.max(xp.abs(X), axis=1, keepdims=True) if X.shape[1] else xp.zeros_like(X)
+    X = X / xp.where(top > 0, top, xp.ones_like(top))
+    lengths = xp.sqrt(xp.sum(X * X, axis=1))[:, None]
+    return X / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+
+
+def pieces(offsets: np.ndarray) -> list[tuple[int, int]]:
+    """Consecutive ranges of sequences of about PIECE positions."""
+    cuts = np.searchsorted(offsets, np.arange(0, offsets[-1], PIECE))
+    cuts = np.unique([0, *cuts.tolist(), len(offsets) - 1])
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
+    """Arrays (n_i, d) of finite numbers on the host, d the width, or that of the first; an error that names the sequence otherwise."""
+    each = [np.asarray(host(x)) for x in X]
+    if width is None:
+        width = next((x.shape[1] for x in each if x.ndim == 2), None)
+    for i, x in enumerate(each):
+        if x.ndim != 2 or x.shape[1] != width or x.dtype.kind not in "fiub" or not np.all(np.isfinite(x)):
+            columns = "d" if width is None else width
+            raise ValueError(
+                f"X[{i}]: expected finite numbers of shape (n, {columns}), got {x.dtype} of shape {x.shape}"
+            )
+    return each
+
+
+def offsets_of(each: Sequence[np.ndarray]) -> np.ndarray:
+    """Where sequences begin that are laid out one after another, and the end (n + 1,)."""
+    return np.concatenate([[0], np.cumsum([len(x) for x in each])]).astype(np.int64)
