@@ -136,6 +136,7 @@ __conformance_gaps__ = {
         "test_optimizers.py::test_optimisers_work",
         "test_top_k.py::test_max_marginals_are",
         "test_top_k.py::test_top_k_are",
+        "test_restricted_models.py::test_restricted_models_work",
         "test_segmentation.py::test_the_adjoint_identity",
         "test_smoothing.py::test_expected_parts",
         "test_svrg.py::test_svrg_works",

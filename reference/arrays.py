@@ -267,6 +267,16 @@ class Rows(NamedTuple):
         xp = self.place.xp
         return Rows(indptr, xp.take(self.indices, index), xp.take(self.data, index), self.width)
 
+    def select(self, columns: np.ndarray) -> Rows:
+        """The host ``columns`` (m,), different and in order, of all rows, renumbered 0..m-1."""
+        new = np.full(self.width, -1, np.int64)
+        new[columns] = np.arange(len(columns))
+        renumbered = new[host(self.indices)]
+        kept = renumbered >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr].astype(np.int64)
+        data = self.place.xp.take(self.data, self.place.integers(np.flatnonzero(kept)))
+        return Rows(indptr, self.place.integers(renumbered[kept]), data, len(columns))
+
     def row_ids(self) -> Array:
         """The row of each entry (nnz,), in the namespace."""
         return self.place.integers(np.repeat(np.arange(self.n), np.diff(self.indptr)))

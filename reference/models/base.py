@@ -7,15 +7,26 @@ weights it gives the scores of a structure, and it takes a gradient with respect
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
-from reference.arrays import Array, integer, refuse_nan_and_inf
-from reference.structures.scores import Scores
+from reference.arrays import Array, Place, Rows, host, integer, refuse_nan_and_inf
+from reference.structures.base import UnsupportedError
+from reference.structures.scores import Scores, inner
 
-__all__ = ["LinearModel", "integer"]
+__all__ = ["LinearModel", "ListedSpread", "integer"]
+
+
+class ListedSpread(NamedTuple):
+    """How far each feature's values phi_ij(y) over listed outputs are spread, over all examples: two norms (d,).
+
+    centred: sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2); from_last: sqrt(sum_i sum_y (phi_ij(y) - phi_ij(last y))^2).
+    """
+
+    centred: np.ndarray
+    from_last: np.ndarray
 
 
 class LinearModel:
@@ -70,6 +81,53 @@ class LinearModel:
         """(n,) bounds on ||A_i||_2^2, A_i (m, d) the features of example i's listed outputs; None where outputs are not listed."""
         return None
 
+    def gold_scores(self, data: Any, batch: np.ndarray, w: Array) -> Array:
+        """The scores (b,) of a piece's true outputs at weights w (d,), one for each example."""
+        gold = self.gold  # type: ignore[attr-defined]
+        found = [inner(self.scores(data, one, w), gold(data, one)) for one in batch[:, None]]
+        return Place.of(w).floats(found)
+
+    def feature_range(self, data: Any) -> np.ndarray | None:
+        """(d,) bounds on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of example i; None where the model knows none.
+
+        Screening by the duality gap asks for it: L1GapRule.
+        """
+        return None
+
+    def listed_spread(self, data: Any) -> ListedSpread | None:
+        """How far features are spread over the outputs; None where outputs are not listed."""
+        return None
+
+    def restrict(self, columns: Any) -> Any:
+        """The model with the weights ``columns`` alone, the others being 0.
+
+        Parameters
+        ----------
+        columns : int array (k,) or bool array (d,)
+            Numbers of weights, different and in order; or True where a weight is kept.
+
+        Returns
+        -------
+        RestrictedModel
+            Of k weights. It works on ``narrow(data)``, with ``data`` packed by this model.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Columns that are no such numbers.
+        UnsupportedError
+            Weights that must be >= 0.
+
+        Source
+        ------
+        Zhang and Qiu, Lemma 1.
+        """
+        from reference.models.restricted import RestrictedModel, checked_columns  # it is a LinearModel itself
+
+        if self.nonnegative is not None:
+            raise UnsupportedError(f"{type(self).__name__} has weights that must be >= 0: it has no restrictions")
+        return RestrictedModel(self, checked_columns(columns, self.size))
+
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         """The best output of each example of the batch (None: all), in the batch's order.
 
@@ -94,6 +152,20 @@ class LinearModel:
     def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
         """The outputs of a piece, one for each example."""
         return [outputs]
+
+
+def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Entries ``values`` (nnz,) added where group (nnz,) and column agree: the columns (m,) of the sums (m,)."""
+    cell, place = np.unique(group * max(rows.width, 1) + host(rows.indices), return_inverse=True)
+    return cell % max(rows.width, 1), np.bincount(place.reshape(-1), values, len(cell))
+
+
+def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndarray:
+    """sqrt of the sum of squares of the values (m,) of each column (width,), at any scale."""
+    top = np.zeros(width)
+    np.maximum.at(top, columns, np.abs(values))
+    scale = np.where(top > 0, top, 1.0)
+    return top * np.sqrt(np.bincount(columns, (values / scale[columns]) ** 2, width))
 
 
 def not_packed(data: Any) -> TypeError:

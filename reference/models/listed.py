@@ -13,7 +13,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import LinearModel, not_packed
+from reference.models.base import LinearModel, ListedSpread, not_packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
@@ -120,6 +120,28 @@ class ListModel(LinearModel):
             return None
         dense = [_dense(rows) for rows in data.features]
         return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0) for x in dense])
+
+    def feature_range(self, data: ListData) -> np.ndarray | None:
+        """sqrt(sum_i R_ij^2) (d,), for a Table whose outputs are the parts; None for other structures."""
+        if not self._is_listed():
+            return None
+        return self._norm_over_examples(data, lambda x: (x.max(axis=0) - x.min(axis=0)) / 2)
+
+    def listed_spread(self, data: ListData) -> ListedSpread | None:
+        """How far features are spread, for a Table whose outputs are the parts; None for other structures."""
+        if not self._is_listed():
+            return None
+        centred = self._norm_over_examples(data, lambda x: np.hypot.reduce(x - x.mean(axis=0), axis=0))
+        return ListedSpread(
+            centred, self._norm_over_examples(data, lambda x: np.hypot.reduce(x[:-1] - x[-1], axis=0, initial=0.0))
+        )
+
+    def _norm_over_examples(self, data: ListData, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The norm over examples of what ``of`` finds in each one's features (m, d), at any scale."""
+        norm = np.zeros(self.size)
+        for rows in data.features:
+            norm = np.hypot(norm, of(_dense(rows))) if rows.n else norm
+        return norm
 
     def _is_listed(self) -> bool:
         return self._shape is None and isinstance(self.structure_type, type) and issubclass(self.structure_type, Table)

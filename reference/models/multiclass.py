@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -10,8 +11,19 @@ import numpy as np
 from array_api_compat import is_array_api_obj
 
 import reference.arrays
-from reference.arrays import Array, Rows, host, one_hot
-from reference.models.base import LinearModel, check_packed, integer, label_cost, label_indices, label_names
+from reference.arrays import Array, Rows, host, one_hot, take_last
+from reference.models.base import (
+    LinearModel,
+    ListedSpread,
+    cell_sums,
+    check_packed,
+    column_norms,
+    integer,
+    label_cost,
+    label_indices,
+    label_names,
+)
+from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
 from reference.structures.table import Table, TableScores
 
 __all__ = ["MulticlassData", "MulticlassModel"]
@@ -107,6 +119,40 @@ class MulticlassModel(LinearModel):
         """2 ||x_i||^2 for each example (0 with a single class)."""
         return (2.0 if self.n_labels > 1 else 0.0) * self.squared_norms(data)
 
+    def feature_range(self, data: MulticlassData) -> np.ndarray:
+        """||(x_if)_i|| / 2 for feature f with each class (d,): it is x_if or 0 (and always x_if with a single class)."""
+        return np.repeat((0.5 if self.n_labels > 1 else 0.0) * self._norms(data), self.n_labels)
+
+    def listed_spread(self, data: MulticlassData) -> ListedSpread:
+        """Of one class with the feature and L - 1 without: sqrt(1 - 1/L) and 1 times ||(x_if)_i||, for the last class sqrt(L - 1)."""
+        norms, L = self._norms(data), self.n_labels
+        factors = np.ones(L)
+        factors[-1] = np.sqrt(L - 1)
+        return ListedSpread(np.repeat(np.sqrt(1 - 1 / L) * norms, L), (norms[:, None] * factors).reshape(-1))
+
+    def restrict(self, columns: Any) -> RestrictedModel:
+        """The model with the weights ``columns`` alone; features without any leave the packed rows. See :meth:`LinearModel.restrict`."""
+        if type(self).scores is not MulticlassModel.scores or type(self).pullback is not MulticlassModel.pullback:
+            return super().restrict(columns)  # a model that reads the features in its own way
+
+        def narrowed(n_features: int, size: int) -> Any:
+            smaller = copy.copy(self)
+            smaller.n_features, smaller.size = n_features, size
+            return smaller
+
+        nothing = np.zeros(0, np.int64)
+        return with_rows_of(self, checked_columns(columns, self.size), self.n_labels, nothing, narrowed)
+
+    @property
+    def width(self) -> int:
+        """Columns of the packed rows."""
+        return self.n_features
+
+    def _norms(self, data: MulticlassData) -> np.ndarray:
+        """||(x_if)_i|| for each feature f (F,)."""
+        example = np.repeat(np.arange(data.n), np.diff(data.rows.indptr))
+        return column_norms(*cell_sums(data.rows, example, host(data.rows.data).astype(np.float64)), self.n_features)
+
     def pullback(self, data: MulticlassData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""
         return data.rows.place.xp.reshape(self.arrays.scatter_sum(data.rows.take(batch), g.values), (-1,))
@@ -120,6 +166,10 @@ class MulticlassModel(LinearModel):
         """Indicators (b, L) of the true classes."""
         here = data.rows.place
         return TableScores(one_hot(here.xp, self._true(data, batch), self.n_labels, here.dtype))
+
+    def gold_scores(self, data: MulticlassData, batch: np.ndarray, w: Array) -> Array:
+        """The scores (b,) of the true classes at weights w (d,)."""
+        return take_last(data.rows.place.xp, self.scores(data, batch, w).values, self._true(data, batch))
 
     def zeros(self, data: MulticlassData) -> Array:
         """Weights of zero (d,) in the data's place."""

@@ -14,6 +14,7 @@ the number of its position among the piece's own positions, and their count P fo
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -23,7 +24,18 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
-from reference.models.base import LinearModel, all_of, check_packed, integer, label_cost, label_indices, label_names
+from reference.models.base import (
+    LinearModel,
+    all_of,
+    cell_sums,
+    check_packed,
+    column_norms,
+    integer,
+    label_cost,
+    label_indices,
+    label_names,
+)
+from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
 from reference.structures.chain import Chain, ChainScores
 
 __all__ = ["ChainData", "SequenceModel"]
@@ -199,6 +211,36 @@ class SequenceModel(LinearModel):
         features = np.bincount(cell // max(width, 1), sums**2, data.n)
         return 2 * features + 2 * np.maximum(data.lengths - 1, 0) ** 2
 
+    def feature_range(self, data: ChainData) -> np.ndarray:
+        """By counts (d,): half of sum_t |x_tf| for a feature with a label, (n - 1)/2 for a transition a to a, half of floor(n/2) for a to b.
+
+        A sequence of n labels has at most n - 1 pairs of equal neighbours, and at most floor(n/2) times a then b != a. With a single
+        label there is one output: 0.
+        """
+        L, n = self.n_labels, data.lengths
+        if L == 1:
+            return np.zeros((self.width + L) * L)
+        rows = data.rows
+        sequence = np.repeat(np.arange(data.n), np.diff(rows.indptr[data.offsets]))
+        counted = np.abs(host(rows.data).astype(np.float64))
+        features = column_norms(*cell_sums(rows, sequence, counted), self.width) / 2
+        pairwise = np.full((L, L), np.linalg.norm(n // 2) / 2)
+        np.fill_diagonal(pairwise, np.linalg.norm(np.maximum(n - 1, 0)) / 2)
+        return np.concatenate([np.repeat(features, L), pairwise.reshape(-1)])
+
+    def restrict(self, columns: Any) -> RestrictedModel:
+        """The model with the weights ``columns`` alone; features without any leave the packed rows. See :meth:`LinearModel.restrict`."""
+        if type(self).scores is not SequenceModel.scores or type(self).pullback is not SequenceModel.pullback:
+            return super().restrict(columns)  # a model that reads the features in its own way
+
+        def narrowed(width: int, size: int) -> Any:
+            smaller = copy.copy(self)
+            smaller.n_features, smaller.width, smaller.size = width - 2 * self.start_stop, width, size
+            return smaller
+
+        always = np.arange(self.n_features, self.width)
+        return with_rows_of(self, checked_columns(columns, self.size), self.n_labels, always, narrowed)
+
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
         positions, place = _layout(data.offsets, batch)
@@ -220,15 +262,22 @@ class SequenceModel(LinearModel):
 
     def gold(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The indicator of the true labellings' parts, shaped like the scores."""
-        positions, place = _layout(data.offsets, batch)
-        here = data.rows.place
-        xp = here.xp
-        true = xp.concat([xp.take(self.true_labels(data), here.integers(positions)), here.integers([-1])])
-        labels = xp.reshape(xp.take(true, here.integers(place.ravel())), place.shape)
+        labels, here = self._gold_labels(data, batch), data.rows.place
         shape = ChainScores(
-            here.zeros((*place.shape, self.n_labels)), here.zeros((self.n_labels,) * 2), self._lengths(data, batch)
+            here.zeros((*labels.shape, self.n_labels)), here.zeros((self.n_labels,) * 2), self._lengths(data, batch)
         )
         return self.structure_type.ops.parts(shape, labels)
+
+    def gold_scores(self, data: ChainData, batch: np.ndarray, w: Array) -> Array:
+        """The scores (b,) of the true labellings at weights w (d,)."""
+        return self.structure_type.ops.score(self.scores(data, batch, w), self._gold_labels(data, batch))
+
+    def _gold_labels(self, data: ChainData, batch: np.ndarray) -> Array:
+        """True labels of a piece (b, n), -1 in the padding."""
+        positions, place = _layout(data.offsets, batch)
+        here, xp = data.rows.place, data.rows.place.xp
+        true = xp.concat([xp.take(self.true_labels(data), here.integers(positions)), here.integers([-1])])
+        return xp.reshape(xp.take(true, here.integers(place.ravel())), place.shape)
 
     def zeros(self, data: ChainData) -> Array:
         """Weights of zero (d,) in the data's place."""

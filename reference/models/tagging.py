@@ -295,6 +295,10 @@ class TaggingModel(SequenceModel):
         whole = super().pullback(data, batch, w, g)
         return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
 
+    def feature_range(self, data: ChainData) -> np.ndarray:
+        """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""
+        return super().feature_range(data)[self.cells]
+
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there is no weight."""
         place = Place.of(w)

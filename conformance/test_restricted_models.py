@@ -1,0 +1,201 @@
+"""Models with some of their weights, and what models know of how far features are spread over outputs: against enumeration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.listed_crf import classes
+from conformance.listed_problems import CHAINS, LISTED
+from conformance.tolerances import close
+from reference.structures.scores import add
+
+
+@pytest.fixture(params=LISTED + CHAINS, ids=lambda make: make.__name__)
+def pair(backend, rng, request):
+    """(objective, the listed problem by alpha and beta)."""
+    return request.param(backend, rng)
+
+
+def test_restricted_models_are_the_model_at_zeros(backend, pair, rng):
+    """Scores, gradients, predictions and what is known of features, restricted once and again."""
+    objective, _ = pair
+    model, data = objective.model, objective.data
+    d = model.size
+    first = np.sort(rng.choice(d, max(1, 2 * d // 3), replace=False))
+    second = np.sort(rng.choice(len(first), max(1, len(first) // 2), replace=False))
+    once = model.restrict(first)
+    twice = once.restrict(second)
+    some = once.narrow(data)
+    for columns, mine, packed in ((first, once, some), (first[second], twice, twice.narrow(some))):
+        assert mine.size == len(columns)
+        w = rng.normal(size=len(columns))
+        embedded = np.zeros(d)
+        embedded[columns] = w
+        value, g = objective.value_and_gradient(embedded)
+        smaller = type(objective)(mine, packed)
+        got, gradient = smaller.value_and_gradient(w)
+        close(got, value)
+        close(gradient, g[columns])
+        for a, b in zip(mine.predict(packed, None, w), model.predict(data, None, embedded), strict=True):
+            assert np.array_equal(a, b)
+        close(mine.feature_range(packed), model.feature_range(data)[columns])
+        assert mine.counts(packed) == model.counts(data)
+        if model.listed_spread(data) is not None:
+            for a, b in zip(mine.listed_spread(packed), model.listed_spread(data), strict=True):
+                close(a, b[columns])
+    mask = np.zeros(d, dtype=bool)
+    mask[first] = True
+    assert np.array_equal(model.restrict(mask).columns, once.columns)
+
+
+def test_rows_without_weights_leave_the_arrays(backend):
+    X = np.array([[1.0, 2, 0, 4], [0, 1, 5, 2]])
+    model = backend.MulticlassModel(4, 3)
+    some = model.restrict([3, 5, 9])  # features 1 and 3
+    data = some.narrow(model.pack(X, [0, 2]))
+    assert data.rows.width == 2 and len(data.rows.data) == 4 and some.model.size == 6
+    nothing = model.restrict([])
+    assert len(nothing.narrow(model.pack(X, [0, 2])).rows.data) == 0
+    words = backend.SequenceModel(4, 3)
+    some = words.restrict([3, 5, 9, 18 + 4])
+    data = some.narrow(words.pack([X], [[0, 2]]))
+    assert data.rows.width == 2 + 2 and len(data.rows.data) == 4 + 2 and some.model.size == 4 * 3 + 9
+
+
+def test_a_model_that_reads_features_in_its_own_way_is_heard(backend, rng):
+    """Rows may not be taken away from it: it gets zeros."""
+
+    class Doubled(backend.MulticlassModel):
+        def scores(self, data, batch, w):
+            scores = super().scores(data, batch, w)
+            return scores._replace(values=2 * scores.values)
+
+        def pullback(self, data, batch, w, g):
+            return 2 * super().pullback(data, batch, w, g)
+
+    X, Y = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
+    model = Doubled(3, 2)
+    some, w = model.restrict([1, 4]), rng.normal(size=2)
+    value, _ = backend.LogLoss(some, some.narrow(model.pack(X, Y))).value_and_gradient(w)
+    close(value, classes(2 * X, Y, 2, 1.0, 1.0).loss(np.array([0, w[0], 0, 0, w[1], 0])))
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"), [([0, 0], ValueError), ([1, 0], ValueError), ([7], ValueError), ([0.5], TypeError)]
+)
+def test_bad_columns_are_named(backend, columns, error):
+    for model in (backend.MulticlassModel(2, 3), backend.SequenceModel(0, 2, start_stop=False)):
+        with pytest.raises(error, match="columns: expected"):
+            model.restrict(columns)
+
+
+# what models know of their features -----------------------------------------------------------------------------------
+
+
+def norms(listed, of):
+    """The norm over examples of what ``of`` finds in each one's A (d, m)."""
+    return np.sqrt(sum(of(A) ** 2 for A in listed.A))
+
+
+def test_ranges_and_spreads_are_those_of_listed_outputs(backend, pair):
+    """Ranges by counts are those of all labellings, no bounds above them."""
+    objective, listed_at = pair
+    listed = listed_at(1.0, 1.0)
+    model, data = objective.model, objective.data
+    close(model.feature_range(data), norms(listed, lambda A: (A.max(axis=1) - A.min(axis=1)) / 2))
+    found = model.listed_spread(data)
+    if found is None:
+        assert isinstance(model, backend.SequenceModel)
+        return
+    close(found.centred, norms(listed, lambda A: np.linalg.norm(A - A.mean(axis=1, keepdims=True), axis=1)))
+    close(found.from_last, norms(listed, lambda A: np.linalg.norm(A - A[:, -1:], axis=1)))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
+    """A column that stands twice in a row adds up; squares neither overflow nor vanish."""
+    X = backend.Rows(np.array([0, 3, 4]), np.array([1, 1, 0, 1]), scale * np.array([1.0, 2.0, -1.0, 4.0]), 2)
+    model = backend.MulticlassModel(2, 2)
+    data = model.pack(X, [0, 1])
+    np.testing.assert_allclose(model.feature_range(data) / scale, [0.5, 0.5, 2.5, 2.5])
+    np.testing.assert_allclose(model.listed_spread(data).from_last / scale, [1, 1, 5, 5])
+    model = backend.SequenceModel(2, 2, start_stop=False)
+    found = model.feature_range(model.pack([X], [[0, 1]]))
+    np.testing.assert_allclose(found[:4] / scale, [0.5, 0.5, 3.5, 3.5])
+    np.testing.assert_allclose(found[4:], [0.5, 0.5, 0.5, 0.5])
+    listed = backend.ListModel(lambda x: np.asarray(x), backend.Table, size=2)
+    data = listed.pack([scale * np.array([[0.0, 4.0], [3.0, 4.0]])], [0])
+    np.testing.assert_allclose(listed.feature_range(data) / scale, [1.5, 0.0])
+
+
+@pytest.mark.parametrize("transitions", [None, "bio"])
+def test_ranges_of_a_tagger_bound_those_of_its_labellings(backend, transitions):
+    X, Y = [{"word": list("abca")}, {"word": []}, {"word": list("bb")}], [["B-X", "I-X", "O", "O"], [], ["B-X", "O"]]
+    model = backend.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions=transitions)
+    data = model.pack(X, Y)
+    total = np.zeros(model.size)
+    for i in range(data.n):
+        piece = np.array([i])
+        scores, gold = model.scores(data, piece, np.zeros(model.size)), model.gold(data, piece)
+        n = int(data.lengths[i])
+        outputs = np.array(np.meshgrid(*[range(model.n_labels)] * n)).reshape(n, -1).T if n else np.zeros((1, 0), int)
+        space, rows = model.structure_type.unchecked(scores), []
+        for y in outputs:
+            parts = space.ops.parts(scores, y[None])
+            if np.isfinite(np.sum(scores.unary[parts.unary > 0])) and np.isfinite(
+                np.sum(scores.pairwise[parts.pairwise > 0])
+            ):
+                rows.append(model.pullback(data, piece, np.zeros(model.size), add(parts, gold, -1.0)))
+        total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
+    found = model.feature_range(data)
+    assert np.all(found >= np.sqrt(total) - 1e-12)
+    if transitions is None:
+        close(found, np.sqrt(total))
+
+
+def test_scores_of_the_truth(backend, pair, rng):
+    """log Z minus them is the loss, of each example and in pieces of a batch."""
+    objective, _ = pair
+    model, data = objective.model, objective.data
+    w = rng.normal(size=model.size)
+    for piece in model.chunks(data, np.arange(data.n)):
+        value, _ = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
+        each = np.reshape(value, (-1,)) - np.asarray(model.gold_scores(data, piece, w))
+        assert each.shape == piece.shape
+        for i, loss in zip(piece, each, strict=True):
+            close(loss, objective.value_and_gradient(w, [i])[0])
+
+
+def test_models_that_have_no_answers(backend, rng):
+    model = backend.TreeModel(2, 2)
+    data = model.pack([(rng.normal(size=(3, 2)), np.array([-1, 0, 0]))], [[0, 1, 1]])
+    assert model.feature_range(data) is None and model.listed_spread(data) is None
+    grid = backend.ListModel(lambda x: np.eye(4) * x, backend.Chain, size=4)
+    assert grid.feature_range(grid.pack([1.0])) is None and grid.listed_spread(grid.pack([1.0])) is None
+    with pytest.raises(backend.UnsupportedError, match="SegmentationModel has weights that must be >= 0"):
+        backend.SegmentationModel(1, 1).restrict([0])
+    some = model.restrict(np.arange(3))
+    w = rng.normal(size=3)
+    value, g = backend.LogLoss(model, data).value_and_gradient(np.concatenate([w, np.zeros(model.size - 3)]))
+    got, gradient = backend.LogLoss(some, some.narrow(data)).value_and_gradient(w)
+    close(got, value)
+    close(gradient, g[:3])
+    with pytest.raises(TypeError, match="RestrictedModel does not say how to pack"):
+        some.pack([1.0])
+
+
+def test_restricted_models_work_in_every_namespace(backend, space, rng):
+    like = space.put(np.zeros(1))
+    X, Y = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
+    words, labels = [rng.normal(size=(n, 3)) for n in (2, 3)], [rng.integers(0, 2, n) for n in (2, 3)]
+    for model, x, y in ((backend.MulticlassModel(3, 2), X, Y), (backend.SequenceModel(3, 2), words, labels)):
+        columns = np.array([0, 4, 5, model.size - 1]) if model.size > 6 else np.array([0, 4])
+        some, w = model.restrict(columns), rng.normal(size=len(columns))
+        data = model.pack(x, y, like=like)
+        value, g = backend.LogLoss(some, some.narrow(data)).value_and_gradient(space.put(w))
+        plain = model.pack(x, y)
+        expected, gradient = backend.LogLoss(some, some.narrow(plain)).value_and_gradient(w)
+        close(value, expected, space.dtype)
+        close(space.get(g), gradient, space.dtype)
+        close(model.feature_range(data), model.feature_range(plain), space.dtype)
