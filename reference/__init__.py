@@ -51,6 +51,12 @@ from reference.prox import (
     prox_weighted_squared_l1,
     soft_threshold,
 )
+from reference.screening.half_space import HalfSpaceRule
+from reference.screening.path import SparsePath, sparse_path
+from reference.screening.problem import ElasticNetCRF, beta_max
+from reference.screening.proximal import AcceleratedProximalGradient
+from reference.screening.rules import L1GapRule, L2GapRule, UnionRule
+from reference.screening.solvers import SparseResult, solve_sparse
 from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
@@ -68,6 +74,7 @@ __version__ = "0.1.0"
 __all__ = [
     "L1",
     "L21",
+    "AcceleratedProximalGradient",
     "AlignmentModel",
     "Arborescence",
     "ArborescenceScores",
@@ -79,6 +86,7 @@ __all__ = [
     "Cut",
     "CutScores",
     "ElasticNet",
+    "ElasticNetCRF",
     "ElasticNetMKL",
     "Entropy",
     "Explicit",
@@ -86,6 +94,7 @@ __all__ = [
     "Gaussian",
     "Graph",
     "GraphScores",
+    "HalfSpaceRule",
     "HalfSquaredL2",
     "InfeasibleError",
     "IntractableError",
@@ -94,7 +103,9 @@ __all__ = [
     "KBest",
     "KernelSequenceModel",
     "L1Ball",
+    "L1GapRule",
     "L2Ball",
+    "L2GapRule",
     "L21Ball",
     "Linear",
     "Linearization",
@@ -119,6 +130,8 @@ __all__ = [
     "Sequential",
     "Simplex",
     "SparseGroupLasso",
+    "SparsePath",
+    "SparseResult",
     "SquaredL1",
     "SquaredL2",
     "SquaredL21",
@@ -133,10 +146,12 @@ __all__ = [
     "TreeGroupLasso",
     "TreeModel",
     "TreeScores",
+    "UnionRule",
     "UnsupportedError",
     "Weighted",
     "WeightedSquaredL1",
     "bcfw",
+    "beta_max",
     "bmmf",
     "casimir",
     "casimir_svrg_adapt",
@@ -159,5 +174,7 @@ __all__ = [
     "save_model",
     "sgd",
     "soft_threshold",
+    "solve_sparse",
+    "sparse_path",
     "svrg",
 ]

@@ -1,0 +1,224 @@
+"""The elastic-net CRF: primal, dual, gap and optimality against listed outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from conformance.listed_crf import ListedCRF, as_list_model, classes, sequences, soft_threshold
+from conformance.listed_problems import CHAINS, LISTED, random_classes, random_list, two_outputs, words
+from conformance.tolerances import close
+
+ALL = LISTED + CHAINS
+ALPHAS = (1.0, 0.03, 0.0)
+
+
+@pytest.fixture(params=ALL, ids=lambda make: make.__name__)
+def pair(backend, rng, request):
+    """(objective, the listed problem by alpha and beta)."""
+    return request.param(backend, rng)
+
+
+def feasible(listed, theta):
+    return theta if listed.alpha > 0 else listed.shrunken(theta)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_primal_dual_and_gap_are_their_definitions(backend, pair, rng, alpha):
+    objective, listed_at = pair
+    beta = 0.3 * backend.beta_max(objective)
+    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
+    scale = 1 / np.max(np.abs(listed.A[0]))
+    for w in (np.zeros(listed.d), scale * rng.normal(size=listed.d), scale * rng.normal(size=listed.d) ** 3):
+        state, theta = problem.evaluate(w), listed.theta(w)
+        close(state.loss, listed.loss(w))
+        close(state.fun, listed.primal(w))
+        close(state.gradient, -listed.moment(theta))
+        close(state.dual, -listed.dual(feasible(listed, theta)))
+        close(state.entropy, listed.entropy(theta))
+        terms = problem.fenchel_young(state.w, state.s * state.gradient)
+        assert np.all(terms >= 0) and state.gap >= 0
+        if alpha > 0:
+            close(problem.primal_weights(state.gradient), soft_threshold(listed.moment(theta), beta) / (alpha * beta))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("make", [random_list, random_classes, words])
+def test_the_gap_is_right_to_1e15(backend, rng, make, alpha):
+    """Against enumeration in extended precision, from far off to where P and D agree in all digits of a float."""
+    objective, listed_at = make(backend, rng)
+    beta = 0.3 * backend.beta_max(objective)
+    exact = listed_at(alpha, np.longdouble(beta))
+    exact.A, exact.alpha = [A.astype(np.longdouble) for A in exact.A], np.longdouble(alpha)
+    problem, best = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta).solve()
+    off = rng.normal(size=len(best))
+    for distance in (1.0, 1e-2, 1e-4, 1e-6, 1e-8, 0.0):
+        w = best + distance * off
+        state = problem.evaluate(w)
+        theta = feasible(exact, exact.theta(w.astype(np.longdouble)))
+        gap = exact.primal(w.astype(np.longdouble)) + exact.dual(theta)
+        error = abs(state.gap - gap)
+        assert error <= 1e-15 * max(1.0, state.fun, 4 * state.gap)
+        if (
+            alpha > 0 and np.finfo(np.longdouble).eps < 1e-18
+        ):  # an error of G costs no more than ||w(theta) - w|| times it
+            assert error <= 1e-15 * np.sqrt(8 * state.gap / (alpha * beta)) + 1e-18
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_weak_duality(backend, pair, rng, alpha):
+    """P(w) >= -D(theta) for any w and any feasible theta."""
+    objective, listed_at = pair
+    beta = 0.4 * backend.beta_max(objective)
+    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
+    for _ in range(20):
+        theta = [rng.dirichlet(np.ones(A.shape[1])) for A in listed.A]
+        w = rng.normal(size=listed.d) / np.max(np.abs(listed.A[0]))
+        state = problem.evaluate(w)
+        assert state.fun >= -listed.dual(feasible(listed, theta)) - 1e-12 * (1 + state.fun)
+        assert state.dual <= listed.primal(np.zeros(listed.d)) + 1e-12
+
+
+@pytest.mark.parametrize("alpha", (1.0, 0.03))
+def test_strong_duality_and_kkt(backend, pair, alpha):
+    """At the optimum of a plain solver: no gap, KKT-1, KKT-2 and no residual; elsewhere the residual bounds the distance."""
+    objective, listed_at = pair
+    beta = 0.4 * backend.beta_max(objective)
+    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
+    best = listed.solve()
+    state, size = problem.evaluate(best), np.max(np.abs(best))
+    assert 0 <= state.gap <= 1e-12 * state.fun
+    np.testing.assert_allclose(problem.primal_weights(state.gradient), best, atol=1e-6 * size)
+    theta = listed.theta(problem.primal_weights(state.gradient))
+    for mine, at_best in zip(theta, listed.theta(best), strict=True):
+        np.testing.assert_allclose(mine, at_best, atol=1e-6)
+    assert np.max(problem.residual(state.w, state.gradient)) <= 1e-7 * beta
+    for scale in (1e-3, 0.1, 1.0):
+        other = problem.evaluate(best + scale * size * np.cos(np.arange(listed.d)))
+        r = np.linalg.norm(problem.residual(other.w, other.gradient))
+        distance = np.linalg.norm(other.w - best)
+        assert distance <= r / (alpha * beta) + 1e-6 * size
+        assert distance <= np.sqrt(2 * other.gap / (alpha * beta)) + 1e-6 * size
+
+
+def test_the_optimum_of_a_generic_solver(backend, rng):
+    """w = a - b with a, b >= 0 makes the problem smooth."""
+    objective, listed_at = random_list(backend, rng)
+    for alpha in ALPHAS:
+        listed = listed_at(alpha, 0.2 * backend.beta_max(objective))
+        d = listed.d
+
+        def whole(ab, listed=listed, d=d):
+            w = ab[:d] - ab[d:]
+            g = listed.alpha * listed.beta * w - listed.moment(listed.theta(w))
+            value = listed.loss(w) + listed.beta * (0.5 * listed.alpha * w @ w + ab.sum())
+            return value, np.concatenate([g, -g]) + listed.beta
+
+        found = minimize(whole, np.zeros(2 * d), jac=True, method="L-BFGS-B", bounds=[(0, None)] * (2 * d), tol=1e-14)
+        close(listed.primal(listed.solve()), found.fun)
+
+
+def test_beta_max_is_the_threshold(backend, pair):
+    objective, listed_at = pair
+    beta = backend.beta_max(objective)
+    listed = listed_at(1.0, beta)
+    close(beta, np.max(np.abs(listed.moment([np.full(A.shape[1], 1 / A.shape[1]) for A in listed.A]))), scale=beta)
+    for alpha in ALPHAS:
+        zero = np.zeros(listed.d)
+        for above in (1.0, 1.0 + 1e-9, 10.0):
+            problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=above * beta)
+            state = problem.evaluate(zero)
+            assert state.gap == 0 and not np.any(problem.residual(zero, state.gradient))
+        below = backend.ElasticNetCRF(objective, alpha=alpha, beta=(1 - 1e-6) * beta)
+        state = below.evaluate(zero)
+        assert np.any(below.residual(zero, state.gradient) > 0) and state.gap > 0
+        assert np.any(listed_at(alpha, 0.999 * beta).solve(300) != 0)
+
+
+def test_nothing_to_learn(backend):
+    """Single outputs only, or no features: all weights are 0 whatever beta."""
+    model = backend.MulticlassModel(2, 1)
+    objective = backend.LogLoss(model, model.pack(np.ones((3, 2)), [0, 0, 0]))
+    assert backend.beta_max(objective) == 0.0
+    result = backend.solve_sparse(objective, beta=0.1)
+    assert result.success and result.nit == 0 and len(result.support) == 0 and result.certificate == 0
+    model = backend.MulticlassModel(0, 3)
+    objective = backend.LogLoss(model, model.pack(np.ones((2, 0)), [0, 1]))
+    assert backend.beta_max(objective) == 0.0 and backend.solve_sparse(objective, beta=0.1).success
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_lemma_1(backend, pair, rng, alpha):
+    """Without weights that are 0 at the optimum, the rest is optimal, at the same theta; primal and dual are those of fewer rows."""
+    objective, listed_at = pair
+    beta = 0.5 * backend.beta_max(objective)
+    listed = listed_at(alpha, beta)
+    best = listed.solve()
+    kept = np.flatnonzero((best != 0) | (rng.random(listed.d) < 0.3))
+    problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta).reduced(kept)
+    state = problem.evaluate(best[kept])
+    assert state.gap <= 1e-9 * state.fun
+    close(state.fun, listed.primal(best))
+    w = rng.normal(size=len(kept)) / np.max(np.abs(listed.A[0]))
+    fewer, state = listed.reduced(kept), problem.evaluate(w)
+    close(state.fun, fewer.primal(w))
+    close(state.dual, -fewer.dual(feasible(fewer, fewer.theta(w))))
+
+
+def test_what_cannot_be_screened_says_so(backend, rng):
+    model = backend.TreeModel(2, 2)
+    data = model.pack([(rng.normal(size=(3, 2)), np.array([-1, 0, 0]))], [[0, 1, 1]])
+    objective = backend.LogLoss(model, data)
+    assert model.feature_range(data) is None and model.listed_spread(data) is None
+    with pytest.raises(backend.UnsupportedError, match="TreeModel does not bound the ranges of its features"):
+        backend.solve_sparse(objective, beta=0.01)
+    assert backend.solve_sparse(objective, beta=0.01, rule=None, tol=1e-4).success
+    objective, _ = words(backend, rng)
+    for rule in (backend.L2GapRule(), backend.HalfSpaceRule()):
+        with pytest.raises(backend.UnsupportedError, match="the outputs of SequenceModel are not listed"):
+            backend.solve_sparse(objective, beta=0.01, rule=rule)
+    with pytest.raises(TypeError, match="objective: expected LogLoss"):
+        backend.ElasticNetCRF(backend.StructuralHinge(objective.model, objective.data), alpha=1.0, beta=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": -1.0, "beta": 1.0}, "alpha: expected a finite number >= 0, got -1.0"),
+        ({"alpha": 1.0, "beta": 0.0}, "beta: expected a finite number > 0, got 0.0"),
+        ({"alpha": np.nan, "beta": 1.0}, "alpha"),
+    ],
+)
+def test_bad_options_are_named(backend, rng, options, message):
+    objective, _ = two_outputs(backend, rng)
+    with pytest.raises(ValueError, match=message):
+        backend.ElasticNetCRF(objective, **options)
+    problem = backend.ElasticNetCRF(objective, alpha=0.0, beta=1.0)
+    with pytest.raises(ValueError, match="w: expected 1 weights, got shape"):
+        problem.evaluate(np.zeros(2))
+    with pytest.raises(ValueError, match="w: expected finite numbers, got nan"):
+        problem.evaluate([np.nan])
+    with pytest.raises(backend.UnsupportedError, match="alpha"):
+        problem.primal_weights(np.zeros(1))
+
+
+def test_chains_and_lists_are_one_problem(backend, rng):
+    """The same words with all labellings listed: same gaps, same bounds of the l1 rule."""
+    objective, listed_at = words(backend, rng)
+    listed = listed_at(0.5, 0.1)
+    other = as_list_model(backend, listed)
+    rule, w = backend.L1GapRule(), rng.normal(size=listed.d)
+    for alpha in ALPHAS:
+        states = [backend.ElasticNetCRF(each, alpha=alpha, beta=0.1).evaluate(w) for each in (objective, other)]
+        close(states[0].gap, states[1].gap)
+        close(rule.bounds(states[0]), rule.bounds(states[1]))
+
+
+def test_the_helper_is_the_paper(rng):
+    """A by hand: psi(y) = F(x, y_i) - F(x, y)."""
+    listed = classes(np.array([[1.0, 2.0]]), [1], 2, 1.0, 1.0)
+    assert np.array_equal(listed.A[0], [[-1, 0], [1, 0], [-2, 0], [2, 0]])
+    listed = sequences([np.array([[1.0], [3.0]])], [[0, 1]], 2, 1.0, 1.0, start_stop=False)
+    assert isinstance(listed, ListedCRF) and listed.gold == [1]
+    assert np.array_equal(listed.A[0].T[0], [-3, 3, -1, 1, 0, 0]) and not np.any(listed.A[0].T[1])

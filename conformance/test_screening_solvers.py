@@ -1,0 +1,295 @@
+"""Solving with screening: the listed optimum whatever the rule, true certificates, any solver; paths."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, two_outputs, words
+from conformance.tolerances import close
+from reference.screening.proximal import proximal_step
+from reference.screening.solvers import Screening
+
+
+def rules(backend, listed, alpha):
+    """No rule, the l1 rule, and where outputs are listed all together."""
+    yield None
+    yield backend.L1GapRule()
+    if listed:
+        paper = [backend.HalfSpaceRule(1, "random", 0), backend.HalfSpaceRule(2, "all")] if alpha > 0 else []
+        yield backend.UnionRule(backend.L2GapRule(), *paper)
+
+
+@pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("alpha", [1.0, 0.03, 0.0])
+def test_solutions_are_the_listed_optimum(backend, rng, make, alpha):
+    """Objectives within the gap, weights within 2 sqrt(2 gap/(alpha beta)); screened weights are 0 at the optimum."""
+    objective, listed_at = make(backend, rng)
+    beta, tol = 0.3 * backend.beta_max(objective), 1e-10
+    listed = listed_at(alpha, beta)
+    best = listed.solve()
+    least, size = listed.primal(best), np.max(np.abs(best))
+    for rule in rules(backend, make in LISTED, alpha):
+        result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=tol, rule=rule)
+        x = np.asarray(result.x)
+        assert result.success and 0 <= result.certificate <= tol * result.fun
+        close(result.fun, listed.primal(x), scale=least)
+        assert -1e-14 * least <= result.fun - least <= result.certificate + 1e-12 * least
+        if alpha > 0:
+            assert np.linalg.norm(x - best) <= 2 * np.sqrt(2 * result.certificate / (alpha * beta)) + 1e-9 * size
+        assert np.array_equal(result.support, np.flatnonzero(x))
+        for row in result.history:
+            assert row.objective - least <= row.gap + 1e-12 * least and row.dual <= least * (1 + 1e-12)
+        kept = [s.kept for s in result.screenings]
+        assert kept == sorted(kept, reverse=True) and (rule is not None) == bool(kept)
+        assert not kept or kept[-1] >= np.sum(np.abs(best) > 1e-5 * size)
+
+
+@pytest.mark.parametrize("make", [random_classes, words], ids=lambda make: make.__name__)
+def test_screening_removes_nearly_all_zeros(backend, rng, make):
+    """Rejection rises to the share of zeros that are not at beta; each screening waits for the gap to fall by gamma."""
+    objective, listed_at = make(backend, rng)
+    for gamma in (0.9, 0.1):
+        beta = 0.4 * backend.beta_max(objective)
+        result = backend.solve_sparse(objective, beta=beta, tol=1e-12, gamma=gamma)
+        listed = listed_at(1.0, beta)
+        moment = np.abs(listed.moment(listed.theta(np.asarray(result.x))))
+        clear, zeros = int(np.sum(moment < beta * (1 - 1e-3))), listed.d - len(result.support)
+        assert 0 < clear <= listed.d - result.screenings[-1].kept <= zeros
+        close(result.rejection[-1], (listed.d - result.screenings[-1].kept) / zeros)
+        close(result.reservation, [s.kept / listed.d for s in result.screenings])
+        gaps = {row.epoch: row.gap for row in result.history}
+        for before, after in zip(result.screenings, result.screenings[1:], strict=False):
+            assert gaps[after.iteration] < gamma * before.gap
+            between = range(before.iteration + 1, after.iteration)
+            assert all(gaps[k] >= gamma * before.gap for k in between)
+        assert result.work < listed.d * result.nit
+
+
+def test_ratios():
+    screening = Screening(iteration=3, gap=0.1, kept=4, size=10)
+    assert screening.rejection(8) == 0.75 and screening.reservation == 0.4
+    assert Screening(0, 0.1, 10, 10).rejection(0) == 1.0 and Screening(0, 0.0, 0, 0).reservation == 0.0
+
+
+class Standing(NamedTuple):
+    state: Any
+    calls: int
+
+
+class Ista:
+    """A solver of one's own: proximal gradient with a fixed step."""
+
+    def __init__(self, L):
+        self.L, self.narrowed = L, 0
+
+    def start(self, state, before=None):
+        return Standing(state, 0)
+
+    def step(self, memory):
+        state = memory.state
+        x = proximal_step(state.problem, state.w, state.gradient, self.L)
+        return Standing(state.problem.evaluate(x), memory.calls + state.problem.n)
+
+    def narrow(self, memory, state, columns):
+        assert state.problem.size == len(columns) == len(state.w) < len(memory.state.w)
+        self.narrowed += 1
+        return memory._replace(state=state)
+
+
+def test_any_solver_can_be_wrapped(backend, rng):
+    objective, listed_at = random_classes(backend, rng)
+    beta = 0.3 * backend.beta_max(objective)
+    listed = listed_at(1.0, beta)
+    best, ista = listed.solve(), Ista(10.0)
+    result = backend.solve_sparse(objective, beta=beta, tol=1e-10, solver=ista)
+    assert result.success and ista.narrowed > 0
+    close(result.fun, listed.primal(best))
+    assert result.oracle_calls == objective.n * (result.nit + 1)
+    path = backend.sparse_path(objective, count=3, ratio=0.5, solver=Ista(10.0))
+    assert all(point.success for point in path.points)
+
+
+def test_weights_that_are_not_zero_may_be_screened(backend, rng):
+    """From a start far off: what leaves is dropped, and the state is that of the rest."""
+    objective, listed_at = random_list(backend, rng)
+    beta = 0.9 * backend.beta_max(objective)
+    best = listed_at(1.0, beta).solve()
+
+    class Oracle:
+        """Knows the optimum."""
+
+        def screen(self, state):
+            whole = state.problem.size == len(best)
+            return (best == 0) if whole else np.zeros(state.problem.size, dtype=bool)
+
+    w0 = rng.normal(size=len(best))
+    result = backend.solve_sparse(objective, w0, beta=beta, tol=1e-12, rule=Oracle())
+    assert result.screenings[0].kept == np.sum(best != 0) < len(best)
+    close(result.fun, listed_at(1.0, beta).primal(best))
+    np.testing.assert_allclose(result.x, best, atol=1e-5)
+
+
+def test_calls_are_counted(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    asked = []
+
+    class Counting(backend.LogLoss):
+        def value_and_gradient(self, w, batch=None, mu=None):
+            asked.append(self.n if batch is None else len(batch))
+            return super().value_and_gradient(w, batch, mu)
+
+    counting = Counting(objective.model, objective.data)
+    beta = 0.2 * backend.beta_max(objective)
+    result = backend.solve_sparse(counting, beta=beta)
+    assert result.oracle_calls == sum(asked) > 2 * objective.n
+    assert [row.epoch for row in result.history] == list(range(1, result.nit + 1))
+    calls = [row.oracle_calls for row in result.history]
+    assert calls == sorted(calls) and calls[-1] == result.oracle_calls
+
+
+def test_the_proximal_step_is_a_minimiser(backend, rng):
+    """0 lies in gradient + L (x - y) + beta (alpha x + sign x)."""
+    objective, _ = random_list(backend, rng)
+    for alpha in (0.0, 0.5):
+        problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=0.3)
+        y, g = rng.normal(size=(2, problem.size))
+        x = proximal_step(problem, y, g, 2.0)
+        slope = g + 2.0 * (x - y) + alpha * 0.3 * x
+        assert np.any(x == 0) and np.any(x != 0)
+        close(slope[x != 0], -0.3 * np.sign(x[x != 0]))
+        assert np.all(np.abs(slope[x == 0]) <= 0.3)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_scaled_features_scale_the_weights(backend, rng, scale):
+    """Steps are found at any scale: features times s and beta times s with alpha over s give weights over s."""
+    X, Y = rng.normal(size=(12, 3)), rng.integers(0, 3, 12)
+    model = backend.MulticlassModel(3, 3)
+    plain, scaled = (backend.LogLoss(model, model.pack(factor * X, Y)) for factor in (1.0, scale))
+    beta = 0.2 * backend.beta_max(plain)
+    one = backend.solve_sparse(plain, alpha=1.0, beta=beta, tol=1e-10)
+    other = backend.solve_sparse(scaled, alpha=scale, beta=scale * beta, tol=1e-10)
+    assert one.success and other.success and other.nit <= 2 * one.nit + 10
+    close(other.fun, one.fun)
+    np.testing.assert_allclose(scale * np.asarray(other.x), one.x, atol=1e-4)
+
+
+def test_a_callback_and_the_number_of_iterations_end_a_run(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    beta, seen = 0.1 * backend.beta_max(objective), []
+    stopped = backend.solve_sparse(
+        objective, beta=beta, tol=1e-12, callback=lambda row, w: seen.append(np.array(w)) or row.epoch == 3
+    )
+    assert stopped.nit == 3 and stopped.success and "callback" in stopped.message and len(seen) == 3
+    assert np.array_equal(seen[-1], stopped.x)
+    short = backend.solve_sparse(objective, beta=beta, tol=1e-12, iterations=2)
+    assert not short.success and short.nit == 2 and short.certificate > 0
+    nothing = backend.solve_sparse(objective, beta=beta, iterations=0)
+    assert nothing.nit == 0 and nothing.history == () and not np.any(nothing.x)
+    close(nothing.fun, np.log(3))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beta": 0.1, "tol": -1.0}, "tol: expected a finite number >= 0, got -1.0"),
+        ({"beta": 0.1, "gamma": 1.0}, "gamma: expected a number in (0, 1), got 1.0"),
+        ({"beta": 0.1, "iterations": -1}, "iterations: expected an integer >= 0, got -1"),
+        ({"beta": -0.1}, "beta: expected a finite number > 0, got -0.1"),
+    ],
+)
+def test_bad_options_are_named(backend, rng, options, message):
+    objective, _ = two_outputs(backend, rng)
+    with pytest.raises(ValueError) as problem:
+        backend.solve_sparse(objective, **options)
+    assert message in str(problem.value)
+    with pytest.raises(TypeError, match="rule: expected an object with screen"):
+        backend.solve_sparse(objective, beta=0.1, rule=backend.L1GapRule)
+    for wrong in ({"grow": 1.0}, {"shrink": 1.5}, {"curvature": 0.0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
+            backend.AcceleratedProximalGradient(**wrong)
+
+
+def test_it_works_in_every_namespace(backend, space, rng):
+    like = space.put(np.zeros(1))
+    X, Y = rng.normal(size=(8, 3)), rng.integers(0, 3, 8)
+    model = backend.MulticlassModel(3, 3)
+    plain, objective = (backend.LogLoss(model, model.pack(X, Y, like=each)) for each in (None, like))
+    beta = 0.3 * backend.beta_max(plain)
+    for alpha in (1.0, 0.0):
+        expected = backend.solve_sparse(plain, alpha=alpha, beta=beta, tol=1e-5)
+        found = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=1e-5)
+        x = space.get(found.x)
+        assert x.dtype == space.dtype and found.success
+        assert abs(found.fun - expected.fun) <= 1e-4 * expected.fun
+    path = backend.sparse_path(objective, [beta], tol=1e-5)
+    assert space.get(path.weights(0)).dtype == space.dtype
+
+
+# paths ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [random_classes, duplicates, words], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_a_path_is_its_problems(backend, rng, make, alpha):
+    objective, listed_at = make(backend, rng)
+    most = backend.beta_max(objective)
+    path = backend.sparse_path(objective, alpha=alpha, count=4, ratio=0.1, tol=1e-10)
+    np.testing.assert_allclose(path.betas, most * 0.1 ** (np.arange(4) / 3))
+    assert path.betas[0] == path.beta_max == most and path.alpha == alpha
+    first = path.points[0]
+    assert first.iterations == 0 and first.gap == 0 and first.nonzeros == 0 and not np.any(path.weights(0))
+    for k, point in enumerate(path.points):
+        listed = listed_at(alpha, point.beta)
+        best = listed.solve()
+        assert point.success and point.gap <= 1e-10 * point.fun
+        close(point.fun, listed.primal(best))
+        close(point.fun, listed.primal(np.asarray(path.weights(k))))
+        assert np.array_equal(point.support, np.flatnonzero(path.weights(k))) and point.screenings[0].iteration == 0
+        assert len(point.rejection) == len(point.reservation) == len(point.screenings)
+    without = backend.sparse_path(objective, alpha=alpha, count=4, ratio=0.1, tol=1e-10, rule=None)
+    for one, other in zip(path.points, without.points, strict=True):
+        assert abs(one.fun - other.fun) <= max(one.gap, other.gap) + 1e-13
+    work, whole = (sum(p.work for p in each.points) for each in (path, without))
+    assert work < whole or (make is duplicates and work == whole)
+    assert path.seconds >= sum(p.solver_seconds for p in path.points)
+
+
+def test_steps_of_a_path_screen_before_they_start(backend, rng):
+    """Close values of beta: the last solution's small gap removes weights before the first iteration."""
+    objective, _ = random_classes(backend, rng)
+    most = backend.beta_max(objective)
+    path = backend.sparse_path(objective, most * np.array([0.5, 0.499, 0.498]), tol=1e-9)
+    assert all(point.screenings[0].kept < path.size for point in path.points[1:])
+
+
+def test_values_in_any_order_and_a_callback(backend, rng):
+    objective, listed_at = random_list(backend, rng)
+    most, seen = backend.beta_max(objective), []
+    betas = [0.2 * most, 2 * most, 0.5 * most]
+    path = backend.sparse_path(objective, betas, tol=1e-10, callback=seen.append)
+    assert seen == list(path.points) and path.points[1].nonzeros == 0
+    for k, beta in enumerate(betas):
+        listed = listed_at(1.0, beta)
+        close(path.points[k].fun, listed.primal(listed.solve()))
+    short = backend.sparse_path(objective, count=5, callback=lambda point: point.beta < most)
+    assert len(short.points) == 2
+    assert len(backend.sparse_path(objective, count=1).points) == 1
+
+
+def test_bad_paths_are_named(backend, rng):
+    objective, _ = two_outputs(backend, rng)
+    for arguments, options, message in (
+        (([0.1, -1.0],), {}, r"betas\[1\]: expected a finite number > 0, got -1.0"),
+        (([],), {}, "betas: expected at least one"),
+        ((), {"count": 0}, "count: expected an integer >= 1, got 0"),
+        ((), {"ratio": 1.0}, "ratio: expected a number in"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            backend.sparse_path(objective, *arguments, **options)
+    model = backend.MulticlassModel(1, 2)
+    with pytest.raises(ValueError, match="beta_max is 0"):
+        backend.sparse_path(backend.LogLoss(model, model.pack(np.zeros((2, 1)), [0, 1])))

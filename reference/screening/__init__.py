@@ -1,0 +1,1 @@
+"""Sparse CRFs with safe screening: the elastic-net problem, rules that prove weights to be 0, solvers, paths. Source: Zhang and Qiu."""

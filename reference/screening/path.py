@@ -1,0 +1,185 @@
+"""A path of elastic-net CRFs: from beta_max down, each problem started at the solution of the last and screened from there.
+
+At the first state of each problem, the last one's solution, the rule screens for all that follows (static, sequential screening); then the
+solver runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reference.arrays import Array, Place, host, integer, number
+from reference.screening.problem import ElasticNetCRF, beta_max
+from reference.screening.rules import L1GapRule, Rule
+from reference.screening.solvers import Screening, Solver, solve_problem
+
+__all__ = ["PathPoint", "SparsePath", "sparse_path"]
+
+
+@dataclass(frozen=True)
+class PathPoint:
+    """The solution at one beta. support: numbers of the weights that are not 0, int64; values: these weights, in the data's place.
+
+    fun, gap: P and a bound on its distance from the optimum. iterations, oracle_calls, work (active weights summed over iterations),
+    solver_seconds, screening_seconds, screenings, success: as in :class:`SparseResult`.
+    """
+
+    beta: float
+    support: np.ndarray = field(repr=False)
+    values: Array = field(repr=False)
+    fun: float
+    gap: float
+    iterations: int
+    oracle_calls: int
+    work: int
+    solver_seconds: float
+    screening_seconds: float
+    screenings: tuple[Screening, ...] = field(repr=False)
+    success: bool
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of weights that are not 0."""
+        return len(self.support)
+
+    @property
+    def rejection(self) -> tuple[float, ...]:
+        """For each screening, the share of the solution's zeros that were screened by then."""
+        return tuple(s.rejection(s.size - len(self.support)) for s in self.screenings)
+
+    @property
+    def reservation(self) -> tuple[float, ...]:
+        """For each screening, the share of weights that are left after it."""
+        return tuple(s.reservation for s in self.screenings)
+
+
+@dataclass(frozen=True)
+class SparsePath:
+    """The solutions along a path. alpha; beta_max; size: number of weights d; points: one :class:`PathPoint` for each beta."""
+
+    alpha: float
+    beta_max: float
+    size: int
+    points: tuple[PathPoint, ...]
+
+    @property
+    def betas(self) -> np.ndarray:
+        """(k,) float64."""
+        return np.array([point.beta for point in self.points])
+
+    @property
+    def seconds(self) -> float:
+        """Of solver and screening together."""
+        return sum(point.solver_seconds + point.screening_seconds for point in self.points)
+
+    def weights(self, k: int) -> Array:
+        """The weights (d,) of point k."""
+        point = self.points[k]
+        w = np.zeros(self.size)
+        w[point.support] = host(point.values)
+        return Place.of(point.values).floats(w)
+
+
+def sparse_path(
+    objective: Any,
+    betas: Sequence[float] | np.ndarray | None = None,
+    *,
+    alpha: float = 1.0,
+    count: int = 100,
+    ratio: float = 0.1,
+    tol: float = 1e-6,
+    rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
+    gamma: float = 0.5,
+    solver: Solver | None = None,
+    iterations: int = 10000,
+    callback: Callable[[PathPoint], Any] | None = None,
+) -> SparsePath:
+    """Solve for a sequence of beta, each started at the last solution and screened from there.
+
+    Parameters
+    ----------
+    objective : LogLoss
+        Over any model whose scores are linear in the weights.
+    betas : sequence (k,) of floats > 0, optional
+        Best from large to small; default: ``count`` values from :func:`beta_max` to ``ratio`` of it, equally spaced on the logarithmic scale.
+    alpha : float >= 0
+    count : int >= 1
+    ratio : float in (0, 1)
+    tol, rule, gamma, solver, iterations
+        As :func:`solve_sparse` takes them, for each beta.
+    callback : callable, optional
+        Called as ``callback(point)`` after each beta. Returning True ends the path.
+
+    Returns
+    -------
+    SparsePath
+
+    Raises
+    ------
+    ValueError, TypeError
+        Options out of range; without ``betas``, data that no feature tells anything about (beta_max = 0).
+    UnsupportedError
+        A rule that the model has no answers for.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, sparse_path
+    >>> model = MulticlassModel(n_features=3, labels=["a", "b"])
+    >>> data = model.pack([[0, 2], [0, 1, 2], [1, 2]], ["a", "b", "b"])
+    >>> path = sparse_path(LogLoss(model, data), count=4)
+    >>> [point.nonzeros for point in path.points]
+    [0, 2, 4, 4]
+
+    Source
+    ------
+    Zhang and Qiu, Algorithm 1 and section 4.
+    """
+    most = beta_max(objective)
+    values = _betas(betas, most, count, ratio)
+    place = Place.of(objective.zeros())
+    problem = ElasticNetCRF(objective, alpha=alpha, beta=values[0])
+    w, memory = np.zeros(problem.size), None
+    points: list[PathPoint] = []
+    for beta in values:
+        problem = problem.at(beta)
+        result, memory = solve_problem(problem, w, tol, rule, gamma, solver, iterations, before=memory)
+        w = host(result.x).astype(np.float64)
+        points.append(
+            PathPoint(
+                beta=beta,
+                support=result.support,
+                values=place.floats(w[result.support]),
+                fun=result.fun,
+                gap=float(result.certificate),
+                iterations=result.nit,
+                oracle_calls=result.oracle_calls,
+                work=result.work,
+                solver_seconds=result.solver_seconds,
+                screening_seconds=result.screening_seconds,
+                screenings=result.screenings,
+                success=result.success,
+            )
+        )
+        if callback is not None and callback(points[-1]) is True:
+            break
+    return SparsePath(float(alpha), most, problem.size, tuple(points))
+
+
+def _betas(betas: Any, most: float, count: int, ratio: float) -> list[float]:
+    if betas is not None:
+        found = [number(f"betas[{i}]", beta, positive=True) for i, beta in enumerate(betas)]
+        if not found:
+            raise ValueError("betas: expected at least one")
+        return found
+    integer("count", count, 1)
+    if not 0 < number("ratio", ratio) < 1:
+        raise ValueError(f"ratio: expected a number in (0, 1), got {ratio}")
+    if most == 0:
+        raise ValueError(
+            "betas: beta_max is 0: no feature tells the true outputs from others, all weights are 0; give betas"
+        )
+    return [most * ratio ** (k / max(count - 1, 1)) for k in range(count)]

@@ -1,0 +1,298 @@
+"""The elastic-net CRF: primal, dual, duality gap, optimality, and the problem that is left without some weights.
+
+    P(w) = F(w) + beta (alpha/2 ||w||^2 + ||w||_1),     F the log loss, alpha >= 0, beta > 0                        (P)
+    -D(theta) = mean_i H(theta_i) - ||S_beta(G(theta))||^2 / (2 alpha beta) <= min P                                (D)
+
+with theta_i a distribution over the outputs of example i, H its entropy, S_beta the soft threshold, and
+
+    G(theta) = mean_i E_theta_i phi_i - phi_i(y_i),     the paper's -(1/n) sum_i A_i o theta_i
+
+which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>, so gradient and loss are all that a
+certificate takes: no outputs are listed, and chains, trees or parses do as well as classes.
+
+The gap P(w) + D(theta(w)) is the sum over weights of the regulariser's Fenchel-Young losses
+
+    alpha beta/2 (w_j - S_beta(u_j)/(alpha beta))^2 + |w_j| (beta - sign(w_j) clip(u_j, -beta, beta)),   u = -G
+
+each >= 0, so that it is known to 1e-15 and better near the optimum, where P and D agree in all their digits. With alpha = 0 theta must have
+|G(theta)| <= beta: s theta + (1 - s) (the true outputs), s = min(1, beta / ||G||_inf), and what the example's outputs lose by that, the divergence
+KL(s theta_i + (1 - s) e_{y_i} || theta_i), is known from t_i = theta_i(y_i) = exp(-loss_i(w)).
+
+Source: Zhang and Qiu, equations (P) and (D), Theorems 1 and 2, Lemma 1. alpha = 0 is not in the paper.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
+from reference.models.restricted import checked_columns
+from reference.objectives import LogLoss
+from reference.structures.base import UnsupportedError
+
+__all__ = ["ElasticNetCRF", "State", "beta_max"]
+
+
+class State(NamedTuple):
+    """Weights w (d,) of a problem and what is known there; arrays are NumPy float64.
+
+    loss: F(w). gradient: that of F (d,). fun: P(w). gap: P(w) + D(theta), a bound on P(w) - min P. s: the dual point is
+    s theta(w) + (1 - s) (the true outputs), so that G there is ``s * gradient``; 1 unless alpha = 0.
+    """
+
+    problem: ElasticNetCRF
+    w: np.ndarray
+    loss: float
+    gradient: np.ndarray
+    fun: float
+    gap: float
+    s: float = 1.0
+
+    @property
+    def dual(self) -> float:
+        """-D(theta), a lower bound on min P."""
+        return self.fun - self.gap
+
+    @property
+    def entropy(self) -> float:
+        """mean_i H(theta_i), theta_i = p(. | x_i; w)."""
+        return self.loss - float(self.gradient @ self.w)
+
+
+class Features:
+    """What rules ask of the features of a problem; asked of the model once."""
+
+    def __init__(self, model: Any, data: Any) -> None:
+        self.model, self.data = model, data
+
+    @cached_property
+    def range(self) -> np.ndarray | None:
+        """sqrt(sum_i R_ij^2) (d,); None where the model does not bound it."""
+        return self.model.feature_range(self.data)
+
+    @cached_property
+    def spread(self) -> Any:
+        """The model's ``listed_spread``; None where outputs are not listed."""
+        return self.model.listed_spread(self.data)
+
+    def take(self, columns: np.ndarray, model: Any, data: Any) -> Features:
+        """Those of the weights ``columns``."""
+        taken = Features(model, data)
+        taken.range = None if self.range is None else self.range[columns]  # type: ignore[misc]
+        taken.spread = None if self.spread is None else type(self.spread)(*(x[columns] for x in self.spread))  # type: ignore[misc]
+        return taken
+
+
+class ElasticNetCRF:
+    """A log loss with the elastic net: P(w) = F(w) + beta (alpha/2 ||w||^2 + ||w||_1).
+
+    Parameters
+    ----------
+    objective : LogLoss
+        Over any model whose scores are linear in the weights.
+    alpha : float >= 0
+        Share of the squared norm; 0: the lasso.
+    beta : float > 0
+        Weight of the regulariser.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An objective that is no LogLoss; alpha or beta out of range; weights that must be >= 0.
+
+    Examples
+    --------
+    >>> from reference import ElasticNetCRF, LogLoss, MulticlassModel, beta_max
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> objective = LogLoss(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]))
+    >>> problem = ElasticNetCRF(objective, alpha=1.0, beta=0.5 * beta_max(objective))
+    >>> state = problem.evaluate([0.0, 0.0, 0.0, 0.0])
+    >>> bool(state.dual <= 0.64 < state.fun)
+    True
+
+    Source
+    ------
+    Zhang and Qiu, equation (P).
+    """
+
+    def __init__(self, objective: Any, *, alpha: float, beta: float) -> None:
+        check_log_loss(objective)
+        self.objective = objective
+        self.alpha, self.beta = number("alpha", alpha), number("beta", beta, positive=True)
+        self.features = Features(objective.model, objective.data)
+        self.place = Place.of(objective.zeros())
+
+    @property
+    def size(self) -> int:
+        """Number of weights d."""
+        return self.objective.model.size
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.objective.n
+
+    @property
+    def eps(self) -> float:
+        """Unit of rounding of the gradient."""
+        return float(self.place.xp.finfo(self.place.dtype).eps)
+
+    def loss_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """F(w) and its gradient (d,) as NumPy float64: one oracle call an example."""
+        value, g = self.objective.value_and_gradient(self.place.floats(w))
+        return float(value), host(g).astype(np.float64)
+
+    def evaluate(self, w: Array) -> State:
+        """Everything at w (d,): one oracle call an example, two with alpha = 0.
+
+        Raises
+        ------
+        ValueError
+            Weights of another size.
+        """
+        (given,) = floats(w=w)
+        w = np.array(host(given), np.float64)
+        if w.shape != (self.size,):
+            raise ValueError(f"w: expected {self.size} weights, got shape {tuple(w.shape)}")
+        refuse_nan_and_inf("w", w, forbidden=False)
+        return self.state(w, *self.loss_and_gradient(w))
+
+    def state(self, w: np.ndarray, loss: float, gradient: np.ndarray) -> State:
+        """What follows from loss and gradient at w (d,)."""
+        fun = loss + self.regulariser(w)
+        s = self.shrinkage(gradient)
+        gap = float(np.sum(self.fenchel_young(w, s * gradient)))
+        if s < 1:
+            gap += float(np.mean(_divergence(losses(self.objective, self.place.floats(w)), s)))
+        return State(self, w, loss, gradient, fun, gap, s)
+
+    def regulariser(self, w: np.ndarray) -> float:
+        """beta (alpha/2 ||w||^2 + ||w||_1)."""
+        return self.beta * (0.5 * self.alpha * float(w @ w) + float(np.sum(np.abs(w))))
+
+    def shrinkage(self, gradient: np.ndarray) -> float:
+        """s in (0, 1] such that the dual is finite at s theta + (1 - s) (the true outputs): 1 unless alpha = 0."""
+        steepest = float(np.max(np.abs(gradient), initial=0.0))
+        return 1.0 if self.alpha > 0 or steepest <= self.beta else self.beta / steepest
+
+    def fenchel_young(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """r(w_j) + r*(-G_j) + G_j w_j >= 0 for each weight (d,), r the regulariser of one weight; with alpha = 0, |G| <= beta."""
+        u = -gradient
+        clipped = np.clip(u, -self.beta, self.beta)
+        bend = np.abs(w) * (self.beta - np.sign(w) * clipped)
+        if self.alpha == 0:
+            return bend
+        lam = self.alpha * self.beta
+        return 0.5 * lam * (w - (u - clipped) / lam) ** 2 + bend
+
+    def primal_weights(self, gradient: np.ndarray) -> np.ndarray:
+        """w(theta) = S_beta(-G(theta)) / (alpha beta) (d,), which is w at the optimum.
+
+        Raises
+        ------
+        UnsupportedError
+            alpha = 0: the weights do not follow from the gradient.
+
+        Source
+        ------
+        Zhang and Qiu, Theorem 1 (KKT-1).
+        """
+        if self.alpha == 0:
+            raise UnsupportedError("alpha: KKT-1 gives the weights only with alpha > 0")
+        u = -gradient
+        return (u - np.clip(u, -self.beta, self.beta)) / (self.alpha * self.beta)
+
+    def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The distance (d,) of -G_j from the subdifferential of the regulariser at w_j; all 0 at the optimum only.
+
+        |G_j + alpha beta w_j + beta sign(w_j)|, at w_j = 0: max(|G_j| - beta, 0). With r its norm, ||w - w*|| <= r / (alpha beta).
+        """
+        off = np.abs(gradient + self.alpha * self.beta * w + self.beta * np.sign(w))
+        return np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
+
+    def reduced(self, columns: Any) -> ElasticNetCRF:
+        """The problem of the weights ``columns`` (k,) alone, the others being 0. Source: Zhang and Qiu, Lemma 1."""
+        columns = checked_columns(columns, self.size)
+        objective = self.objective
+        model = objective.model.restrict(columns)
+        smaller = type(objective)(model, model.narrow(objective.data))
+        found = ElasticNetCRF(smaller, alpha=self.alpha, beta=self.beta)
+        found.features = self.features.take(columns, model, smaller.data)
+        return found
+
+    def at(self, beta: float) -> ElasticNetCRF:
+        """The same with another beta; what rules ask of the features is not asked again."""
+        found = ElasticNetCRF(self.objective, alpha=self.alpha, beta=beta)
+        found.features = self.features
+        return found
+
+    def narrowed(self, state: State, columns: np.ndarray) -> State:
+        """The state of :meth:`reduced` at what is left of the weights: without an oracle call where those that leave are 0."""
+        smaller = self.reduced(columns)
+        gone = np.ones(self.size, dtype=bool)
+        gone[columns] = False
+        if np.any(state.w[gone] != 0):
+            return smaller.evaluate(state.w[columns])
+        return smaller.state(state.w[columns], state.loss, state.gradient[columns])
+
+
+def beta_max(objective: Any) -> float:
+    """The least beta at which all weights are 0: ||G(0)||_inf = (1/n) ||sum_i A_i 1/m_i||_inf, whatever alpha.
+
+    Parameters
+    ----------
+    objective : LogLoss
+
+    Returns
+    -------
+    float
+        0 where no feature tells the true outputs from the others: then w = 0 is optimal for every beta.
+
+    Source
+    ------
+    Zhang and Qiu, Theorem 2.
+    """
+    check_log_loss(objective)
+    _, gradient = objective.value_and_gradient(objective.zeros())
+    return float(np.max(np.abs(host(gradient).astype(np.float64)), initial=0.0))
+
+
+def check_log_loss(objective: Any) -> None:
+    """Raise unless this is a log loss whose weights are all free."""
+    if not isinstance(objective, LogLoss):
+        raise TypeError(f"objective: expected LogLoss(model, data), got {type(objective).__name__}")
+    if objective.nonnegative is not None:
+        raise ValueError(f"objective: {type(objective.model).__name__} has weights that must be >= 0: no elastic net")
+
+
+def losses(objective: Any, w: Array) -> np.ndarray:
+    """loss_i(w) = -log p(y_i | x_i; w) of each example (n,), as NumPy float64."""
+    found, model, data = np.zeros(objective.n), objective.model, objective.data
+    for piece in model.chunks(data, np.arange(objective.n)):
+        value, _ = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
+        found[piece] = host(value).astype(np.float64) - host(model.gold_scores(data, piece, w)).astype(np.float64)
+    return np.maximum(found, 0.0)
+
+
+def _divergence(loss: np.ndarray, s: float) -> np.ndarray:
+    """KL(s theta_i + (1 - s) e_{y_i} || theta_i) (n,), theta_i(y_i) = exp(-loss_i): sum_y theta f(p/theta), f(x) = x log x - x + 1 >= 0."""
+    t, others = np.exp(-loss), -np.expm1(-loss)  # theta_i(y_i) and the rest
+    q = t + (1 - s) * others  # p(y_i)
+    near = (1 - s) * others < 0.01 * t
+    e = np.where(near, (1 - s) * others / np.where(near, t, 1.0), 0.0)
+    true = np.where(near, t * _excess(e), q * (np.log(np.where(q > 0, q, 1.0)) + loss) - q + t)
+    return others * _excess(np.array(s - 1.0)) + true
+
+
+def _excess(e: np.ndarray) -> np.ndarray:
+    """(1 + e) log(1 + e) - e for e > -1, to full relative accuracy."""
+    small = np.abs(e) < 0.01
+    x = np.where(small, e, 0.0)
+    series = np.zeros_like(x)
+    for k in range(10, 1, -1):  # e^2/2 - e^3/6 + e^4/12 - ...
+        series = 1.0 / (k * (k - 1)) - x * series
+    far = np.where(small, 0.5, e)
+    return np.where(small, x**2 * series, (1 + far) * np.log1p(far) - far)

@@ -1,0 +1,157 @@
+"""Safe screening rules: weights that are 0 at the optimum, known before it is.
+
+At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). A rule has a set that holds theta*, and the largest |G_j| there:
+
+    rule              theta* lies in                                                largest |G_j(theta)|
+    L1GapRule         sum_i ||theta_i - theta*_i||_1^2 <= 2 n gap (Pinsker)          |G_j| + sqrt(2 n gap) range_j / n
+    L2GapRule         ||theta - theta*||^2 <= n gap                                  |G_j| + sqrt(n gap) centred_j / n
+    HalfSpaceRule     ||theta - a0|| <= r, and sum of block k <= 1                   problem (4) of the paper
+    UnionRule         all of its rules' sets                                         any of them
+
+Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the unit of rounding of their dtype;
+bounds are raised by that, and radii by what such an error of G does to them: the root of the gap by ||delta|| / sqrt(2 alpha beta). That is the
+slack of every rule; it is never 0, so nothing at |G_j(theta*)| = beta exactly is ever removed.
+
+Source: Zhang and Qiu, section 2, rule (R'); the rules by the gap are not in the paper, whose own rule is in :mod:`reference.screening.half_space`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from reference.screening.problem import State
+from reference.structures.base import UnsupportedError
+
+__all__ = ["L1GapRule", "L2GapRule", "Rule", "UnionRule"]
+
+ROUNDING = 4096
+
+
+class Rule(Protocol):
+    """What a rule is: it tells weights that are 0 at the optimum of the state's problem."""
+
+    def screen(self, state: State) -> np.ndarray:
+        """True (d,) only where the optimal weight is 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class L1GapRule:
+    """Screen by the duality gap and the features' ranges: the rule that lists no outputs.
+
+    |G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2) / n <= beta  implies  w*_j = 0,  R_ij = (max_y phi_ij(y) - min_y phi_ij(y)) / 2
+
+    Raises
+    ------
+    UnsupportedError
+        From ``screen``: a model that does not bound the ranges of its features.
+
+    Notes
+    -----
+    O(d) beyond the gradient. -H is 1-strongly convex in l1 on the simplex (Pinsker), differences of distributions sum to 0, and
+    Cauchy-Schwarz adds up the examples. Any upper bound in place of R_ij is safe.
+    """
+
+    def screen(self, state: State) -> np.ndarray:
+        """True (d,) where the rule proves that the optimal weight is 0."""
+        return self.bounds(state) <= state.problem.beta
+
+    def bounds(self, state: State) -> np.ndarray:
+        """The largest |G_j(theta)| (d,) over the set that holds theta*."""
+        return _by_gap(state, np.sqrt(2.0 * state.problem.n), _range(state))
+
+
+@dataclass(frozen=True)
+class L2GapRule:
+    """Screen by the ball around theta whose radius the duality gap gives; listed outputs only.
+
+    |G_j| + sqrt(n gap) sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2) / n <= beta  implies  w*_j = 0
+
+    Raises
+    ------
+    UnsupportedError
+        From ``screen``: a model whose outputs are not listed.
+
+    Notes
+    -----
+    O(d) beyond the gradient. -H is 2-strongly convex in l2 on the simplex. Never better than :class:`L1GapRule`.
+    """
+
+    def screen(self, state: State) -> np.ndarray:
+        """True (d,) where the rule proves that the optimal weight is 0."""
+        return self.bounds(state) <= state.problem.beta
+
+    def bounds(self, state: State) -> np.ndarray:
+        """The largest |G_j(theta)| (d,) over the set that holds theta*."""
+        return _by_gap(state, np.sqrt(float(state.problem.n)), listed_spread(state).centred)
+
+
+@dataclass(frozen=True, init=False)
+class UnionRule:
+    """Whatever any of several rules screens.
+
+    Parameters
+    ----------
+    *rules : rules
+    """
+
+    rules: tuple[Rule, ...]
+
+    def __init__(self, *rules: Rule) -> None:
+        for rule in rules:
+            check_rule(rule)
+        object.__setattr__(self, "rules", rules)
+
+    def screen(self, state: State) -> np.ndarray:
+        """True (d,) where a rule proves that the optimal weight is 0."""
+        screened = np.zeros(state.problem.size, dtype=bool)
+        for rule in self.rules:
+            screened |= rule.screen(state)
+        return screened
+
+
+def check_rule(rule: Any) -> None:
+    """Raise TypeError unless this is a rule."""
+    if isinstance(rule, type) or not callable(getattr(rule, "screen", None)):
+        raise TypeError(f"rule: expected an object with screen(state), such as L1GapRule(), got {rule!r}")
+
+
+def _range(state: State) -> np.ndarray:
+    found = state.problem.features.range
+    if found is None:
+        raise UnsupportedError(
+            f"L1GapRule: {type(state.problem.objective.model).__name__} does not bound the ranges of its features: "
+            "feature_range(data) gives None"
+        )
+    return found
+
+
+def listed_spread(state: State) -> Any:
+    """The model's ``listed_spread``, or UnsupportedError."""
+    found = state.problem.features.spread
+    if found is None:
+        raise UnsupportedError(
+            f"rule: the outputs of {type(state.problem.objective.model).__name__} are not listed; L1GapRule does without"
+        )
+    return found
+
+
+def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
+    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack of floating point."""
+    problem, delta = state.problem, rounding(state)
+    if problem.alpha > 0:
+        root = np.sqrt(state.gap) + float(np.linalg.norm(delta)) / np.sqrt(2 * problem.alpha * problem.beta)
+    else:
+        root = np.sqrt(state.gap + ROUNDING * problem.eps * state.fun)
+    return state.s * np.abs(state.gradient) + factor * root * spread / problem.n + delta
+
+
+def rounding(state: State) -> np.ndarray:
+    """delta (d,): what the gradient's rounding is taken to be at most."""
+    problem = state.problem
+    found = problem.features.range
+    spread = 0.0 if found is None else found / np.sqrt(problem.n)
+    return ROUNDING * problem.eps * (problem.beta + np.abs(state.gradient) + spread)

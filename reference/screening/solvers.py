@@ -1,0 +1,247 @@
+"""Solving the elastic-net CRF while screening: the paper's loop around any solver.
+
+A solver is an object with three methods; its memory is anything with fields ``state`` (a :class:`State`: where it stands) and ``calls`` (oracle
+calls so far, in examples):
+
+    start(state, before) -> memory                  from here; before: None, or the memory with which it ended on a problem like this
+    step(memory) -> memory                          one iteration, on the problem memory.state.problem
+    narrow(memory, state, columns) -> memory        go on with the weights ``columns`` alone, from ``state`` on the reduced problem
+
+Source: Zhang and Qiu, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from reference.arrays import Array, integer, number
+from reference.optimizers.arguments import start_of
+from reference.optimizers.result import Result, Row, small_enough, wants_to_stop
+from reference.screening.problem import ElasticNetCRF, State
+from reference.screening.proximal import AcceleratedProximalGradient
+from reference.screening.rules import L1GapRule, Rule, check_rule
+
+__all__ = ["Screening", "Solver", "SparseResult", "solve_sparse"]
+
+
+class Solver(Protocol):
+    """What :func:`solve_sparse` can wrap; see the head of this module."""
+
+    def start(self, state: State, before: Any = None) -> Any:
+        """A memory that stands at ``state``."""
+        ...
+
+    def step(self, memory: Any) -> Any:
+        """The memory after one iteration."""
+        ...
+
+    def narrow(self, memory: Any, state: State, columns: np.ndarray) -> Any:
+        """The memory on the reduced problem of the weights ``columns``, standing at ``state``."""
+        ...
+
+
+class Screening(NamedTuple):
+    """One use of a rule. iteration: after so many; gap: there; kept: weights left after it; size: weights of the whole problem."""
+
+    iteration: int
+    gap: float
+    kept: int
+    size: int
+
+    @property
+    def reservation(self) -> float:
+        """Share of the weights that are left."""
+        return self.kept / self.size if self.size else 0.0
+
+    def rejection(self, zeros: int) -> float:
+        """Share of the optimum's ``zeros`` zero weights that are screened so far; 1 where there are none."""
+        return (self.size - self.kept) / zeros if zeros else 1.0
+
+
+@dataclass(frozen=True)
+class SparseResult(Result):
+    """A :class:`Result` with what screening did.
+
+    support: numbers of the weights of x that are not 0, int64. screenings: one :class:`Screening` each time the rule was used.
+    solver_seconds, screening_seconds: of these. work: weights that were active, summed over iterations.
+    """
+
+    support: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
+    screenings: tuple[Screening, ...] = field(default=(), repr=False)
+    solver_seconds: float = 0.0
+    screening_seconds: float = 0.0
+    work: int = 0
+
+    @property
+    def rejection(self) -> tuple[float, ...]:
+        """For each screening, the share of x's zeros that were screened by then."""
+        return tuple(s.rejection(s.size - len(self.support)) for s in self.screenings)
+
+    @property
+    def reservation(self) -> tuple[float, ...]:
+        """For each screening, the share of weights that are left after it."""
+        return tuple(s.reservation for s in self.screenings)
+
+
+def solve_sparse(
+    objective: Any,
+    w0: Array | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float,
+    tol: float = 1e-6,
+    rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
+    gamma: float = 0.5,
+    solver: Solver | None = None,
+    iterations: int = 10000,
+    callback: Callable[[Row, Array], Any] | None = None,
+) -> SparseResult:
+    """Minimise F(w) + beta (alpha/2 ||w||^2 + ||w||_1), removing weights as soon as a rule proves them 0.
+
+    Each time the gap has fallen below gamma times that of the last screening, the rule is asked; weights that it screens leave the problem, its
+    arrays and the solver's memory.
+
+    Parameters
+    ----------
+    objective : LogLoss
+        Over any model whose scores are linear in the weights.
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``.
+    alpha : float >= 0
+    beta : float > 0
+        :func:`beta_max` is the least at which all weights are 0.
+    tol : float >= 0
+        Stop when the duality gap is at most tol times the objective.
+    rule : rule or None
+        An object with ``screen(state)``; default ``L1GapRule()``, None: no screening.
+    gamma : float in (0, 1)
+    solver : solver, optional
+        An object with ``start``, ``step`` and ``narrow``; default ``AcceleratedProximalGradient()``.
+    iterations : int >= 0
+        At most so many.
+    callback : callable, optional
+        Called as ``callback(row, w)`` after each iteration, w (d,) being the weights that would be returned then. Stops the run by returning
+        True or raising StopIteration.
+
+    Returns
+    -------
+    SparseResult
+        ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum of the whole problem; ``success`` is False where the
+        iterations ran out.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Options out of range; an objective that is no LogLoss.
+    UnsupportedError
+        A rule that the model has no answers for.
+
+    Notes
+    -----
+    With alpha > 0, ||x - w*|| <= sqrt(2 gap / (alpha beta)).
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, beta_max, solve_sparse
+    >>> model = MulticlassModel(n_features=3, labels=["a", "b"])
+    >>> data = model.pack([[0, 2], [0, 1, 2], [1, 2]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> objective = LogLoss(model, data)
+    >>> result = solve_sparse(objective, beta=0.9 * beta_max(objective))
+    >>> result.success, len(result.support)
+    (True, 2)
+
+    Source
+    ------
+    Zhang and Qiu, Algorithm 1.
+    """
+    problem = ElasticNetCRF(objective, alpha=alpha, beta=beta)
+    return solve_problem(problem, start_of(objective, w0), tol, rule, gamma, solver, iterations, callback)[0]
+
+
+def solve_problem(
+    problem: ElasticNetCRF,
+    w0: Array,
+    tol: float,
+    rule: Rule | None,
+    gamma: float,
+    solver: Solver | None,
+    iterations: int,
+    callback: Callable[[Row, Array], Any] | None = None,
+    before: Any = None,
+) -> tuple[SparseResult, Any]:
+    """:func:`solve_sparse` on a problem; options as there. With the solver's memory, which ``before`` takes for the next of a path."""
+    number("tol", tol)
+    integer("iterations", iterations, 0)
+    if not 0 < number("gamma", gamma) < 1:
+        raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
+    if rule is not None:
+        check_rule(rule)
+    solver = AcceleratedProximalGradient() if solver is None else solver
+    whole, columns = problem, np.arange(problem.size)
+    history: list[Row] = []
+    screenings: list[Screening] = []
+    solving, screening, work, last = 0.0, 0.0, 0, np.inf
+
+    started = time.perf_counter()
+    memory = solver.start(problem.evaluate(w0), before)
+    solving += time.perf_counter() - started
+    for iteration in range(iterations + 1):
+        state = memory.state
+        if rule is not None and (iteration == 0 or state.gap < gamma * last):
+            started = time.perf_counter()
+            kept = np.flatnonzero(~rule.screen(state))
+            if len(kept) < len(columns):
+                columns, state = columns[kept], state.problem.narrowed(state, kept)
+                memory = solver.narrow(memory, state, kept)
+            last = state.gap
+            screenings.append(Screening(iteration, last, len(columns), whole.size))
+            screening += time.perf_counter() - started
+        solved = small_enough(state.gap, state.fun, tol)
+        stopped = False
+        if iteration > 0:
+            calls = whole.n + memory.calls
+            row = Row(iteration, calls, solving + screening, state.fun, state.dual, state.gap)
+            history.append(row)
+            stopped = callback is not None and wants_to_stop(callback, row, _spread_out(whole, columns, state.w))
+        if solved or stopped or iteration == iterations:
+            break
+        work += len(columns)
+        started = time.perf_counter()
+        memory = solver.step(memory)
+        solving += time.perf_counter() - started
+    x = _spread_out(whole, columns, state.w)
+    if solved:
+        message = f"the duality gap is at most {tol} of the objective after {iteration} iterations"
+    elif stopped:
+        message = f"stopped by the callback after {iteration} of {iterations} iterations"
+    else:
+        message = f"the duality gap is {state.gap} after {iterations} iterations"
+    result = SparseResult(
+        x=x,
+        fun=state.fun,
+        nit=iteration,
+        success=solved or stopped,
+        message=message,
+        iterate="last",
+        oracle_calls=whole.n + memory.calls,
+        certificate=state.gap,
+        history=tuple(history),
+        support=columns[state.w != 0],
+        screenings=tuple(screenings),
+        solver_seconds=solving,
+        screening_seconds=screening,
+        work=work,
+    )
+    return result, memory
+
+
+def _spread_out(problem: ElasticNetCRF, columns: np.ndarray, w: np.ndarray) -> Array:
+    """Weights w (k,) at ``columns`` among zeros, in the problem's place."""
+    x = np.zeros(problem.size)
+    x[columns] = w
+    return problem.place.floats(x)
