@@ -4,7 +4,7 @@
 fails, and so does a row printed wrong whose test does not reject the printed form.
 
 Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning);
-B = Branson et al. 2013 (multi-sample dual updates, supplement).
+B = Branson et al. 2013 (multi-sample dual updates, supplement); Z = Zhang and Qiu 2019 (safe screening).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from conformance import (
     ledger_pillutla,
     ledger_tagging,
     ledger_trees_and_cuts,
+    ledger_zhang,
 )
 
 __all__ = ["ROWS", "Claim", "render"]
@@ -30,6 +31,7 @@ PAPERS = {
     "P": "Pillutla et al. 2018: smoothing and Casimir",
     "M": "Martins et al. 2010: online multiple kernel learning",
     "B": "Branson et al. 2013: multi-sample dual updates",
+    "Z": "Zhang and Qiu 2019: safe screening of sparse CRFs",
 }
 LEGEND = """\
 Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a line; whether it holds; where
@@ -325,7 +327,14 @@ PILLUTLA = (
     + ledger_matchings.rows(Claim)
     + ledger_tagging.rows(Claim)
 )
-ROWS = OURS + PILLUTLA + ledger_martins.rows(Claim) + ledger_arborescences.rows(Claim) + ledger_branson.rows(Claim)
+ROWS = (
+    OURS
+    + PILLUTLA
+    + ledger_martins.rows(Claim)
+    + ledger_arborescences.rows(Claim)
+    + ledger_branson.rows(Claim)
+    + ledger_zhang.rows(Claim)
+)
 
 
 def render() -> str:
