@@ -80,6 +80,19 @@ def test_the_radius_is_no_smaller_than_it_must_be(backend, rng):
         np.testing.assert_allclose(backend.L1GapRule().bounds(state)[0], 1 + (np.sqrt(2) - 1) * w, atol=0.02 * w)
 
 
+def test_a_weight_that_is_needed_stays(backend, rng):
+    """As above with beta just below beta_max: w* > 0 is small, and from further out |G| is well below beta."""
+    objective, listed_at = two_outputs(backend, rng)
+    for beta in (0.99, 0.999):
+        best = listed_at(1e-6, beta).solve()[0]
+        np.testing.assert_allclose(best, 1 - beta, rtol=0.01)  # G = 1 - tanh(w), nearly
+        problem = backend.ElasticNetCRF(objective, alpha=1e-6, beta=beta)
+        for w in best * np.array([2.0, 5.0, 10.0, 20.0]):
+            state = problem.evaluate([w])
+            assert abs(state.gradient[0]) < beta
+            assert not any(rule.screen(state)[0] for rule in rules(backend, True, 1e-6))
+
+
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_ties_at_beta_are_not_screened(backend, rng, alpha):
     """With beta = |G_j(theta*)| for several j: whatever the rounding of G, nothing there is removed, and nothing far below stays."""
@@ -115,6 +128,17 @@ def test_float32_has_more_slack(backend, space, rng):
     assert np.any(screened) or space.dtype == "float32"
     exact = backend.ElasticNetCRF(plain, alpha=1.0, beta=beta).evaluate(best)
     assert not np.any(screened & ~union.screen(exact))
+
+
+@pytest.mark.parametrize("make", LISTED, ids=lambda make: make.__name__)
+def test_the_ball_in_l2_is_never_better(backend, rng, make):
+    """2 R_ij^2 <= sum_y (phi_ij(y) - mean)^2, so the l1 rule's bounds are no larger."""
+    objective, listed_at = make(backend, rng)
+    problem = backend.ElasticNetCRF(objective, alpha=0.5, beta=0.3 * backend.beta_max(objective))
+    l1, l2 = backend.L1GapRule(), backend.L2GapRule()
+    for w in places(listed_at(1.0, problem.beta).solve(), rng):
+        state = problem.evaluate(w)
+        assert np.all(l1.bounds(state) <= l2.bounds(state) * (1 + 1e-12))
 
 
 def test_chains_by_counts(backend, rng):
