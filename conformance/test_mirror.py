@@ -21,6 +21,7 @@ OWN = (
     "kernel",
     "kernel_epochs",
     "mirror",
+    "proximal_epochs",
     "threads",
     "compiled",
     "__main__",
@@ -210,6 +211,20 @@ def exercise_kernels(panel):
         model.predict(run.x, X)
 
 
+def exercise_screening(panel):
+    """Sparse CRFs over classes and chains, with arrays that shrink."""
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 0, 4)], [rng.integers(0, 2, n) for n in (2, 0, 4)]
+    words, classes = panel.SequenceModel(3, 2), panel.MulticlassModel(3, 2)
+    data = words.pack(X, Y), classes.pack(np.concatenate(X), np.concatenate(Y))
+    for model, packed in zip((words, classes), data, strict=True):
+        objective = panel.LogLoss(model, packed)
+        for alpha in (1.0, 0.0):
+            panel.sparse_path(objective, alpha=alpha, count=3)
+    rule = panel.UnionRule(panel.L2GapRule(), panel.HalfSpaceRule(rng=0))
+    panel.solve_sparse(objective, beta=0.5 * panel.beta_max(objective), rule=rule)
+
+
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
@@ -222,19 +237,14 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     exercise_parsing(accelerated)
     exercise_tagging(accelerated)
     exercise_kernels(accelerated)
+    exercise_screening(accelerated)
 
 
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    for trained in (
-        exercise,
-        exercise_segmentation,
-        exercise_arborescences,
-        exercise_parsing,
-        exercise_tagging,
-        exercise_kernels,
-    ):
+    learned = (exercise_arborescences, exercise_parsing, exercise_tagging, exercise_kernels, exercise_screening)
+    for trained in (exercise, exercise_segmentation, *learned):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from conformance.listed_crf import ListedCRF, as_list_model
@@ -12,6 +14,19 @@ from conformance.tolerances import close
 from reference.screening.half_space import dual_ball, smallest_on_ball_and_half_space
 
 ALPHAS = (1.0, 0.03, 0.0)
+
+
+@st.composite
+def listed_instances(draw):
+    """A_i (d, m_i) of small integers, the truth's column of zeros first, and weights (d,)."""
+    d, entry = draw(st.integers(1, 4)), st.integers(-2, 2)
+    A = []
+    for _ in range(draw(st.integers(1, 4))):
+        m = draw(st.integers(1, 4))
+        columns = draw(st.lists(st.lists(entry, min_size=d, max_size=d), min_size=m - 1, max_size=m - 1))
+        A.append(np.array([[0] * d, *columns], dtype=float).T)
+    w = np.array(draw(st.lists(entry, min_size=d, max_size=d))) / 4
+    return A, [0] * len(A), w
 
 
 def rules(backend, listed, alpha):
@@ -63,6 +78,30 @@ def test_every_rule_is_safe(backend, rng, make, alpha):
                 assert np.all(rule.bounds(state) >= at_best - 1e-7 * beta), rule
             together = np.any([rule.screen(state) for rule in fixed], axis=0)
             assert np.array_equal(backend.UnionRule(*fixed).screen(state), together)
+
+
+@given(instance=listed_instances(), share=st.sampled_from([1.0, 0.5, 0.1]), alpha=st.sampled_from(ALPHAS))
+def test_every_rule_is_safe_on_drawn_problems(backend, instance, share, alpha):
+    """Small integers, so that features repeat and values tie; the tolerance is what enumeration leaves open about the optimum."""
+    A, gold, w = instance
+    objective = as_list_model(backend, ListedCRF(A, gold, 1.0, 1.0))
+    assume((most := backend.beta_max(objective)) > 0)
+    listed = ListedCRF(A, gold, alpha, share * most)
+    best = listed.solve(2000)
+    theta = listed.theta(best)
+    point = theta if alpha > 0 else listed.shrunken(theta)
+    gap = max(listed.primal(best) + listed.dual(point), 1e-15)
+    assume(gap <= 1e-9)
+    reach = np.array([np.linalg.norm([np.ptp(a[j]) / 2 for a in A]) for j in range(listed.d)])
+    unsure = np.sqrt(2 * gap / listed.n) * reach + 1e-9
+    at_best = np.abs(listed.moment(point))
+    problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=listed.beta)
+    for state in (problem.evaluate(w), problem.evaluate(best), problem.evaluate(0.9 * best)):
+        for rule in rules(backend, True, alpha):
+            assert np.all(rule.bounds(state) >= at_best - unsure), rule
+            assert not np.any(rule.screen(state) & (at_best > listed.beta + unsure)), rule
+            if alpha > 0:
+                assert not np.any(rule.screen(state) & (np.abs(best) > np.sqrt(2 * gap / (alpha * listed.beta)))), rule
 
 
 def test_the_radius_is_no_smaller_than_it_must_be(backend, rng):

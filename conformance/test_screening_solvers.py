@@ -148,6 +148,11 @@ def test_calls_are_counted(backend, rng):
     assert [row.epoch for row in result.history] == list(range(1, result.nit + 1))
     calls = [row.oracle_calls for row in result.history]
     assert calls == sorted(calls) and calls[-1] == result.oracle_calls
+    asked.clear()
+    off = backend.solve_sparse(
+        counting, rng.normal(size=12), beta=beta, tol=1e-12
+    )  # weights that are not 0 are screened
+    assert off.oracle_calls == sum(asked)
 
 
 def test_the_proximal_step_is_a_minimiser(backend, rng):
@@ -190,6 +195,30 @@ def test_a_callback_and_the_number_of_iterations_end_a_run(backend, rng):
     nothing = backend.solve_sparse(objective, beta=beta, iterations=0)
     assert nothing.nit == 0 and nothing.history == () and not np.any(nothing.x)
     close(nothing.fun, np.log(3))
+
+
+def test_an_interrupt_returns_what_there_is(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    beta = 0.1 * backend.beta_max(objective)
+
+    def interrupt(row, w):
+        if row.epoch == 4:
+            raise KeyboardInterrupt
+
+    result = backend.solve_sparse(objective, beta=beta, tol=1e-12, callback=interrupt)
+    assert result.interrupted and not result.success and result.nit == 4 and "interrupted after 4" in result.message
+    assert result.certificate == result.history[-1].gap
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=beta)
+    close(problem.evaluate(result.x).fun, result.fun)
+
+    class Interrupting(backend.AcceleratedProximalGradient):
+        def step(self, memory):
+            if memory.state.problem.beta < 0.5 * backend.beta_max(objective):
+                raise KeyboardInterrupt
+            return super().step(memory)
+
+    path = backend.sparse_path(objective, count=5, solver=Interrupting())
+    assert path.interrupted and len(path.points) == 3 and not path.points[-1].success
 
 
 @pytest.mark.parametrize(

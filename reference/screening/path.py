@@ -59,12 +59,16 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class SparsePath:
-    """The solutions along a path. alpha; beta_max; size: number of weights d; points: one :class:`PathPoint` for each beta."""
+    """The solutions along a path. alpha; beta_max; size: number of weights d; points: one :class:`PathPoint` for each beta.
+
+    interrupted: whether Ctrl-C ended it, at the last point.
+    """
 
     alpha: float
     beta_max: float
     size: int
     points: tuple[PathPoint, ...]
+    interrupted: bool = False
 
     @property
     def betas(self) -> np.ndarray:
@@ -164,9 +168,9 @@ def sparse_path(
                 success=result.success,
             )
         )
-        if callback is not None and callback(points[-1]) is True:
+        if result.interrupted or (callback is not None and callback(points[-1]) is True):
             break
-    return SparsePath(float(alpha), most, problem.size, tuple(points))
+    return SparsePath(float(alpha), most, problem.size, tuple(points), result.interrupted)
 
 
 def _betas(betas: Any, most: float, count: int, ratio: float) -> list[float]:

@@ -82,7 +82,7 @@ class AcceleratedProximalGradient:
         while True:
             x = proximal_step(problem, y, gradient, L)
             (new_loss, new_gradient), calls = problem.loss_and_gradient(x), calls + n
-            if _descends(x - y, loss, gradient, new_loss, new_gradient, L) or not np.isfinite(L):
+            if not np.isfinite(L) or _descends(x - y, loss, gradient, new_loss, new_gradient, L, problem.eps):
                 break
             L *= self.grow
         state = problem.state(x, new_loss, new_gradient)
@@ -116,10 +116,10 @@ def proximal_step(problem: ElasticNetCRF, y: np.ndarray, gradient: np.ndarray, L
 
 
 def _descends(
-    move: np.ndarray, loss: float, gradient: np.ndarray, new_loss: float, new_gradient: np.ndarray, L: float
+    move: np.ndarray, loss: float, gradient: np.ndarray, new_loss: float, new_gradient: np.ndarray, L: float, eps: float
 ) -> bool:
     """Whether F(x) - F(y) - <G(y), x - y> <= L/2 ||x - y||^2, the left side by half <G(x) - G(y), x - y> where rounding hides it."""
     above = new_loss - loss - float(gradient @ move)
-    if abs(above) <= 1e-9 * (1 + abs(loss)):
+    if abs(above) <= 1e5 * eps * (1 + abs(loss)):
         above = 0.5 * float((new_gradient - gradient) @ move)
     return above <= 0.5 * L * float(move @ move)

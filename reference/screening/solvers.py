@@ -132,7 +132,7 @@ def solve_sparse(
     -------
     SparseResult
         ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum of the whole problem; ``success`` is False where the
-        iterations ran out.
+        iterations ran out or Ctrl-C ended them (``interrupted``): then these are the last weights.
 
     Raises
     ------
@@ -181,67 +181,101 @@ def solve_problem(
         raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
     if rule is not None:
         check_rule(rule)
-    solver = AcceleratedProximalGradient() if solver is None else solver
-    whole, columns = problem, np.arange(problem.size)
-    history: list[Row] = []
-    screenings: list[Screening] = []
-    solving, screening, work, last = 0.0, 0.0, 0, np.inf
+    run = ScreenedRun(problem, AcceleratedProximalGradient() if solver is None else solver, w0, before)
+    gap, ending = np.inf, None  # the gap at the last screening
+    try:
+        while ending is None:
+            if rule is not None and run.state.gap < gamma * gap:
+                run.screen(rule)
+                gap = run.state.gap
+            stopped = run.iteration > 0 and run.tell(callback)
+            if small_enough(run.state.gap, run.state.fun, tol):
+                ending = True, f"the duality gap is at most {tol} of the objective after {run.iteration} iterations"
+            elif stopped:
+                ending = True, f"stopped by the callback after {run.iteration} of {iterations} iterations"
+            elif run.iteration == iterations:
+                ending = False, f"the duality gap is {run.state.gap} after {iterations} iterations"
+            else:
+                run.step()
+    except KeyboardInterrupt:
+        return run.result(False, f"interrupted after {run.iteration} of {iterations} iterations", True), run.memory
+    return run.result(*ending), run.memory
 
-    started = time.perf_counter()
-    memory = solver.start(problem.evaluate(w0), before)
-    solving += time.perf_counter() - started
-    for iteration in range(iterations + 1):
-        state = memory.state
-        if rule is not None and (iteration == 0 or state.gap < gamma * last):
-            started = time.perf_counter()
-            kept = np.flatnonzero(~rule.screen(state))
-            if len(kept) < len(columns):
-                columns, state = columns[kept], state.problem.narrowed(state, kept)
-                memory = solver.narrow(memory, state, kept)
-            last = state.gap
-            screenings.append(Screening(iteration, last, len(columns), whole.size))
-            screening += time.perf_counter() - started
-        solved = small_enough(state.gap, state.fun, tol)
-        stopped = False
-        if iteration > 0:
-            calls = whole.n + memory.calls
-            row = Row(iteration, calls, solving + screening, state.fun, state.dual, state.gap)
-            history.append(row)
-            stopped = callback is not None and wants_to_stop(callback, row, _spread_out(whole, columns, state.w))
-        if solved or stopped or iteration == iterations:
-            break
-        work += len(columns)
+
+class ScreenedRun:
+    """A solver at work on what screening has left of a problem: the weights ``columns``, at ``state``."""
+
+    def __init__(self, problem: ElasticNetCRF, solver: Solver, w0: Array, before: Any) -> None:
+        self.problem, self.solver, self.columns = problem, solver, np.arange(problem.size)
+        self.history: list[Row] = []
+        self.screenings: list[Screening] = []
+        self.iteration = self.work = 0
+        self.solving = self.screening = 0.0
         started = time.perf_counter()
-        memory = solver.step(memory)
-        solving += time.perf_counter() - started
-    x = _spread_out(whole, columns, state.w)
-    if solved:
-        message = f"the duality gap is at most {tol} of the objective after {iteration} iterations"
-    elif stopped:
-        message = f"stopped by the callback after {iteration} of {iterations} iterations"
-    else:
-        message = f"the duality gap is {state.gap} after {iterations} iterations"
-    result = SparseResult(
-        x=x,
-        fun=state.fun,
-        nit=iteration,
-        success=solved or stopped,
-        message=message,
-        iterate="last",
-        oracle_calls=whole.n + memory.calls,
-        certificate=state.gap,
-        history=tuple(history),
-        support=columns[state.w != 0],
-        screenings=tuple(screenings),
-        solver_seconds=solving,
-        screening_seconds=screening,
-        work=work,
-    )
-    return result, memory
+        self.memory, self.calls_besides = solver.start(problem.evaluate(w0), before), problem.n
+        self.solving += time.perf_counter() - started
 
+    @property
+    def state(self) -> State:
+        """Where the solver stands."""
+        return self.memory.state
 
-def _spread_out(problem: ElasticNetCRF, columns: np.ndarray, w: np.ndarray) -> Array:
-    """Weights w (k,) at ``columns`` among zeros, in the problem's place."""
-    x = np.zeros(problem.size)
-    x[columns] = w
-    return problem.place.floats(x)
+    @property
+    def calls(self) -> int:
+        """Oracle calls so far, in examples."""
+        return self.calls_besides + self.memory.calls
+
+    @property
+    def weights(self) -> Array:
+        """All weights (d,), in the problem's place."""
+        x = np.zeros(self.problem.size)
+        x[self.columns] = self.state.w
+        return self.problem.place.floats(x)
+
+    def step(self) -> None:
+        """One iteration of the solver."""
+        started = time.perf_counter()
+        self.memory = self.solver.step(self.memory)
+        self.solving += time.perf_counter() - started
+        self.work += len(self.columns)
+        self.iteration += 1
+
+    def screen(self, rule: Rule) -> None:
+        """Drop what the rule screens."""
+        started = time.perf_counter()
+        screened = rule.screen(self.state)
+        if np.any(screened):
+            kept = np.flatnonzero(~screened)
+            if np.any(self.state.w[screened] != 0):
+                self.calls_besides += self.problem.n
+            state = self.state.problem.narrowed(self.state, kept)
+            self.columns, self.memory = self.columns[kept], self.solver.narrow(self.memory, state, kept)
+        self.screenings.append(Screening(self.iteration, self.state.gap, len(self.columns), self.problem.size))
+        self.screening += time.perf_counter() - started
+
+    def tell(self, callback: Callable[[Row, Array], Any] | None) -> bool:
+        """Add a row and show it to the callback; True if that wants to stop."""
+        seconds, state = self.solving + self.screening, self.state
+        row = Row(self.iteration, self.calls, seconds, state.fun, state.dual, state.gap)
+        self.history.append(row)
+        return callback is not None and wants_to_stop(callback, row, self.weights)
+
+    def result(self, success: bool, message: str, interrupted: bool = False) -> SparseResult:
+        """As it stands."""
+        return SparseResult(
+            x=self.weights,
+            fun=self.state.fun,
+            nit=self.iteration,
+            success=success,
+            message=message,
+            iterate="last",
+            oracle_calls=self.calls,
+            certificate=self.state.gap,
+            history=tuple(self.history),
+            interrupted=interrupted,
+            support=self.columns[self.state.w != 0],
+            screenings=tuple(self.screenings),
+            solver_seconds=self.solving,
+            screening_seconds=self.screening,
+            work=self.work,
+        )
