@@ -120,6 +120,8 @@ def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     data = model.pack(X, [0, 1])
     np.testing.assert_allclose(model.feature_range(data) / scale, [0.5, 0.5, 2.5, 2.5])
     np.testing.assert_allclose(model.listed_spread(data).from_last / scale, [1, 1, 5, 5])
+    if scale == 1:
+        np.testing.assert_allclose(model.squared_norms(data), [10.0, 16.0])
     model = backend.SequenceModel(2, 2, start_stop=False)
     found = model.feature_range(model.pack([X], [[0, 1]]))
     np.testing.assert_allclose(found[:4] / scale, [0.5, 0.5, 3.5, 3.5])

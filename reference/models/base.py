@@ -154,10 +154,10 @@ class LinearModel:
         return [outputs]
 
 
-def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Entries ``values`` (nnz,) added where group (nnz,) and column agree: the columns (m,) of the sums (m,)."""
+def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Entries ``values`` (nnz,) added where group (nnz,) and column agree: groups, columns and sums (m,)."""
     cell, place = np.unique(group * max(rows.width, 1) + host(rows.indices), return_inverse=True)
-    return cell % max(rows.width, 1), np.bincount(place.reshape(-1), values, len(cell))
+    return *np.divmod(cell, max(rows.width, 1)), np.bincount(place.reshape(-1), values, len(cell))
 
 
 def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndarray:

@@ -112,8 +112,8 @@ class MulticlassModel(LinearModel):
 
     def squared_norms(self, data: MulticlassData) -> np.ndarray:
         """||x_i||^2 for each example: its features stand once for each class, in separate weights."""
-        squares = host(data.rows.data).astype(np.float64) ** 2
-        return np.bincount(np.repeat(np.arange(data.n), np.diff(data.rows.indptr)), squares, data.n)
+        example, _, x = self._cells(data)
+        return np.bincount(example, x**2, data.n)
 
     def squared_diameters(self, data: MulticlassData) -> np.ndarray:
         """2 ||x_i||^2 for each example (0 with a single class)."""
@@ -150,8 +150,13 @@ class MulticlassModel(LinearModel):
 
     def _norms(self, data: MulticlassData) -> np.ndarray:
         """||(x_if)_i|| for each feature f (F,)."""
+        _, feature, x = self._cells(data)
+        return column_norms(feature, x, self.n_features)
+
+    def _cells(self, data: MulticlassData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Examples, features and values (m,) of the entries, each once: an index that occurs twice in a row adds up."""
         example = np.repeat(np.arange(data.n), np.diff(data.rows.indptr))
-        return column_norms(*cell_sums(data.rows, example, host(data.rows.data).astype(np.float64)), self.n_features)
+        return cell_sums(data.rows, example, host(data.rows.data).astype(np.float64))
 
     def pullback(self, data: MulticlassData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""

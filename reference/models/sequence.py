@@ -223,7 +223,8 @@ class SequenceModel(LinearModel):
         rows = data.rows
         sequence = np.repeat(np.arange(data.n), np.diff(rows.indptr[data.offsets]))
         counted = np.abs(host(rows.data).astype(np.float64))
-        features = column_norms(*cell_sums(rows, sequence, counted), self.width) / 2
+        _, feature, most = cell_sums(rows, sequence, counted)
+        features = column_norms(feature, most, self.width) / 2
         pairwise = np.full((L, L), np.linalg.norm(n // 2) / 2)
         np.fill_diagonal(pairwise, np.linalg.norm(np.maximum(n - 1, 0)) / 2)
         return np.concatenate([np.repeat(features, L), pairwise.reshape(-1)])
