@@ -52,8 +52,8 @@ from accelerated.structures.cut import Cut, CutScores
 from accelerated.structures.matching import Matching, MatchingScores
 from accelerated.structures.tree import Tree, TreeScores
 from reference import (
-    B1Spline,
     AcceleratedProximalGradient,
+    B1Spline,
     Constant,
     ElasticNetCRF,
     Entropy,
@@ -68,9 +68,9 @@ from reference import (
     InverseSqrt,
     InverseTime,
     KBest,
-    Linear,
     L1GapRule,
     L2GapRule,
+    Linear,
     Max,
     Mean,
     Pegasos,
