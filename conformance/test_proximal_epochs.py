@@ -179,7 +179,7 @@ def test_ties_and_groups_at_zero(backend, monkeypatch):
 def test_a_group_whose_weights_cancel(backend, monkeypatch):
     """One example, hinge and a step as long as the weights: the norm's recursion loses all digits, and the norm is 0 all the same."""
     model = backend.SequenceModel(1, 2, start_stop=False)
-    objective = backend.StructuralHinge(model, model.pack([[[1.0]]], [[0]]))
+    objective = backend.StructuralHinge(model, model.pack([np.ones((1, 1))], [[0]]))
     run = epoch_of(objective, monkeypatch, True)
     for scale in (1.0, 0.1, 1.0 / 3.0, 1.0 + 1e-9):
         start = scale * np.array([-1.0, 1.0, 0.0, 0.0, 0.0, 0.0])
