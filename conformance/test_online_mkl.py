@@ -176,6 +176,20 @@ def test_storage_and_panels_have_one_trajectory(backend, other, words, storage, 
     close(runs[0].norms, runs[1].norms)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "crf"])
+@pytest.mark.parametrize("lam", [0.2, 2.0, 10.0])
+def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, loss, lam):
+    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: down to 1e-60 if no round added to them."""
+    (X, Y), runs = words, []
+    for panel in (backend, other):
+        model = panel.KernelSequenceModel([panel.Gaussian(2.0), panel.Explicit()], 3)
+        how = {"lam": lam, "penalty": panel.HalfSquaredL2(lam), "step_size": 0.3, "epochs": 20, "rng": 1}
+        runs.append(panel.mkl(model, model.pack(X, Y), loss=loss, average="uniform", **how))
+    for got, want in zip(runs[0].x.coefficients, runs[1].x.coefficients, strict=True):
+        close(got, want, scale=float(np.abs(want).max()))
+    close(runs[0].x.transitions, runs[1].x.transitions)
+
+
 def test_runs_in_other_namespaces(space, words):
     (X, Y), runs = words, []
     for put in (np.asarray, space.put):

@@ -2,7 +2,7 @@
 
 Implicit group k is scale[k] A[k], coefficients A (K, L, N) over the N positions, and F[k] = A[k] Gram_k (L, N) is kept beside it: a round of the hinge
 changes few coefficients, each of which adds a row of the Gram matrix to a row of F, and shrinking a group changes its scale alone. Explicit
-group e is w_scale[e] W[e], W (E, d, L). The sum of the models that rounds began with is S A - U (+ what stood before a group last became 0): `S`
+group e is w_scale[e] W[e], W (E, d, L). The sum of the models that rounds began with is S A - U (+ what stood before a group last became 0, or its scale small): `S`
 gathers the scales, `U` each change times the S before it.
 """
 
@@ -17,7 +17,7 @@ from accelerated.compiled.sweeps import load
 from accelerated.compiled.work import new_work
 from accelerated.kernel import inlined, kernel
 
-SMALL = 1e-100  # a scale below it goes into what it scales
+SMALL = 1e-5  # a scale below it goes into what it scales: S A - U loses as many digits as the scale has
 
 __all__ = ["Grams", "Learned", "Positions", "mkl_rounds"]
 
@@ -307,9 +307,10 @@ def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average)
             _add_one(learned.F, grams, k, first + t, labels[count - 1], changes[count - 1])
     learned.scale[k] = factor * scale
     if learned.scale[k] < SMALL:
+        if average:
+            _flush(learned.before[k], learned.S, k, learned.A[k], learned.U[k])
         _scale(learned.A[k], learned.scale[k])
         _scale(learned.F[k], learned.scale[k])
-        learned.S[k] /= learned.scale[k]
         learned.scale[k] = 1.0
 
 
@@ -365,14 +366,15 @@ def _move_explicit(positions, learned, e, first, n, D, gamma, keep, factor, aver
                         learned.U_W[e, positions.indices[at], label] += learned.S[at_S] * change
     learned.w_scale[e] = factor * scale
     if learned.w_scale[e] < SMALL:
+        if average:
+            _flush(learned.before_W[e], learned.S, at_S, learned.W[e], learned.U_W[e])
         _scale(learned.W[e], learned.w_scale[e])
-        learned.S[at_S] /= learned.w_scale[e]
         learned.w_scale[e] = 1.0
 
 
 @kernel
 def _flush(before, S, g, A, U):
-    """before += S A - U; the group starts anew."""
+    """before += S A - U, and S and U start anew."""
     for a in range(A.shape[0]):
         for b in range(A.shape[1]):
             before[a, b] += S[g] * A[a, b] - U[a, b]
