@@ -5,7 +5,8 @@ In the paper's coordinates theta_i lacks the last output of example i, and theta
     ||theta - (that - (n/m) grad D(that))|| <= (n/m) ||grad D(that)||,   sum(theta_k) <= 1 for each k        (Theorem 3)
 
 with D of the problem that is left, m/n its modulus of strong convexity (Lemma 2). G is affine in theta, so the largest |G_j| over ball and one
-half-space is problem (4), which has a closed form (Theorem 4).
+half-space is problem (4), which has a closed form (Theorem 4). Floating point: centre and radius are taken to be right to
+||n B||_F ||delta|| / (m alpha beta), delta as in :mod:`reference.screening.rules`, and to 4096 eps (1 + radius); sets grow by that.
 
 Source: Zhang and Qiu, section 3, *corrected*.
 """
@@ -19,7 +20,7 @@ import numpy as np
 
 from reference.arrays import host
 from reference.screening.problem import State
-from reference.screening.rules import listed_spread, rounding
+from reference.screening.rules import ROUNDING, listed_spread, rounding
 from reference.structures.sampling import generator
 
 __all__ = ["HalfSpaceRule"]
@@ -84,7 +85,8 @@ class HalfSpaceRule:
         unsure = float(np.linalg.norm(norms * problem.n) * np.linalg.norm(delta)) / (
             self.modulus * problem.alpha * problem.beta
         )
-        radius = ball.radius + 2 * unsure  # the centre may be off by so much, too
+        unsure += ROUNDING * problem.eps * (1.0 + ball.radius)  # of the centre, of its sums, and of the radius
+        radius = ball.radius + 2 * unsure
         bound = np.abs(ball.at_centre) + radius * norms
         for k in self._chosen(problem.n):
             if ball.sizes[k] == 1:
