@@ -44,7 +44,7 @@ CASES = [
     ("clipped_capacities", "test_cut.py", "test_a_grid_is_its_integer_program"),
     ("screening_radius_too_small", "test_screening_rules.py", "test_a_weight_that_is_needed_stays"),
     ("screening_radius_too_small", "test_screening_rules.py", "test_the_radius_is_no_smaller_than_it_must_be"),
-    ("equal_neighbours_miscounted", "test_restricted_models.py", "test_ranges_and_spreads_are_those_of_listed_outputs"),
+    ("equal_neighbours_miscounted", "test_screening.py", "test_chains_and_lists_are_one_problem"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]
 
