@@ -156,6 +156,27 @@ def test_ranges_of_a_tagger_bound_those_of_its_labellings(backend, transitions):
         close(found, np.sqrt(total))
 
 
+def test_ranges_of_trees_bound_those_of_their_labellings(backend, rng):
+    """Features are met exactly; pairs where a star's root and leaves may all differ."""
+    parents = [np.array([-1, 0, 0, 1]), np.array([-1, -1]), np.zeros(0, int), np.array([-1, 0])]
+    X = [(rng.normal(size=(len(p), 2)), p) for p in parents]
+    model = backend.TreeModel(2, 2)
+    data, total = model.pack(X, [np.zeros(len(p), int) for p in parents]), np.zeros(model.size)
+    zero = np.zeros(model.size)
+    for i, p in enumerate(parents):
+        piece = np.array([i])
+        scores = model.scores(data, piece, zero)
+        space = model.structure_type.unchecked(scores)
+        rows = [model.pullback(data, piece, zero, space.parts(np.array(y, int))) for y in np.ndindex(*[2] * len(p))]
+        total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
+    found = model.feature_range(data)
+    assert np.all(found >= np.sqrt(total) - 1e-12)
+    close(found[:-4], np.sqrt(total)[:-4])
+    assert found[-4] == np.sqrt(total[-4])
+    single = backend.TreeModel(2, 1)
+    assert not np.any(single.feature_range(single.pack(X)))
+
+
 def test_scores_of_the_truth(backend, pair, rng):
     """log Z minus them is the loss, of each example and in pieces of a batch."""
     objective, _ = pair
@@ -170,8 +191,8 @@ def test_scores_of_the_truth(backend, pair, rng):
 
 
 def test_models_that_have_no_answers(backend, rng):
-    model = backend.TreeModel(2, 2)
-    data = model.pack([(rng.normal(size=(3, 2)), np.array([-1, 0, 0]))], [[0, 1, 1]])
+    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
+    data = model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]])
     assert model.feature_range(data) is None and model.listed_spread(data) is None
     grid = backend.ListModel(lambda x: np.eye(4) * x, backend.Chain, size=4)
     assert grid.feature_range(grid.pack([1.0])) is None and grid.listed_spread(grid.pack([1.0])) is None

@@ -167,11 +167,9 @@ def test_lemma_1(backend, pair, rng, alpha):
 
 
 def test_what_cannot_be_screened_says_so(backend, rng):
-    model = backend.TreeModel(2, 2)
-    data = model.pack([(rng.normal(size=(3, 2)), np.array([-1, 0, 0]))], [[0, 1, 1]])
-    objective = backend.LogLoss(model, data)
-    assert model.feature_range(data) is None and model.listed_spread(data) is None
-    with pytest.raises(backend.UnsupportedError, match="TreeModel does not bound the ranges of its features"):
+    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
+    objective = backend.LogLoss(model, model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]]))
+    with pytest.raises(backend.UnsupportedError, match="ParsingModel does not bound the ranges of its features"):
         backend.solve_sparse(objective, beta=0.01)
     assert backend.solve_sparse(objective, beta=0.01, rule=None, tol=1e-4).success
     objective, _ = words(backend, rng)

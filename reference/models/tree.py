@@ -16,7 +16,17 @@ from array_api_compat import array_namespace, is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
-from reference.models.base import LinearModel, all_of, check_packed, integer, label_cost, label_indices, label_names
+from reference.models.base import (
+    LinearModel,
+    all_of,
+    cell_sums,
+    check_packed,
+    column_norms,
+    integer,
+    label_cost,
+    label_indices,
+    label_names,
+)
 from reference.structures.tree import Tree, TreeScores
 from reference.structures.tree_scores import order
 
@@ -186,6 +196,16 @@ class TreeModel(LinearModel):
         sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
         edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
         return 2 * np.bincount(cell // width, sums**2, data.n) + 2 * edges**2
+
+    def feature_range(self, data: TreeData) -> np.ndarray:
+        """Bounds by counts (d,): half of sum_v |x_vf| for a feature with a label, m_i/2 for a pair of labels in a tree of m_i edges."""
+        L, rows = self.n_labels, data.rows
+        tree = np.repeat(np.arange(data.n), np.diff(rows.indptr[data.offsets]))
+        _, feature, most = cell_sums(rows, tree, np.abs(host(rows.data).astype(np.float64)))
+        edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
+        features = np.repeat(column_norms(feature, most, rows.width), L)
+        found = np.concatenate([features, np.full(L * L, np.linalg.norm(edges))]) / 2
+        return found if L > 1 else np.zeros_like(found)
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the feature matrix (F + 1, L) and the matrix of pairs (L, L)."""
