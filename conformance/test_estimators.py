@@ -16,6 +16,8 @@ from conformance.tolerances import close
 
 sklearn = pytest.importorskip("sklearn")
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # few iterations are asked for
+
 
 @pytest.fixture(params=["reference", "accelerated"])
 def estimators(request):
@@ -228,12 +230,46 @@ def test_kernels(estimators):
     assert all(np.array_equal(a, b) for a, b in zip(again.predict(X), labeler.predict(X), strict=True))
 
 
+def test_sparse_weights_behind_fit(estimators):
+    """The regularizer, or what makes it of the model; groups of columns vanish together."""
+    X, Y = words(40)
+    how = {"loss": "hinge", "optimizer": "online-proximal", "random_state": 0}
+
+    def columns(model):
+        groups = np.append(np.repeat(np.arange(model.width), model.n_labels), [model.width] * model.n_labels**2)
+        return estimators.SequenceLabeler.panel.L21(0.02, groups)
+
+    steps = {"step_size": 0.1, "epochs": 3}
+    plain, by_column = (
+        estimators.SequenceLabeler(options={**steps, "regularizer": regularizer}, **how).fit(X, Y)
+        for regularizer in (estimators.SequenceLabeler.panel.L1(0.01), columns)
+    )
+    assert 0 < np.count_nonzero(plain.coef_) < len(plain.coef_)
+    model = by_column.model_
+    weights = by_column.coef_[: model.width * model.n_labels].reshape(model.width, model.n_labels)
+    empty = np.all(weights == 0, axis=1)
+    pixels = np.any(np.concatenate(X) != 0, axis=0)
+    assert np.any(empty[:128] & pixels) and not np.all(empty)
+
+
+def test_a_fit_that_is_not_done_warns(estimators):
+    X, Y = words(8)
+    with pytest.warns(sklearn.exceptions.ConvergenceWarning, match="lbfgs: "):
+        estimators.SequenceLabeler(options={"iterations": 1}).fit(X, Y)
+    with pytest.raises(ValueError, match=r"cost: expected shape \(3, 3\)"):
+        estimators.SequenceLabeler(loss="hinge", cost=np.eye(2)).fit(*tokens())
+    with pytest.raises(ValueError, match="kernels: expected names among"):
+        estimators.KernelSequenceLabeler(kernels="foo").fit(X, Y)
+    with pytest.raises(ValueError, match="options: lam: a parameter of the estimator"):
+        estimators.KernelSequenceLabeler(options={"lam": 0.1}).fit(X, Y)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"loss": "log"}, "loss: expected one of crf, hinge"),
-        ({"optimizer": "adam"}, "optimizer: expected the name of an optimiser"),
-        ({"optimizer": "load_letters"}, "optimizer: expected the name of an optimiser"),
+        ({"optimizer": "adam"}, "optimizer: expected one of bcfw, casimir"),
+        ({"optimizer": "load_letters"}, "optimizer: expected one of bcfw, casimir"),
         ({"smoothing": 1}, "smoothing: the log loss has none"),
         ({"transitions": "bio"}, "transitions, bits: of features by name alone"),
     ],

@@ -183,7 +183,7 @@ def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, l
     (X, Y), runs = words, []
     for panel in (backend, other):
         model = panel.KernelSequenceModel([panel.Gaussian(2.0), panel.Explicit()], 3)
-        how = {"lam": lam, "penalty": panel.HalfSquaredL2(lam), "step_size": 0.3, "epochs": 20, "rng": 1}
+        how = {"penalty": panel.HalfSquaredL2(lam), "step_size": 0.3, "epochs": 20, "rng": 1}
         runs.append(panel.mkl(model, model.pack(X, Y), loss=loss, average="uniform", **how))
     for got, want in zip(runs[0].x.coefficients, runs[1].x.coefficients, strict=True):
         close(got, want, scale=float(np.abs(want).max()))
@@ -416,8 +416,8 @@ def test_which_penalties_have_a_kernel(words):
         ]
         assert fused == ([True, True, True, False, False] if kind is not Model else [False] * 5) * 2
     model = accelerated.KernelSequenceModel([accelerated.Gaussian(1.0)], 3)
-    options = {"lam": 0.1, "step_size": 0.4, "epochs": 3, "rng": 0}
-    a = accelerated.mkl(model, model.pack(X, Y), **options)
+    options = {"step_size": 0.4, "epochs": 3, "rng": 0}
+    a = accelerated.mkl(model, model.pack(X, Y), lam=0.1, **options)
     b = accelerated.mkl(model, model.pack(X, Y), penalty=Mine(0.1), **options)
     close(a.norms, b.norms)
 

@@ -68,7 +68,7 @@ def mkl(
     model: KernelSequenceModel,
     data: KernelData,
     *,
-    lam: float,
+    lam: float | None = None,
     step_size: float | Callable[[np.ndarray, float], np.ndarray],
     loss: str = "hinge",
     penalty: Regularizer | None = None,
@@ -92,7 +92,7 @@ def mkl(
     data : KernelData
         Packed by it, with labels.
     lam : float >= 0
-        Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n).
+        Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Needed, unless there is a penalty.
     step_size : float or schedule
         A number is a constant step; ``InverseSqrt(eta0)`` is eta0/sqrt(t), ``Pegasos()`` is 1/(sigma t).
     loss : {"hinge", "crf"}
@@ -146,6 +146,11 @@ def mkl(
     """
     number("lam", lam)
     _check_model(model)
+    if penalty is None and lam is None:
+        raise ValueError("lam: expected a number >= 0, or a penalty in its place")
+    if penalty is not None and lam:
+        raise ValueError(f"lam: has no effect with a penalty, which has its own weight; got {lam}")
+    lam = 0.0 if lam is None else lam
     penalty = model.penalty_type(lam) if penalty is None else penalty  # type: ignore[call-arg]
     rules = Rules(loss, penalty, sigma, radius, average)
     _check(model, data, rules)

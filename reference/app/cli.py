@@ -102,6 +102,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "test": None if test is None else accuracy(objective.model, result.x, test),
         "history": [row.as_dict() for row in result.history],
     }
+    report["nonzeros"], report["weights"] = int(np.count_nonzero(result.x)), int(result.x.shape[0])
     if options.save:
         report["saved"] = str(options.save)
     if options.plot:
@@ -116,6 +117,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         _accuracy_line("train", report["train"]),
     ]
     lines += [_accuracy_line("test", report["test"])] if test is not None else []
+    if job.optimizer == "online-proximal":
+        lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
     lines += [] if result.success else [f"not converged: {result.message}"]
     lines += [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]
     print_report(options, report, lines)

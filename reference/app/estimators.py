@@ -11,6 +11,7 @@ scikit-learn is not needed; where it is there, parameters, cloning and checks of
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -19,14 +20,27 @@ import numpy as np
 
 import reference
 from reference.app.metrics import attachment_score
-from reference.app.protocol import BaseEstimator, ClassifierMixin, check_fitted, generator_of, rows_of
+from reference.app.protocol import (
+    BaseEstimator,
+    ClassifierMixin,
+    ConvergenceWarning,
+    check_fitted,
+    generator_of,
+    rows_of,
+)
 from reference.arrays import floats, host, number
+from reference.models.base import label_cost
 from reference.models.kernel_names import named
 from reference.optimizers.result import Result
+from reference.prox.base import Regularizer
 
 __all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
 
 LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
+OPTIMIZERS = (
+    *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
+    *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
+)
 
 
 class Learner(BaseEstimator):
@@ -53,20 +67,29 @@ class Learner(BaseEstimator):
         if sample_weight is not None:
             objective = self.panel.Weighted(objective, _weights(sample_weight, objective.n))
         run, options = self._optimizer(), dict(self.options or {})
-        if "rng" in inspect.signature(run).parameters:
+        taken = inspect.signature(run).parameters
+        if "rng" in taken:
             options.setdefault("rng", generator_of(self.random_state))
-        self.result_ = run(objective, lam=self.lam, **options)
+        if "lam" in taken:
+            options["lam"] = self.lam
+        elif "regularizer" in taken and not isinstance(options.get("regularizer"), Regularizer | Sequence):
+            make = options.get("regularizer", lambda model: self.panel.HalfSquaredL2(self.lam))
+            if not callable(make):
+                raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
+            options["regularizer"] = make(model)
+        self.result_ = run(objective, **options)
         self.model_, self.coef_, self.n_iter_ = model, self.result_.x, max(self.result_.nit, 1)
+        if not self.result_.success:
+            warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
 
     def _optimizer(self) -> Callable[..., Result]:
         """The function of that name in the panel, or the one given."""
         name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
         if callable(name):
             return name
-        run = getattr(self.panel, name.replace("-", "_"), None) if isinstance(name, str) else None
-        if not inspect.isfunction(run) or "lam" not in inspect.signature(run).parameters:
-            raise ValueError(f"optimizer: expected the name of an optimiser, such as lbfgs, sgd or bcfw, got {name!r}")
-        return run
+        if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
+            raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
+        return getattr(self.panel, name.replace("-", "_"))
 
 
 class MulticlassClassifier(ClassifierMixin, Learner):
@@ -202,7 +225,8 @@ class SequenceLabeler(Structured, Learner):
     optimizer : str or function, optional
         Of this panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
     options : dict, optional
-        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``.
+        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal, ``"regularizer"`` is one, or a function of the model that
+        makes it (default: ridge with lam).
     smoothing : optional
         Of the hinge, such as ``Entropy()``; its strength is the optimiser's option ``mu``.
     cost : array (L, L), optional
@@ -279,7 +303,7 @@ class SequenceLabeler(Structured, Learner):
         if self.cost is None:
             return None
         order = np.argsort(np.array(names))
-        return np.asarray(self.cost)[np.ix_(order, order)]
+        return label_cost(self.cost, len(names))[np.ix_(order, order)]
 
     def _packed(self, X: Any) -> Any:
         check_fitted(self)
@@ -350,7 +374,7 @@ class KernelSequenceLabeler(Structured):
 
     Notes
     -----
-    X is a sequence of n arrays (n_i, d); Y of n sequences (n_i,) of labels, strings or integers.
+    X is a sequence of n arrays (n_i, d), or CSR matrices, which are made dense; Y of n sequences (n_i,) of labels, strings or integers.
 
     Examples
     --------
@@ -383,8 +407,8 @@ class KernelSequenceLabeler(Structured):
         """Learn from sequences and their labels."""
         C = number("C", self.C, positive=True)
         self.classes_, names = _classes(_sequences(X, y))
-        X = [np.asarray(x, dtype=np.float64) for x in X]
-        groups = named(self.kernels, X) if isinstance(self.kernels, str) else self.kernels
+        X = _dense(X)
+        groups = self._groups(X)
         model = self.panel.KernelSequenceModel(groups, names, transitions=self.transitions)
         Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
         data = model.pack(X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
@@ -395,7 +419,12 @@ class KernelSequenceLabeler(Structured):
             "average": self.average,
             "evaluate_every": max(self.epochs, 1),
         }
-        how |= {"rng": generator_of(self.random_state), **dict(self.options or {})}
+        how |= {"rng": generator_of(self.random_state)}
+        if twice := [name for name in dict(self.options or {}) if name in how and name != "rng"]:
+            raise ValueError(f"options: {', '.join(twice)}: a parameter of the estimator decides that (lam = 1/(C n))")
+        how |= dict(self.options or {})
+        if "penalty" in how:
+            del how["lam"]  # the penalty has its own
         self.result_ = self.panel.mkl(model, data, **how)
         self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
         self.n_iter_ = max(self.result_.nit, 1)
@@ -404,7 +433,16 @@ class KernelSequenceLabeler(Structured):
     def predict(self, X: Any) -> list[np.ndarray]:
         """The best labels (n_i,) of each sequence."""
         check_fitted(self)
-        return [self.classes_[y] for y in self.model_.predict(self.coef_, X)]
+        return [self.classes_[y] for y in self.model_.predict(self.coef_, _dense(X))]
+
+    def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
+        """The kernels, by name or as they are."""
+        if not isinstance(self.kernels, str):
+            return self.kernels
+        try:
+            return named(self.kernels, X)
+        except ValueError as problem:
+            raise ValueError(str(problem).replace("--kernels", "kernels")) from None
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right labels over all positions, those of a sequence counted with its weight."""
@@ -517,6 +555,11 @@ def _sequences(X: Any, Y: Any) -> list[Any]:
     if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
         raise TypeError("y: expected labels that are all strings or all integers")
     return list(Y)
+
+
+def _dense(X: Sequence[Any]) -> list[np.ndarray]:
+    """Arrays (n_i, d), of CSR matrices too."""
+    return [x.toarray() if hasattr(x, "toarray") else np.asarray(host(x)) for x in X]
 
 
 def _classes(Y: list[Any]) -> tuple[np.ndarray, list[str]]:

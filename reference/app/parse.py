@@ -22,6 +22,7 @@ from reference.models.templates import TEMPLATES
 __all__ = ["add", "drawn"]
 
 EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10}
+TOL = 0.05
 LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5, "online-proximal": 1e-4}
 STEP_SIZE = {"hinge": 0.01, "crf": 0.03, "online-proximal": 0.1}
 REGULARIZERS = {"squared-l21": "SquaredL21", "l21": "L21", "l2": "HalfSquaredL2"}
@@ -66,7 +67,7 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("--lam", type=number, help=f"weight of lam/2 ||w||^2 or the --regularizer (default: {_listed(LAM)})")  # fmt: skip
     sub.add_argument("--epochs", type=count, help=f"at most so many passes, or iterations (default: {_listed(EPOCHS)})")
-    sub.add_argument("--tol", type=number, default=0.05, help="bcfw: stop at this relative gap (default: 0.05)")
+    sub.add_argument("--tol", type=number, help=f"bcfw: stop at this relative gap (default: {TOL})")
     sub.add_argument("--step-size", type=number, help=f"sgd: a constant step; online-proximal: over sqrt(t) (default: {_listed(STEP_SIZE)})")  # fmt: skip
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -102,6 +103,11 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError("--optimizer bcfw needs --loss hinge")
     if options.regularizer is not None and optimizer != "online-proximal":
         raise ValueError("--regularizer needs --optimizer online-proximal")
+    if options.tol is not None and optimizer != "bcfw":
+        raise ValueError(f"--tol has no effect with --optimizer {optimizer}")
+    if options.vocabulary is not None and options.bits is not None:
+        raise ValueError("--bits has no effect with --vocabulary")
+    options.tol = TOL if options.tol is None else options.tol
     options.blocks |= optimizer == "online-proximal"
     model, w0 = _start(panel, options, optimizer)
     more = going_on(optimizer, options.checkpoint, options.resume) | ({} if w0 is None else {"w0": w0})

@@ -9,11 +9,14 @@ import numpy as np
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import NotFittedError
+    from sklearn.exceptions import ConvergenceWarning, NotFittedError
 except ImportError:
 
     class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
         """A prediction asked for before :meth:`fit`."""
+
+    class ConvergenceWarning(UserWarning):  # type: ignore[no-redef]
+        """A fit that ended before it was done."""
 
     class BaseEstimator:  # type: ignore[no-redef]
         """The constructor's arguments by name."""
@@ -43,7 +46,15 @@ except ImportError:
         """Nothing."""
 
 
-__all__ = ["BaseEstimator", "ClassifierMixin", "NotFittedError", "check_fitted", "generator_of", "rows_of"]
+__all__ = [
+    "BaseEstimator",
+    "ClassifierMixin",
+    "ConvergenceWarning",
+    "NotFittedError",
+    "check_fitted",
+    "generator_of",
+    "rows_of",
+]
 
 
 def check_fitted(estimator: Any) -> None:

@@ -71,16 +71,17 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
         return np.tile(np.arange(L), rows + L)
     number = np.arange(F)
     if groups != "columns":
-        if not Path(groups).exists():
+        if not Path(groups).is_file():
             raise ValueError(f"--groups: expected columns, labels or a file, got {groups}: no such file")
         try:
             number = np.loadtxt(groups, dtype=np.int64, ndmin=1)
         except ValueError as problem:
             raise ValueError(f"--groups: {groups}: expected an integer in each line: {problem}") from None
         if number.shape != (F,) or number.min(initial=0) < -1:
-            raise ValueError(
-                f"--groups: {groups}: expected {F} integers >= -1, one a feature, got shape {number.shape}"
-            )
+            found = f"{len(number)} of them" if number.shape != (F,) else f"{number.min()} among them"
+            raise ValueError(f"--groups: {groups}: expected {F} integers >= -1, one a feature, got {found}")
+        none = number == -1
+        number = np.unique(number, return_inverse=True)[1].reshape(-1) - bool(np.any(none))  # as 0, 1, ..., and -1
     rest = np.full((rows - F) * L + L * L, number.max(initial=-1) + 1)
     return np.concatenate([np.repeat(number, L), rest])
 
@@ -92,5 +93,5 @@ def add_regularizer(sub: argparse.ArgumentParser, number: Callable[[str], float]
     sub.add_argument("--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms")
     sub.add_argument("--power", type=number, help="of non-sparse-mkl: lam/2 times the sum of the groups' norms to this power")  # fmt: skip
     sub.add_argument("--radius", type=number, help="of l21-ball: the groups' norms add up to no more")
-    sub.add_argument("--groups", metavar="columns|labels|FILE", help="of weights: by feature, by label, or as a file numbers the features, a line each (default: columns)")  # fmt: skip
+    sub.add_argument("--groups", metavar="columns|labels|FILE", help="of weights: by feature, by label, or as a file numbers the features, a line each, -1 for none (default: columns). Transitions, starts and ends are a group of their own; by label, they go with the label they lead to")  # fmt: skip
     sub.add_argument("--sigma", type=number, help="of online-proximal: weight of sigma/2 ||w||^2, taken by the gradient step (default: 0)")  # fmt: skip

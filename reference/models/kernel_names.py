@@ -53,7 +53,10 @@ def check_names(names: str) -> None:
 def named(names: str, X: Sequence[np.ndarray] | None) -> list[Kernel | Explicit]:
     """The groups that ``--kernels`` asks for; X, the sequences to train on, decides how wide a spline is."""
     groups: list[Any] = []
-    for name in names.split(","):
+    each = [name.strip() for name in names.split(",")]
+    if twice := next((name for name in each if each.count(name) > 1), None):
+        raise ValueError(f"--kernels: expected different kernels, got {twice} twice")
+    for name in each:
         parts = [_one(part.strip(), X) for part in name.split("+")]
         if len(parts) > 1 and any(isinstance(part, Explicit) for part in parts):
             raise ValueError(f"--kernels: {name}: explicit is a group of its own; linear is the same kernel")

@@ -27,6 +27,7 @@ from reference.optimizers.verdicts import reaches, verdict
 from reference.smoothing import Entropy
 from reference.structures.base import IntractableError, UnsupportedError, feasible
 from reference.structures.scores import Scores, add, inner
+from reference.weighted import Weighted
 
 __all__ = ["EGState", "Point", "exponentiated_gradient"]
 
@@ -286,6 +287,10 @@ def _check(
     objective: Any, lam: float, mu: float | None, step_size: float | None, tol: float | None, sampling: str
 ) -> tuple[float, float]:
     """The temperature and the first step size, all arguments checked."""
+    if isinstance(objective, Weighted):
+        raise TypeError(
+            "objective: exponentiated_gradient knows no weights of examples, got Weighted; lbfgs, svrg, bcfw and others do"
+        )
     check_objective(objective, "zeros", "model", "data", "loss_augmented")
     if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
