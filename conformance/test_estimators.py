@@ -237,7 +237,7 @@ def test_sparse_weights_behind_fit(estimators):
 
     def columns(model):
         groups = np.append(np.repeat(np.arange(model.width), model.n_labels), [model.width] * model.n_labels**2)
-        return estimators.SequenceLabeler.panel.L21(0.02, groups)
+        return estimators.SequenceLabeler.panel.L21(0.2, groups)
 
     steps = {"step_size": 0.1, "epochs": 3}
     plain, by_column = (

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,9 @@ def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
     words += ["--log", log, "--save", model, "--checkpoint", file]
     command = [sys.executable, "-m", backend.__name__, *map(str, words)]
     root = Path(backend.module.__file__).parent.parent
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
+    process = subprocess.Popen(command, cwd=root, preexec_fn=listen, **pipes)
     patience = time.monotonic() + 300
     while not (log.exists() and log.read_text().count("\n") > 20) and time.monotonic() < patience:
         assert process.poll() is None, process.communicate()

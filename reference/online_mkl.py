@@ -144,13 +144,13 @@ def mkl(
     >>> [labels.tolist() for labels in model.predict(result.x, X)]
     [[0, 1], [0, 1]]
     """
-    number("lam", lam)
-    _check_model(model)
     if penalty is None and lam is None:
         raise ValueError("lam: expected a number >= 0, or a penalty in its place")
-    if penalty is not None and lam:
-        raise ValueError(f"lam: has no effect with a penalty, which has its own weight; got {lam}")
     lam = 0.0 if lam is None else lam
+    number("lam", lam)
+    if isinstance(penalty, Regularizer) and lam > 0:
+        raise ValueError(f"lam: has no effect with a penalty, which has its own weight; got {lam}")
+    _check_model(model)
     penalty = model.penalty_type(lam) if penalty is None else penalty  # type: ignore[call-arg]
     rules = Rules(loss, penalty, sigma, radius, average)
     _check(model, data, rules)

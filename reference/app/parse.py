@@ -105,8 +105,6 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError("--regularizer needs --optimizer online-proximal")
     if options.tol is not None and optimizer != "bcfw":
         raise ValueError(f"--tol has no effect with --optimizer {optimizer}")
-    if options.vocabulary is not None and options.bits is not None:
-        raise ValueError("--bits has no effect with --vocabulary")
     options.tol = TOL if options.tol is None else options.tol
     options.blocks |= optimizer == "online-proximal"
     model, w0 = _start(panel, options, optimizer)
