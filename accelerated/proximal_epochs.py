@@ -29,6 +29,10 @@ THRESHOLD = -1  # the operation of l1, beside those of norms
 LEAST, MOST = 1e-90, 1e90  # norms at the start, and weights of operations, for which the kernels are meant
 
 
+class CannotWait(Exception):
+    """A prox that rows of weights cannot make up for later."""
+
+
 class Operation(NamedTuple):
     """One prox of a sequence: as :class:`Proxes` has it."""
 
@@ -147,7 +151,7 @@ def _plan(objective: Any, proxes: Any, d: int) -> Plan | None:
 def _planned(proxes: Any, d: int) -> Plan | None:
     try:
         operations = tuple(_operations(proxes))
-    except NotImplementedError:
+    except CannotWait:  # then the reference's loop runs
         return None
     if any(not (each.weight == 0 or LEAST < each.weight < MOST) for each in operations):
         return None
@@ -199,7 +203,7 @@ def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
 
 
 def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:
-    """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); NotImplementedError where a row cannot wait for one."""
+    """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); CannotWait where a row cannot wait for one."""
     kind = _OURS.get(type(part))
     if kind in (reference.Sequential, reference.SparseGroupLasso, reference.TreeGroupLasso):
         for each in part.parts:
@@ -224,7 +228,7 @@ def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:
     elif kind is reference.L2Ball:
         yield Operation(BALL, part.radius, damp)
     else:
-        raise NotImplementedError
+        raise CannotWait
 
 
 _OURS = {

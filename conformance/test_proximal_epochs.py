@@ -81,7 +81,7 @@ def loss_of(panel, loss, model, data):
 def epoch_of(objective, monkeypatch, kernel):
     """The objective's own epoch, which must not be the loop where ``kernel``."""
     fused = objective.fused_epoch("online_proximal")
-    if fused is None:
+    if fused is None:  # the reference runs the loop itself: there is nothing to hold against it
         pytest.skip("this backend has no epochs of its own")
 
     def refused(*arguments, **options):

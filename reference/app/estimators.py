@@ -19,6 +19,16 @@ from typing import Any
 import numpy as np
 
 import reference
+from reference.app.examples import (
+    attributes_of,
+    by_name,
+    check_classes,
+    checked_weights,
+    classes_of,
+    dense_sequences,
+    label_sequences,
+    share_right,
+)
 from reference.app.metrics import attachment_score
 from reference.app.protocol import (
     BaseEstimator,
@@ -28,7 +38,7 @@ from reference.app.protocol import (
     generator_of,
     rows_of,
 )
-from reference.arrays import floats, host, number
+from reference.arrays import host, number
 from reference.models.base import label_cost
 from reference.models.kernel_names import named
 from reference.optimizers.result import Result
@@ -65,7 +75,7 @@ class Learner(BaseEstimator):
         else:
             objective = self.panel.StructuralHinge(model, data, smoothing=self.smoothing)
         if sample_weight is not None:
-            objective = self.panel.Weighted(objective, _weights(sample_weight, objective.n))
+            objective = self.panel.Weighted(objective, checked_weights(sample_weight, objective.n))
         run, options = self._optimizer(), dict(self.options or {})
         taken = inspect.signature(run).parameters
         if "rng" in taken:
@@ -148,7 +158,7 @@ class MulticlassClassifier(ClassifierMixin, Learner):
         if y is None:
             raise ValueError("y: MulticlassClassifier requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)
-        _check_classes(y)
+        check_classes(y)
         self.classes_, indices = np.unique(y, return_inverse=True)
         columns = X.shape[1] + bool(self.fit_intercept)
         model = self.panel.MulticlassModel(columns, [str(c) for c in range(len(self.classes_))], cost=self.cost)
@@ -283,12 +293,12 @@ class SequenceLabeler(Structured, Learner):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
-        each = _sequences(X, y)
-        self.classes_, names = _classes(each)
+        each = label_sequences(X, y)
+        self.classes_, names = classes_of(each)
         Y = [[names[i] for i in np.searchsorted(self.classes_, np.asarray(labels))] for labels in each]
-        if _by_name(X):
+        if by_name(X):
             kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
-            X = [_attributes(x) for x in X]
+            X = [attributes_of(x) for x in X]
             model = self.panel.TaggingModel.of(X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept)
         else:
             if self.transitions is not None or self.bits is not None:
@@ -308,7 +318,7 @@ class SequenceLabeler(Structured, Learner):
     def _packed(self, X: Any) -> Any:
         check_fitted(self)
         if isinstance(self.model_, self.panel.TaggingModel):
-            X = [_attributes(x) for x in X]
+            X = [attributes_of(x) for x in X]
         return self.model_.pack(X)
 
     def _labels(self) -> np.ndarray:
@@ -337,7 +347,7 @@ class SequenceLabeler(Structured, Learner):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right labels over all positions, those of a sequence counted with its weight."""
-        return _share_right(y, self.predict(X), sample_weight)
+        return share_right(y, self.predict(X), sample_weight)
 
 
 class KernelSequenceLabeler(Structured):
@@ -406,8 +416,8 @@ class KernelSequenceLabeler(Structured):
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from sequences and their labels."""
         C = number("C", self.C, positive=True)
-        self.classes_, names = _classes(_sequences(X, y))
-        X = _dense(X)
+        self.classes_, names = classes_of(label_sequences(X, y))
+        X = dense_sequences(X)
         groups = self._groups(X)
         model = self.panel.KernelSequenceModel(groups, names, transitions=self.transitions)
         Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
@@ -433,7 +443,7 @@ class KernelSequenceLabeler(Structured):
     def predict(self, X: Any) -> list[np.ndarray]:
         """The best labels (n_i,) of each sequence."""
         check_fitted(self)
-        return [self.classes_[y] for y in self.model_.predict(self.coef_, _dense(X))]
+        return [self.classes_[y] for y in self.model_.predict(self.coef_, dense_sequences(X))]
 
     def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
         """The kernels, by name or as they are."""
@@ -446,7 +456,7 @@ class KernelSequenceLabeler(Structured):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right labels over all positions, those of a sequence counted with its weight."""
-        return _share_right(y, self.predict(X), sample_weight)
+        return share_right(y, self.predict(X), sample_weight)
 
 
 class DependencyParser(Structured, Learner):
@@ -522,80 +532,4 @@ class DependencyParser(Structured, Learner):
         """The share of tokens with the right head."""
         if sample_weight is None:
             return attachment_score([np.asarray(heads) for heads in y], self.predict(X))
-        return _share_right(y, self.predict(X), sample_weight)
-
-
-def _check_classes(y: Any) -> None:
-    """Raise ValueError for targets that are no classes."""
-    try:
-        from sklearn.utils.multiclass import check_classification_targets
-    except ImportError:
-        return
-    check_classification_targets(y)
-
-
-def _weights(sample_weight: Any, n: int) -> np.ndarray:
-    (weights,) = floats(sample_weight=np.asarray(sample_weight))
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight: expected shape ({n},), one for each example, got {weights.shape}")
-    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):
-        raise ValueError("sample_weight: expected finite numbers >= 0; all being zero leaves nothing to learn from")
-    return weights
-
-
-def _sequences(X: Any, Y: Any) -> list[Any]:
-    """The label sequences, one for each of X, labels there being some."""
-    if Y is None:
-        raise ValueError("y: expected the labels of each sequence, got None")
-    if len(X) != len(Y):
-        raise ValueError(f"y: expected {len(X)} label sequences, one for each of X, got {len(Y)}")
-    if not any(len(y) for y in Y):
-        raise ValueError("y: expected labels, got none")
-    kinds = {np.asarray(y).dtype.kind for y in Y if len(y)}
-    if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
-        raise TypeError("y: expected labels that are all strings or all integers")
-    return list(Y)
-
-
-def _dense(X: Sequence[Any]) -> list[np.ndarray]:
-    """Arrays (n_i, d), of CSR matrices too."""
-    return [x.toarray() if hasattr(x, "toarray") else np.asarray(host(x)) for x in X]
-
-
-def _classes(Y: list[Any]) -> tuple[np.ndarray, list[str]]:
-    """The different labels in order, and their names."""
-    classes = np.unique(np.concatenate([np.asarray(y) for y in Y if len(y)]))
-    return classes, [str(c) for c in classes]
-
-
-def _by_name(X: Any) -> bool:
-    """Whether features have names: the first position there is has strings or a dictionary."""
-    first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
-    return isinstance(first, Mapping | list | tuple | set) and all(isinstance(name, str) for name in first)
-
-
-def _attributes(x: Any) -> Any:
-    """A sequence's features by name; of dictionaries, strings and truth values become attributes of their own."""
-    return [_numbers(at) if isinstance(at, Mapping) else at for at in x]
-
-
-def _numbers(at: Mapping[str, Any]) -> dict[str, float]:
-    named = {}
-    for name, value in at.items():
-        if isinstance(value, str):
-            named[f"{name}={value}"] = 1.0
-        elif isinstance(value, bool | np.bool_):
-            named[name] = float(value)
-        else:
-            named[name] = value
-    return named
-
-
-def _share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:
-    """Over all positions, each with the weight of its example."""
-    if len(truth) != len(guess):
-        raise ValueError(f"y: expected {len(guess)} sequences, one for each of X, got {len(truth)}")
-    scale = np.ones(len(truth)) if sample_weight is None else _weights(sample_weight, len(truth))
-    right = np.array([np.sum(np.asarray(y) == z) for y, z in zip(truth, guess, strict=True)], np.float64)
-    length = np.array([len(z) for z in guess], np.float64)
-    return float(scale @ right / (scale @ length)) if np.any(scale * length) else float("nan")
+        return share_right(y, self.predict(X), sample_weight)

@@ -1,0 +1,97 @@
+"""What estimators are given: sequences, features by name, labels, weights of examples; checked, and in one form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from reference.arrays import floats, host
+
+__all__ = [
+    "attributes_of",
+    "by_name",
+    "check_classes",
+    "checked_weights",
+    "classes_of",
+    "dense_sequences",
+    "label_sequences",
+    "share_right",
+]
+
+
+def check_classes(y: Any) -> None:
+    """Raise ValueError for targets that are no classes."""
+    try:
+        from sklearn.utils.multiclass import check_classification_targets
+    except ImportError:
+        return
+    check_classification_targets(y)
+
+
+def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
+    (weights,) = floats(sample_weight=np.asarray(sample_weight))
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight: expected shape ({n},), one for each example, got {weights.shape}")
+    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):
+        raise ValueError("sample_weight: expected finite numbers >= 0; all being zero leaves nothing to learn from")
+    return weights
+
+
+def label_sequences(X: Any, Y: Any) -> list[Any]:
+    """The label sequences, one for each of X, labels there being some."""
+    if Y is None:
+        raise ValueError("y: expected the labels of each sequence, got None")
+    if len(X) != len(Y):
+        raise ValueError(f"y: expected {len(X)} label sequences, one for each of X, got {len(Y)}")
+    if not any(len(y) for y in Y):
+        raise ValueError("y: expected labels, got none")
+    kinds = {np.asarray(y).dtype.kind for y in Y if len(y)}
+    if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
+        raise TypeError("y: expected labels that are all strings or all integers")
+    return list(Y)
+
+
+def dense_sequences(X: Sequence[Any]) -> list[np.ndarray]:
+    """Arrays (n_i, d), of CSR matrices too."""
+    return [x.toarray() if hasattr(x, "toarray") else np.asarray(host(x)) for x in X]
+
+
+def classes_of(Y: list[Any]) -> tuple[np.ndarray, list[str]]:
+    """The different labels in order, and their names."""
+    classes = np.unique(np.concatenate([np.asarray(y) for y in Y if len(y)]))
+    return classes, [str(c) for c in classes]
+
+
+def by_name(X: Any) -> bool:
+    """Whether features have names: the first position there is has strings or a dictionary."""
+    first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
+    return isinstance(first, Mapping | list | tuple | set) and all(isinstance(name, str) for name in first)
+
+
+def attributes_of(x: Any) -> Any:
+    """A sequence's features by name; of dictionaries, strings and truth values become attributes of their own."""
+    return [_numbers(at) if isinstance(at, Mapping) else at for at in x]
+
+
+def _numbers(at: Mapping[str, Any]) -> dict[str, float]:
+    named = {}
+    for name, value in at.items():
+        if isinstance(value, str):
+            named[f"{name}={value}"] = 1.0
+        elif isinstance(value, bool | np.bool_):
+            named[name] = float(value)
+        else:
+            named[name] = value
+    return named
+
+
+def share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:
+    """Over all positions, each with the weight of its example."""
+    if len(truth) != len(guess):
+        raise ValueError(f"y: expected {len(guess)} sequences, one for each of X, got {len(truth)}")
+    scale = np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, len(truth))
+    right = np.array([np.sum(np.asarray(y) == z) for y, z in zip(truth, guess, strict=True)], np.float64)
+    length = np.array([len(z) for z in guess], np.float64)
+    return float(scale @ right / (scale @ length)) if np.any(scale * length) else float("nan")
