@@ -33,9 +33,10 @@ from typing import Any
 
 from benchmarks.casimir_pictures import draw
 from benchmarks.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
-from benchmarks.entity_runs import CERTIFICATE, Run, Sentences, Workers
+from benchmarks.entity_runs import CERTIFICATE, Run, Sentences, workers
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from benchmarks.workers import Workers
 from reference.app.plots import require_matplotlib
 
 __all__ = ["main", "measure"]
@@ -176,8 +177,7 @@ def _run(options: argparse.Namespace) -> None:
     folder = options.output or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "runs.jsonl"
-    with Workers(sentences, options.jobs, kept) as workers:
-        found = measure(workers, curves, options.passes, options.repeats)
+    found = measure(workers(sentences, options.jobs, kept), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"figure": options.figure, "settings": settings, "versions": versions(), **found}
     path = folder / f"{options.figure}.json"

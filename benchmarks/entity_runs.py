@@ -7,29 +7,24 @@ method which asks for smoothing then runs on the non-smooth problem.
 
 from __future__ import annotations
 
-import json
 import math
-import signal
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
 from benchmarks.shell import whole
+from benchmarks.workers import Workers
 from reference.app.chunks import chunk_scores
 from reference.app.columns import Columns, load_columns
 from reference.app.output import announce_compilation
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.optimizers.result import Result, Row
 
-__all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "Workers", "perform"]
+__all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "perform", "workers"]
 
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
 FULL_GRADIENTS = {"svrg", "casimir-svrg-const", "casimir-svrg-adapt"}  # one a pass
@@ -184,85 +179,22 @@ def perform(problem: Problem, run: Run) -> dict[str, Any]:
     return {**run._asdict(), "n": problem.n, "rows": rows, "message": result.message}
 
 
-# several processes -----------------------------------------------------------------------------------------------------------
+def workers(sentences: Sentences, jobs: int, kept: Path) -> Workers:
+    """What performs runs on the sentences; ValueError: what is wrong with them."""
+    announce_compilation(accelerated)
+    _loaded(sentences)  # also for several jobs: what is wrong is said here
+
+    def said(run: Run, record: dict[str, Any]) -> str:
+        last = record["rows"][-1]["objective"] if record["rows"] else None
+        return f"{run.method}, lam = {run.c:g}/n, {run.options}, rng {run.rng}: {last}"
+
+    return Workers(_perform, sentences, jobs, kept, key=lambda run: [*sentences[1:], run._asdict()], said=said)
 
 
-class Workers:
-    """Performs runs, in so many processes of one thread each.
-
-    A run that was asked for before, also by a command before this one, is not done again: records are kept in a file, a line of JSON each.
-    """
-
-    def __init__(self, sentences: Sentences, jobs: int, kept: Path) -> None:
-        self.sentences, self.kept = sentences, kept
-        self.records: dict[str, dict[str, Any]] = {}
-        if kept.exists():
-            try:
-                self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
-            except (ValueError, TypeError) as problem:
-                raise ValueError(
-                    f"{kept}: expected a run in each line, got others; mend or delete it: {problem}"
-                ) from None
-        loaded = sentences.load()
-        announce_compilation(accelerated)
-        self.problem = Problem(*loaded, sentences.bits)  # also for several jobs: what is wrong is said here
-        set_num_threads(1)
-        self.pool = None if jobs == 1 else ProcessPoolExecutor(jobs, get_context("spawn"), _load, (sentences,))
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, kind: object, *problem: object) -> None:
-        set_num_threads(None)
-        if self.pool is None:
-            return
-        self.pool.shutdown(wait=kind is None, cancel_futures=True)
-        for process in active_children() if kind is not None else ():
-            process.terminate()  # runs that are under way may take long
-
-    def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
-        """The records of the runs, in their order; a line to stderr for each that was done now."""
-        keyed = [(self._key(run), run) for run in runs]
-        missing = [run for key, run in dict(keyed).items() if key not in self.records]
-        if self.pool is not None:
-            with _ctrl_c_ignored():  # also by the processes that this starts: they are ended by this one
-                done = self.pool.map(_perform, missing)
-        else:
-            done = (perform(self.problem, run) for run in missing)
-        for number, (run, record) in enumerate(zip(missing, done, strict=True), 1):
-            self.records[self._key(run)] = record
-            with self.kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([self._key(run), record]) + "\n")
-            last = record["rows"][-1]["objective"] if record["rows"] else None
-            print(
-                f"  {number} of {len(missing)}: {run.method}, lam = {run.c:g}/n, {run.options}, rng {run.rng}: {last}",
-                file=sys.stderr,
-                flush=True,
-            )
-        return [self.records[key] for key, _ in keyed]
-
-    def _key(self, run: Run) -> str:
-        """The run and its data as one string."""
-        return json.dumps([*self.sentences[1:], run._asdict()], sort_keys=True)
+@lru_cache(maxsize=1)
+def _loaded(sentences: Sentences) -> Problem:
+    return Problem(*sentences.load(), sentences.bits)
 
 
-@contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-_of_process: Problem
-
-
-def _load(sentences: Sentences) -> None:
-    global _of_process
-    set_num_threads(1)
-    _of_process = Problem(*sentences.load(), sentences.bits)
-
-
-def _perform(run: Run) -> dict[str, Any]:
-    return perform(_of_process, run)
+def _perform(sentences: Sentences, run: Run) -> dict[str, Any]:
+    return perform(_loaded(sentences), run)

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from benchmarks.kernel_folds import ROWS, Folds, Settings
+from benchmarks.kernel_folds import ROWS, Settings, folds_measured
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
 from reference.app.output import announce_compilation
@@ -192,7 +192,7 @@ def _run(options: argparse.Namespace) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = path.with_name("folds.jsonl")
     announce_compilation(accelerated)
-    records = Folds(settings, options.jobs, kept).measure(options.folds)
+    records = folds_measured(options.folds, settings, options.jobs, kept)
     report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
     report = json.loads(json.dumps(report))
     path.write_text(json.dumps(report), encoding="utf-8")

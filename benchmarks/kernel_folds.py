@@ -6,12 +6,9 @@ the lowest objective after a few epochs, on what is trained on. Of the test word
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, get_context
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +16,14 @@ import numpy as np
 
 import accelerated
 from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeights
-from accelerated.threads import set_num_threads
 from benchmarks import problems
 from benchmarks.shell import whole
+from benchmarks.workers import Workers
 from reference.app.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled
 
-__all__ = ["ROWS", "Folds", "Settings", "measure_fold"]
+__all__ = ["ROWS", "Settings", "folds_measured", "measure_fold"]
 
 SINGLE = np.float32  # of Gram matrices; sums are float64
 PIECE = 512  # test positions at a time
@@ -77,7 +74,7 @@ class Trained(NamedTuple):
     norms: np.ndarray
 
 
-def measure_fold(fold: int, settings: Settings) -> dict[str, dict[str, Any]]:
+def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
     """What there is to say of each row, by its name."""
     training, test = (_some(part, words) for part, words in zip(
         problems.letters().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True))  # fmt: skip
@@ -178,53 +175,13 @@ def _share(guess: list[np.ndarray], truth: list[np.ndarray]) -> float:
     return float(np.mean(np.concatenate(guess) == np.concatenate(truth)))
 
 
-# several processes -----------------------------------------------------------------------------------------------------------
+def folds_measured(folds: Sequence[int], settings: Settings, jobs: int, kept: Path) -> list[dict[str, Any]]:
+    """The folds' records, in their order; a fold that is in the file ``kept`` is not done again."""
 
+    def said(fold: int, record: dict[str, Any]) -> str:
+        return f"fold {fold}: " + ", ".join(f"{name} {100 * max(row['test']):.1f}" for name, row in record.items())
 
-class Folds:
-    """Measures folds, in so many processes of one thread each; a fold that is in the file ``kept`` is not done again."""
+    def key(fold: int) -> list[Any]:
+        return [fold, settings._asdict()]
 
-    def __init__(self, settings: Settings, jobs: int, kept: Path) -> None:
-        self.settings, self.jobs, self.kept = settings, jobs, kept
-        self.records: dict[str, Any] = {}
-        if kept.exists():
-            try:
-                self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
-            except (ValueError, TypeError) as problem:
-                raise ValueError(
-                    f"{kept}: expected a fold in each line, got others; mend or delete it: {problem}"
-                ) from None
-
-    def measure(self, folds: Iterable[int]) -> list[dict[str, Any]]:
-        """The folds' records, in their order; a line to stderr for each that was done now."""
-        folds = list(folds)
-        missing = [fold for fold in dict.fromkeys(folds) if self._key(fold) not in self.records]
-        set_num_threads(1)
-        try:
-            for fold, record in zip(missing, self._done(missing), strict=True):
-                self.records[self._key(fold)] = record
-                with self.kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([self._key(fold), record]) + "\n")
-                best = {name: max(row["test"]) for name, row in record.items()}
-                print(f"  fold {fold}: {', '.join(f'{name} {100 * x:.1f}' for name, x in best.items())}", file=sys.stderr, flush=True)  # fmt: skip
-        finally:
-            set_num_threads(None)
-        return [self.records[self._key(fold)] for fold in folds]
-
-    def _done(self, folds: list[int]) -> Iterator[dict[str, Any]]:
-        if self.jobs == 1 or len(folds) < 2:
-            yield from (measure_fold(fold, self.settings) for fold in folds)
-            return
-        pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), set_num_threads, (1,))
-        try:
-            yield from pool.map(measure_fold, folds, [self.settings] * len(folds))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in active_children():
-                process.terminate()
-            raise
-        pool.shutdown()
-
-    def _key(self, fold: int) -> str:
-        """The fold and all settings as one string."""
-        return json.dumps([fold, self.settings._asdict()], sort_keys=True)
+    return Workers(measure_fold, settings, jobs, kept, key=key, said=said).perform(folds)

@@ -33,7 +33,8 @@ import numpy as np
 
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
-from benchmarks.template_runs import Run, Treebank, Workers
+from benchmarks.template_runs import Run, Treebank, workers
+from benchmarks.workers import Workers
 from reference.app.metrics import PUNCTUATION
 from reference.app.plots import require_matplotlib
 
@@ -66,7 +67,7 @@ class Plan(NamedTuple):
 
 def measure(workers: Workers, plan: Plan, epochs: int) -> dict[str, Any]:
     """What was tuned, both learners on all templates, and the SVMs on sets of them."""
-    every = tuple(range(len(workers.treebank.checked_templates())))
+    every = tuple(range(len(workers.data.checked_templates())))
     print("eta0", file=sys.stderr)
     trials = {
         learner: workers.perform(Run(learner, TRIAL_C, eta0, every, plan.trials[0], "tuning") for eta0 in plan.eta0)
@@ -78,7 +79,7 @@ def measure(workers: Workers, plan: Plan, epochs: int) -> dict[str, Any]:
         learner: workers.perform(Run(learner, C, eta0[learner], every, plan.trials[1], "tuning") for C in plan.C)
         for learner in NAMES
     }
-    words = sum(tag not in PUNCTUATION for sentence in workers.treebank.sentences("tuning")[1] for tag in sentence.tags)
+    words = sum(tag not in PUNCTUATION for sentence in workers.data.sentences("tuning")[1] for tag in sentence.tags)
     best = {learner: _strongest(found, words) for learner, found in tuned.items()}
     print("all templates", file=sys.stderr)
     full = {
@@ -215,7 +216,7 @@ def _run(options: argparse.Namespace) -> None:
     folder = options.output or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
-    found = measure(Workers(treebank, options.jobs, kept), plan, options.epochs)
+    found = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"settings": settings, "versions": versions(), "templates": treebank.checked_templates(), "grids": {"eta0": plan.eta0, "C": plan.C}, **found}  # fmt: skip
     path.write_text(json.dumps(report), encoding="utf-8")

@@ -6,26 +6,21 @@ Algorithm 3 with explicit features, eta_t = eta0/sqrt(t), the last model. Each t
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import accelerated
-from accelerated.threads import set_num_threads
 from benchmarks.shell import whole
+from benchmarks.workers import Workers
 from reference.app.metrics import attachment_score
 from reference.app.output import announce_compilation
 from reference.app.treebank import Sentence, load_treebank
 from reference.models.templates import check_templates, named_templates
 
-__all__ = ["Run", "Treebank", "Workers", "perform"]
+__all__ = ["Run", "Treebank", "perform", "workers"]
 
 
 class Treebank(NamedTuple):
@@ -124,55 +119,16 @@ def _packed(treebank: Treebank, part: str, templates: tuple[tuple[str, ...], ...
     return model, model.pack(X, Y)
 
 
-# several processes -----------------------------------------------------------------------------------------------------------
+def workers(treebank: Treebank, jobs: int, kept: Path) -> Workers:
+    """What performs runs on a treebank; ValueError: what is wrong with it."""
+    for part in ("tuning", "whole"):  # said before anything is run
+        if not all(treebank.sentences(part)):
+            raise ValueError(f"{treebank.archive}: expected sentences in all parts, got none in one of {part}")
+    announce_compilation(accelerated)
 
+    def said(run: Run, record: dict[str, Any]) -> str:
+        share, name = record["uas"], f"{run.learner}, {run.part}, {len(run.templates)} templates"
+        found = "diverged" if share is None else f"UAS {100 * share:.2f} %"
+        return f"{name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {found}"
 
-class Workers:
-    """Performs runs, in so many processes of one thread each, and keeps their records in a file, a line of JSON each: what is there is not done again."""
-
-    def __init__(self, treebank: Treebank, jobs: int, kept: Path) -> None:
-        self.treebank, self.jobs, self.kept = treebank, jobs, kept
-        self.records: dict[str, dict[str, Any]] = {}
-        if kept.exists():
-            try:
-                self.records = dict(map(json.loads, kept.read_text(encoding="utf-8").splitlines()))
-            except (ValueError, TypeError) as problem:
-                raise ValueError(
-                    f"{kept}: expected a run in each line, got others; mend or delete it: {problem}"
-                ) from None
-        for part in ("tuning", "whole"):  # what is wrong with them is said before anything is run
-            if not all(treebank.sentences(part)):
-                raise ValueError(f"{treebank.archive}: expected sentences in all parts, got none in one of {part}")
-        announce_compilation(accelerated)
-
-    def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
-        """The records of the runs, in their order; a line to stderr for each that was done now."""
-        keyed = [(self._key(run), run) for run in runs]
-        missing = [run for key, run in dict(keyed).items() if key not in self.records]
-        if self.jobs > 1 and len(missing) > 1:
-            with ProcessPoolExecutor(self.jobs, get_context("spawn"), _one_thread) as pool:
-                self._keep(missing, pool.map(perform, [self.treebank] * len(missing), missing))
-        else:
-            self._keep(missing, (perform(self.treebank, run) for run in missing))
-        return [self.records[key] for key, _ in keyed]
-
-    def _keep(self, runs: list[Run], done: Iterable[dict[str, Any]]) -> None:
-        for number, (run, record) in enumerate(zip(runs, done, strict=True), 1):
-            self.records[self._key(run)] = record
-            with self.kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([self._key(run), record]) + "\n")
-            share, name = record["uas"], f"{run.learner}, {run.part}, {len(run.templates)} templates"
-            said = "diverged" if share is None else f"UAS {100 * share:.2f} %"
-            print(
-                f"  {number} of {len(runs)}: {name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {said}",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    def _key(self, run: Run) -> str:
-        """The run and its data as one string."""
-        return json.dumps([*self.treebank[1:], run._asdict()], sort_keys=True)
-
-
-def _one_thread() -> None:
-    set_num_threads(1)
+    return Workers(perform, treebank, jobs, kept, key=lambda run: [*treebank[1:], run._asdict()], said=said)
