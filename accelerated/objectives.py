@@ -25,6 +25,7 @@ from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
+from accelerated.screening.scored import by_scores
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
@@ -166,6 +167,7 @@ def _oracle_of(smoothing: Any, mu: float) -> tuple[type | None, tuple[int, ...]]
 
 class LogLoss(reference.LogLoss, StructuralHinge):
     __doc__ = reference.LogLoss.__doc__
+    scorer = staticmethod(by_scores)
 
 
 def _accumulators(W: np.ndarray) -> int:

@@ -23,6 +23,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host, number, real
 from reference.models.base import all_of, check_weights, integer
+from reference.screening.scored import Whole, by_scores
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, feasible
 from reference.structures.sampling import generator
@@ -370,6 +371,7 @@ class LogLoss(StructuralHinge):
 
     mu = 1.0
     loss_augmented = False
+    scorer = staticmethod(by_scores)
 
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())
@@ -383,6 +385,12 @@ class LogLoss(StructuralHinge):
     ) -> Corners:
         """Refused: the log loss is no maximum of planes."""
         return self.corners(w, batch, k)
+
+    @cached_property
+    def by_scores(self) -> Any:
+        """The same by way of scores, for solvers that go along lines; kept as long as the objective. See reference.screening.scored."""
+        ours = type(self).value_and_gradient is StructuralHinge.value_and_gradient
+        return self.scorer(self) if ours else Whole(self)
 
     def _mu(self, mu: float | None) -> float:
         if mu is not None and real("mu", mu) != 1.0:

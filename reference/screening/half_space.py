@@ -156,9 +156,9 @@ class DualBall(NamedTuple):
 
 
 def dual_ball(state: State, modulus: int) -> DualBall:
-    """Centre a0 = theta - (n/m) grad D(theta) and radius (n/m) ||grad D(theta)|| at theta_i = p(. | x_i; w), m the modulus.
+    """Centre a0 = theta - (n/m) grad D(theta) and radius (n/m) ||grad D(theta)|| at theta_i = p(. | x_i; y), m the modulus.
 
-    Block i of the gradient is B_i' v / n, v = w(theta) - w, which is (score_i(last; v) - score_i(y; v)) / n: a pass over the data for the scores,
+    Block i of the gradient is B_i' v / n, v = w(theta) - y, which is (score_i(last; v) - score_i(y; v)) / n: a pass over the data for the scores,
     one for G at the centre.
 
     Source
@@ -168,7 +168,7 @@ def dual_ball(state: State, modulus: int) -> DualBall:
     problem = state.problem
     objective, place, n = problem.objective, problem.place, problem.n
     model, data, xp = objective.model, objective.data, problem.place.xp
-    w, v = place.floats(state.w), place.floats(problem.primal_weights(state.gradient) - state.w)
+    w, v = place.floats(state.y), place.floats(problem.primal_weights(state.gradient) - state.y)
     at_centre, square = np.zeros(problem.size), 0.0
     sums, sizes = np.zeros(n), np.zeros(n, np.int64)
     for piece in model.chunks(data, np.arange(n)):

@@ -23,6 +23,7 @@ Source: Zhang and Qiu, equations (P) and (D), Theorems 1 and 2, Lemma 1. alpha =
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ import numpy as np
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
 from reference.models.restricted import checked_columns
 from reference.objectives import LogLoss
+from reference.screening.scored import Answer, losses
 from reference.structures.base import UnsupportedError
 
 __all__ = ["ElasticNetCRF", "State", "beta_max"]
@@ -39,51 +41,56 @@ __all__ = ["ElasticNetCRF", "State", "beta_max"]
 class State(NamedTuple):
     """Weights w (d,) of a problem and what is known there; arrays are NumPy float64.
 
-    loss: F(w). gradient: that of F (d,). fun: P(w). gap: P(w) + D(theta), a bound on P(w) - min P. s: the dual point is
-    s theta(w) + (1 - s) (the true outputs), so that G there is ``s * gradient``; 1 unless alpha = 0.
+    y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). gradient: that of F at y (d,), which is
+    G(theta). entropy: mean_i H(theta_i). fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
+    ``s * gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a bound on P(w) - min P.
+    scores: those at w, as ``problem.scored`` has them; None: not kept.
     """
 
     problem: ElasticNetCRF
     w: np.ndarray
+    y: np.ndarray
     loss: float
     gradient: np.ndarray
+    entropy: float
     fun: float
     gap: float
     s: float = 1.0
+    divergence: float = 0.0
+    scores: Any = None
 
     @property
     def dual(self) -> float:
         """-D(theta), a lower bound on min P."""
         return self.fun - self.gap
 
-    @property
-    def entropy(self) -> float:
-        """mean_i H(theta_i), theta_i = p(. | x_i; w)."""
-        return self.loss - float(self.gradient @ self.w)
-
 
 class Features:
-    """What rules ask of the features of a problem; asked of the model once."""
+    """What rules ask of the features of a problem; asked of the whole problem's model once, and only if asked for."""
 
-    def __init__(self, model: Any, data: Any) -> None:
-        self.model, self.data = model, data
+    def __init__(self, problem: ElasticNetCRF, whole: Features | None = None, columns: np.ndarray | None = None) -> None:
+        self.problem, self.whole, self.columns = problem, whole, columns
 
     @cached_property
     def range(self) -> np.ndarray | None:
         """sqrt(sum_i R_ij^2) (d,); None where the model does not bound it."""
-        return self.model.feature_range(self.data)
+        if self.whole is not None:
+            return None if self.whole.range is None else self.whole.range[self.columns]
+        return self.problem.objective.model.feature_range(self.problem.objective.data)
 
     @cached_property
     def spread(self) -> Any:
         """The model's ``listed_spread``; None where outputs are not listed."""
-        return self.model.listed_spread(self.data)
+        if self.whole is not None:
+            found = self.whole.spread
+            return None if found is None else type(found)(*(x[self.columns] for x in found))
+        return self.problem.objective.model.listed_spread(self.problem.objective.data)
 
-    def take(self, columns: np.ndarray, model: Any, data: Any) -> Features:
+    def take(self, columns: np.ndarray) -> Features:
         """Those of the weights ``columns``."""
-        taken = Features(model, data)
-        taken.range = None if self.range is None else self.range[columns]  # type: ignore[misc]
-        taken.spread = None if self.spread is None else type(self.spread)(*(x[columns] for x in self.spread))  # type: ignore[misc]
-        return taken
+        if self.whole is None:
+            return Features(self.problem, self, columns)
+        return Features(self.problem, self.whole, self.columns[columns])  # type: ignore[index]
 
 
 class ElasticNetCRF:
@@ -120,20 +127,29 @@ class ElasticNetCRF:
 
     def __init__(self, objective: Any, *, alpha: float, beta: float) -> None:
         check_log_loss(objective)
-        self.objective = objective
         self.alpha, self.beta = number("alpha", alpha), number("beta", beta, positive=True)
-        self.features = Features(objective.model, objective.data)
+        self.whole, self.columns = objective, np.arange(objective.model.size)
+        self.features = Features(self)
         self.place = Place.of(objective.zeros())
+        self.scored = objective.by_scores
+
+    @cached_property
+    def objective(self) -> Any:
+        """The log loss of the weights of this problem; of a reduced one it is made when it is asked for."""
+        if self.size == self.whole.model.size:
+            return self.whole
+        model = self.whole.model.restrict(self.columns)
+        return type(self.whole)(model, model.narrow(self.whole.data))
 
     @property
     def size(self) -> int:
         """Number of weights d."""
-        return self.objective.model.size
+        return len(self.columns)
 
     @property
     def n(self) -> int:
         """Number of examples."""
-        return self.objective.n
+        return self.whole.n
 
     @property
     def eps(self) -> float:
@@ -142,11 +158,10 @@ class ElasticNetCRF:
 
     def loss_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """F(w) and its gradient (d,) as NumPy float64: one oracle call an example."""
-        value, g = self.objective.value_and_gradient(self.place.floats(w))
-        return float(value), host(g).astype(np.float64)
+        return self.scored.loss_and_gradient(self.scored.forward(w))[:2]
 
-    def evaluate(self, w: Array) -> State:
-        """Everything at w (d,): one oracle call an example, two with alpha = 0.
+    def evaluate(self, w: Array, scores: Any = None) -> State:
+        """Everything at w (d,): one oracle call an example, two with alpha = 0; scores at w are taken as they are, where given.
 
         Raises
         ------
@@ -158,16 +173,27 @@ class ElasticNetCRF:
         if w.shape != (self.size,):
             raise ValueError(f"w: expected {self.size} weights, got shape {tuple(w.shape)}")
         refuse_nan_and_inf("w", w, forbidden=False)
-        return self.state(w, *self.loss_and_gradient(w))
+        scores = self.scored.forward(w) if scores is None else scores
+        answer = self.scored.loss_and_gradient(scores)
+        return self.state(w, answer.loss, w, answer, scores)
 
-    def state(self, w: np.ndarray, loss: float, gradient: np.ndarray) -> State:
-        """What follows from loss and gradient at w (d,)."""
-        fun = loss + self.regulariser(w)
-        s = self.shrinkage(gradient)
-        gap = float(np.sum(self.fenchel_young(w, s * gradient)))
+    def state(self, w: np.ndarray, loss: float, y: np.ndarray, answer: Answer, scores: Any = None) -> State:
+        """What follows from F at w (d,) and the answer at y (d,): the gap without another gradient where the two are not one.
+
+        KL(theta || p(. | w)) is F(w) - F(y) - <G(y), w - y>, to which rounding adds its own.
+        """
+        gradient = answer.gradient
+        s, divergence = self.shrinkage(gradient), 0.0
         if s < 1:
-            gap += float(np.mean(_divergence(losses(self.objective, self.place.floats(w)), s)))
-        return State(self, w, loss, gradient, fun, gap, s)
+            each = self.scored.losses(y) if answer.losses is None else answer.losses
+            divergence = float(np.mean(_divergence(each, s)))
+        if y is not w:
+            divergence += loss - answer.loss - s * float(gradient @ (w - y)) + 64 * self.eps * (1 + abs(loss))
+            divergence = max(divergence, 0.0)
+        fun = loss + self.regulariser(w)
+        gap = float(np.sum(self.fenchel_young(w, s * gradient))) + divergence
+        entropy = answer.loss - float(gradient @ y)
+        return State(self, w, y, loss, gradient, entropy, fun, gap, s, divergence, scores)
 
     def regulariser(self, w: np.ndarray) -> float:
         """beta (alpha/2 ||w||^2 + ||w||_1)."""
@@ -216,27 +242,35 @@ class ElasticNetCRF:
     def reduced(self, columns: Any) -> ElasticNetCRF:
         """The problem of the weights ``columns`` (k,) alone, the others being 0. Source: Zhang and Qiu, Lemma 1."""
         columns = checked_columns(columns, self.size)
-        objective = self.objective
-        model = objective.model.restrict(columns)
-        smaller = type(objective)(model, model.narrow(objective.data))
-        found = ElasticNetCRF(smaller, alpha=self.alpha, beta=self.beta)
-        found.features = self.features.take(columns, model, smaller.data)
+        found = self._copy()
+        found.columns = self.columns[columns]
+        found.features = self.features.take(columns)
+        found.scored = self.scored.narrow(found, columns)
         return found
 
     def at(self, beta: float) -> ElasticNetCRF:
         """The same with another beta; what rules ask of the features is not asked again."""
-        found = ElasticNetCRF(self.objective, alpha=self.alpha, beta=beta)
-        found.features = self.features
+        found = self._copy()
+        found.beta = number("beta", beta, positive=True)
+        return found
+
+    def _copy(self) -> ElasticNetCRF:
+        found = copy.copy(self)
+        found.__dict__.pop("objective", None)
         return found
 
     def narrowed(self, state: State, columns: np.ndarray) -> State:
-        """The state of :meth:`reduced` at what is left of the weights: without an oracle call where those that leave are 0."""
+        """The state of :meth:`reduced` at what is left of the weights: without an oracle call where those that leave are 0, in w and in y."""
         smaller = self.reduced(columns)
         gone = np.ones(self.size, dtype=bool)
         gone[columns] = False
-        if np.any(state.w[gone] != 0):
+        if np.any(state.w[gone] != 0) or np.any(state.y[gone] != 0):
             return smaller.evaluate(state.w[columns])
-        return smaller.state(state.w[columns], state.loss, state.gradient[columns])
+        w, gradient = state.w[columns], state.gradient[columns]
+        y = w if state.y is state.w else state.y[columns]
+        gap = float(np.sum(smaller.fenchel_young(w, state.s * gradient))) + state.divergence
+        scores = None if state.scores is None else self.scored.taken(state.scores, columns)
+        return state._replace(problem=smaller, w=w, y=y, gradient=gradient, gap=gap, scores=scores)
 
 
 def beta_max(objective: Any) -> float:
@@ -256,8 +290,9 @@ def beta_max(objective: Any) -> float:
     Zhang and Qiu, Theorem 2.
     """
     check_log_loss(objective)
-    _, gradient = objective.value_and_gradient(objective.zeros())
-    return float(np.max(np.abs(host(gradient).astype(np.float64)), initial=0.0))
+    scored = objective.by_scores
+    gradient = scored.loss_and_gradient(scored.forward(np.zeros(objective.model.size))).gradient
+    return float(np.max(np.abs(gradient), initial=0.0))
 
 
 def check_log_loss(objective: Any) -> None:
@@ -266,15 +301,6 @@ def check_log_loss(objective: Any) -> None:
         raise TypeError(f"objective: expected LogLoss(model, data), got {type(objective).__name__}")
     if objective.nonnegative is not None:
         raise ValueError(f"objective: {type(objective.model).__name__} has weights that must be >= 0: no elastic net")
-
-
-def losses(objective: Any, w: Array) -> np.ndarray:
-    """loss_i(w) = -log p(y_i | x_i; w) of each example (n,), as NumPy float64."""
-    found, model, data = np.zeros(objective.n), objective.model, objective.data
-    for piece in model.chunks(data, np.arange(objective.n)):
-        value, _ = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
-        found[piece] = host(value).astype(np.float64) - host(model.gold_scores(data, piece, w)).astype(np.float64)
-    return np.maximum(found, 0.0)
 
 
 def _divergence(loss: np.ndarray, s: float) -> np.ndarray:

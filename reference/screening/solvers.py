@@ -246,7 +246,7 @@ class ScreenedRun:
         screened = rule.screen(self.state)
         if np.any(screened):
             kept = np.flatnonzero(~screened)
-            if np.any(self.state.w[screened] != 0):
+            if np.any(self.state.w[screened] != 0) or np.any(self.state.y[screened] != 0):
                 self.calls_besides += self.problem.n
             state = self.state.problem.narrowed(self.state, kept)
             self.columns, self.memory = self.columns[kept], self.solver.narrow(self.memory, state, kept)

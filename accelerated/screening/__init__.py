@@ -1,0 +1,1 @@
+"""Sparse CRFs with safe screening, with kernels."""

@@ -1,0 +1,161 @@
+"""The log loss by way of its scores, with kernels: classes with dense features, sequences by their own compiled sweeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import reference.screening.scored as reference
+from accelerated.arrays import view
+from accelerated.compiled.chain_losses import chain_losses
+from accelerated.compiled.class_scores import class_losses, class_residuals, pairs_back, pairs_forward, spread_out
+from accelerated.compiled.entropy_problem import EntropyProblem
+from accelerated.mirror import mirrors
+from accelerated.models.multiclass import MulticlassModel
+from accelerated.models.sequence import SequenceModel
+from accelerated.models.tagging import TaggingModel
+from accelerated.threads import in_parallel, ranges
+from reference.models.restricted import RestrictedModel
+from reference.screening.scored import Answer, Pieces, Whole
+
+__all__ = ["Answer", "Pieces", "Whole", "by_scores"]
+
+MOST_CELLS = 2**27  # of dense features: 1 GiB
+LEAST_DENSITY = 0.05  # of packed rows that are made dense
+FORWARD, BACK = 0.25, 0.5  # shares of the pairs (feature, class) below which products over pairs beat those over all
+
+
+class ClassScores:
+    """The log loss of classes over dense features: Z is (K, n).
+
+    X (m, n): the features that have a weight. row, label (d,): of each weight, its row of X and its class.
+    """
+
+    def __init__(self, X: np.ndarray, labels: np.ndarray, K: int, row: np.ndarray, label: np.ndarray) -> None:
+        self.X, self.labels, self.K, self.row, self.label = X, labels, K, row, label
+        self.n = len(labels)
+        self.by_class = np.argsort(label, kind="stable")
+
+    def forward(self, w: np.ndarray, skip_zeros: bool = True) -> np.ndarray:
+        """Z: one product with the features, which may skip weights of 0."""
+        here = self.by_class
+        if skip_zeros:
+            here = here[w[here] != 0]
+        if len(here) <= FORWARD * self.K * len(self.X):
+            Z = np.empty((self.K, self.n))
+            pairs_forward(self._start(here), self.row[here], w[here], self.X, Z)
+            return Z
+        W = np.zeros((self.K, len(self.X)))
+        W[self.label, self.row] = w
+        return W @ self.X
+
+    def loss(self, Z: np.ndarray) -> float:
+        """F at Z: inference, no product."""
+        losses = np.empty(self.n)
+        class_losses(Z, self.labels, losses)
+        return float(np.mean(losses))
+
+    def loss_and_gradient(self, Z: np.ndarray, before: np.ndarray | None = None, c: float = 0.0) -> Answer:
+        """F and its gradient (d,) at Z + c (Z - before): inference and one product back."""
+        R, losses = self.residuals(Z, before, c)
+        return Answer(float(np.mean(losses)), self.back(R) / self.n, losses)
+
+    def residuals(self, Z: np.ndarray, before: np.ndarray | None = None, c: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities, less 1 for the true class (K, n), and losses (n,), at Z + c (Z - before)."""
+        R, losses = np.empty_like(Z), np.empty(self.n)
+        class_residuals(Z, Z if before is None else before, float(c), self.labels, R, losses)
+        return R, losses
+
+    def back(self, R: np.ndarray) -> np.ndarray:
+        """One product back: for each weight the sum over the examples of X[row] R[label] (d,)."""
+        if len(self.row) > BACK * self.K * len(self.X):
+            return (self.X @ R.T)[self.row, self.label]
+        here, found = self.by_class, np.empty(len(self.row))
+        sums = np.empty(len(here))
+        pairs_back(self._start(here), self.row[here], self.X, R, sums)
+        found[here] = sums
+        return found
+
+    def losses(self, w: np.ndarray) -> np.ndarray:
+        """The loss of each example (n,) at weights w (d,): a product and inference."""
+        found = np.empty(self.n)
+        class_losses(self.forward(w), self.labels, found)
+        return found
+
+    def taken(self, Z: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Z as it is: the classes stay, and so do their scores."""
+        return Z
+
+    def narrow(self, reduced: Any, columns: np.ndarray) -> ClassScores:
+        """The same of the weights ``columns`` alone; features leave X once a third of them are not needed."""
+        row, label = self.row[columns], self.label[columns]
+        needed = np.zeros(len(self.X), dtype=bool)
+        needed[row] = True
+        many = int(np.sum(needed))
+        if many > 2 / 3 * len(self.X):
+            return ClassScores(self.X, self.labels, self.K, row, label)
+        return ClassScores(self.X[needed], self.labels, self.K, (np.cumsum(needed) - 1)[row], label)
+
+    def _start(self, pairs: np.ndarray) -> np.ndarray:
+        """Where each class begins among pairs sorted by class (K + 1,)."""
+        return np.searchsorted(self.label[pairs], np.arange(self.K + 1))
+
+
+class ChainLoss(Whole):
+    """The log loss of sequences: Z is w, losses and gradients are compiled sweeps, those of a restricted model over the rows it has left."""
+
+    def __init__(self, objective: Any) -> None:
+        super().__init__(objective)
+        model = objective.model
+        inside = isinstance(model, RestrictedModel)
+        self.columns = model.columns if inside else None
+        self.inner = type(objective)(model.model, objective.data) if inside else objective
+
+    def loss(self, Z: np.ndarray) -> float:
+        return float(np.mean(self.losses(Z)))
+
+    loss.__doc__ = Whole.loss.__doc__
+
+    def loss_and_gradient(self, Z: np.ndarray, before: np.ndarray | None = None, c: float = 0.0) -> Answer:
+        w = Z if before is None else Z + c * (Z - before)
+        value, gradient = self.inner.value_and_gradient(self.place.floats(self._embedded(w)))
+        g = view("gradient", gradient)
+        return Answer(float(value), g.copy() if self.columns is None else g[self.columns])
+
+    loss_and_gradient.__doc__ = Whole.loss_and_gradient.__doc__
+
+    def losses(self, w: np.ndarray) -> np.ndarray:
+        model, data = self.inner.model, self.inner.data
+        problem = model.problem(EntropyProblem, data, model.true_labels(data), np.zeros_like(model.cost))
+        W, A = model.padded(self._embedded(w))
+        found = np.zeros(data.n)
+        in_parallel(lambda lo, hi: chain_losses(problem, lo, hi, W, A, found), ranges(data.offsets))
+        return found
+
+    losses.__doc__ = Whole.losses.__doc__
+
+    def _embedded(self, w: np.ndarray) -> np.ndarray:
+        """w among zeros, as weights of the model inside."""
+        if self.columns is None:
+            return w
+        whole = np.zeros(self.inner.model.size)
+        whole[self.columns] = w
+        return whole
+
+
+@mirrors(reference.by_scores)
+def by_scores(objective: Any) -> Any:
+    model, data = objective.model, objective.data
+    inside = model.model if type(model) is RestrictedModel else model
+    if type(inside) is MulticlassModel and data.labels is not None:
+        rows, F = data.rows, inside.n_features
+        if F * rows.n <= MOST_CELLS and len(rows.data) >= LEAST_DENSITY * F * rows.n:
+            X = np.zeros((F, rows.n))
+            spread_out(rows.indptr, view("features", rows.indices, np.int64), view("features", rows.data), X)
+            columns = np.arange(inside.size) if inside is model else model.columns
+            labels = view("labels", data.labels, np.int64)
+            return ClassScores(X, labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels)
+    if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None:
+        return ChainLoss(objective)
+    return reference.by_scores(objective)
