@@ -41,23 +41,32 @@ __all__ = ["ElasticNetCRF", "State", "beta_max"]
 class State(NamedTuple):
     """Weights w (d,) of a problem and what is known there; arrays are NumPy float64.
 
-    y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). gradient: that of F at y (d,), which is
-    G(theta). entropy: mean_i H(theta_i). fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
-    ``s * gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a bound on P(w) - min P.
-    scores: those at w, as ``problem.scored`` has them; None: not kept.
+    y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). answer: what is known at y. fun: P(w).
+    s: the dual point is s theta + (1 - s) (the true outputs), so that G there is ``s * gradient``; 1 unless alpha = 0. divergence:
+    mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a bound on P(w) - min P. scores: those at w, as ``problem.scored`` has
+    them; None: not kept.
     """
 
     problem: ElasticNetCRF
     w: np.ndarray
     y: np.ndarray
     loss: float
-    gradient: np.ndarray
-    entropy: float
+    answer: Answer
     fun: float
     gap: float
     s: float = 1.0
     divergence: float = 0.0
     scores: Any = None
+
+    @property
+    def gradient(self) -> np.ndarray:
+        """G(theta) (d,), the gradient of F at y."""
+        return self.answer.gradient
+
+    @property
+    def entropy(self) -> float:
+        """mean_i H(theta_i)."""
+        return self.answer.loss - float(self.gradient @ self.y)
 
     @property
     def dual(self) -> float:
@@ -192,8 +201,20 @@ class ElasticNetCRF:
             divergence = max(divergence, 0.0)
         fun = loss + self.regulariser(w)
         gap = float(np.sum(self.fenchel_young(w, s * gradient))) + divergence
-        entropy = answer.loss - float(gradient @ y)
-        return State(self, w, y, loss, gradient, entropy, fun, gap, s, divergence, scores)
+        return State(self, w, y, loss, answer, fun, gap, s, divergence, scores)
+
+    def resumed(self, state: State) -> State:
+        """The state at the weights of another one, of this problem with another beta or reduced: what is known there is not asked again."""
+        whole, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
+        whole[inside] = state.w
+        if state.y is not state.w or state.answer.moment is None:
+            return self.evaluate(whole, state.scores if self.scored.keeps else None)
+        gradient, missing = np.zeros(self.size), np.ones(self.size, dtype=bool)
+        gradient[inside], missing[inside] = state.gradient, False
+        if np.any(missing):
+            rest = np.flatnonzero(missing)
+            gradient[rest] = self.reduced(rest).scored.back(state.answer.moment) / self.n
+        return self.state(whole, state.loss, whole, state.answer._replace(gradient=gradient), state.scores)
 
     def regulariser(self, w: np.ndarray) -> float:
         """beta (alpha/2 ||w||^2 + ||w||_1)."""
@@ -266,11 +287,11 @@ class ElasticNetCRF:
         gone[columns] = False
         if np.any(state.w[gone] != 0) or np.any(state.y[gone] != 0):
             return smaller.evaluate(state.w[columns])
-        w, gradient = state.w[columns], state.gradient[columns]
+        w, answer = state.w[columns], state.answer._replace(gradient=state.gradient[columns])
         y = w if state.y is state.w else state.y[columns]
-        gap = float(np.sum(smaller.fenchel_young(w, state.s * gradient))) + state.divergence
+        gap = float(np.sum(smaller.fenchel_young(w, state.s * answer.gradient))) + state.divergence
         scores = None if state.scores is None else self.scored.taken(state.scores, columns)
-        return state._replace(problem=smaller, w=w, y=y, gradient=gradient, gap=gap, scores=scores)
+        return state._replace(problem=smaller, w=w, y=y, answer=answer, gap=gap, scores=scores)
 
 
 def beta_max(objective: Any) -> float:

@@ -12,7 +12,6 @@ import numpy as np
 
 from reference.arrays import number
 from reference.screening.problem import ElasticNetCRF, State
-from reference.screening.scored import Answer
 
 __all__ = ["AcceleratedProximalGradient"]
 
@@ -92,7 +91,7 @@ class AcceleratedProximalGradient:
         (here, before, before_scores, t, c, L, calls), problem = memory, memory.state.problem
         n, scored = problem.n, problem.scored
         if c == 0 and here.y is here.w:
-            y, at_y = here.w, Answer(here.loss, here.gradient)
+            y, at_y = here.w, here.answer
         elif c == 0:
             y, at_y, calls = here.w, scored.loss_and_gradient(here.scores), calls + n
         else:

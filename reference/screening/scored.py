@@ -18,18 +18,24 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host
 from reference.structures.scores import add, inner, score_fields
+from reference.structures.table import Table
 
-__all__ = ["Answer", "Pieces", "Whole", "by_scores"]
+__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
 MOST_SCORES = 2**25  # numbers that are kept
+SWEEPS = 200
 
 
 class Answer(NamedTuple):
-    """What is known at scores. loss: F. gradient: of F (d,). losses: of each example (n,); None where they do not fall out. NumPy float64."""
+    """What is known at scores. loss: F. gradient: of F (d,). losses: of each example (n,), None where they do not fall out. NumPy float64.
+
+    moment: that of which one product back is n times the gradient, also for weights that are not asked about; None: not kept.
+    """
 
     loss: float
     gradient: np.ndarray
     losses: np.ndarray | None = None
+    moment: Any = None
 
 
 class Whole:
@@ -39,6 +45,8 @@ class Whole:
     ----------
     objective : LogLoss
     """
+
+    keeps = False  # whether Z stays what it is when weights leave that are 0
 
     def __init__(self, objective: Any) -> None:
         self.objective = objective
@@ -62,6 +70,14 @@ class Whole:
         """The loss of each example (n,) at weights w (d,): a product and inference."""
         return losses(self.objective, self.place.floats(w))
 
+    def hessian(self, Z: Any, columns: np.ndarray, turn: int = 0) -> np.ndarray | None:
+        """None: the Hessian of F is not known."""
+        return None
+
+    def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+        """See :func:`descend`."""
+        return descend(H, q, w, alpha, beta)
+
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
         """Z as :meth:`narrow` of ``columns`` has it, of weights that are 0 elsewhere."""
         return Z[columns]
@@ -78,6 +94,8 @@ class Pieces:
     ----------
     objective : LogLoss
     """
+
+    keeps = True
 
     def __init__(self, objective: Any) -> None:
         self.objective, self.model, self.data, self.n = objective, objective.model, objective.data, objective.n
@@ -97,15 +115,41 @@ class Pieces:
         """F and its gradient (d,) at Z + c (Z - before): inference and one product back."""
         if before is not None:
             Z = [add(here, add(here, there, -1.0), c) for here, there in zip(Z, before, strict=True)]
-        w = gradient = self.objective.zeros()
-        loss = 0.0
-        for piece, (total, moment) in zip(self.pieces, self._inferred(Z), strict=True):
+        loss, moment = 0.0, []
+        for total, parts in self._inferred(Z):
             loss += total
-            gradient = gradient + self.model.pullback(self.data, piece, w, moment)
-        return Answer(loss / self.n, host(gradient).astype(np.float64) / self.n)
+            moment.append(parts)
+        return Answer(loss / self.n, self.back(moment) / self.n, None, moment)
+
+    def back(self, moment: Any) -> np.ndarray:
+        """The product back (d,) of gradients with respect to the scores."""
+        w = found = self.objective.zeros()
+        for piece, parts in zip(self.pieces, moment, strict=True):
+            found = found + self.model.pullback(self.data, piece, w, parts)
+        return host(found).astype(np.float64)
+
+    def hessian(self, Z: Any, columns: np.ndarray, turn: int = 0) -> np.ndarray | None:
+        """The Hessian of F at Z among the weights ``columns`` (k, k): mean_i Cov_theta_i(phi_ij, phi_il). None where outputs are not listed.
+
+        It may be that of a sample of the examples, another one for each turn.
+        """
+        if not issubclass(self.model.structure_type, Table):
+            return None
+        found, w = np.zeros((len(columns), len(columns))), self.objective.zeros()
+        for piece, scores in zip(self.pieces, Z, strict=True):
+            theta = host(self.model.structure_type.unchecked(scores).expectation()[1].values).astype(np.float64)
+            phi = np.zeros((len(columns), *theta.shape))
+            for k, j in enumerate(columns):
+                unit = np.zeros(self.model.size)
+                unit[j] = 1.0
+                phi[k] = host(self.model.pushforward(self.data, piece, w, self.place.floats(unit)).values)
+            mean = np.sum(theta * phi, axis=-1, keepdims=True)
+            centred = np.reshape((phi - mean) * np.sqrt(theta), (len(columns), -1))
+            found += centred @ centred.T
+        return found / self.n
 
     def _inferred(self, Z: Any) -> Any:
-        """For each piece the sum of its losses, and its expected parts less the true ones."""
+        """For each piece: the sum of its losses, and its expected parts less the true ones."""
         for piece, scores in zip(self.pieces, Z, strict=True):
             gold = self.model.gold(self.data, piece)
             value, parts = self.model.structure_type.unchecked(scores).expectation()
@@ -116,6 +160,10 @@ class Pieces:
         """The loss of each example (n,) at weights w (d,): a product and inference."""
         return losses(self.objective, self.place.floats(w))
 
+    def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+        """See :func:`descend`."""
+        return descend(H, q, w, alpha, beta)
+
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
         """Z as it is: the outputs stay, and so do their scores."""
         return Z
@@ -123,6 +171,29 @@ class Pieces:
     def narrow(self, reduced: Any, columns: np.ndarray) -> Any:
         """The same of the weights ``columns`` alone, those of the problem ``reduced``."""
         return type(self)(reduced.objective)
+
+
+def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    """argmin_x <q, x - w> + (x - w)' H (x - w) / 2 + beta (alpha/2 ||x||^2 + ||x||_1) (k,), by coordinate descent from w.
+
+    H (k, k) has a positive diagonal. It ends once a sweep gains 1e-10 of what the best one did, or after 200 sweeps.
+    """
+    x, q, most = w.copy(), q.copy(), 0.0
+    lam = alpha * beta
+    for _ in range(SWEEPS):
+        largest = 0.0
+        for j in range(len(x)):
+            v = H[j, j] * x[j] - q[j]
+            new = (v - min(max(v, -beta), beta)) / (H[j, j] + lam)
+            if new != x[j]:
+                move = new - x[j]
+                q += move * H[j]
+                largest = max(largest, (H[j, j] + lam) * move**2)
+                x[j] = new
+        most = max(most, largest)
+        if largest <= 1e-10 * most:
+            break
+    return x
 
 
 def by_scores(objective: Any) -> Any:

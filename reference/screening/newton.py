@@ -1,0 +1,202 @@
+"""Proximal Newton on a working set, for the elastic-net CRF: the fast solver, as :mod:`reference.screening.solvers` wraps it.
+
+Source: Lee, Sun and Saunders (2014), proximal Newton-type methods; Friedman, Hastie and Tibshirani (2010), coordinate descent on the quadratic
+model; Byrd, Nocedal and Schnabel (1994), limited-memory matrices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from reference.arrays import integer
+from reference.screening.problem import State
+from reference.screening.proximal import AcceleratedProximalGradient, Momentum, curvature_along_gradient
+
+__all__ = ["ProximalNewton"]
+
+SUFFICIENT = 1e-4  # of the decrease that the linear model promises
+HALVINGS = 20
+PATIENCE = 10  # steps in which the gap is to fall to half
+RIDGE = 1e-10  # of the largest curvature: keeps the model convex where features are collinear
+
+
+class Newton(NamedTuple):
+    """The memory of proximal Newton: where it stands, oracle calls, steps so far.
+
+    moves, changes (m, d): the last moves of w and changes of G, where there is no Hessian; curvature: in all directions that they do not tell
+    of. goal: a gap to be reached by step ``due``. slower: where goals are missed, the memory of accelerated proximal gradient, which goes on.
+    """
+
+    state: State
+    calls: int = 0
+    steps: int = 0
+    moves: np.ndarray = np.zeros((0, 0))
+    changes: np.ndarray = np.zeros((0, 0))
+    curvature: float = 0.0
+    goal: float = np.inf
+    due: int = 0
+    slower: Momentum | None = None
+
+
+@dataclass(frozen=True)
+class ProximalNewton:
+    """Proximal Newton on a working set, its steps by coordinate descent.
+
+    x = argmin_x <G_A, x - w> + (x - w)' B (x - w)/2 + beta (alpha/2 ||x||^2 + ||x||_1),   A = {j: w_j != 0 or |G_j| > beta}
+
+    and w moves towards x on A as far as P falls enough, nearly always all the way. B is the Hessian of F on A where outputs are listed (in
+    ``accelerated``, of many examples, that of a part of them, in turns), else that of limited-memory BFGS.
+
+    Parameters
+    ----------
+    memory : int >= 1
+        Pairs of moves and changes that BFGS keeps, also along a path.
+    largest : int >= 1
+        Working sets beyond this size are left to :class:`AcceleratedProximalGradient`, as are problems that it solves too slowly: where 10 steps do
+        not halve the gap.
+
+    Notes
+    -----
+    A step takes one oracle call an example, one product with the features each way (forward only of weights that are not 0), the Hessian, and
+    O(|A|^2) a sweep of coordinate descent; one call more for each time the step is halved.
+
+    Source
+    ------
+    Lee, Sun and Saunders (2014); Friedman, Hastie and Tibshirani (2010); Byrd, Nocedal and Schnabel (1994), equation (3.5).
+    """
+
+    memory: int = 10
+    largest: int = 2000
+
+    def __post_init__(self) -> None:
+        integer("memory", self.memory, 1)
+        integer("largest", self.largest, 1)
+
+    def start(self, state: State, before: Newton | None = None) -> Newton:
+        """With the pairs that another problem of a path ended with."""
+        state = _with_scores(state)
+        if before is None or before.curvature == 0:
+            return Newton(state)
+        problem, last = state.problem, before.state.problem
+        inside = np.searchsorted(problem.columns, last.columns)
+        moves, changes = np.zeros((2, len(before.moves), problem.size))
+        moves[:, inside], changes[:, inside] = before.moves, before.changes
+        return Newton(state, steps=before.steps, moves=moves, changes=changes, curvature=before.curvature)
+
+    def step(self, memory: Newton) -> Newton:
+        """One iteration."""
+        if memory.slower is not None:
+            return self._slower(memory)
+        state = memory.state
+        problem, w, gradient = state.problem, state.w, state.gradient
+        working = np.flatnonzero((w != 0) | (np.abs(gradient) > problem.beta))
+        if len(working) > self.largest or (memory.steps >= memory.due and state.gap > memory.goal):
+            return self._slower(memory)
+        if memory.steps >= memory.due:
+            memory = memory._replace(goal=0.5 * state.gap, due=memory.steps + PATIENCE)
+        B, memory = self._curvature(memory, working)
+        x = w.copy()
+        x[working] = problem.scored.descend(B, gradient[working], w[working], problem.alpha, problem.beta)
+        found = line_search(state, x)
+        if found is None:
+            return self._slower(memory)
+        after, tried = found
+        return self._remembered(memory, after)._replace(
+            state=after, calls=memory.calls + tried * problem.n, steps=memory.steps + 1
+        )
+
+    def narrow(self, memory: Newton, state: State, columns: np.ndarray) -> Newton:
+        """The same, of the weights that are left."""
+        slower = memory.slower
+        if slower is not None:
+            slower = AcceleratedProximalGradient().narrow(slower, state, columns)
+        moves, changes = (x[:, columns] if len(x) else x for x in (memory.moves, memory.changes))
+        return memory._replace(state=_with_scores(state), moves=moves, changes=changes, slower=slower)
+
+    def _slower(self, memory: Newton) -> Newton:
+        """A step of accelerated proximal gradient, from here on."""
+        solver, before = AcceleratedProximalGradient(), memory.slower
+        if before is None:
+            before = solver.start(memory.state)
+            memory = memory._replace(calls=memory.calls + before.calls)
+        after = solver.step(before)
+        calls = memory.calls + after.calls - before.calls
+        return memory._replace(state=after.state, calls=calls, steps=memory.steps + 1, slower=after)
+
+    def _curvature(self, memory: Newton, working: np.ndarray) -> tuple[np.ndarray, Newton]:
+        """B on the working set, with a ridge."""
+        state = memory.state
+        B = state.problem.scored.hessian(state.scores, working, memory.steps)
+        if B is None:
+            if memory.curvature == 0:
+                first = curvature_along_gradient(state)
+                memory = memory._replace(curvature=first, calls=memory.calls + state.problem.n)
+            B = limited_memory(memory.moves, memory.changes, memory.curvature, working)
+        ridge = RIDGE * float(np.max(np.diagonal(B), initial=0.0))
+        B[np.diag_indices(len(B))] += max(ridge, 1e-300)
+        return B, memory
+
+    def _remembered(self, memory: Newton, after: State) -> Newton:
+        """With the pair of the last step, where there is no Hessian and the pair is one of a convex function."""
+        if memory.curvature == 0:
+            return memory
+        move, change = after.w - memory.state.w, after.gradient - memory.state.gradient
+        along, square = float(move @ change), float(change @ change)
+        if along <= 1e-10 * np.sqrt(square * float(move @ move)):
+            return memory
+        moves, changes = (
+            np.concatenate([old.reshape(-1, len(new)), new[None]])[-self.memory :]
+            for old, new in ((memory.moves, move), (memory.changes, change))
+        )
+        return memory._replace(moves=moves, changes=changes, curvature=square / along)
+
+
+def line_search(state: State, x: np.ndarray) -> tuple[State, int] | None:
+    """The first of w + t (x - w), t = 1, 1/2, 1/4, ... at which P falls by 1e-4 of what its linear model promises, and how many were tried.
+
+    None where 20 halvings do not do, or nothing is promised.
+    """
+    problem, w = state.problem, state.w
+    scored, move = problem.scored, x - w
+    promised = float(state.gradient @ move) + problem.regulariser(x) - problem.regulariser(w)
+    if not promised < 0:
+        return None
+    scores, rounding = scored.forward(x), 16 * problem.eps * (1 + abs(state.fun))
+    t = 1.0
+    for tried in range(HALVINGS):
+        answer = scored.loss_and_gradient(scores, state.scores, t - 1.0) if t < 1 else scored.loss_and_gradient(scores)
+        there = x if t == 1 else w + t * move
+        if answer.loss + problem.regulariser(there) - state.fun <= SUFFICIENT * t * promised + rounding:
+            at = scores if t == 1 else scored.forward(there)
+            return problem.state(there, answer.loss, there, answer, at), tried + 1
+        t *= 0.5
+    return None
+
+
+def limited_memory(moves: np.ndarray, changes: np.ndarray, curvature: float, columns: np.ndarray) -> np.ndarray:
+    """The BFGS matrix of the pairs, among ``columns``: B = c I - Q M^-1 Q',  Q = [c S, Y],  M = [[c S'S, L], [L', -D]].
+
+    S, Y: moves and changes as columns; L + D + (upper) = S'Y, D its diagonal, L what is below; c: the curvature.
+
+    Source
+    ------
+    Byrd, Nocedal and Schnabel (1994), equation (3.5).
+    """
+    found = curvature * np.eye(len(columns))
+    if len(moves) == 0:
+        return found
+    products = moves @ changes.T
+    below, diagonal = np.tril(products, -1), np.diag(np.diagonal(products))
+    M = np.block([[curvature * (moves @ moves.T), below], [below.T, -diagonal]])
+    Q = np.concatenate([curvature * moves[:, columns], changes[:, columns]])
+    return found - Q.T @ np.linalg.solve(M, Q)
+
+
+def _with_scores(state: State) -> State:
+    """The state with its scores, and everything asked at w."""
+    if state.y is not state.w:
+        return state.problem.evaluate(state.w, state.scores)
+    return state if state.scores is not None else state._replace(scores=state.problem.scored.forward(state.w))
