@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from accelerated.compiled.arithmetic import exp, muladd
 from accelerated.kernel import kernel
 
-__all__ = ["class_losses", "class_residuals", "pairs_back", "pairs_forward", "spread_out"]
+__all__ = ["class_losses", "class_residuals", "pairs_back", "pairs_forward", "spread_out", "weighted_pairs"]
 
 BLOCK = 512
 
@@ -153,3 +153,30 @@ def pairs_back(start, rows, X, R, G):
                     s = fused_plus(s, a[i], r[i])
                 G[e] += s
                 e += 1
+
+
+@kernel
+def weighted_pairs(row, label, X, Z, lo, T, M):
+    """T (pairs, m) = X[row] and M (pairs, m) = T times the probability of the label, of the examples lo, ..., lo + m - 1."""
+    K, m = Z.shape[0], T.shape[1]
+    P, top, total = np.empty((K, m)), np.empty(m), np.empty(m)
+    for i in range(m):
+        top[i] = -np.inf
+        total[i] = 0.0
+    for k in range(K):
+        z = Z[k, lo : lo + m]
+        for i in range(m):
+            top[i] = z[i] if z[i] > top[i] else top[i]
+    for k in range(K):
+        z, p = Z[k, lo : lo + m], P[k]
+        for i in range(m):
+            e = exp(z[i] - top[i])
+            p[i] = e
+            total[i] += e
+    for i in range(m):
+        total[i] = 1.0 / total[i]
+    for e in range(len(row)):
+        x, p, t, w = X[row[e], lo : lo + m], P[label[e]], T[e], M[e]
+        for i in range(m):
+            t[i] = x[i]
+            w[i] = x[i] * (p[i] * total[i])

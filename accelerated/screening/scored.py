@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,47 @@ import numpy as np
 import reference.screening.scored as reference
 from accelerated.arrays import view
 from accelerated.compiled.chain_losses import chain_losses
-from accelerated.compiled.class_scores import class_losses, class_residuals, pairs_back, pairs_forward, spread_out
+from accelerated.compiled.class_scores import (
+    class_losses,
+    class_residuals,
+    pairs_back,
+    pairs_forward,
+    spread_out,
+    weighted_pairs,
+)
 from accelerated.compiled.entropy_problem import EntropyProblem
+from accelerated.compiled.quadratic import descend_in_place
 from accelerated.mirror import mirrors
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.threads import in_parallel, ranges
 from reference.models.restricted import RestrictedModel
-from reference.screening.scored import Answer, Pieces, Whole
+from reference.screening.scored import ENOUGH, SWEEPS, Answer, kept_or_not
 
-__all__ = ["Answer", "Pieces", "Whole", "by_scores"]
+__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
 MOST_CELLS = 2**27  # of dense features: 1 GiB
 LEAST_DENSITY = 0.05  # of packed rows that are made dense
-FORWARD, BACK = 0.25, 0.5  # shares of the pairs (feature, class) below which products over pairs beat those over all
+BLOCK, TURNS, FEW = 1024, 4, 16  # Hessians are of every fourth block of so many examples, where there are 16 blocks or more
+FORWARD, BACK = 0.25, 0.6  # shares of the pairs (feature, class) below which products over pairs beat those over all
+
+
+@mirrors(reference.descend)
+def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    x = w.copy()
+    descend_in_place(np.ascontiguousarray(H), q.copy(), x, alpha * beta, beta, SWEEPS, ENOUGH)
+    return x
+
+
+class Whole(reference.Whole):
+    __doc__ = reference.Whole.__doc__
+    ops = sys.modules[__name__]
+
+
+class Pieces(reference.Pieces):
+    __doc__ = reference.Pieces.__doc__
+    ops = sys.modules[__name__]
 
 
 class ClassScores:
@@ -31,6 +58,8 @@ class ClassScores:
 
     X (m, n): the features that have a weight. row, label (d,): of each weight, its row of X and its class.
     """
+
+    keeps = True
 
     def __init__(self, X: np.ndarray, labels: np.ndarray, K: int, row: np.ndarray, label: np.ndarray) -> None:
         self.X, self.labels, self.K, self.row, self.label = X, labels, K, row, label
@@ -58,19 +87,14 @@ class ClassScores:
 
     def loss_and_gradient(self, Z: np.ndarray, before: np.ndarray | None = None, c: float = 0.0) -> Answer:
         """F and its gradient (d,) at Z + c (Z - before): inference and one product back."""
-        R, losses = self.residuals(Z, before, c)
-        return Answer(float(np.mean(losses)), self.back(R) / self.n, losses)
-
-    def residuals(self, Z: np.ndarray, before: np.ndarray | None = None, c: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities, less 1 for the true class (K, n), and losses (n,), at Z + c (Z - before)."""
         R, losses = np.empty_like(Z), np.empty(self.n)
         class_residuals(Z, Z if before is None else before, float(c), self.labels, R, losses)
-        return R, losses
+        return Answer(float(np.mean(losses)), self.back(R) / self.n, losses, R)
 
     def back(self, R: np.ndarray) -> np.ndarray:
         """One product back: for each weight the sum over the examples of X[row] R[label] (d,)."""
         if len(self.row) > BACK * self.K * len(self.X):
-            return (self.X @ R.T)[self.row, self.label]
+            return (R @ self.X.T)[self.label, self.row]
         here, found = self.by_class, np.empty(len(self.row))
         sums = np.empty(len(here))
         pairs_back(self._start(here), self.row[here], self.X, R, sums)
@@ -82,6 +106,33 @@ class ClassScores:
         found = np.empty(self.n)
         class_losses(self.forward(w), self.labels, found)
         return found
+
+    def hessian(self, Z: np.ndarray, columns: np.ndarray, turn: int = 0) -> np.ndarray:
+        """The Hessian of F at Z among the weights ``columns`` (k, k): of all examples where they are few, else of a quarter, in turns and float32.
+
+        mean_i x_f x_g p_k (delta_kl - p_l) for the pairs (f, k) and (g, l): a matrix for each class, less one product of all.
+        """
+        order = columns[np.argsort(self.label[columns], kind="stable")]
+        row, label = self.row[order], self.label[order]
+        firsts = np.arange(0, self.n, BLOCK)
+        sampled = len(firsts) >= FEW
+        firsts, kind = (firsts[turn % TURNS :: TURNS], np.float32) if sampled else (firsts, np.float64)
+        ends = np.minimum(firsts + BLOCK, self.n)
+        start, found = np.searchsorted(label, np.arange(self.K + 1)), np.zeros((len(order), len(order)))
+        for lo, hi in zip(firsts.tolist(), ends.tolist(), strict=True):
+            T, M = np.empty((2, len(order), hi - lo), kind)
+            weighted_pairs(row, label, self.X, Z, lo, T, M)
+            found -= M @ M.T
+            for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
+                found[a:b, a:b] += M[a:b] @ T[a:b].T
+        place = np.searchsorted(columns, order)  # columns are in order
+        unsorted = np.empty_like(found)
+        unsorted[np.ix_(place, place)] = found
+        return unsorted / np.sum(ends - firsts)
+
+    def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+        """See :func:`descend`."""
+        return descend(H, q, w, alpha, beta)
 
     def taken(self, Z: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Z as it is: the classes stay, and so do their scores."""
@@ -158,4 +209,4 @@ def by_scores(objective: Any) -> Any:
             return ClassScores(X, labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels)
     if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None:
         return ChainLoss(objective)
-    return reference.by_scores(objective)
+    return kept_or_not(objective, Pieces, Whole)

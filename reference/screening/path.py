@@ -146,11 +146,11 @@ def sparse_path(
     values = _betas(betas, most, count, ratio)
     place = Place.of(objective.zeros())
     problem = ElasticNetCRF(objective, alpha=alpha, beta=values[0])
-    w, memory = np.zeros(problem.size), None
+    memory: Any = None
     points: list[PathPoint] = []
     for beta in values:
         problem = problem.at(beta)
-        result, memory = solve_problem(problem, w, tol, rule, gamma, solver, iterations, before=memory)
+        result, memory = solve_problem(problem, None, tol, rule, gamma, solver, iterations, before=memory)
         w = host(result.x).astype(np.float64)
         points.append(
             PathPoint(

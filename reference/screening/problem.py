@@ -203,18 +203,21 @@ class ElasticNetCRF:
         gap = float(np.sum(self.fenchel_young(w, s * gradient))) + divergence
         return State(self, w, y, loss, answer, fun, gap, s, divergence, scores)
 
-    def resumed(self, state: State) -> State:
-        """The state at the weights of another one, of this problem with another beta or reduced: what is known there is not asked again."""
-        whole, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
-        whole[inside] = state.w
+    def resumed(self, state: State) -> tuple[State, int]:
+        """The state at the weights of another one, of this problem with another beta or reduced, and the oracle calls that it took.
+
+        None, but a product back for the weights that had left, where the last gradient is that of its weights.
+        """
+        w, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
+        w[inside] = state.w
         if state.y is not state.w or state.answer.moment is None:
-            return self.evaluate(whole, state.scores if self.scored.keeps else None)
+            return self.evaluate(w, state.scores if self.scored.keeps else None), self.n
         gradient, missing = np.zeros(self.size), np.ones(self.size, dtype=bool)
         gradient[inside], missing[inside] = state.gradient, False
         if np.any(missing):
             rest = np.flatnonzero(missing)
             gradient[rest] = self.reduced(rest).scored.back(state.answer.moment) / self.n
-        return self.state(whole, state.loss, whole, state.answer._replace(gradient=gradient), state.scores)
+        return self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores), 0
 
     def regulariser(self, w: np.ndarray) -> float:
         """beta (alpha/2 ||w||^2 + ||w||_1)."""

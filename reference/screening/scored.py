@@ -11,6 +11,7 @@ of them. How Z looks is each class's own affair:
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from reference.structures.table import Table
 __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
 MOST_SCORES = 2**25  # numbers that are kept
-SWEEPS = 200
+SWEEPS, ENOUGH = 200, 1e-10  # of coordinate descent
 
 
 class Answer(NamedTuple):
@@ -46,6 +47,7 @@ class Whole:
     objective : LogLoss
     """
 
+    ops = sys.modules[__name__]
     keeps = False  # whether Z stays what it is when weights leave that are 0
 
     def __init__(self, objective: Any) -> None:
@@ -76,7 +78,7 @@ class Whole:
 
     def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
         """See :func:`descend`."""
-        return descend(H, q, w, alpha, beta)
+        return self.ops.descend(H, q, w, alpha, beta)
 
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
         """Z as :meth:`narrow` of ``columns`` has it, of weights that are 0 elsewhere."""
@@ -95,6 +97,7 @@ class Pieces:
     objective : LogLoss
     """
 
+    ops = sys.modules[__name__]
     keeps = True
 
     def __init__(self, objective: Any) -> None:
@@ -162,7 +165,7 @@ class Pieces:
 
     def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
         """See :func:`descend`."""
-        return descend(H, q, w, alpha, beta)
+        return self.ops.descend(H, q, w, alpha, beta)
 
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
         """Z as it is: the outputs stay, and so do their scores."""
@@ -191,13 +194,18 @@ def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: flo
                 largest = max(largest, (H[j, j] + lam) * move**2)
                 x[j] = new
         most = max(most, largest)
-        if largest <= 1e-10 * most:
+        if largest <= ENOUGH * most:
             break
     return x
 
 
 def by_scores(objective: Any) -> Any:
     """The log loss of an objective by way of its scores: kept where they are finite and not too many, else asked for anew."""
+    return kept_or_not(objective, Pieces, Whole)
+
+
+def kept_or_not(objective: Any, Pieces: Any, Whole: Any) -> Any:  # noqa: N803, classes
+    """One or the other."""
     pieces, w, many = Pieces(objective), objective.zeros(), 0
     for piece in pieces.pieces:
         fields = score_fields(pieces.model.scores(pieces.data, piece, w))

@@ -165,7 +165,7 @@ def solve_sparse(
 
 def solve_problem(
     problem: ElasticNetCRF,
-    w0: Array,
+    w0: Array | None,
     tol: float,
     rule: Rule | None,
     gamma: float,
@@ -174,7 +174,10 @@ def solve_problem(
     callback: Callable[[Row, Array], Any] | None = None,
     before: Any = None,
 ) -> tuple[SparseResult, Any]:
-    """:func:`solve_sparse` on a problem; options as there. With the solver's memory, which ``before`` takes for the next of a path."""
+    """:func:`solve_sparse` on a problem; options as there. With the solver's memory, which ``before`` takes for the next of a path.
+
+    w0: None: where that memory stands, or else 0.
+    """
     number("tol", tol)
     integer("iterations", iterations, 0)
     if not 0 < number("gamma", gamma) < 1:
@@ -205,14 +208,19 @@ def solve_problem(
 class ScreenedRun:
     """A solver at work on what screening has left of a problem: the weights ``columns``, at ``state``."""
 
-    def __init__(self, problem: ElasticNetCRF, solver: Solver, w0: Array, before: Any) -> None:
+    def __init__(self, problem: ElasticNetCRF, solver: Solver, w0: Array | None, before: Any) -> None:
         self.problem, self.solver, self.columns = problem, solver, np.arange(problem.size)
         self.history: list[Row] = []
         self.screenings: list[Screening] = []
         self.iteration = self.work = 0
         self.solving = self.screening = 0.0
         started = time.perf_counter()
-        self.memory, self.calls_besides = solver.start(problem.evaluate(w0), before), problem.n
+        if w0 is None and before is not None:
+            state, self.calls_besides = problem.resumed(before.state)
+        else:
+            state = problem.evaluate(np.zeros(problem.size) if w0 is None else w0)
+            self.calls_besides = problem.n
+        self.memory = solver.start(state, before)
         self.solving += time.perf_counter() - started
 
     @property
