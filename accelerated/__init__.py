@@ -76,6 +76,7 @@ from reference import (
     Pegasos,
     Polynomial,
     Precomputed,
+    ProximalNewton,
     Result,
     Row,
     Sequences,

@@ -52,6 +52,7 @@ from reference.prox import (
     soft_threshold,
 )
 from reference.screening.half_space import HalfSpaceRule
+from reference.screening.newton import ProximalNewton
 from reference.screening.path import SparsePath, sparse_path
 from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.proximal import AcceleratedProximalGradient
@@ -121,6 +122,7 @@ __all__ = [
     "Pegasos",
     "Polynomial",
     "Precomputed",
+    "ProximalNewton",
     "Result",
     "Row",
     "Rows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,14 @@ class ClassScores:
         place = np.searchsorted(columns, order)  # columns are in order
         unsorted = np.empty_like(found)
         unsorted[np.ix_(place, place)] = found
+        if sampled:  # as if one example more were seen: no feature is flat only because the sample has none of it
+            unsorted[np.diag_indices(len(order))] += 0.25 * self._largest[self.row[columns]] ** 2
         return unsorted / np.sum(ends - firsts)
+
+    @cached_property
+    def _largest(self) -> np.ndarray:
+        """max |X| of each feature (m,)."""
+        return np.maximum(np.max(self.X, axis=1), -np.min(self.X, axis=1))
 
     def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
         """See :func:`descend`."""

@@ -20,7 +20,7 @@ __all__ = ["ProximalNewton"]
 SUFFICIENT = 1e-4  # of the decrease that the linear model promises
 HALVINGS = 20
 PATIENCE = 10  # steps in which the gap is to fall to half
-RIDGE = 1e-10  # of the largest curvature: keeps the model convex where features are collinear
+RIDGE = 1e-10  # of the largest curvature, or of beta^2, which has its unit: keeps steps finite where features are collinear or F is flat
 
 
 class Newton(NamedTuple):
@@ -135,8 +135,7 @@ class ProximalNewton:
                 first = curvature_along_gradient(state)
                 memory = memory._replace(curvature=first, calls=memory.calls + state.problem.n)
             B = limited_memory(memory.moves, memory.changes, memory.curvature, working)
-        ridge = RIDGE * float(np.max(np.diagonal(B), initial=0.0))
-        B[np.diag_indices(len(B))] += max(ridge, 1e-300)
+        B[np.diag_indices(len(B))] += RIDGE * float(np.max(np.diagonal(B), initial=state.problem.beta**2))
         return B, memory
 
     def _remembered(self, memory: Newton, after: State) -> Newton:

@@ -22,8 +22,8 @@ import numpy as np
 from reference.arrays import Array, integer, number
 from reference.optimizers.arguments import start_of
 from reference.optimizers.result import Result, Row, small_enough, wants_to_stop
+from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF, State
-from reference.screening.proximal import AcceleratedProximalGradient
 from reference.screening.rules import L1GapRule, Rule, check_rule
 
 __all__ = ["Screening", "Solver", "SparseResult", "solve_sparse"]
@@ -121,7 +121,7 @@ def solve_sparse(
         An object with ``screen(state)``; default ``L1GapRule()``, None: no screening.
     gamma : float in (0, 1)
     solver : solver, optional
-        An object with ``start``, ``step`` and ``narrow``; default ``AcceleratedProximalGradient()``.
+        An object with ``start``, ``step`` and ``narrow``; default ``ProximalNewton()``.
     iterations : int >= 0
         At most so many.
     callback : callable, optional
@@ -184,7 +184,7 @@ def solve_problem(
         raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
     if rule is not None:
         check_rule(rule)
-    run = ScreenedRun(problem, AcceleratedProximalGradient() if solver is None else solver, w0, before)
+    run = ScreenedRun(problem, ProximalNewton() if solver is None else solver, w0, before)
     gap, ending = np.inf, None  # the gap at the last screening
     try:
         while ending is None:
