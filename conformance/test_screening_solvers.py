@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, two_outputs, words
 from conformance.tolerances import close
 from reference.screening.proximal import proximal_step
-from reference.screening.solvers import Screening
+from reference.screening.solvers import Screening, solve_problem
 
 
 def rules(backend, listed, alpha):
@@ -22,17 +23,25 @@ def rules(backend, listed, alpha):
         yield backend.UnionRule(backend.L2GapRule(), *paper)
 
 
+def solvers(backend):
+    """All of ours, one that leaves its problems to another at once, and one that skips no zeros."""
+    yield backend.ProximalNewton()
+    yield backend.ProximalNewton(memory=2, largest=1)
+    yield backend.AcceleratedProximalGradient()
+    yield backend.AcceleratedProximalGradient(skip_zeros=False)
+
+
 @pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("alpha", [1.0, 0.03, 0.0])
 def test_solutions_are_the_listed_optimum(backend, rng, make, alpha):
-    """Objectives within the gap, weights within 2 sqrt(2 gap/(alpha beta)); screened weights are 0 at the optimum."""
+    """Objectives within the gap, weights within 2 sqrt(2 gap/(alpha beta)); screened weights are 0 at the optimum: each solver with each rule."""
     objective, listed_at = make(backend, rng)
     beta, tol = 0.3 * backend.beta_max(objective), 1e-10
     listed = listed_at(alpha, beta)
     best = listed.solve()
     least, size = listed.primal(best), np.max(np.abs(best))
-    for rule in rules(backend, make in LISTED, alpha):
-        result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=tol, rule=rule)
+    for rule, solver in itertools.product(list(rules(backend, make in LISTED, alpha)), solvers(backend)):
+        result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=tol, rule=rule, solver=solver)
         x = np.asarray(result.x)
         assert result.success and 0 <= result.certificate <= tol * result.fun
         close(result.fun, listed.primal(x), scale=least)
@@ -171,6 +180,84 @@ def test_calls_are_counted(backend, rng):
     assert off.oracle_calls == sum(asked)
 
 
+class Counted:
+    """A log loss by its scores that counts what it is asked, in all that is left of it."""
+
+    def __init__(self, scored, count):
+        self.scored, self.count = scored, count
+
+    def __getattr__(self, name):
+        found = getattr(self.scored, name)
+        if name == "narrow":
+            return lambda *arguments: Counted(found(*arguments), self.count)
+        if name in self.count:
+            self.count[name] += 1
+        return found
+
+
+@pytest.mark.parametrize("make", [random_classes, random_list, words], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("solver", ["AcceleratedProximalGradient", "ProximalNewton"])
+def test_products_are_counted(backend, rng, make, solver):
+    """An iteration takes one product each way, but for steps that are tried again; no other inference than is counted."""
+    objective, _ = make(backend, rng)
+    count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "back"), 0)
+    scored, problem = objective.by_scores, backend.ElasticNetCRF(objective, alpha=1.0, beta=1.0)
+    for beta in (0.5, 0.1):
+        problem = problem.at(beta * backend.beta_max(objective))
+        problem.scored = Counted(scored, count)
+        count.update(dict.fromkeys(count, 0))
+        made = getattr(backend, solver)()
+        result, memory = solve_problem(problem, None, 1e-6, backend.L1GapRule(), 0.5, made, 100)
+        assert result.success and result.nit > 2
+        assert count["loss"] + count["loss_and_gradient"] == result.oracle_calls / objective.n
+        tried_again = count["loss"] - result.nit if solver == "AcceleratedProximalGradient" else 1
+        assert count["forward"] <= result.nit + tried_again + 2 and tried_again <= 0.3 * result.nit + 2
+        assert count["loss_and_gradient"] <= result.nit + tried_again + 2 and count["back"] == 0
+        count.update(dict.fromkeys(count, 0))
+        problem.at(0.9 * problem.beta).resumed(memory.state)
+        if solver == "ProximalNewton" and scored.keeps:
+            assert not any(count[name] for name in ("forward", "loss", "loss_and_gradient"))
+
+
+def test_newton_takes_few_steps(backend, rng):
+    """With a Hessian a handful to 1e-10, where accelerated gradients take dozens; without one, by BFGS, fewer than those too."""
+    for make, most in ((random_classes, 8), (random_list, 8), (words, 15)):
+        objective, _ = make(backend, rng)
+        beta = 0.1 * backend.beta_max(objective)
+        newton, gradient = (
+            backend.solve_sparse(objective, beta=beta, tol=1e-10, solver=solver)
+            for solver in (backend.ProximalNewton(), backend.AcceleratedProximalGradient())
+        )
+        assert newton.success and gradient.success and newton.nit <= most < gradient.nit
+
+
+@pytest.mark.parametrize("make", [random_classes, duplicates, words], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_far_starts(backend, rng, make, alpha):
+    """From weights at which one output has all the probability: F is flat there, and no model of it is of use."""
+    objective, listed_at = make(backend, rng)
+    beta = 0.3 * backend.beta_max(objective)
+    listed = listed_at(alpha, beta)
+    least, w0 = listed.primal(listed.solve()), rng.normal(size=listed.d)
+    for scale in (1e1, 1e3, 1e6):
+        for rule in (None, backend.L1GapRule()):
+            result = backend.solve_sparse(objective, scale * w0, alpha=alpha, beta=beta, tol=1e-8, rule=rule)
+            assert result.success and result.fun - least <= 1e-8 * result.fun
+
+
+def test_a_solver_that_is_too_slow_makes_way(backend, rng, monkeypatch):
+    """Where ten steps do not halve the gap, or a step cannot be taken, gradients go on, with momentum and over what is left."""
+    objective, listed_at = random_classes(backend, rng)
+    beta = 0.1 * backend.beta_max(objective)
+    listed = listed_at(1.0, beta)
+    scored = objective.by_scores
+    for wrong in (lambda H, q, w, alpha, beta: w, lambda H, q, w, alpha, beta: w - 1e-7 * q, lambda H, q, w, alpha, beta: w + 9 * q):
+        monkeypatch.setattr(type(scored), "descend", lambda self, *arguments, wrong=wrong: wrong(*arguments))
+        result = backend.solve_sparse(objective, beta=beta, tol=1e-9)
+        assert result.success and result.nit > 10 and result.screenings[-1].kept < listed.d
+        close(result.fun, listed.primal(listed.solve()))
+
+
 def test_the_proximal_step_is_a_minimiser(backend, rng):
     """0 lies in gradient + L (x - y) + beta (alpha x + sign x)."""
     objective, _ = random_list(backend, rng)
@@ -253,6 +340,11 @@ def test_bad_options_are_named(backend, rng, options, message):
     assert message in str(problem.value)
     with pytest.raises(TypeError, match="rule: expected an object with screen"):
         backend.solve_sparse(objective, beta=0.1, rule=backend.L1GapRule)
+    for wrong in ({"memory": 0}, {"largest": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
+            backend.ProximalNewton(**wrong)
+    with pytest.raises(TypeError, match="skip_zeros: expected True or False, got 1"):
+        backend.AcceleratedProximalGradient(skip_zeros=1)
     for wrong in ({"grow": 1.0}, {"shrink": 1.5}, {"curvature": 0.0}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
             backend.AcceleratedProximalGradient(**wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from functools import cached_property
 from typing import Any
@@ -193,6 +194,17 @@ class ChainLoss(Whole):
         return found
 
     losses.__doc__ = Whole.losses.__doc__
+
+    def narrow(self, reduced: Any, columns: np.ndarray) -> Any:
+        found, model = copy.copy(self), self.inner.model
+        found.columns = columns if self.columns is None else self.columns[columns]
+        if type(model) is SequenceModel:  # packed anew only where a third of the features have no weight left
+            inside = found.columns[found.columns < model.width * model.n_labels]
+            if len(np.unique(inside // model.n_labels)) < 2 / 3 * model.width:
+                return ChainLoss(reduced.objective)
+        return found
+
+    narrow.__doc__ = Whole.narrow.__doc__
 
     def _embedded(self, w: np.ndarray) -> np.ndarray:
         """w among zeros, as weights of the model inside."""

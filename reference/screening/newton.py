@@ -68,7 +68,7 @@ class ProximalNewton:
     Lee, Sun and Saunders (2014); Friedman, Hastie and Tibshirani (2010); Byrd, Nocedal and Schnabel (1994), equation (3.5).
     """
 
-    memory: int = 10
+    memory: int = 20
     largest: int = 2000
 
     def __post_init__(self) -> None:

@@ -1,0 +1,257 @@
+"""Log losses by way of their scores: one product each way, Hessians, coordinate descent, certificates from another point's gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, words
+from conformance.tolerances import close
+from reference.screening.newton import limited_memory
+from reference.screening.scored import Pieces, Whole
+
+ALL = LISTED + CHAINS
+
+
+@pytest.fixture(params=ALL, ids=lambda make: make.__name__)
+def pair(backend, rng, request):
+    """(objective, the listed problem by alpha and beta)."""
+    return request.param(backend, rng)
+
+
+def weights(rng, listed):
+    return rng.normal(size=listed.d) / np.max(np.abs(listed.A[0]))
+
+
+def test_losses_and_gradients_by_scores(backend, pair, rng):
+    """At the scores of weights, and between and beyond those of two."""
+    objective, listed_at = pair
+    scored, listed = objective.by_scores, listed_at(1.0, 1.0)
+    v, w = weights(rng, listed), weights(rng, listed)
+    w[::2] = 0.0
+    Z, before = scored.forward(w), scored.forward(v)
+    close(scored.loss(Z), listed.loss(w))
+    close(np.mean(scored.losses(w)), listed.loss(w))
+    for skip_zeros in (True, False):
+        close(scored.loss(scored.forward(w, skip_zeros)), listed.loss(w))
+    for c in (0.0, -0.5, 0.7):
+        y = w + c * (w - v)
+        answer = scored.loss_and_gradient(Z, before, c)
+        close(answer.loss, listed.loss(y))
+        close(answer.gradient, -listed.moment(listed.theta(y)))
+        if answer.losses is not None:
+            close(np.mean(answer.losses), listed.loss(y))
+        if answer.moment is not None:
+            close(scored.back(answer.moment) / objective.n, answer.gradient)
+    close(scored.loss_and_gradient(Z).gradient, -listed.moment(listed.theta(w)))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4, 0.9])
+def test_of_some_weights(backend, pair, rng, share):
+    """What is left of a problem: scores stay where they say so, gradients and Hessians are parts of the whole ones."""
+    objective, listed_at = pair
+    problem, listed = backend.ElasticNetCRF(objective, alpha=1.0, beta=1.0), listed_at(1.0, 1.0)
+    scored = problem.scored
+    for columns in (np.flatnonzero(rng.random(listed.d) < share), np.zeros(0, np.int64)):
+        smaller = problem.reduced(columns)
+        again = smaller.reduced(np.arange(0, len(columns), 2))
+        w = np.zeros(listed.d)
+        w[columns[::2]] = weights(rng, listed)[columns[::2]]
+        Z = scored.forward(w)
+        for part, its in ((smaller, columns), (again, columns[::2])):
+            close(part.scored.loss(part.scored.forward(w[its])), listed.loss(w))
+            taken = scored.taken(Z, its)
+            answer = part.scored.loss_and_gradient(taken)
+            close(answer.loss, listed.loss(w))
+            close(answer.gradient, -listed.moment(listed.theta(w))[its])
+            close(part.scored.losses(w[its]), scored.losses(w))
+            assert not scored.keeps or part.scored.loss(Z) == part.scored.loss(taken)
+
+
+def test_hessians_are_covariances(backend, pair, rng):
+    """Of listed outputs: the mean covariance of the features; of others none."""
+    objective, listed_at = pair
+    listed, scored = listed_at(1.0, 1.0), objective.by_scores
+    w = weights(rng, listed)
+    columns = np.flatnonzero(rng.random(listed.d) < 0.7)
+    H = scored.hessian(scored.forward(w), columns)
+    if objective.model.structure_type is backend.SequenceModel.structure_type:
+        assert H is None
+        return
+    expected = np.zeros((listed.d, listed.d))
+    for A, t in zip(listed.A, listed.theta(w), strict=True):
+        mean = A @ t
+        expected += (A * t) @ A.T - np.outer(mean, mean)
+    expected = (expected / listed.n)[np.ix_(columns, columns)]
+    close(H, expected, scale=np.max(np.abs(expected), initial=1e-300))
+
+
+def test_many_examples_have_their_hessian_in_turns(backend):
+    """Four samples that are the whole together, each with one example more on the diagonal, in single precision; a last block that is not full."""
+    rng = np.random.default_rng(0)
+    n, F, L = 16 * 1024 + 300, 3, 3
+    X, Y = rng.normal(size=(n, F)), rng.integers(0, L, n)
+    model = backend.MulticlassModel(F, L)
+    scored = backend.LogLoss(model, model.pack(X, Y)).by_scores
+    W, columns = 0.5 * rng.normal(size=(F, L)), np.array([0, 1, 4, 5, 8])
+    p = np.exp(X @ W)
+    p /= p.sum(axis=1, keepdims=True)
+    f, k = columns // L, columns % L
+    M = X[:, f] * p[:, k]
+    H = (k[:, None] == k) * (M.T @ X[:, f]) / n - M.T @ M / n
+    turns = [scored.hessian(scored.forward(W.reshape(-1)), columns, turn) for turn in range(4)]
+    for found in turns:
+        assert np.max(np.abs(found - H)) < 0.05 * np.max(H)
+    extra = np.mean(turns, axis=0) - H
+    more = np.diagonal(extra) / np.max(np.abs(X), axis=0)[f] ** 2
+    assert np.all(more > -1e-12) and np.all(more < 0.3 / 4096)
+    assert np.max(np.abs(extra - np.diag(np.diagonal(extra)))) < 1e-3 * np.max(H)
+    X[:, 0] = 0.0
+    X[2000, 0] = 1.0  # in one sample of four only
+    scored = backend.LogLoss(model, model.pack(X, Y)).by_scores
+    assert all(scored.hessian(scored.forward(W.reshape(-1)), columns, turn)[0, 0] > 1e-6 for turn in range(4))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_coordinate_descent_ends_at_the_minimum(backend, rng, alpha):
+    """0 lies in q + H (x - w) + beta (alpha x + sign x); some weights end at 0 and some do not; nothing to do is nothing done."""
+    scored = random_classes(backend, rng)[0].by_scores
+    A = rng.normal(size=(12, 8))
+    H, q, w = A.T @ A / 12, rng.normal(size=8), rng.normal(size=8) * (rng.random(8) < 0.5)
+    beta = 0.5
+    x = scored.descend(H, q, w, alpha, beta)
+    slope = q + H @ (x - w) + alpha * beta * x
+    assert np.any(x == 0) and np.any(x != 0)
+    np.testing.assert_allclose(slope[x != 0], -beta * np.sign(x[x != 0]), atol=1e-4)
+    assert np.all(np.abs(slope[x == 0]) <= beta + 1e-12)
+    assert scored.descend(np.zeros((0, 0)), q[:0], w[:0], alpha, beta).shape == (0,)
+    still = scored.descend(H, -H @ (x - w) * 0 + slope - alpha * beta * x, x, alpha, beta)
+    np.testing.assert_allclose(still, x, atol=1e-4)
+
+
+def test_bfgs_in_limited_memory_is_bfgs(rng):
+    """The matrix by its rank-two updates, one pair after another, and B s = y for the last."""
+    A = rng.normal(size=(6, 6))
+    hessian = A @ A.T + 0.1 * np.eye(6)
+    moves = rng.normal(size=(4, 6))
+    changes = moves @ hessian
+    B = 1.7 * np.eye(6)
+    for s, y in zip(moves, changes, strict=True):
+        B = B - np.outer(B @ s, B @ s) / (s @ B @ s) + np.outer(y, y) / (y @ s)
+    found = limited_memory(moves, changes, 1.7, np.arange(6))
+    close(found, B)
+    close(found @ moves[-1], changes[-1])
+    close(limited_memory(moves, changes, 1.7, np.array([1, 4])), B[np.ix_([1, 4], [1, 4])])
+    assert np.array_equal(limited_memory(np.zeros((0, 6)), np.zeros((0, 6)), 2.0, np.arange(3)), 2.0 * np.eye(3))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.03, 0.0])
+def test_a_gap_from_the_gradient_at_another_point(backend, pair, rng, alpha):
+    """P(x) + D(theta(y)) is what it says, for y near and far, and stays so for what is left of the weights."""
+    objective, listed_at = pair
+    beta = 0.3 * backend.beta_max(objective)
+    problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
+    scored = problem.scored
+    kept = np.flatnonzero(rng.random(listed.d) < 0.6)
+    x = np.zeros(listed.d)
+    x[kept] = weights(rng, listed)[kept]
+    for distance in (1.0, 1e-2, 1e-4):
+        y = x.copy()
+        y[kept] += distance * weights(rng, listed)[kept]
+        answer, scores = scored.loss_and_gradient(scored.forward(y)), scored.forward(x)
+        state = problem.state(x, scored.loss(scores), y, answer, scores)
+        theta = listed.theta(y) if alpha > 0 else listed.shrunken(listed.theta(y))
+        gap = listed.primal(x) + listed.dual(theta)
+        assert abs(state.gap - gap) <= 1e-13 * (1 + abs(gap))
+        close(state.entropy, listed.entropy(listed.theta(y)))
+        close(state.dual, -listed.dual(theta))
+        if len(kept):
+            fewer, part = listed.reduced(kept), problem.narrowed(state, kept)
+            reduced = [state.s * t + (1 - state.s) * np.eye(len(t))[g] for t, g in zip(listed.theta(y), listed.gold, strict=True)]
+            gap = fewer.primal(x[kept]) + fewer.dual(reduced)
+            assert abs(part.gap - gap) <= 1e-13 * (1 + abs(gap))
+            assert part.y is not part.w and np.array_equal(part.y, y[kept])
+
+
+def test_weights_that_leave_a_point_behind_are_asked_anew(backend, rng):
+    """Where y, or w, was not 0 at a weight that leaves, theta(y) is not that of fewer weights."""
+    objective, _ = random_classes(backend, rng)
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.1)
+    x = np.zeros(12)
+    x[:3] = 1.0
+    y = x.copy()
+    y[5] = 0.5
+    answer = problem.scored.loss_and_gradient(problem.scored.forward(y))
+    state = problem.state(x, problem.evaluate(x).loss, y, answer, problem.scored.forward(x))
+    for columns in (np.arange(4), np.arange(2)):
+        part = problem.narrowed(state, columns)
+        fresh = problem.reduced(columns).evaluate(x[columns])
+        assert part.y is part.w and part.gap == fresh.gap
+
+
+@pytest.mark.parametrize("make", [random_list, random_classes, duplicates, words], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_a_state_is_resumed_without_a_call(backend, rng, make, alpha):
+    """From a reduced problem at one beta to the whole one at another, as if it were evaluated; scores that are kept need no oracle."""
+    objective, listed_at = make(backend, rng)
+    most, d = backend.beta_max(objective), listed_at(1.0, 1.0).d
+    problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=0.5 * most)
+    columns = np.flatnonzero(rng.random(d) < 0.5)
+    w = np.zeros(d)
+    w[columns] = rng.normal(size=len(columns))
+    for start in (problem.evaluate(w), problem.reduced(columns).evaluate(w[columns])):
+        after, calls = problem.at(0.2 * most).resumed(start)
+        fresh = problem.at(0.2 * most).evaluate(w)
+        assert calls == (0 if problem.scored.keeps else objective.n)
+        assert np.array_equal(after.w, w)
+        close(after.gap, fresh.gap)
+        close(after.gradient, fresh.gradient)
+
+
+def test_the_panels_agree(other):
+    """Scores, gradients, Hessians, a few iterations of each solver: to 1e-9."""
+    for make in ALL:
+        mine, theirs = (make(panel, np.random.default_rng(5))[0] for panel in (other, reference))
+        beta = 0.2 * reference.beta_max(theirs)
+        close(other.beta_max(mine), reference.beta_max(theirs), scale=beta)
+        for name in ("ProximalNewton", "AcceleratedProximalGradient"):
+            for alpha in (1.0, 0.0):
+                one, two = (
+                    panel.solve_sparse(each, alpha=alpha, beta=beta, tol=0.0, iterations=3, solver=getattr(panel, name)())
+                    for panel, each in ((other, mine), (reference, theirs))
+                )
+                close(one.x, two.x, scale=np.max(np.abs(two.x), initial=1e-300))
+                close(one.certificate, two.certificate, scale=one.fun)
+                assert one.oracle_calls == two.oracle_calls
+
+
+def test_scores_that_are_too_many_or_not_finite_are_not_kept(monkeypatch):
+    rng = np.random.default_rng(0)
+    objective, _ = random_list(reference, rng)
+    assert isinstance(objective.by_scores, Pieces)
+    monkeypatch.setattr(reference.screening.scored, "MOST_SCORES", 3)
+    assert isinstance(random_list(reference, rng)[0].by_scores, Whole)
+    monkeypatch.undo()
+
+    class Mine(reference.LogLoss):
+        def value_and_gradient(self, w, batch=None, mu=None):
+            return super().value_and_gradient(w, batch, mu)
+
+    assert isinstance(Mine(objective.model, objective.data).by_scores, Whole)
+
+
+def test_taggers_with_forbidden_labels(other):
+    """Scores of -inf, sparse features, a restricted model: the same path in both panels."""
+    X = [[{"word": w} for w in words] for words in (("a", "b", "a"), ("b", "c"), ("c", "a", "b", "b"), ("a",))]
+    X = [{"word": [token["word"] for token in x]} for x in X]
+    Y = [["B-X", "I-X", "O"], ["O", "B-X"], ["B-X", "I-X", "I-X", "O"], ["O"]]
+    paths = []
+    for panel in (other, reference):
+        model = panel.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions="bio")
+        objective = panel.LogLoss(model, model.pack(X, Y))
+        paths.append(panel.sparse_path(objective, count=3, ratio=0.2, tol=1e-9))
+        assert isinstance(objective.by_scores, Whole) and all(p.success for p in paths[-1].points)
+    for one, two in zip(*(path.points for path in paths), strict=True):
+        assert abs(one.fun - two.fun) <= one.gap + two.gap + 1e-13
+        assert one.screenings[-1].kept <= paths[0].size
