@@ -1,0 +1,86 @@
+"""asv: the OCR letters as characters, the path of sparse classifiers and its pieces; work that no noisy machine blurs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+
+WORDS, COUNT, TOLERANCE = 1500, 10, 1e-5
+SOLVERS = ("newton", "gradient")
+RULES = ("none", "l1 gap")
+
+
+def objective(words: int = WORDS) -> Any:
+    """The log loss of the characters of some words, with 128 pixels and 26 classes."""
+    data = accelerated.load_letters().take(np.arange(words))
+    model = accelerated.MulticlassModel(128, data.labels)
+    return accelerated.LogLoss(model, model.pack(np.concatenate(list(data.X)), np.concatenate(list(data.Y))))
+
+
+def path(of: Any, solver: str, rule: str) -> Any:
+    """Ten values to a relative gap of 1e-5, by solver and rule as they are called here."""
+    made = accelerated.ProximalNewton() if solver == "newton" else accelerated.AcceleratedProximalGradient()
+    asked = accelerated.L1GapRule() if rule == "l1 gap" else None
+    return accelerated.sparse_path(of, count=COUNT, tol=TOLERANCE, solver=made, rule=asked)
+
+
+class SparsePath:
+    """A path over the characters of 1500 words."""
+
+    params = (SOLVERS, RULES)
+    param_names = ("solver", "rule")
+
+    def setup(self, solver: str, rule: str) -> None:
+        set_num_threads(1)
+        self.objective = objective()
+        self.path = path(self.objective, solver, rule)
+
+    def time_path(self, solver: str, rule: str) -> None:
+        path(self.objective, solver, rule)
+
+    def track_iterations(self, solver: str, rule: str) -> int:
+        return sum(point.iterations for point in self.path.points)
+
+    def track_oracle_calls(self, solver: str, rule: str) -> float:
+        return sum(point.oracle_calls for point in self.path.points) / self.objective.n
+
+    def track_work(self, solver: str, rule: str) -> float:
+        """Share of the weights that were active, over all iterations."""
+        work, iterations = (sum(getattr(p, name) for p in self.path.points) for name in ("work", "iterations"))
+        return work / (self.path.size * iterations)
+
+    def track_screening_share(self, solver: str, rule: str) -> float:
+        """Of the seconds."""
+        return sum(point.screening_seconds for point in self.path.points) / self.path.seconds
+
+    track_iterations.unit = "iterations"  # type: ignore[attr-defined]
+    track_oracle_calls.unit = "calls an example"  # type: ignore[attr-defined]
+    track_work.unit = track_screening_share.unit = "share"  # type: ignore[attr-defined]
+
+
+class Products:
+    """One call of each: product, product back, inference, at weights of which a tenth, a third or all are active."""
+
+    params = (0.1, 0.33, 1.0)
+    param_names = ("active",)
+
+    def setup(self, active: float) -> None:
+        whole = accelerated.ElasticNetCRF(objective(), alpha=1.0, beta=1.0)
+        rng = np.random.default_rng(0)
+        self.scored = whole.reduced(np.flatnonzero(rng.random(whole.size) < active)).scored
+        self.w = rng.normal(size=len(self.scored.row))
+        self.Z = self.scored.forward(self.w)
+        self.moment = self.scored.loss_and_gradient(self.Z).moment
+
+    def time_forward(self, active: float) -> None:
+        self.scored.forward(self.w)
+
+    def time_back(self, active: float) -> None:
+        self.scored.back(self.moment)
+
+    def time_loss(self, active: float) -> None:
+        self.scored.loss(self.Z)
