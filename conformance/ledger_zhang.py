@@ -45,7 +45,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "Z Theorem 1, the gap in floating point",
             "P(w) + D(theta(w)) is a sum of Fenchel-Young losses >= 0 over weights, from the gradient alone; with alpha = 0 plus a divergence for each example",
             "holds",
-            ("screening.problem.ElasticNetCRF", "screening.problem.losses"),
+            ("screening.problem.ElasticNetCRF", "screening.scored.losses"),
             (
                 f"{PROBLEM}::test_the_gap_is_right_to_1e15",
                 f"{PROBLEM}::test_primal_dual_and_gap_are_their_definitions",

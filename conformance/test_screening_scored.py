@@ -168,7 +168,10 @@ def test_a_gap_from_the_gradient_at_another_point(backend, pair, rng, alpha):
         close(state.dual, -listed.dual(theta))
         if len(kept):
             fewer, part = listed.reduced(kept), problem.narrowed(state, kept)
-            reduced = [state.s * t + (1 - state.s) * np.eye(len(t))[g] for t, g in zip(listed.theta(y), listed.gold, strict=True)]
+            reduced = [
+                state.s * t + (1 - state.s) * np.eye(len(t))[g]
+                for t, g in zip(listed.theta(y), listed.gold, strict=True)
+            ]
             gap = fewer.primal(x[kept]) + fewer.dual(reduced)
             assert abs(part.gap - gap) <= 1e-13 * (1 + abs(gap))
             assert part.y is not part.w and np.array_equal(part.y, y[kept])
@@ -218,7 +221,9 @@ def test_the_panels_agree(other):
         for name in ("ProximalNewton", "AcceleratedProximalGradient"):
             for alpha in (1.0, 0.0):
                 one, two = (
-                    panel.solve_sparse(each, alpha=alpha, beta=beta, tol=0.0, iterations=3, solver=getattr(panel, name)())
+                    panel.solve_sparse(
+                        each, alpha=alpha, beta=beta, tol=0.0, iterations=3, solver=getattr(panel, name)()
+                    )
                     for panel, each in ((other, mine), (reference, theirs))
                 )
                 close(one.x, two.x, scale=np.max(np.abs(two.x), initial=1e-300))

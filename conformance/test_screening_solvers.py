@@ -212,7 +212,7 @@ def test_products_are_counted(backend, rng, make, solver):
         assert result.success and result.nit > 1
         assert count["loss"] + count["loss_and_gradient"] == result.oracle_calls / objective.n
         tried_again = count["loss"] - result.nit if solver == "AcceleratedProximalGradient" else 1
-        assert count["forward"] <= result.nit + tried_again + 2 and tried_again <= 0.3 * result.nit + 2
+        assert count["forward"] <= result.nit + tried_again + 3 and tried_again <= 0.3 * result.nit + 2
         assert count["loss_and_gradient"] <= result.nit + tried_again + 3 and count["back"] == 0
         count.update(dict.fromkeys(count, 0))
         problem.at(0.9 * problem.beta).resumed(memory.state)
@@ -252,7 +252,11 @@ def test_a_solver_that_is_too_slow_makes_way(backend, rng, monkeypatch):
     beta = 0.1 * backend.beta_max(objective)
     listed = listed_at(1.0, beta)
     scored = objective.by_scores
-    for wrong in (lambda H, q, w, alpha, beta: w, lambda H, q, w, alpha, beta: w - 1e-7 * q, lambda H, q, w, alpha, beta: w + 9 * q):
+    for wrong in (
+        lambda H, q, w, alpha, beta: w,
+        lambda H, q, w, alpha, beta: w - 1e-7 * q,
+        lambda H, q, w, alpha, beta: w + 9 * q,
+    ):
         monkeypatch.setattr(type(scored), "descend", lambda self, *arguments, wrong=wrong: wrong(*arguments))
         result = backend.solve_sparse(objective, beta=beta, tol=1e-9)
         assert result.success and result.nit > 10 and result.screenings[-1].kept < listed.d

@@ -6,7 +6,6 @@ Blocks of examples stay in the cache while classes pass. Products over pairs (fe
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 

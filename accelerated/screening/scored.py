@@ -34,7 +34,11 @@ __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
 MOST_CELLS = 2**27  # of dense features: 1 GiB
 LEAST_DENSITY = 0.05  # of packed rows that are made dense
-BLOCK, TURNS, FEW = 1024, 4, 16  # Hessians are of every fourth block of so many examples, where there are 16 blocks or more
+BLOCK, TURNS, FEW = (
+    1024,
+    4,
+    16,
+)  # Hessians are of every fourth block of so many examples, where there are 16 blocks or more
 FORWARD, BACK = 0.25, 0.6  # shares of the pairs (feature, class) below which products over pairs beat those over all
 
 

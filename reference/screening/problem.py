@@ -32,7 +32,7 @@ import numpy as np
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
 from reference.models.restricted import checked_columns
 from reference.objectives import LogLoss
-from reference.screening.scored import Answer, losses
+from reference.screening.scored import Answer
 from reference.structures.base import UnsupportedError
 
 __all__ = ["ElasticNetCRF", "State", "beta_max"]
@@ -77,7 +77,9 @@ class State(NamedTuple):
 class Features:
     """What rules ask of the features of a problem; asked of the whole problem's model once, and only if asked for."""
 
-    def __init__(self, problem: ElasticNetCRF, whole: Features | None = None, columns: np.ndarray | None = None) -> None:
+    def __init__(
+        self, problem: ElasticNetCRF, whole: Features | None = None, columns: np.ndarray | None = None
+    ) -> None:
         self.problem, self.whole, self.columns = problem, whole, columns
 
     @cached_property

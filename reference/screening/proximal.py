@@ -102,7 +102,9 @@ class AcceleratedProximalGradient:
             scores = scored.forward(x, self.skip_zeros)
             loss, at_x, calls = scored.loss(scores), None, calls + n
             above = loss - at_y.loss - float(at_y.gradient @ (x - y))
-            if abs(above) <= 1e5 * problem.eps * (1 + abs(loss)):  # by half <G(x) - G(y), x - y> where rounding hides it
+            if abs(above) <= 1e5 * problem.eps * (
+                1 + abs(loss)
+            ):  # by half <G(x) - G(y), x - y> where rounding hides it
                 at_x, calls = scored.loss_and_gradient(scores), calls + n
                 loss, above = at_x.loss, 0.5 * float((at_x.gradient - at_y.gradient) @ (x - y))
             if not np.isfinite(L) or above <= 0.5 * L * float((x - y) @ (x - y)):

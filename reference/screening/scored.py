@@ -204,7 +204,7 @@ def by_scores(objective: Any) -> Any:
     return kept_or_not(objective, Pieces, Whole)
 
 
-def kept_or_not(objective: Any, Pieces: Any, Whole: Any) -> Any:  # noqa: N803, classes
+def kept_or_not(objective: Any, Pieces: Any, Whole: Any) -> Any:
     """One or the other."""
     pieces, w, many = Pieces(objective), objective.zeros(), 0
     for piece in pieces.pieces:
