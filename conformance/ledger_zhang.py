@@ -7,10 +7,11 @@ from typing import Any
 
 __all__ = ["rows"]
 
-PROBLEM, RULES, SOLVERS, MODELS = (
+PROBLEM, RULES, SOLVERS, SCORED, MODELS = (
     "test_screening",
     "test_screening_rules",
     "test_screening_solvers",
+    "test_screening_scored",
     "test_restricted_models",
 )
 
@@ -51,6 +52,13 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{PROBLEM}::test_primal_dual_and_gap_are_their_definitions",
                 f"{PROBLEM}::test_chains_and_lists_are_one_problem",
             ),
+        ),
+        Claim(
+            "Z Theorem 1, the gap from a gradient at another point",
+            "P(w) + D(theta(y)) is the same sum at G(y), plus mean_i KL(theta_i(y) || theta_i(w)) = F(w) - F(y) - <G(y), w - y>: no gradient at w",
+            "holds",
+            ("screening.problem.ElasticNetCRF",),
+            (f"{SCORED}::test_a_gap_from_the_gradient_at_another_point",),
         ),
         Claim(
             "Z Theorem 1 (ii), KKT-1, KKT-2",

@@ -225,7 +225,7 @@ def by_scores(objective: Any) -> Any:
     inside = model.model if type(model) is RestrictedModel else model
     if type(inside) is MulticlassModel and data.labels is not None:
         rows, F = data.rows, inside.n_features
-        if F * rows.n <= MOST_CELLS and len(rows.data) >= LEAST_DENSITY * F * rows.n:
+        if F * rows.n <= MOST_CELLS and rows.data.shape[0] >= LEAST_DENSITY * F * rows.n:
             X = np.zeros((F, rows.n))
             spread_out(rows.indptr, view("features", rows.indices, np.int64), view("features", rows.data), X)
             columns = np.arange(inside.size) if inside is model else model.columns
