@@ -55,6 +55,7 @@ from reference import (
     AcceleratedProximalGradient,
     B1Spline,
     Constant,
+    CountRule,
     ElasticNetCRF,
     Entropy,
     Explicit,

@@ -191,6 +191,21 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             ),
         ),
         Claim(
+            "Z beyond the paper: counts",
+            "n |G_j(theta)| <= max(most_j - gold_j, gold_j - least_j) for every theta, by the sums over examples of feature j at its true, least and "
+            "most outputs: at most n beta implies w*_j = 0 before any training",
+            "holds",
+            ("screening.rules.CountRule", "models.sequence.SequenceModel", "models.multiclass.MulticlassModel"),
+            (
+                f"{RULES}::test_counts_bound_what_any_weights_can_do",
+                f"{RULES}::test_every_rule_is_safe",
+                f"{RULES}::test_rare_features_leave_before_training",
+                f"{MODELS}::test_ranges_and_spreads_are_those_of_listed_outputs",
+                f"{MODELS}::test_ranges_of_a_tagger_bound_those_of_its_labellings",
+                f"{MODELS}::test_ranges_of_trees_bound_those_of_their_labellings",
+            ),
+        ),
+        Claim(
             "Z beyond the paper: the gap in l2",
             "|G_j| + sqrt(n gap) sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2)/n <= beta implies w*_j = 0; it never screens more than the gap in l1",
             "holds",

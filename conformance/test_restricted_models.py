@@ -40,6 +40,8 @@ def test_restricted_models_are_the_model_at_zeros(backend, pair, rng):
         for a, b in zip(mine.predict(packed, None, w), model.predict(data, None, embedded), strict=True):
             assert np.array_equal(a, b)
         close(mine.feature_range(packed), model.feature_range(data)[columns])
+        for a, b in zip(mine.feature_totals(packed), model.feature_totals(data), strict=True):
+            close(a, b[columns])
         assert mine.counts(packed) == model.counts(data)
         if model.listed_spread(data) is not None:
             for a, b in zip(mine.listed_spread(packed), model.listed_spread(data), strict=True):
@@ -98,12 +100,22 @@ def norms(listed, of):
     return np.sqrt(sum(of(A) ** 2 for A in listed.A))
 
 
+def truth_features(model, data, i):
+    """phi_i(y_i) (d,)."""
+    piece, w = np.array([i]), np.zeros(model.size)
+    return np.asarray(model.pullback(data, piece, w, model.gold(data, piece)))
+
+
 def test_ranges_and_spreads_are_those_of_listed_outputs(backend, pair):
     """Ranges by counts are those of all labellings, no bounds above them."""
     objective, listed_at = pair
     listed = listed_at(1.0, 1.0)
     model, data = objective.model, objective.data
     close(model.feature_range(data), norms(listed, lambda A: (A.max(axis=1) - A.min(axis=1)) / 2))
+    least, most = model.feature_totals(data)
+    close(most - least, sum(np.ptp(A, axis=1) for A in listed.A))
+    gold = sum(truth_features(model, data, i) for i in range(data.n))
+    close(most - gold, sum(np.max(-A, axis=1) for A in listed.A))
     found = model.listed_spread(data)
     if found is None:
         assert isinstance(model, backend.SequenceModel)
@@ -120,15 +132,20 @@ def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     data = model.pack(X, [0, 1])
     np.testing.assert_allclose(model.feature_range(data) / scale, [0.5, 0.5, 2.5, 2.5])
     np.testing.assert_allclose(model.listed_spread(data).from_last / scale, [1, 1, 5, 5])
+    np.testing.assert_allclose(np.array(model.feature_totals(data)) / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
     if scale == 1:
         np.testing.assert_allclose(model.squared_norms(data), [10.0, 16.0])
     model = backend.SequenceModel(2, 2, start_stop=False)
     found = model.feature_range(model.pack([X], [[0, 1]]))
     np.testing.assert_allclose(found[:4] / scale, [0.5, 0.5, 3.5, 3.5])
     np.testing.assert_allclose(found[4:], [0.5, 0.5, 0.5, 0.5])
+    found = np.array(model.feature_totals(model.pack([X], [[0, 1]])))
+    np.testing.assert_allclose(found[:, :4] / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
+    np.testing.assert_allclose(found[:, 4:], [[0] * 4, [1] * 4])
     listed = backend.ListModel(lambda x: np.asarray(x), backend.Table, size=2)
     data = listed.pack([scale * np.array([[0.0, 4.0], [3.0, 4.0]])], [0])
     np.testing.assert_allclose(listed.feature_range(data) / scale, [1.5, 0.0])
+    np.testing.assert_allclose(np.array(listed.feature_totals(data)) / scale, [[0, 4], [3, 4]])
 
 
 @pytest.mark.parametrize("transitions", [None, "bio"])
@@ -136,7 +153,7 @@ def test_ranges_of_a_tagger_bound_those_of_its_labellings(backend, transitions):
     X, Y = [{"word": list("abca")}, {"word": []}, {"word": list("bb")}], [["B-X", "I-X", "O", "O"], [], ["B-X", "O"]]
     model = backend.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions=transitions)
     data = model.pack(X, Y)
-    total = np.zeros(model.size)
+    total, least, most = np.zeros((3, model.size))
     for i in range(data.n):
         piece = np.array([i])
         scores, gold = model.scores(data, piece, np.zeros(model.size)), model.gold(data, piece)
@@ -150,10 +167,15 @@ def test_ranges_of_a_tagger_bound_those_of_its_labellings(backend, transitions):
             ):
                 rows.append(model.pullback(data, piece, np.zeros(model.size), add(parts, gold, -1.0)))
         total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
-    found = model.feature_range(data)
+        here = truth_features(model, data, i)
+        least, most = least + np.min(rows, axis=0) + here, most + np.max(rows, axis=0) + here
+    found, bounds = model.feature_range(data), model.feature_totals(data)
     assert np.all(found >= np.sqrt(total) - 1e-12)
+    assert np.all(bounds.least <= least + 1e-12) and np.all(bounds.most >= most - 1e-12)
     if transitions is None:
         close(found, np.sqrt(total))
+        close(bounds.least, least)
+        close(bounds.most, most)
 
 
 def test_ranges_of_trees_bound_those_of_their_labellings(backend, rng):
@@ -161,20 +183,38 @@ def test_ranges_of_trees_bound_those_of_their_labellings(backend, rng):
     parents = [np.array([-1, 0, 0, 1]), np.array([-1, -1]), np.zeros(0, int), np.array([-1, 0])]
     X = [(rng.normal(size=(len(p), 2)), p) for p in parents]
     model = backend.TreeModel(2, 2)
-    data, total = model.pack(X, [np.zeros(len(p), int) for p in parents]), np.zeros(model.size)
-    zero = np.zeros(model.size)
+    data = model.pack(X, [np.zeros(len(p), int) for p in parents])
+    total, least, most, zero = np.zeros((4, model.size))
     for i, p in enumerate(parents):
         piece = np.array([i])
         scores = model.scores(data, piece, zero)
         space = model.structure_type.unchecked(scores)
         rows = [model.pullback(data, piece, zero, space.parts(np.array(y, int))) for y in np.ndindex(*[2] * len(p))]
         total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
-    found = model.feature_range(data)
+        least, most = least + np.min(rows, axis=0), most + np.max(rows, axis=0)
+    found, bounds = model.feature_range(data), model.feature_totals(data)
     assert np.all(found >= np.sqrt(total) - 1e-12)
+    assert np.all(bounds.least <= least + 1e-12) and np.all(bounds.most >= most - 1e-12)
     close(found[:-4], np.sqrt(total)[:-4])
+    close(np.array(bounds)[:, :-4], np.array([least, most])[:, :-4])
     assert found[-4] == np.sqrt(total[-4])
     single = backend.TreeModel(2, 1)
     assert not np.any(single.feature_range(single.pack(X)))
+
+
+def test_totals_of_a_single_output_are_its_features(backend, rng):
+    """With one label nothing can vary: least and most are the truth's features, to the transitions."""
+    x = [rng.normal(size=(n, 2)) for n in (3, 0, 1)]
+    parents = [np.arange(len(a)) - 1 for a in x]
+    for model, X, Y in (
+        (backend.MulticlassModel(2, 1), x[0], [0, 0, 0]),
+        (backend.SequenceModel(2, 1), x, [[0] * len(a) for a in x]),
+        (backend.TreeModel(2, 1), list(zip(x, parents, strict=True)), [[0] * len(a) for a in x]),
+    ):
+        data = model.pack(X, Y)
+        gold = sum(truth_features(model, data, i) for i in range(data.n))
+        for bound in model.feature_totals(data):
+            close(bound, gold)
 
 
 def test_scores_of_the_truth(backend, pair, rng):
@@ -193,9 +233,11 @@ def test_scores_of_the_truth(backend, pair, rng):
 def test_models_that_have_no_answers(backend, rng):
     model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
     data = model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]])
-    assert model.feature_range(data) is None and model.listed_spread(data) is None
+    assert model.feature_range(data) is model.feature_totals(data) is model.listed_spread(data) is None
+    assert model.restrict([0]).feature_totals(data) is None
     grid = backend.ListModel(lambda x: np.eye(4) * x, backend.Chain, size=4)
-    assert grid.feature_range(grid.pack([1.0])) is None and grid.listed_spread(grid.pack([1.0])) is None
+    packed = grid.pack([1.0])
+    assert grid.feature_range(packed) is grid.feature_totals(packed) is grid.listed_spread(packed) is None
     with pytest.raises(backend.UnsupportedError, match="SegmentationModel has weights that must be >= 0"):
         backend.SegmentationModel(1, 1).restrict([0])
     some = model.restrict(np.arange(3))
@@ -222,3 +264,4 @@ def test_restricted_models_work_in_every_namespace(backend, space, rng):
         close(value, expected, space.dtype)
         close(space.get(g), gradient, space.dtype)
         close(model.feature_range(data), model.feature_range(plain), space.dtype)
+        close(np.array(model.feature_totals(data)), np.array(model.feature_totals(plain)), space.dtype)

@@ -31,7 +31,7 @@ def listed_instances(draw):
 
 def rules(backend, listed, alpha):
     """Every rule that has an answer."""
-    found = [backend.L1GapRule()]
+    found = [backend.L1GapRule(), backend.CountRule()]
     if listed:
         found.append(backend.L2GapRule())
         if alpha > 0:
@@ -190,6 +190,46 @@ def test_chains_by_counts(backend, rng):
     clear = np.abs(listed.moment(listed.theta(best))) < beta * (1 - 1e-4)
     screened = backend.L1GapRule().screen(state)
     assert np.all(screened[clear]) and np.any(clear) and not np.any(screened[best != 0])
+
+
+@pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
+def test_counts_bound_what_any_weights_can_do(backend, rng, make):
+    """The bound is reached by outputs that are chosen for it, whatever the weights at which it is asked."""
+    objective, listed_at = make(backend, rng)
+    listed = listed_at(1.0, 1.0)
+    each = np.stack(
+        [np.sum([A.max(axis=1) for A in listed.A], axis=0), -np.sum([A.min(axis=1) for A in listed.A], axis=0)]
+    )
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=1e-3 * backend.beta_max(objective))
+    for w in (np.zeros(problem.size), rng.normal(size=problem.size)):
+        found = backend.CountRule().bounds(problem.evaluate(w))
+        assert np.all(found >= each.max(axis=0) / listed.n)
+        np.testing.assert_allclose(found, each.max(axis=0) / listed.n, rtol=1e-9, atol=1e-9 * np.max(found))
+
+
+def test_rare_features_leave_before_training(backend):
+    """Once among ten: |G| is at most 1/10 for the class that has it and for those that do not; the same 5 times is not rare."""
+    X = np.eye(3)[[0, 1, 1, 1, 1, 1, 2, 2, 2, 2]]
+    model = backend.MulticlassModel(3, 2)
+    objective = backend.LogLoss(model, model.pack(X, [0, 1, 0, 1, 0, 1, 1, 1, 1, 0]))
+    state = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.11).evaluate(np.zeros(6))
+    assert backend.CountRule().screen(state).tolist() == [True, True, False, False, False, False]
+    # feature 1: 2 of 5 have label 0, 3 label 1; feature 2: 1 of 4, 3 of 4
+    np.testing.assert_allclose(backend.CountRule().bounds(state), [0.1, 0.1, 0.3, 0.3, 0.3, 0.3], rtol=1e-9)
+    assert not np.any(backend.CountRule().screen(state._replace(problem=state.problem.at(0.1)))[:2])
+    result = backend.solve_sparse(
+        objective, beta=0.11, rule=backend.UnionRule(backend.CountRule(), backend.L1GapRule())
+    )
+    assert result.success and result.screenings[0].iteration == 0 and result.screenings[0].kept <= 4
+
+
+def test_counts_of_models_that_know_none(backend):
+    model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
+    objective = backend.LogLoss(model, model.pack([{"tag": list("DNV")}], [[2, 3, 0]]))
+    with pytest.raises(
+        backend.UnsupportedError, match="CountRule: ParsingModel does not bound the sums of its features"
+    ):
+        backend.solve_sparse(objective, beta=0.1, rule=backend.CountRule())
 
 
 # the paper's rule -----------------------------------------------------------------------------------------------------

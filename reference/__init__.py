@@ -56,7 +56,7 @@ from reference.screening.newton import ProximalNewton
 from reference.screening.path import SparsePath, sparse_path
 from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.proximal import AcceleratedProximalGradient
-from reference.screening.rules import L1GapRule, L2GapRule, UnionRule
+from reference.screening.rules import CountRule, L1GapRule, L2GapRule, UnionRule
 from reference.screening.solvers import SparseResult, solve_sparse
 from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.arborescence import Arborescence, ArborescenceScores
@@ -84,6 +84,7 @@ __all__ = [
     "ChainScores",
     "Constant",
     "Corners",
+    "CountRule",
     "Cut",
     "CutScores",
     "ElasticNet",

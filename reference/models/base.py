@@ -16,7 +16,7 @@ from reference.arrays import Array, Place, Rows, host, integer, refuse_nan_and_i
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, inner
 
-__all__ = ["LinearModel", "ListedSpread", "integer"]
+__all__ = ["FeatureTotals", "LinearModel", "ListedSpread", "integer"]
 
 
 class ListedSpread(NamedTuple):
@@ -27,6 +27,16 @@ class ListedSpread(NamedTuple):
 
     centred: np.ndarray
     from_last: np.ndarray
+
+
+class FeatureTotals(NamedTuple):
+    """Between what each feature's sum over the examples lies, whatever their outputs.
+
+    least: sum_i min_y phi_ij(y) (d,), or less; most: sum_i max_y phi_ij(y) (d,), or more.
+    """
+
+    least: np.ndarray
+    most: np.ndarray
 
 
 class LinearModel:
@@ -91,6 +101,13 @@ class LinearModel:
         """(d,) bounds on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of example i; None where the model knows none.
 
         Screening by the duality gap asks for it: L1GapRule.
+        """
+        return None
+
+    def feature_totals(self, data: Any) -> FeatureTotals | None:
+        """Between what each feature's sum over the examples lies, whatever their outputs (d,); None where the model knows no bounds.
+
+        Screening before any training asks for it: CountRule.
         """
         return None
 
@@ -169,6 +186,23 @@ def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndar
     np.maximum.at(top, columns, np.abs(values))
     scale = np.where(top > 0, top, 1.0)
     return top * np.sqrt(np.bincount(columns, (values / scale[columns]) ** 2, width))
+
+
+def label_totals(rows: Rows, n_labels: int, pairs: np.ndarray) -> FeatureTotals:
+    """Of each row's features with the label that it is given, whichever it is; then of pairs of labels, which occur at most ``pairs`` times.
+
+    Features with labels (width, L) in C order. With a single label there is one output.
+    """
+    row = np.repeat(np.arange(rows.n), np.diff(rows.indptr))
+    _, column, x = cell_sums(rows, row, host(rows.data).astype(np.float64))
+    below, above = (np.bincount(column, part, rows.width) for part in (np.minimum(x, 0), np.maximum(x, 0)))
+    if n_labels == 1:
+        only = np.concatenate([below + above, pairs])
+        return FeatureTotals(only, only)
+    return FeatureTotals(
+        np.concatenate([np.repeat(below, n_labels), np.zeros(len(pairs))]),
+        np.concatenate([np.repeat(above, n_labels), pairs]),
+    )
 
 
 def not_packed(data: Any) -> TypeError:

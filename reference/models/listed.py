@@ -13,7 +13,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import LinearModel, ListedSpread, not_packed
+from reference.models.base import FeatureTotals, LinearModel, ListedSpread, not_packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
@@ -126,6 +126,17 @@ class ListModel(LinearModel):
         if not self._is_listed():
             return None
         return self._norm_over_examples(data, lambda x: (x.max(axis=0) - x.min(axis=0)) / 2)
+
+    def feature_totals(self, data: ListData) -> FeatureTotals | None:
+        """sum_i min_y phi_ij(y) and sum_i max_y phi_ij(y) (d,), for a Table whose outputs are the parts; None for other structures."""
+        if not self._is_listed():
+            return None
+        least, most = np.zeros((2, self.size))
+        for rows in data.features:
+            if rows.n:
+                x = _dense(rows)
+                least, most = least + x.min(axis=0), most + x.max(axis=0)
+        return FeatureTotals(least, most)
 
     def listed_spread(self, data: ListData) -> ListedSpread | None:
         """How far features are spread, for a Table whose outputs are the parts; None for other structures."""

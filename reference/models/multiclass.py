@@ -13,6 +13,7 @@ from array_api_compat import is_array_api_obj
 import reference.arrays
 from reference.arrays import Array, Rows, host, one_hot, take_last
 from reference.models.base import (
+    FeatureTotals,
     LinearModel,
     ListedSpread,
     cell_sums,
@@ -22,6 +23,7 @@ from reference.models.base import (
     label_cost,
     label_indices,
     label_names,
+    label_totals,
 )
 from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
 from reference.structures.table import Table, TableScores
@@ -122,6 +124,10 @@ class MulticlassModel(LinearModel):
     def feature_range(self, data: MulticlassData) -> np.ndarray:
         """||(x_if)_i|| / 2 for feature f with each class (d,): it is x_if or 0 (and always x_if with a single class)."""
         return np.repeat((0.5 if self.n_labels > 1 else 0.0) * self._norms(data), self.n_labels)
+
+    def feature_totals(self, data: MulticlassData) -> FeatureTotals:
+        """sum_i min(x_if, 0) and sum_i max(x_if, 0) for feature f with each class (d,); with a single class sum_i x_if."""
+        return label_totals(data.rows, self.n_labels, np.zeros(0))
 
     def listed_spread(self, data: MulticlassData) -> ListedSpread:
         """Of one class with the feature and L - 1 without: sqrt(1 - 1/L) and 1 times ||(x_if)_i||, for the last class sqrt(L - 1)."""

@@ -25,6 +25,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 import reference.arrays
 from reference.arrays import Array, Rows, host
 from reference.models.base import (
+    FeatureTotals,
     LinearModel,
     all_of,
     cell_sums,
@@ -34,6 +35,7 @@ from reference.models.base import (
     label_cost,
     label_indices,
     label_names,
+    label_totals,
 )
 from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
 from reference.structures.chain import Chain, ChainScores
@@ -228,6 +230,13 @@ class SequenceModel(LinearModel):
         pairwise = np.full((L, L), np.linalg.norm(n // 2) / 2)
         np.fill_diagonal(pairwise, np.linalg.norm(np.maximum(n - 1, 0)) / 2)
         return np.concatenate([np.repeat(features, L), pairwise.reshape(-1)])
+
+    def feature_totals(self, data: ChainData) -> FeatureTotals:
+        """By counts (d,): sum_t min(x_tf, 0) and sum_t max(x_tf, 0) for a feature with a label, 0 and as in :meth:`feature_range` for a transition."""
+        L, n = self.n_labels, data.lengths
+        pairwise = np.full((L, L), float(np.sum(n // 2)))
+        np.fill_diagonal(pairwise, np.sum(np.maximum(n - 1, 0)))
+        return label_totals(data.rows, L, pairwise.reshape(-1))
 
     def restrict(self, columns: Any) -> RestrictedModel:
         """The model with the weights ``columns`` alone; features without any leave the packed rows. See :meth:`LinearModel.restrict`."""

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import integer, label_names
+from reference.models.base import FeatureTotals, integer, label_names
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
 from reference.models.token_templates import Extractor, TokenAttributes, attributes_of, check_templates
@@ -298,6 +298,11 @@ class TaggingModel(SequenceModel):
     def feature_range(self, data: ChainData) -> np.ndarray:
         """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""
         return super().feature_range(data)[self.cells]
+
+    def feature_totals(self, data: ChainData) -> FeatureTotals:
+        """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""
+        least, most = super().feature_totals(data)
+        return FeatureTotals(least[self.cells], most[self.cells])
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there is no weight."""

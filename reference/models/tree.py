@@ -17,6 +17,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 import reference.arrays
 from reference.arrays import Array, Rows, host
 from reference.models.base import (
+    FeatureTotals,
     LinearModel,
     all_of,
     cell_sums,
@@ -26,6 +27,7 @@ from reference.models.base import (
     label_cost,
     label_indices,
     label_names,
+    label_totals,
 )
 from reference.structures.tree import Tree, TreeScores
 from reference.structures.tree_scores import order
@@ -206,6 +208,11 @@ class TreeModel(LinearModel):
         features = np.repeat(column_norms(feature, most, rows.width), L)
         found = np.concatenate([features, np.full(L * L, np.linalg.norm(edges))]) / 2
         return found if L > 1 else np.zeros_like(found)
+
+    def feature_totals(self, data: TreeData) -> FeatureTotals:
+        """Bounds by counts (d,): sum_v min(x_vf, 0) and sum_v max(x_vf, 0) for a feature with a label, 0 and the number of edges for a pair of labels."""
+        pairs = np.full(self.n_labels**2, float(np.sum(data.parents >= 0)))
+        return label_totals(data.rows, self.n_labels, pairs)
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the feature matrix (F + 1, L) and the matrix of pairs (L, L)."""

@@ -37,6 +37,8 @@ from reference.structures.base import UnsupportedError
 
 __all__ = ["ElasticNetCRF", "State", "beta_max"]
 
+ROUNDING = 4096  # units of rounding, that sums are taken to be right to
+
 
 class State(NamedTuple):
     """Weights w (d,) of a problem and what is known there; arrays are NumPy float64.
@@ -96,6 +98,21 @@ class Features:
             found = self.whole.spread
             return None if found is None else type(found)(*(x[self.columns] for x in found))
         return self.problem.objective.model.listed_spread(self.problem.objective.data)
+
+    @cached_property
+    def farthest(self) -> np.ndarray | None:
+        """The largest n |G_j(theta)| over all theta (d,), with room for rounding; None where the model does not bound it."""
+        if self.whole is not None:
+            return None if self.whole.farthest is None else self.whole.farthest[self.columns]
+        model, data = self.problem.objective.model, self.problem.objective.data
+        totals = model.feature_totals(data)
+        if totals is None:
+            return None
+        w, gold = model.zeros(data), np.zeros(model.size)
+        for piece in model.chunks(data, np.arange(data.n)):
+            gold += host(model.pullback(data, piece, w, model.gold(data, piece))).astype(np.float64)
+        slack = ROUNDING * self.problem.eps * (np.abs(totals.least) + np.abs(totals.most))
+        return np.maximum(totals.most - gold, gold - totals.least) + slack
 
     def take(self, columns: np.ndarray) -> Features:
         """Those of the weights ``columns``."""

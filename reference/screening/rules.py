@@ -5,12 +5,14 @@ At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). 
     rule              theta* lies in                                                largest |G_j(theta)|
     L1GapRule         sum_i ||theta_i - theta*_i||_1^2 <= 2 n gap (Pinsker)          |G_j| + sqrt(2 n gap) range_j / n
     L2GapRule         ||theta - theta*||^2 <= n gap                                  |G_j| + sqrt(n gap) centred_j / n
+    CountRule         anything                                                       max(most_j - gold_j, gold_j - least_j) / n
     HalfSpaceRule     ||theta - a0|| <= r, and sum of block k <= 1                   problem (4) of the paper
     UnionRule         all of its rules' sets                                         any of them
 
 Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the unit of rounding of their dtype;
-bounds are raised by that, and radii by what such an error of G does to them: the root of the gap by ||delta|| / sqrt(2 alpha beta). That is the
-slack of every rule; it is never 0, so nothing at |G_j(theta*)| = beta exactly is ever removed.
+bounds are raised by that, and radii by what such an error of G does to them: the root of the gap by ||delta|| / sqrt(2 alpha beta). CountRule's
+sums are taken to be right to 4096 eps (beta + (|least_j| + |most_j|) / n). That is the slack of every rule; it is never 0, so nothing at
+|G_j(theta*)| = beta exactly is ever removed.
 
 Source: Zhang and Qiu, section 2, rule (R'); the rules by the gap are not in the paper, whose own rule is in :mod:`reference.screening.half_space`.
 """
@@ -22,12 +24,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from reference.screening.problem import State
+from reference.screening.problem import ROUNDING, State
 from reference.structures.base import UnsupportedError
 
-__all__ = ["L1GapRule", "L2GapRule", "Rule", "UnionRule"]
-
-ROUNDING = 4096
+__all__ = ["CountRule", "L1GapRule", "L2GapRule", "Rule", "UnionRule"]
 
 
 class Rule(Protocol):
@@ -87,6 +87,40 @@ class L2GapRule:
     def bounds(self, state: State) -> np.ndarray:
         """The largest |G_j(theta)| (d,) over the set that holds theta*."""
         return _by_gap(state, np.sqrt(float(state.problem.n)), listed_spread(state).centred)
+
+
+@dataclass(frozen=True)
+class CountRule:
+    """Screen what no weights at all could make large enough: features that are too rare, before any training.
+
+    max(most_j - gold_j, gold_j - least_j) / n <= beta  implies  w*_j = 0
+
+    with gold_j = sum_i phi_ij(y_i), and least_j = sum_i min_y phi_ij(y) and most_j = sum_i max_y phi_ij(y), by the model's ``feature_totals``.
+
+    Raises
+    ------
+    UnsupportedError
+        From ``screen``: a model that does not bound the sums of its features.
+
+    Notes
+    -----
+    One pass over the data for a whole path, then O(d). Of an indicator it asks how often it could fire but does not, and does but need not.
+    """
+
+    def screen(self, state: State) -> np.ndarray:
+        """True (d,) where the rule proves that the optimal weight is 0."""
+        return self.bounds(state) <= state.problem.beta
+
+    def bounds(self, state: State) -> np.ndarray:
+        """The largest |G_j(theta)| (d,) over all theta."""
+        problem = state.problem
+        found = problem.features.farthest
+        if found is None:
+            raise UnsupportedError(
+                f"CountRule: {type(problem.objective.model).__name__} does not bound the sums of its features: "
+                "feature_totals(data) gives None"
+            )
+        return found / problem.n + ROUNDING * problem.eps * problem.beta
 
 
 @dataclass(frozen=True, init=False)
