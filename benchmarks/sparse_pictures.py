@@ -1,0 +1,48 @@
+"""The pictures of the experiments with sparse CRFs: what screening removed, against iterations and against the gap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from reference.app.plots import require_matplotlib
+
+__all__ = ["draw_ratios"]
+
+
+def draw_ratios(path: Path, report: dict[str, Any]) -> None:
+    """Rejection and reservation ratios against iterations, a line for each beta: a column for each rule, two rows for each data."""
+    names = list(report["data"])
+    rules = [
+        row["rule"] for row in report["data"][names[0]]["rows"] if row["solver"] == "dense" and row["rule"] != "none"
+    ]
+    if not rules:
+        raise ValueError("--save: no rule was run, there is nothing to draw")
+    figure = require_matplotlib()(figsize=(0.6 + 3.0 * len(rules), 0.8 + 4.4 * len(names)), layout="constrained")
+    grid = figure.subplots(2 * len(names), len(rules), squeeze=False, sharey=True)
+    for number, name in enumerate(names):
+        rows = {row["rule"]: row for row in report["data"][name]["rows"] if row["solver"] == "dense"}
+        for column, rule in enumerate(rules):
+            above, below = grid[2 * number][column], grid[2 * number + 1][column]
+            for color, curve in enumerate(rows[rule]["curves"]):
+                _line(above, below, curve, f"C{color}")
+            above.set_title(f"{name}: {rule}", fontsize=9)
+            below.set_xlabel("iterations at this beta")
+            for axis in (above, below):
+                axis.set_ylim(-0.03, 1.03)
+                axis.grid(alpha=0.25)
+        grid[2 * number][0].set_ylabel("rejection ratio")
+        grid[2 * number + 1][0].set_ylabel("reservation ratio")
+    grid[0][0].legend(fontsize=7, title="beta / beta_max", title_fontsize=7)
+    figure.savefig(path, format="png", dpi=100)
+
+
+def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
+    """As steps, from what static screening removed to the last iteration."""
+    size, zeros = curve["size"], curve["zeros"]
+    at = [s[0] for s in curve["screenings"]] + [curve["iterations"]]
+    kept = [s[2] for s in curve["screenings"]]
+    kept.append(kept[-1] if kept else size)
+    style = {"where": "post", "color": color, "linewidth": 1.3, "marker": ".", "markersize": 4}
+    above.step(at, [(size - k) / zeros if zeros else 1.0 for k in kept], label=f"{curve['beta']:.2f}", **style)
+    below.step(at, [k / size for k in kept], **style)

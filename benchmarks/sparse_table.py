@@ -1,0 +1,283 @@
+"""Table 1 of Zhang and Qiu (2019) with every rule: ``python -m benchmarks.sparse_table [syn1 syn2 syn3 letters] [--quick] [--json F] [--save F]``.
+
+100 values of beta from beta_max to a tenth of it, alpha = 1, each to a duality gap of 1e-6 of the objective from the solution of the last, by one
+accelerated proximal gradient solver on one core, all runs in one process, in turn. For each rule: seconds in the solver and in screening, the speedup
+against no screening, and against a solver without screening that skips the zeros of w; iterations, and the work: weights that are active, summed over
+iterations. Every run is held against the one without screening: objectives to the gaps, weights to 2 sqrt(2 gap/(alpha beta)). ``--save`` draws, as the
+paper's figures do, what share of the optimum's zeros was removed after so many iterations, and what share of all weights was left. The paper does
+not say whether its letters are characters or words; here they are characters.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = "1"  # before NumPy loads its BLAS
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks import sparse_data, sparse_pictures
+from benchmarks.machine import versions
+from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
+from reference.app.output import announce_compilation
+from reference.app.plots import require_matplotlib
+
+__all__ = ["RULES", "SOLVERS", "main", "measure"]
+
+RULES: dict[str, Callable[[], Any]] = {
+    "none": lambda: None,
+    "paper, modulus 1": lambda: accelerated.HalfSpaceRule(1, rng=0),
+    "paper, modulus 2": lambda: accelerated.HalfSpaceRule(2, rng=0),
+    "l2 gap": accelerated.L2GapRule,
+    "l1 gap": accelerated.L1GapRule,
+    "union": lambda: accelerated.UnionRule(
+        accelerated.CountRule(), accelerated.L1GapRule(), accelerated.HalfSpaceRule(2, rng=0)
+    ),
+}
+SOLVERS: dict[str, Callable[[], Any]] = {
+    "dense": accelerated.AcceleratedProximalGradient,
+}
+ALPHA = 1.0
+RATIO = 0.1
+SHARES = (0.75, 0.5, 0.25, 0.1)  # of beta_max: where curves are drawn
+QUICK = {"values": 6}
+
+
+class Path100:
+    """One rule and one solver along the path: times are the least of the repeats."""
+
+    def __init__(self, rule: str, solver: str) -> None:
+        self.rule, self.solver, self.path = rule, solver, None
+
+    @property
+    def name(self) -> str:
+        """As progress shows it."""
+        return f"{self.rule}, {self.solver}"
+
+    def run(self, objective: Any, betas: np.ndarray, tol: float) -> None:
+        """Once more."""
+        path = accelerated.sparse_path(
+            objective, betas, alpha=ALPHA, tol=tol, rule=RULES[self.rule](), solver=SOLVERS[self.solver]()
+        )
+        if path.interrupted:
+            raise KeyboardInterrupt
+        if self.path is None or path.seconds < self.path.seconds:
+            self.path = path
+
+    def report(self, plain: Any) -> dict[str, Any]:
+        """What the table shows, and the curves; ``plain``: the path without screening."""
+        points = self.path.points
+        solving, screening = (
+            sum(getattr(point, f"{what}_seconds") for point in points) for what in ("solver", "screening")
+        )
+        return {
+            "rule": self.rule,
+            "solver": self.solver,
+            "solver seconds": solving,
+            "screening seconds": screening,
+            "iterations": sum(point.iterations for point in points),
+            "oracle calls": sum(point.oracle_calls for point in points),
+            "work": sum(point.work for point in points),
+            "converged": all(point.success for point in points),
+            "largest relative gap": max(point.gap / point.fun for point in points),
+            **agreement(self.path, plain),
+            "curves": [curve(self.path, share) for share in SHARES],
+        }
+
+
+def agreement(path: Any, plain: Any) -> dict[str, float]:
+    """Against the path without screening: objectives over the larger gap, weights over the sum of both bounds; each at most 1."""
+    objectives = weights = 0.0
+    for k, (mine, other) in enumerate(zip(path.points, plain.points, strict=True)):
+        gap, rounding = max(mine.gap, other.gap), 1e-12 * other.fun
+        objectives = max(objectives, abs(mine.fun - other.fun) / (gap + rounding))
+        reach = sum(np.sqrt(2 * (point.gap + rounding) / (path.alpha * point.beta)) for point in (mine, other))
+        weights = max(weights, float(np.linalg.norm(path.weights(k) - plain.weights(k))) / reach)
+    return {"objectives apart over gap": objectives, "weights apart over bound": weights}
+
+
+def curve(path: Any, share: float) -> dict[str, Any]:
+    """Where beta is nearest to that share of beta_max: weights left after each screening."""
+    point = min(path.points, key=lambda p: abs(np.log(p.beta / (share * path.beta_max))))
+    return {
+        "beta": point.beta / path.beta_max,
+        "zeros": path.size - point.nonzeros,
+        "size": path.size,
+        "iterations": point.iterations,
+        "screenings": [[s.iteration, s.gap / point.fun, s.kept] for s in point.screenings],
+    }
+
+
+def measure(
+    name: str, objective: Any, runs: Sequence[tuple[str, str]], values: int, tol: float, repeats: int
+) -> dict[str, Any]:
+    """Every run on one problem, in turn, so many times."""
+    most = accelerated.beta_max(objective)
+    betas = most * RATIO ** (np.arange(values) / max(values - 1, 1))
+    paths = [Path100(*run) for run in runs]
+    for repeat in range(repeats):
+        for path in paths:
+            path.run(objective, betas, tol)
+            seconds, iterations = path.path.seconds, sum(point.iterations for point in path.path.points)
+            _say(f"  {name}, {path.name}, run {repeat + 1} of {repeats}: {seconds:.2f} s, {iterations} iterations")
+    rows = [path.report(paths[0].path) for path in paths]
+    model = objective.model
+    return {
+        "examples": objective.n,
+        "features": model.n_features,
+        "weights": model.size,
+        "beta_max": most,
+        "nonzeros": [point.nonzeros for point in paths[0].path.points],
+        "rows": rows,
+    }
+
+
+def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """One line for each rule and data, after the paper's."""
+    found = []
+    for name, data in report["data"].items():
+        paper = report["paper"][name]
+        found.append(
+            {
+                "data": name,
+                "rule": "as printed, their machine",
+                "solver": "theirs",
+                "solver s": paper["solver"],
+                "screening s": paper["screening"],
+                "speedup": paper["speedup"],
+            }
+        )
+        plain = _seconds(data["rows"][0])
+        skipping = next(
+            (_seconds(row) for row in data["rows"] if (row["rule"], row["solver"]) == ("none", "skips zeros")), None
+        )
+        for row in data["rows"]:
+            seconds = _seconds(row)
+            found.append(
+                {
+                    "data": name,
+                    "rule": row["rule"],
+                    "solver": row["solver"],
+                    "solver s": row["solver seconds"],
+                    "screening s": row["screening seconds"],
+                    "speedup": plain / seconds,
+                    "against skipping": None if skipping is None else skipping / seconds,
+                    "screening %": 100 * row["screening seconds"] / seconds,
+                    "work": row["work"] / data["rows"][0]["work"] if data["rows"][0]["work"] else None,
+                    "iterations": row["iterations"],
+                }
+            )
+    return found
+
+
+def _seconds(row: dict[str, Any]) -> float:
+    return row["solver seconds"] + row["screening seconds"]
+
+
+HEAD = (
+    *("data", "rule", "solver", "solver s", "screening s", "speedup", "against skipping", "screening %", "work"),
+    "iterations",
+)
+
+
+def table(report: dict[str, Any]) -> str:
+    """The lines in Markdown; the work is that of the first row, 1."""
+    text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
+    for line in lines(report):
+        cells = (_cell(line.get(name)) for name in HEAD)
+        text.append(f"| {' | '.join(cells)} |")
+    return "\n".join(text)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write; the exit status."""
+    parser = Parser("sparse_table", __doc__)
+    parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="small data, and unless said otherwise 6 values")
+    parser.add_argument(
+        "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
+    )
+    parser.add_argument("--values", type=at_least_one, default=100, help="of beta (default: 100)")
+    parser.add_argument("--tol", type=positive, default=1e-6, help="gap over objective (default: 1e-6)")
+    parser.add_argument("--repeats", type=at_least_one, default=1, help="the best of so many (default: 1)")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything")
+    parser.add_argument("--save", metavar="FIGURE.png", type=Path, help="draw rejection and reservation ratios")
+    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    options = parsed(parser, arguments, QUICK)
+    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
+
+
+def _checked(what: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
+    for name in given:
+        if name not in known:
+            raise ValueError(f"{what}: expected some of {', '.join(known)}, got {name!r}")
+    return [name for name in known if name in given]
+
+
+def _run(options: argparse.Namespace) -> None:
+    names = _checked("DATA", options.data or sparse_data.NAMES, sparse_data.NAMES)
+    rules = ["none", *(rule for rule in _checked("--rules", options.rules, list(RULES)) if rule != "none")]
+    if options.save is not None:
+        require_matplotlib()  # before it is needed
+    runs = [(rule, "dense") for rule in rules]
+    runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
+    set_num_threads(1)
+    announce_compilation(accelerated)
+    for rule, solver in runs:  # kernels
+        small = sparse_data.classes(*sparse_data.synthetic(20, 500, 0), 10)
+        Path100(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
+    settings = {"values": options.values, "tol": options.tol, "repeats": options.repeats, "quick": options.quick}
+    report = {
+        "settings": {**settings, "alpha": ALPHA, "ratio": RATIO},
+        "versions": versions(),
+        "paper": {name: sparse_data.PAPER[name] for name in names},
+        "data": {},
+    }
+    for name in names:
+        objective = sparse_data.named(name, quick=options.quick)
+        report["data"][name] = measure(name, objective, runs, options.values, options.tol, options.repeats)
+        if options.json is not None:
+            options.json.write_text(json.dumps(report), encoding="utf-8")  # what there is so far
+    set_num_threads(None)
+    _show(options, report)
+    if options.json is not None:
+        say_written(options.json)
+
+
+def _draw_again(options: argparse.Namespace) -> None:
+    with read_report(options.draw, "sparse_table", ("settings", "paper", "data")) as report:
+        _show(options, report)
+
+
+def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
+    print(table(report), flush=True)
+    for name, data in report["data"].items():
+        for row in data["rows"]:
+            apart = max(row["objectives apart over gap"], row["weights apart over bound"])
+            if apart > 1 or not row["converged"]:
+                raise ValueError(f"{name}, {row['rule']}, {row['solver']}: not the solution without screening")
+    if options.save is not None:
+        sparse_pictures.draw_ratios(options.save, report)
+        say_written(options.save)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
