@@ -46,3 +46,48 @@ def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
     style = {"where": "post", "color": color, "linewidth": 1.3, "marker": ".", "markersize": 4}
     above.step(at, [(size - k) / zeros if zeros else 1.0 for k in kept], label=f"{curve['beta']:.2f}", **style)
     below.step(at, [k / size for k in kept], **style)
+
+
+def draw_gaps(path: Path, report: dict[str, Any]) -> None:
+    """The share of the optimum's zeros that are removed, against the gap over the objective, a line for each of up to eight betas."""
+    figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    rows = [row for row in report["rows"] if row["iterations"] > 0]
+    step = max(1, -(-len(rows) // 8))
+    for color, row in enumerate(rows[::-step][::-1]):
+        gaps, shares = zip(*row["curve"], strict=True)
+        axis.plot(gaps, shares, marker=".", linewidth=1.3, color=f"C{color}", label=f"{row['beta']:.2f}")
+    axis.axhline(0.8, color="grey", linewidth=0.8, linestyle=":")
+    for gap in (1e-4, 1e-6):
+        axis.axvline(gap, color="grey", linewidth=0.8, linestyle=":")
+    axis.set(
+        xscale="log", xlabel="duality gap / objective", ylabel="removed, of the optimum's zeros", ylim=(-0.03, 1.03)
+    )
+    axis.invert_xaxis()
+    axis.legend(title="beta / beta_max", fontsize=8, title_fontsize=8)
+    axis.set_title(f"chains: {report['examples']} words, {report['weights']} weights, by the gap in l1", fontsize=10)
+    figure.savefig(path, format="png", dpi=110)
+
+
+def draw_counts(path: Path, report: dict[str, Any]) -> None:
+    """Weights by what became of them, and F1, against beta."""
+    figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
+    axis = figure.subplots()
+    betas = [row["beta"] for row in report["rows"]]
+    for name, label in (
+        ("by counts", "removed by counts"),
+        ("by gap", "removed by the gap"),
+        ("left", "not removed"),
+        ("nonzeros", "not 0"),
+    ):
+        axis.plot(betas, [row[name] for row in report["rows"]], marker=".", label=label)
+    axis.set(xscale="log", xlabel="beta / beta_max", ylabel="weights")
+    axis.set_yscale("symlog", linthresh=1)
+    axis.set_ylim(bottom=0)
+    axis.invert_xaxis()
+    other = axis.twinx()
+    other.plot(betas, [row["F1"] for row in report["rows"]], color="black", linestyle="--", label="F1")
+    other.set(ylabel="F1 of the test sentences, %", ylim=(0, 100))
+    figure.legend(loc="outside upper center", ncols=5, fontsize=8)
+    axis.set_title(f"{report['examples']} sentences, {report['weights']} weights", fontsize=10)
+    figure.savefig(path, format="png", dpi=110)

@@ -1,0 +1,261 @@
+"""Sparse linear-chain CRFs: ``python -m benchmarks.sparse_chains letters|PATH_TO_conll2000.zip [--quick] [--json F] [--save F]``, one core.
+
+What the rule of Zhang and Qiu (2019) cannot do, since it lists outputs; the rule by the gap in l1 needs marginals and counts alone. alpha = 1.
+
+letters: all words of the OCR letters, 128 x 26 weights of pixels and 26^2 of transitions, 20 values of beta from beta_max to a tenth of it. The curve
+is the share of the optimum's zeros that are removed, against the gap over the objective, as the run reaches it; asked are 80 % by 1e-4 for beta >=
+beta_max/2, and by 1e-6 everywhere. The optimum is taken at a gap of 1e-7. The solver is accelerated proximal gradient.
+
+conll2000.zip: chunks, with the templates and the observed pairs of ``tag``, down to beta_max/10^4. Features too rare for any training to need them
+at the last beta leave before it begins (CountRule), and are listed apart from those that the gap removes; support, objective, gap and seconds of
+each value, and F1 on the test sentences.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = "1"  # before NumPy loads its BLAS
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks import problems, sparse_pictures
+from benchmarks.machine import versions
+from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
+from reference.app.chunks import chunk_scores
+from reference.app.columns import load_columns
+from reference.app.output import announce_compilation
+from reference.app.plots import require_matplotlib
+
+__all__ = ["chunks", "letters", "main", "removed_by"]
+
+ALPHA = 1.0
+GAMMA = 0.8  # the rule is asked whenever the gap has fallen by a fifth: a finer curve
+TARGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+ASKED = 0.8
+QUICK = {"examples": 40, "values": 5}
+
+
+def letters(words: int | None, values: int, ratio: float, tol: float) -> dict[str, Any]:
+    """The path over the words, and what was removed at which gap."""
+    data = problems.letters(words)
+    model = accelerated.SequenceModel(128, data.labels, start_stop=False)
+    objective = accelerated.LogLoss(model, model.pack(data.X, data.Y))
+    path = _path(
+        objective,
+        _betas(objective, values, ratio),
+        tol,
+        accelerated.L1GapRule(),
+        solver=accelerated.AcceleratedProximalGradient(),
+    )
+    rows = []
+    for point in path.points:
+        zeros = path.size - point.nonzeros
+        curve = [[s.gap / point.fun, (s.size - s.kept) / zeros] for s in point.screenings]
+        rows.append({**_row(path, point), "curve": curve, "removed": {f"{t:g}": removed_by(curve, t) for t in TARGETS}})
+    return {"kind": "letters", "examples": objective.n, "weights": model.size, "beta_max": path.beta_max, "rows": rows}
+
+
+def removed_by(curve: Sequence[Sequence[float]], gap: float) -> float | None:
+    """The share removed when the run first stood at such a relative gap or a smaller one; None where it never did."""
+    return next((share for here, share in curve if here <= gap), None)
+
+
+def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: float) -> dict[str, Any]:
+    """The path over the chunks; counts first, then the gap."""
+    training, test = (load_columns(f"{source}:{part}.txt")[:sentences] for part in ("train", "test"))
+    Y = [sentence["label"] for sentence in training]
+    model = accelerated.TaggingModel.of(training, Y, "chunks")
+    data, held_out = model.pack(training, Y), model.pack(test)
+    objective = accelerated.LogLoss(model, data)
+    betas = _betas(objective, values, ratio)
+    problem = accelerated.ElasticNetCRF(objective, alpha=ALPHA, beta=betas[-1])
+    state = problem.evaluate(np.zeros(model.size))
+    bounds, seconds = _timed(lambda: accelerated.CountRule().bounds(state))
+    kept = np.flatnonzero(bounds > betas[-1])
+    _say(f"  counts: {model.size - len(kept)} of {model.size} weights leave before training, in {seconds:.2f} s")
+    smaller, narrowing = _timed(lambda: problem.reduced(kept).objective)
+    rule = accelerated.UnionRule(accelerated.CountRule(), accelerated.L1GapRule())
+    rows, w = [], np.zeros(model.size)
+
+    def note(path: Any, point: Any) -> dict[str, Any]:
+        w[:] = 0.0
+        w[kept[point.support]] = point.values
+        guess = [[model.labels[i] for i in y] for y in model.predict(held_out, None, w)]
+        rare = int(np.sum(bounds <= point.beta))
+        left = point.screenings[-1].kept
+        return {
+            "by counts": rare,
+            "by gap": model.size - rare - left,
+            "left": left,
+            "F1": 100 * chunk_scores([s["label"] for s in test], guess).f1,
+        }
+
+    path = _path(smaller, betas, tol, rule)
+    for point in path.points:
+        rows.append({**_row(path, point), **note(path, point)})
+    return {
+        "kind": "chunks",
+        "examples": objective.n,
+        "weights": model.size,
+        "beta_max": path.beta_max,
+        "before training": {"removed": model.size - len(kept), "seconds": seconds + narrowing},
+        "rows": rows,
+    }
+
+
+def _betas(objective: Any, values: int, ratio: float) -> np.ndarray:
+    return accelerated.beta_max(objective) * ratio ** (np.arange(values) / max(values - 1, 1))
+
+
+def _path(objective: Any, betas: np.ndarray, tol: float, rule: Any, **options: Any) -> Any:
+    """The path, said value by value."""
+
+    def say(point: Any) -> None:
+        seconds = point.solver_seconds + point.screening_seconds
+        _say(
+            f"  beta {point.beta / betas[0]:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not removed, "
+            f"{point.iterations} iterations, {seconds:.1f} s, gap {point.gap / point.fun:.1e} of the objective"
+        )
+
+    path = accelerated.sparse_path(
+        objective, betas, alpha=ALPHA, tol=tol, rule=rule, gamma=GAMMA, callback=say, **options
+    )
+    if path.interrupted:
+        raise KeyboardInterrupt
+    return path
+
+
+def _row(path: Any, point: Any) -> dict[str, Any]:
+    return {
+        "beta": point.beta / path.points[0].beta,
+        "nonzeros": point.nonzeros,
+        "objective": point.fun,
+        "gap": point.gap / point.fun,
+        "converged": point.success,
+        "iterations": point.iterations,
+        "work": point.work,
+        "solver s": point.solver_seconds,
+        "screening s": point.screening_seconds,
+    }
+
+
+def table(report: dict[str, Any]) -> str:
+    """A line for each beta, in Markdown, and what was asked of it."""
+    head = ["beta / beta_max", "not 0"]
+    head += [f"removed by {t}, %" for t in report["rows"][0]["removed"]] if report["kind"] == "letters" else []
+    head += ["by counts", "by gap", "left", "F1"] if report["kind"] == "chunks" else []
+    head += ["objective", "gap", "iterations", "solver s", "screening s"]
+    text = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+    for row in report["rows"]:
+        cells = [f"{row['beta']:.3g}", str(row["nonzeros"])]
+        if report["kind"] == "letters":
+            cells += ["" if share is None else f"{100 * share:.1f}" for share in row["removed"].values()]
+        else:
+            cells += [*(str(row[name]) for name in ("by counts", "by gap", "left")), f"{row['F1']:.2f}"]
+        cells += [f"{row['objective']:.6g}", f"{row['gap']:.1e}", str(row["iterations"])]
+        cells += [f"{row[name]:.2f}" for name in ("solver s", "screening s")]
+        text.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*text, "", *_claims(report)])
+
+
+def _claims(report: dict[str, Any]) -> Iterator[str]:
+    """What the table says in a line or two."""
+    seconds = [sum(row[f"{what} s"] for row in report["rows"]) for what in ("solver", "screening")]
+    yield f"{report['examples']} examples, {report['weights']} weights; {seconds[0]:.1f} s in the solver, {seconds[1]:.1f} s in screening"
+    if report["kind"] == "chunks":
+        before = report["before training"]
+        yield f"by counts, before training at any beta: {before['removed']} weights, in {before['seconds']:.2f} s"
+        return
+    for target, share, where in ((1e-4, 0.5, "beta >= beta_max/2"), (1e-6, 0.0, "all beta")):
+        found = [row["removed"][f"{target:g}"] for row in report["rows"] if row["beta"] >= share * (1 - 1e-9)]
+        reached = [x for x in found if x is not None]
+        least = f"{100 * min(reached):.1f} %" if reached else "nothing"
+        yield f"removed of the zeros by a gap of {target:g}, {where}: at least {least} (asked: {100 * ASKED:.0f} %; reached at {len(reached)} of {len(found)} values)"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print, write; the exit status."""
+    parser = Parser("sparse_chains", __doc__)
+    parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
+    parser.add_argument("--quick", action="store_true", help="unless said otherwise 40 examples and 5 values")
+    parser.add_argument("--examples", type=at_least_one, help="the first so many (default: all)")
+    parser.add_argument("--values", type=at_least_one, default=20, help="of beta (default: 20)")
+    parser.add_argument(
+        "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
+    )
+    parser.add_argument("--tol", type=positive, help="gap over objective (default: letters 1e-7, chunks 1e-4)")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything")
+    parser.add_argument("--save", metavar="FIGURE.png", type=Path, help="draw the curves")
+    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    options = parsed(parser, arguments, QUICK)
+    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
+
+
+def _run(options: argparse.Namespace) -> None:
+    if options.source is None:
+        raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
+    if options.ratio is not None and options.ratio >= 1:
+        raise ValueError(f"--ratio: expected a number in (0, 1), got {options.ratio}")
+    if options.save is not None:
+        require_matplotlib()  # before it is needed
+    announce_compilation(accelerated)
+    with _one_thread():
+        if options.source == "letters":
+            report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7)
+        else:
+            report = chunks(
+                options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4
+            )
+    report = {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": versions(), **report}
+    if options.json is not None:
+        options.json.write_text(json.dumps(report), encoding="utf-8")
+        say_written(options.json)
+    _show(options, report)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    set_num_threads(1)
+    try:
+        yield
+    finally:
+        set_num_threads(None)
+
+
+def _draw_again(options: argparse.Namespace) -> None:
+    with read_report(options.draw, "sparse_chains", ("kind", "rows", "weights")) as report:
+        _show(options, report)
+
+
+def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
+    print(table(report), flush=True)
+    if options.save is not None:
+        draw = sparse_pictures.draw_gaps if report["kind"] == "letters" else sparse_pictures.draw_counts
+        draw(options.save, report)
+        say_written(options.save)
+
+
+def _timed(run: Any) -> tuple[Any, float]:
+    started = time.perf_counter()
+    return run(), time.perf_counter() - started
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
