@@ -45,7 +45,8 @@ RULES: dict[str, Callable[[], Any]] = {
     ),
 }
 SOLVERS: dict[str, Callable[[], Any]] = {
-    "dense": accelerated.AcceleratedProximalGradient,
+    "dense": lambda: accelerated.AcceleratedProximalGradient(skip_zeros=False),
+    "skips zeros": lambda: accelerated.AcceleratedProximalGradient(skip_zeros=True),
 }
 ALPHA = 1.0
 RATIO = 0.1
@@ -147,14 +148,16 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for name, data in report["data"].items():
         paper = report["paper"][name]
+        alone, theirs = paper["solver alone"], {"data": name, "solver": "the paper's"}
+        found.append({**theirs, "rule": "none", "solver s": alone, "screening s": 0.0, "speedup": 1.0})
         found.append(
             {
-                "data": name,
-                "rule": "as printed, their machine",
-                "solver": "theirs",
+                **theirs,
+                "rule": "the paper's",
                 "solver s": paper["solver"],
                 "screening s": paper["screening"],
                 "speedup": paper["speedup"],
+                "screening %": 100 * paper["screening"] / (paper["solver"] + paper["screening"]),
             }
         )
         plain = _seconds(data["rows"][0])
