@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from conformance.listed_crf import ListedCRF, as_list_model
-from conformance.listed_problems import CHAINS, LISTED, collinear, large_scale, random_list, two_outputs, words
+from conformance.listed_problems import (
+    CHAINS,
+    LISTED,
+    collinear,
+    large_scale,
+    random_classes,
+    random_list,
+    two_outputs,
+    words,
+)
 from conformance.tolerances import close
 from reference.screening.half_space import dual_ball, smallest_on_ball_and_half_space
 
@@ -247,7 +256,7 @@ def rows(listed):
 
 
 @pytest.mark.parametrize("modulus", [1, 2])
-@pytest.mark.parametrize("make", [random_list, collinear, large_scale], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", [random_list, random_classes, collinear, large_scale], ids=lambda make: make.__name__)
 def test_the_ball_is_its_definition(backend, rng, make, modulus):
     """Centre theta - (n/m) grad D and radius (n/m) ||grad D||, in the paper's coordinates; theta* lies in it."""
     objective, listed_at = make(backend, rng)
@@ -269,10 +278,11 @@ def test_the_ball_is_its_definition(backend, rng, make, modulus):
         assert np.linalg.norm(at_best - centre) <= radius + 1e-7
 
 
+@pytest.mark.parametrize("make", [random_list, random_classes], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("half_spaces", ["all", "random"])
-def test_theorem_5_is_problem_4_for_every_row(backend, rng, half_spaces):
+def test_theorem_5_is_problem_4_for_every_row(backend, rng, make, half_spaces):
     """(1)-(3) with the constant: s_j = min_k max(const_j - min <-B_j, a>, -const_j - min <B_j, a>)."""
-    objective, listed_at = random_list(backend, rng)
+    objective, listed_at = make(backend, rng)
     beta = 0.2 * backend.beta_max(objective)
     listed = listed_at(0.3, beta)
     problem = backend.ElasticNetCRF(objective, alpha=0.3, beta=beta)

@@ -147,6 +147,24 @@ class ClassScores:
         """See :func:`descend`."""
         return descend(H, q, w, alpha, beta)
 
+    def centre(self, y: np.ndarray, v: np.ndarray, modulus: int) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
+        """Of :func:`dual_ball`: n G at the centre (d,), the radius, and of the centre each block's sum (n,), with the numbers of outputs (n,)."""
+        Z = self.forward(y)
+        R = np.empty_like(Z)
+        class_residuals(Z, Z, 0.0, self.labels, R, np.empty(self.n))
+        step = self.forward(v)
+        step -= step[-1].copy()
+        step /= modulus
+        R += step
+        R[-1] = -R[:-1].sum(axis=0)  # whole less gold: each sums to 1
+        true = self.labels == self.K - 1
+        sums = np.where(true, 0.0, 1.0) - R[-1]
+        return self.back(R), float(np.linalg.norm(step)), sums, np.full(self.n, self.K)
+
+    def along(self, k: int) -> np.ndarray:
+        """Of problem (4): x_kf for feature f with each class but the last, x_kf (1 - K) with that (d,)."""
+        return self.X[self.row, k] * np.where(self.label == self.K - 1, 1.0 - self.K, 1.0)
+
     def taken(self, Z: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Z as it is: the classes stay, and so do their scores."""
         return Z

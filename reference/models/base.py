@@ -174,8 +174,8 @@ class LinearModel:
 def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entries ``values`` (nnz,) added where group (nnz,) and column agree: groups, columns and sums (m,)."""
     cell = group * max(rows.width, 1) + host(rows.indices)
-    if np.all(cell[1:] > cell[:-1]):  # none twice, and in order
-        return *np.divmod(cell, max(rows.width, 1)), values
+    if np.all(cell[1:] > cell[:-1]):  # each once, in order
+        return group, host(rows.indices), values
     cell, place = np.unique(cell, return_inverse=True)
     return *np.divmod(cell, max(rows.width, 1)), np.bincount(place.reshape(-1), values, len(cell))
 

@@ -166,9 +166,13 @@ def dual_ball(state: State, modulus: int) -> DualBall:
     Zhang and Qiu, Theorem 3, *corrected*.
     """
     problem = state.problem
+    change_of_w = problem.primal_weights(state.gradient) - state.y
+    if hasattr(problem.scored, "centre"):
+        moved, step, sums, sizes = problem.scored.centre(state.y, change_of_w, modulus)
+        return DualBall(moved / problem.n, step, sums, sizes)
     objective, place, n = problem.objective, problem.place, problem.n
     model, data, xp = objective.model, objective.data, problem.place.xp
-    w, v = place.floats(state.y), place.floats(problem.primal_weights(state.gradient) - state.y)
+    w, v = place.floats(state.y), place.floats(change_of_w)
     at_centre, square = np.zeros(problem.size), 0.0
     sums, sizes = np.zeros(n), np.zeros(n, np.int64)
     for piece in model.chunks(data, np.arange(n)):
@@ -189,6 +193,8 @@ def dual_ball(state: State, modulus: int) -> DualBall:
 def _along(state: State, k: int, m: int) -> np.ndarray:
     """n <B_j, p> (d,), p the indicator of block k: m phi_kj(last) - sum_y phi_kj(y), with the sign of G: its negative."""
     problem = state.problem
+    if hasattr(problem.scored, "along"):
+        return problem.scored.along(k)
     objective, place = problem.objective, problem.place
     piece = np.array([k])
     scores = objective.model.scores(objective.data, piece, objective.zeros())
