@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import casimir_paper, handwriting, parsing_templates, ssvm_table
+from benchmarks import casimir_paper, handwriting, parsing_templates, sparse_chains, sparse_table, ssvm_table
 from benchmarks.entity_curves import FIGURES
 from reference.app.plots import require_matplotlib
 
@@ -52,6 +52,28 @@ def made_up_treebank(path: Path, files: int = 5) -> Path:
                 lines += [f"w{rng.integers(20)}\t{tag}\t{(m + 1) % (length + 1)}" for m, tag in enumerate(tags, 1)]
                 lines.append("")
             archive.writestr(f"bank/{number}.dp", "\n".join(lines))
+    return path
+
+
+def made_up_chunks(path: Path, sentences: int = 12) -> Path:
+    """A zip with train.txt and test.txt: words and tags at random, of which nouns are in chunks."""
+    rng = np.random.default_rng(0)
+
+    def text() -> str:
+        lines = []
+        for length in rng.integers(1, 8, size=sentences):
+            inside = False
+            for _ in range(length):
+                tag = str(rng.choice(["DT", "NN", "VB"]))
+                label = "O" if tag == "VB" else "I-NP" if inside else "B-NP"
+                inside = label != "O"
+                lines.append(f"w{rng.integers(20)} {tag} {label}")
+            lines.append("")
+        return "\n".join(lines)
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for member in ("train.txt", "test.txt"):
+            archive.writestr(f"conll2000/{member}", text())
     return path
 
 
@@ -99,7 +121,28 @@ class Commands:
             _ends(parsing_templates.main(["draw", f"{folder}/parsing-templates.json"]), 0)
             _picture(Path(folder) / "parsing-templates.png")
             _ends(parsing_templates.main(["draw", str(report)]), 2)
+            _sparse(Path(folder), report)
             return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
+
+
+def _sparse(folder: Path, other: Path) -> None:
+    """The commands of the sparse CRFs; ``other``: a report of another command."""
+    found, picture = folder / "sparse.json", folder / "sparse.png"
+    written = ["--json", str(found), "--save", str(picture)]
+    _ends(sparse_table.main(["syn1", "letters", "--quick", "--values", "3", *written]), 0)
+    _picture(picture).unlink()
+    _ends(sparse_table.main(["--draw", str(found), "--save", str(picture)]), 0)
+    _picture(picture).unlink()
+    _ends(sparse_table.main(["syn4", "--quick"]), 2)
+    _ends(sparse_table.main(["--draw", str(other)]), 2)
+    for source in ("letters", str(made_up_chunks(folder / "chunks.zip"))):
+        _ends(sparse_chains.main([source, "--quick", "--examples", "12", "--values", "3", *written]), 0)
+        _picture(picture).unlink()
+        _ends(sparse_chains.main(["--draw", str(found), "--save", str(picture)]), 0)
+        _picture(picture).unlink()
+    _ends(sparse_chains.main(["letters", "--quick", "--ratio", "2"]), 2)
+    _ends(sparse_chains.main([str(folder / "none.zip"), "--quick"]), 2)
+    _ends(sparse_chains.main(["--draw", str(other)]), 2)
 
 
 def _ends(status: int, expected: int) -> None:
