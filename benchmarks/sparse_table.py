@@ -54,7 +54,7 @@ SHARES = (0.75, 0.5, 0.25, 0.1)  # of beta_max: where curves are drawn
 QUICK = {"values": 6}
 
 
-class Path100:
+class Walk:
     """One rule and one solver along the path: times are the least of the repeats."""
 
     def __init__(self, rule: str, solver: str) -> None:
@@ -125,7 +125,7 @@ def measure(
     """Every run on one problem, in turn, so many times."""
     most = accelerated.beta_max(objective)
     betas = most * RATIO ** (np.arange(values) / max(values - 1, 1))
-    paths = [Path100(*run) for run in runs]
+    paths = [Walk(*run) for run in runs]
     for repeat in range(repeats):
         for path in paths:
             path.run(objective, betas, tol)
@@ -242,7 +242,7 @@ def _run(options: argparse.Namespace) -> None:
     announce_compilation(accelerated)
     for rule, solver in runs:  # kernels
         small = sparse_data.classes(*sparse_data.synthetic(20, 500, 0), 10)
-        Path100(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
+        Walk(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
     settings = {"values": options.values, "tol": options.tol, "repeats": options.repeats, "quick": options.quick}
     report = {
         "settings": {**settings, "alpha": ALPHA, "ratio": RATIO},

@@ -7,9 +7,10 @@ from typing import Any
 
 __all__ = ["rows"]
 
-PROBLEM, RULES, SOLVERS, SCORED, MODELS = (
+PROBLEM, RULES, SAFETY, SOLVERS, SCORED, MODELS = (
     "test_screening",
     "test_screening_rules",
+    "test_screening_safety",
     "test_screening_solvers",
     "test_screening_scored",
     "test_restricted_models",
@@ -72,7 +73,12 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "|[(1/n) sum A_i o theta*_i]_j| <= beta implies w*_j = 0, and so does a bound on it over any set that holds theta*",
             "holds under a condition",
             ("screening.rules.L1GapRule", "screening.rules.UnionRule"),
-            (f"{RULES}::test_every_rule_is_safe", f"{RULES}::test_ties_at_beta_are_not_screened"),
+            (
+                f"{RULES}::test_every_rule_is_safe",
+                f"{RULES}::test_ties_at_beta_are_not_screened",
+                f"{SAFETY}::test_ties_at_beta_with_others_in_the_support",
+                f"{SAFETY}::test_what_leaves_while_training_is_zero_at_the_optimum",
+            ),
             condition="alpha > 0; with alpha = 0, < beta",
         ),
         Claim(
@@ -152,6 +158,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{SOLVERS}::test_solutions_are_the_listed_optimum",
                 f"{SOLVERS}::test_screening_removes_nearly_all_zeros",
                 f"{SOLVERS}::test_any_solver_can_be_wrapped",
+                f"{SAFETY}::test_with_and_without_screening",
                 f"{SOLVERS}::test_weights_that_are_not_zero_may_be_screened",
             ),
             condition="line 15 has the gap of the problem that is left",
@@ -187,6 +194,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{RULES}::test_the_radius_is_no_smaller_than_it_must_be",
                 f"{RULES}::test_a_weight_that_is_needed_stays",
                 f"{RULES}::test_chains_by_counts",
+                f"{SAFETY}::test_rules_on_drawn_chains",
                 f"{MODELS}::test_ranges_and_spreads_are_those_of_listed_outputs",
             ),
         ),
@@ -200,6 +208,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{RULES}::test_counts_bound_what_any_weights_can_do",
                 f"{RULES}::test_every_rule_is_safe",
                 f"{RULES}::test_rare_features_leave_before_training",
+                f"{SAFETY}::test_rules_on_drawn_chains",
                 f"{MODELS}::test_ranges_and_spreads_are_those_of_listed_outputs",
                 f"{MODELS}::test_ranges_of_a_tagger_bound_those_of_its_labellings",
                 f"{MODELS}::test_ranges_of_trees_bound_those_of_their_labellings",
