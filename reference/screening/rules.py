@@ -180,12 +180,18 @@ def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
         root = np.sqrt(state.gap) + float(np.linalg.norm(delta)) / np.sqrt(2 * problem.alpha * problem.beta)
     else:
         root = np.sqrt(state.gap + ROUNDING * problem.eps * state.fun)
-    return state.s * np.abs(state.gradient) + factor * root * spread / problem.n + delta
+    delta += state.s * np.abs(state.gradient)
+    delta += (factor * root / problem.n) * spread
+    return delta
 
 
 def rounding(state: State) -> np.ndarray:
     """delta (d,): what the gradient's rounding is taken to be at most."""
     problem = state.problem
     found = problem.features.range
-    spread = 0.0 if found is None else found / np.sqrt(problem.n)
-    return ROUNDING * problem.eps * (problem.beta + np.abs(state.gradient) + spread)
+    delta = np.abs(state.gradient)
+    if found is not None:
+        delta += found / np.sqrt(problem.n)
+    delta += problem.beta
+    delta *= ROUNDING * problem.eps
+    return delta
