@@ -113,7 +113,7 @@ class RestrictedModel(LinearModel):
     def feature_totals(self, data: Any) -> FeatureTotals | None:
         """Those of the weights that are left."""
         found = self.model.feature_totals(data)
-        return None if found is None else FeatureTotals(*map(self._taken, found))
+        return None if found is None else FeatureTotals(*(bound[self.columns] for bound in found))
 
     def listed_spread(self, data: Any) -> Any:
         """Those of the weights that are left."""

@@ -105,6 +105,15 @@ class CountRule:
     Notes
     -----
     One pass over the data for a whole path, then O(d). Of an indicator it asks how often it could fire but does not, and does but need not.
+
+    Examples
+    --------
+    >>> from reference import CountRule, ElasticNetCRF, LogLoss, MulticlassModel
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0], [0, 1], [0]], ["a", "a", "b", "b"])  # feature 1 is active once in four examples
+    >>> state = ElasticNetCRF(LogLoss(model, data), alpha=1.0, beta=0.3).evaluate([0.0] * 4)
+    >>> [bool(x) for x in CountRule().screen(state)]
+    [False, False, True, True]
     """
 
     def screen(self, state: State) -> np.ndarray:
