@@ -22,7 +22,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,26 +48,25 @@ ASKED = 0.8
 QUICK = {"examples": 40, "values": 5}
 
 
-def letters(words: int | None, values: int, ratio: float, tol: float) -> dict[str, Any]:
-    """The path over the words, and what was removed at which gap."""
+Keep = Callable[[dict[str, Any]], None]
+
+
+def letters(words: int | None, values: int, ratio: float, tol: float, keep: Keep) -> dict[str, Any]:
+    """The path over the words, and what was removed at which gap; ``keep`` gets the report after each value."""
     data = problems.letters(words)
     model = accelerated.SequenceModel(128, data.labels, start_stop=False)
     solver = accelerated.AcceleratedProximalGradient()
     _compile(model, data.X, data.Y, solver)
     objective = accelerated.LogLoss(model, model.pack(data.X, data.Y))
-    path = _path(
-        objective,
-        _betas(objective, values, ratio),
-        tol,
-        accelerated.L1GapRule(),
-        solver=solver,
-    )
-    rows = []
-    for point in path.points:
-        zeros = path.size - point.nonzeros
-        curve = [[s.gap / point.fun, (s.size - s.kept) / zeros] for s in point.screenings]
-        rows.append({**_row(path, point), "curve": curve, "removed": {f"{t:g}": removed_by(curve, t) for t in TARGETS}})
-    return {"kind": "letters", "examples": objective.n, "weights": model.size, "beta_max": path.beta_max, "rows": rows}
+    betas = _betas(objective, values, ratio)
+    report = _report("letters", objective, betas)
+
+    def note(point: Any) -> dict[str, Any]:
+        curve = [[s.gap / point.fun, s.rejection(model.size - point.nonzeros)] for s in point.screenings]
+        return {"curve": curve, "removed": {f"{t:g}": removed_by(curve, t) for t in TARGETS}}
+
+    _walk(objective, betas, tol, accelerated.L1GapRule(), solver, report, note, keep)
+    return report
 
 
 def removed_by(curve: Sequence[Sequence[float]], gap: float) -> float | None:
@@ -75,8 +74,8 @@ def removed_by(curve: Sequence[Sequence[float]], gap: float) -> float | None:
     return next((share for here, share in curve if here <= gap), None)
 
 
-def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: float) -> dict[str, Any]:
-    """The path over the chunks; counts first, then the gap."""
+def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: float, keep: Keep) -> dict[str, Any]:
+    """The path over the chunks; counts first, then the gap; ``keep`` gets the report after each value."""
     training, test = (load_columns(f"{source}:{part}.txt")[:sentences] for part in ("train", "test"))
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, "chunks")
@@ -84,39 +83,26 @@ def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: f
     data, held_out = model.pack(training, Y), model.pack(test)
     objective = accelerated.LogLoss(model, data)
     betas = _betas(objective, values, ratio)
+    report = _report("chunks", objective, betas)
     problem = accelerated.ElasticNetCRF(objective, alpha=ALPHA, beta=betas[-1])
     state = problem.evaluate(np.zeros(model.size))
     bounds, seconds = _timed(lambda: accelerated.CountRule().bounds(state))
     kept = np.flatnonzero(bounds > betas[-1])
     _say(f"  counts: {model.size - len(kept)} of {model.size} weights leave before training, in {seconds:.2f} s")
     smaller, narrowing = _timed(lambda: problem.reduced(kept).objective)
-    rule = accelerated.UnionRule(accelerated.CountRule(), accelerated.L1GapRule())
-    rows, w = [], np.zeros(model.size)
+    report["before training"] = {"removed": model.size - len(kept), "seconds": seconds + narrowing}
 
-    def note(path: Any, point: Any) -> dict[str, Any]:
-        w[:] = 0.0
+    def note(point: Any) -> dict[str, Any]:
+        w = np.zeros(model.size)
         w[kept[point.support]] = point.values
         guess = [[model.labels[i] for i in y] for y in model.predict(held_out, None, w)]
-        rare = int(np.sum(bounds <= point.beta))
-        left = point.screenings[-1].kept
-        return {
-            "by counts": rare,
-            "by gap": model.size - rare - left,
-            "left": left,
-            "F1": 100 * chunk_scores([s["label"] for s in test], guess).f1,
-        }
+        rare, left = int(np.sum(bounds <= point.beta)), point.screenings[-1].kept
+        f1 = chunk_scores([s["label"] for s in test], guess).f1
+        return {"by counts": rare, "by gap": model.size - rare - left, "left": left, "F1": 100 * f1}
 
-    path = _path(smaller, betas, tol, rule)
-    for point in path.points:
-        rows.append({**_row(path, point), **note(path, point)})
-    return {
-        "kind": "chunks",
-        "examples": objective.n,
-        "weights": model.size,
-        "beta_max": path.beta_max,
-        "before training": {"removed": model.size - len(kept), "seconds": seconds + narrowing},
-        "rows": rows,
-    }
+    rule = accelerated.UnionRule(accelerated.CountRule(), accelerated.L1GapRule())
+    _walk(smaller, betas, tol, rule, None, report, note, keep)
+    return report
 
 
 def _compile(model: Any, X: Sequence[Any], Y: Sequence[Any], solver: Any) -> None:
@@ -132,36 +118,41 @@ def _betas(objective: Any, values: int, ratio: float) -> np.ndarray:
     return accelerated.beta_max(objective) * ratio ** (np.arange(values) / max(values - 1, 1))
 
 
-def _path(objective: Any, betas: np.ndarray, tol: float, rule: Any, **options: Any) -> Any:
-    """The path, said value by value."""
+def _report(kind: str, objective: Any, betas: np.ndarray) -> dict[str, Any]:
+    sizes = {"examples": objective.n, "weights": objective.model.size, "beta_max": float(betas[0])}
+    return {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": versions(), "kind": kind, **sizes, "rows": []}
 
-    def say(point: Any) -> None:
-        seconds = point.solver_seconds + point.screening_seconds
+
+def _walk(
+    objective: Any, betas: np.ndarray, tol: float, rule: Any, solver: Any, report: Any, note: Any, keep: Keep
+) -> None:
+    """The path, value by value: each is a row of the report, and said."""
+
+    def each(point: Any) -> None:
+        row = {
+            "beta": point.beta / betas[0],
+            "nonzeros": point.nonzeros,
+            "objective": point.fun,
+            "gap": point.gap / point.fun,
+            "converged": point.success,
+            "iterations": point.iterations,
+            "work": point.work,
+            "solver s": point.solver_seconds,
+            "screening s": point.screening_seconds,
+            **note(point),
+        }
+        report["rows"].append(row)
+        keep(report)
         _say(
-            f"  beta {point.beta / betas[0]:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not removed, "
-            f"{point.iterations} iterations, {seconds:.1f} s, gap {point.gap / point.fun:.1e} of the objective"
+            f"  beta {row['beta']:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not removed, {point.iterations} iterations, "
+            f"{point.solver_seconds + point.screening_seconds:.1f} s, gap {row['gap']:.1e} of the objective"
         )
 
     path = accelerated.sparse_path(
-        objective, betas, alpha=ALPHA, tol=tol, rule=rule, gamma=GAMMA, callback=say, **options
+        objective, betas, alpha=ALPHA, tol=tol, rule=rule, gamma=GAMMA, solver=solver, callback=each
     )
     if path.interrupted:
         raise KeyboardInterrupt
-    return path
-
-
-def _row(path: Any, point: Any) -> dict[str, Any]:
-    return {
-        "beta": point.beta / path.points[0].beta,
-        "nonzeros": point.nonzeros,
-        "objective": point.fun,
-        "gap": point.gap / point.fun,
-        "converged": point.success,
-        "iterations": point.iterations,
-        "work": point.work,
-        "solver s": point.solver_seconds,
-        "screening s": point.screening_seconds,
-    }
 
 
 def table(report: dict[str, Any]) -> str:
@@ -224,16 +215,19 @@ def _run(options: argparse.Namespace) -> None:
     if options.save is not None:
         require_matplotlib()  # before it is needed
     announce_compilation(accelerated)
+
+    def keep(report: dict[str, Any]) -> None:
+        if options.json is not None:
+            options.json.write_text(json.dumps(report), encoding="utf-8")
+
     with _one_thread():
         if options.source == "letters":
-            report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7)
+            report = letters(options.examples, options.values, options.ratio or 0.1, options.tol or 1e-7, keep)
         else:
             report = chunks(
-                options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4
+                options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
             )
-    report = {"settings": {"alpha": ALPHA, "gamma": GAMMA}, "versions": versions(), **report}
     if options.json is not None:
-        options.json.write_text(json.dumps(report), encoding="utf-8")
         say_written(options.json)
     _show(options, report)
 
