@@ -63,6 +63,15 @@ class ProximalNewton:
     A step takes one oracle call an example, one product with the features each way (forward only of weights that are not 0), the Hessian, and
     O(|A|^2) a sweep of coordinate descent; one call more for each time the step is halved.
 
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, ProximalNewton, solve_sparse
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> objective = LogLoss(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]))
+    >>> result = solve_sparse(objective, beta=0.01, tol=1e-9, solver=ProximalNewton())
+    >>> result.success, result.nit < 10
+    (True, True)
+
     Source
     ------
     Lee, Sun and Saunders (2014); Friedman, Hastie and Tibshirani (2010); Byrd, Nocedal and Schnabel (1994), equation (3.5).

@@ -56,6 +56,14 @@ class AcceleratedProximalGradient:
     differ by; where rounding hides that, the gradient at x+ is asked for too. One call and a product more for each time L grows, two calls for
     the first L.
 
+    Examples
+    --------
+    >>> from reference import AcceleratedProximalGradient, LogLoss, MulticlassModel, solve_sparse
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> objective = LogLoss(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]))
+    >>> solve_sparse(objective, beta=0.01, solver=AcceleratedProximalGradient(skip_zeros=False)).success
+    True
+
     Source
     ------
     Beck and Teboulle (2009); O'Donoghue and Candes (2015), gradient restart.
