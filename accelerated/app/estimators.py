@@ -5,7 +5,16 @@ from __future__ import annotations
 import accelerated
 import reference.app.estimators as reference
 
-__all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
+__all__ = [
+    "DependencyParser",
+    "KernelSequenceLabeler",
+    "MulticlassClassifier",
+    "SequenceLabeler",
+    "SparseCRF",
+    "SparseCRFPath",
+    "SparseClassifier",
+    "SparseClassifierPath",
+]
 
 
 class MulticlassClassifier(reference.MulticlassClassifier):
@@ -25,4 +34,24 @@ class DependencyParser(reference.DependencyParser):
 
 class KernelSequenceLabeler(reference.KernelSequenceLabeler):
     __doc__ = reference.KernelSequenceLabeler.__doc__
+    panel = accelerated
+
+
+class SparseCRF(reference.SparseCRF):
+    __doc__ = reference.SparseCRF.__doc__
+    panel = accelerated
+
+
+class SparseCRFPath(reference.SparseCRFPath):
+    __doc__ = reference.SparseCRFPath.__doc__
+    panel = accelerated
+
+
+class SparseClassifier(reference.SparseClassifier):
+    __doc__ = reference.SparseClassifier.__doc__
+    panel = accelerated
+
+
+class SparseClassifierPath(reference.SparseClassifierPath):
+    __doc__ = reference.SparseClassifierPath.__doc__
     panel = accelerated

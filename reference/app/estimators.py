@@ -19,32 +19,26 @@ from typing import Any
 import numpy as np
 
 import reference
-from reference.app.examples import (
-    attributes_of,
-    by_name,
-    check_classes,
-    checked_weights,
-    classes_of,
-    dense_sequences,
-    label_sequences,
-    share_right,
-)
+from reference.app.examples import checked_weights, classes_of, dense_sequences, label_sequences, share_right
 from reference.app.metrics import attachment_score
-from reference.app.protocol import (
-    BaseEstimator,
-    ClassifierMixin,
-    ConvergenceWarning,
-    check_fitted,
-    generator_of,
-    rows_of,
-)
-from reference.arrays import host, number
-from reference.models.base import label_cost
+from reference.app.protocol import BaseEstimator, ConvergenceWarning, check_fitted, generator_of
+from reference.app.sparse_estimators import SparseClassifier, SparseClassifierPath, SparseCRF, SparseCRFPath
+from reference.app.targets import Classes, LabelSequences, Structured
+from reference.arrays import number
 from reference.models.kernel_names import named
 from reference.optimizers.result import Result
 from reference.prox.base import Regularizer
 
-__all__ = ["DependencyParser", "KernelSequenceLabeler", "MulticlassClassifier", "SequenceLabeler"]
+__all__ = [
+    "DependencyParser",
+    "KernelSequenceLabeler",
+    "MulticlassClassifier",
+    "SequenceLabeler",
+    "SparseCRF",
+    "SparseCRFPath",
+    "SparseClassifier",
+    "SparseClassifierPath",
+]
 
 LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
 OPTIMIZERS = (
@@ -102,7 +96,7 @@ class Learner(BaseEstimator):
         return getattr(self.panel, name.replace("-", "_"))
 
 
-class MulticlassClassifier(ClassifierMixin, Learner):
+class MulticlassClassifier(Classes, Learner):
     """A linear classifier: multinomial logistic regression, or the multiclass SVM, with a cost for each pair of classes where given.
 
     Parameters
@@ -155,76 +149,12 @@ class MulticlassClassifier(ClassifierMixin, Learner):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers; sample_weight (n,) >= 0."""
-        if y is None:
-            raise ValueError("y: MulticlassClassifier requires y to be passed, but the target y is None")
-        X, y = rows_of(self, X, y, reset=True)
-        check_classes(y)
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        columns = X.shape[1] + bool(self.fit_intercept)
-        model = self.panel.MulticlassModel(columns, [str(c) for c in range(len(self.classes_))], cost=self.cost)
-        self._learn(model, model.pack(self._columns(X), indices.reshape(-1)), sample_weight)
+        model, X, Y = self._model_of(X, y)
+        self._learn(model, model.pack(X, Y), sample_weight)
         return self
 
-    def _columns(self, X: Any) -> Any:
-        """With a column of ones, where there are intercepts."""
-        if not self.fit_intercept:
-            return X
-        ones = np.ones((X.shape[0], 1))
-        if isinstance(X, np.ndarray):
-            return np.concatenate([X, ones], axis=1)
-        from scipy.sparse import hstack
 
-        return hstack([X, ones], format="csr")
-
-    def _scores(self, X: Any) -> np.ndarray:
-        check_fitted(self)
-        data = self.model_.pack(self._columns(rows_of(self, X)))
-        return np.asarray(self.model_.scores(data, np.arange(data.n), self.coef_).values)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, L); of two classes, (n,): that of the second less that of the first."""
-        scores = self._scores(X)
-        return scores if scores.shape[1] > 2 else scores[:, -1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The best class (n,) of each row of X (n, d)."""
-        best = np.argmax(self._scores(X), axis=1)
-        return self.classes_[best]
-
-    @property
-    def predict_proba(self) -> Callable[[Any], np.ndarray]:
-        """predict_proba(X): probabilities (n, L), of the log loss only."""
-        if self.loss != "crf":
-            raise AttributeError(f"predict_proba: the {self.loss} loss makes no probabilities; loss='crf' does")
-        return self._probabilities
-
-    def _probabilities(self, X: Any) -> np.ndarray:
-        return np.asarray(self.panel.Table(self._scores(X)).expectation()[1].values)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right classes."""
-        right = self.predict(X) == np.asarray(y)
-        return float(np.average(right, weights=sample_weight))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-class Structured(BaseEstimator):
-    """Estimators whose X and Y are sequences of examples of their own forms."""
-
-    panel: ModuleType = reference
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array, tags.target_tags.required = False, True
-        tags.no_validation = True  # their own, by example
-        return tags
-
-
-class SequenceLabeler(Structured, Learner):
+class SequenceLabeler(LabelSequences, Learner):
     """A linear-chain labeller: a conditional random field, or a structural SVM.
 
     Parameters
@@ -293,61 +223,9 @@ class SequenceLabeler(Structured, Learner):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
-        each = label_sequences(X, y)
-        self.classes_, names = classes_of(each)
-        Y = [[names[i] for i in np.searchsorted(self.classes_, np.asarray(labels))] for labels in each]
-        if by_name(X):
-            kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
-            X = [attributes_of(x) for x in X]
-            model = self.panel.TaggingModel.of(X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept)
-        else:
-            if self.transitions is not None or self.bits is not None:
-                raise ValueError("transitions, bits: of features by name alone, got arrays")
-            width = next((x.shape[1] for x in X if hasattr(x, "shape") and len(x.shape) == 2), 0)
-            model = self.panel.SequenceModel(width, names, cost=self.cost)
+        model, X, Y = self._model_of(X, y)
         self._learn(model, model.pack(X, Y), sample_weight)
         return self
-
-    def _cost(self, names: list[str]) -> Any:
-        """The costs in the order of the names, which is the tagging model's."""
-        if self.cost is None:
-            return None
-        order = np.argsort(np.array(names))
-        return label_cost(self.cost, len(names))[np.ix_(order, order)]
-
-    def _packed(self, X: Any) -> Any:
-        check_fitted(self)
-        if isinstance(self.model_, self.panel.TaggingModel):
-            X = [attributes_of(x) for x in X]
-        return self.model_.pack(X)
-
-    def _labels(self) -> np.ndarray:
-        """The place in ``classes_`` of each label of the model."""
-        place = {str(c): i for i, c in enumerate(self.classes_)}
-        return np.array([place[name] for name in self.model_.labels])
-
-    def predict(self, X: Any) -> list[np.ndarray]:
-        """The best labels (n_i,) of each sequence."""
-        data = self._packed(X)
-        return [self.classes_[self._labels()[y]] for y in self.model_.predict(data, None, self.coef_)]
-
-    def predict_marginals(self, X: Any) -> list[np.ndarray]:
-        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss only."""
-        if self.loss != "crf":
-            raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
-        data = self._packed(X)
-        found: list[Any] = [None] * data.n
-        for piece in self.model_.chunks(data, np.arange(data.n)):
-            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.coef_))
-            marginals = host(structure.expectation()[1].unary)
-            for i, p in zip(piece.tolist(), marginals, strict=True):
-                found[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))
-                found[i][:, self._labels()] = p[: int(data.lengths[i])]
-        return found
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right labels over all positions, those of a sequence counted with its weight."""
-        return share_right(y, self.predict(X), sample_weight)
 
 
 class KernelSequenceLabeler(Structured):

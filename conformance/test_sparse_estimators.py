@@ -1,0 +1,374 @@
+"""Sparse CRFs behind ``fit``: optimality by enumeration, beta chosen by what is held out, and scikit-learn's own checks."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import warnings
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from conformance.tolerances import close
+from reference.app.sparse_fits import HeldOut, choose, follow, splits
+
+NAMES = ("SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath")
+
+
+@pytest.fixture(params=["reference", "accelerated"])
+def estimators(request):
+    """The estimators of a panel."""
+    return importlib.import_module(f"{request.param}.app.estimators")
+
+
+@pytest.fixture
+def rows(rng):
+    """Rows of which two columns tell the three classes, with noise."""
+    X = rng.normal(size=(60, 5))
+    y = np.array(["a", "b", "c"])[(X[:, 0] > 0).astype(int) + (X[:, 1] + 0.5 * rng.normal(size=60) > 0)]
+    return X, y
+
+
+@pytest.fixture
+def words(rng):
+    """Short sequences of rows, whose labels, 2 and 10, follow one column."""
+    X = [rng.normal(size=(n, 3)) for n in (2, 3, 1, 3, 2, 3, 2, 1, 3, 2)]
+    return X, [np.where(x[:, 0] + 0.3 * rng.normal(size=len(x)) > 0, 10, 2) for x in X]
+
+
+def off_optimum(w, G, alpha, beta):
+    """The distance of -G from the subdifferential of beta (alpha/2 ||w||^2 + ||w||_1), the largest."""
+    at_zero = np.maximum(np.abs(G) - beta, 0)
+    return np.max(np.where(w == 0, at_zero, np.abs(G + alpha * beta * w + beta * np.sign(w))))
+
+
+def chain_gradient(X, Y, classes, w):
+    """Of the mean log loss, by listing all labellings, with w in the layout of SequenceModel; and that loss."""
+    L, F = len(classes), X[0].shape[1]
+    G, loss = np.zeros_like(w), 0.0
+
+    def features(x, y):
+        rows, transitions = np.zeros((F + 2, L)), np.zeros((L, L))
+        for t, k in enumerate(y):
+            rows[:F, k] += x[t]
+        rows[F, y[0]] += 1
+        rows[F + 1, y[-1]] += 1
+        for a, b in pairwise(y):
+            transitions[a, b] += 1
+        return np.concatenate([rows.ravel(), transitions.ravel()])
+
+    for x, labels in zip(X, Y, strict=True):
+        phi = np.array([features(x, y) for y in product(range(L), repeat=len(x))])
+        true = features(x, [list(classes).index(k) for k in labels])
+        scores = phi @ w
+        p = np.exp(scores - scores.max())
+        loss += np.log(p.sum()) + scores.max() - true @ w
+        G += p @ phi / p.sum() - true
+    return G / len(X), loss / len(X)
+
+
+def class_gradient(X, y, classes, w):
+    """Of the mean log loss, with w (F + 1, L) flat, the intercepts last; and that loss."""
+    X = np.column_stack([X, np.ones(len(X))])
+    scores = X @ w.reshape(X.shape[1], -1)
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    true = np.asarray(y)[:, None] == np.asarray(classes)
+    return (X.T @ (p - true)).ravel() / len(X), -np.mean(np.log(p[true]))
+
+
+def cases(estimators, path, rows, words):
+    """A learner of classes and one of labels, with data and gradient by enumeration."""
+    suffix = "Path" if path else ""
+    yield getattr(estimators, f"SparseClassifier{suffix}"), *rows, class_gradient
+    yield getattr(estimators, f"SparseCRF{suffix}"), *words, chain_gradient
+
+
+# at one beta ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_the_weights_are_optimal(estimators, rows, words, alpha):
+    for make, X, y, gradient in cases(estimators, False, rows, words):
+        learner = make(beta_share=0.2, alpha=alpha, tol=1e-13).fit(X, y)
+        zeros = np.zeros(learner.model_.size)
+        close(learner.beta_max_, np.max(np.abs(gradient(X, y, learner.classes_, zeros)[0])))
+        close(learner.beta_, 0.2 * learner.beta_max_)
+        G, loss = gradient(X, y, learner.classes_, learner.coef_)
+        assert off_optimum(learner.coef_, G, alpha, learner.beta_) < 1e-5 * learner.beta_
+        close(learner.result_.fun, loss + learner.beta_ * np.sum(np.abs(learner.coef_) + alpha / 2 * learner.coef_**2))
+        assert np.array_equal(learner.support_, np.flatnonzero(learner.coef_))
+        assert 0 < len(learner.support_) < learner.model_.size
+        again = make(beta=learner.beta_, alpha=alpha, tol=1e-13, rule="none").fit(X, y)
+        np.testing.assert_allclose(again.coef_, learner.coef_, atol=1e-5)
+        empty = make(beta_share=1.0, alpha=alpha).fit(X, y)
+        assert not np.any(empty.coef_) and empty.selected() == {c: [] for c in empty.classes_.tolist()}
+
+
+@pytest.mark.parametrize("rule", ["l1-gap", "l2-gap", "half-space", "union", "none"])
+def test_rules_by_name(estimators, rows, rule):
+    """The same weights by any rule; classes alone are listed."""
+    X, y = rows
+    plain = estimators.SparseClassifier(rule=None, tol=1e-12).fit(X, y)
+    learner = estimators.SparseClassifier(rule=rule, tol=1e-12, random_state=0).fit(X, y)
+    np.testing.assert_allclose(learner.coef_, plain.coef_, atol=1e-5)
+    assert bool(learner.result_.screenings) == (rule != "none")
+
+
+def test_what_is_selected(estimators, rows, words):
+    X, y = rows
+    learner = estimators.SparseClassifier().fit(X, y)
+    matrix, names = learner.coef_.reshape(6, 3), [*range(5), "intercept"]
+    for k, (label, found) in enumerate(learner.selected().items()):
+        assert label == learner.classes_[k] and dict(found) == {
+            names[j]: matrix[j, k] for j in range(6) if matrix[j, k]
+        }
+        sizes = [abs(weight) for _, weight in found]
+        assert sizes == sorted(sizes, reverse=True) and learner.selected(top=1)[label] == found[:1]
+    X, Y = words
+    labeler = estimators.SparseCRF(beta_share=0.05).fit(X, Y)
+    found = labeler.selected()
+    assert list(found) == [2, 10] and found[10][0][0] == 0 and found[10][0][1] > 0  # by column 0
+    assert {name for each in found.values() for name, _ in each} <= {0, 1, 2, "start", "stop"}
+    matrix, transitions = (np.asarray(x) for x in labeler.model_.split(labeler.coef_))
+    for label, each in found.items():  # the model's labels are in the order of classes_
+        column = [2, 10].index(label)
+        assert all(weight in matrix[:, column] for _, weight in each) and len(each) == np.count_nonzero(
+            matrix[:, column]
+        )
+    assert sum(map(len, found.values())) + np.count_nonzero(transitions) == len(labeler.support_)
+    moves = labeler.selected_transitions()
+    assert moves == {([2, 10][a], [2, 10][b]): transitions[a, b] for a, b in np.argwhere(transitions)}
+    assert list(moves.values()) == sorted(moves.values(), reverse=True)
+
+
+def test_features_by_name(estimators):
+    """10 comes after 2 among labels, and before it among the model's names of them."""
+    X = [[{"w": "the", "first": True}, {"w": "duck"}], [{"w": "a"}, {"w": "duck"}], [{"w": "duck"}]]
+    Y = [[2, 10], [2, 10], [10]]
+    labeler = estimators.SparseCRF(beta_share=0.2, pairs="all").fit(X, Y)
+    assert [y.tolist() for y in labeler.predict(X)] == Y and labeler.score(X, Y) == 1.0
+    found = {label: dict(each) for label, each in labeler.selected().items()}
+    assert found[10]["w=duck"] > 0 > found[2]["w=duck"] and labeler.selected_transitions()[2, 10] > 0
+    for p, y in zip(labeler.predict_marginals(X), Y, strict=True):
+        assert np.all(p[np.arange(len(y)), [[2, 10].index(k) for k in y]] > 0.5)
+
+
+def test_nothing_to_tell_classes_by(estimators):
+    """beta_max = 0: all weights are 0, at any beta; predictions are possible."""
+    X, y = np.ones((4, 2)), [0, 1, 0, 1]
+    for make in (estimators.SparseClassifier, estimators.SparseClassifierPath):
+        learner = make().fit(X, y)
+        assert learner.beta_max_ == 0 and learner.beta_ == 1 and not np.any(learner.coef_)
+        np.testing.assert_allclose(learner.predict_proba(X), 0.5)
+
+
+# along a path ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_path_is_of_all_examples(estimators, rows, words):
+    for make, X, y, gradient in cases(estimators, True, rows, words):
+        learner = make(count=4, ratio=0.05, tol=1e-12, random_state=0).fit(X, y)
+        close(learner.betas_, learner.beta_max_ * 0.05 ** (np.arange(4) / 3))
+        assert learner.coefs_.shape == (4, learner.model_.size) and learner.held_out_losses_.shape == (4, 1)
+        for w, beta in zip(learner.coefs_, learner.betas_, strict=True):
+            assert off_optimum(w, gradient(X, y, learner.classes_, w)[0], 1.0, beta) < 1e-4 * beta
+        (k,) = np.flatnonzero(learner.betas_ == learner.beta_)
+        assert np.array_equal(learner.coef_, learner.coefs_[k])
+        assert np.array_equal(learner.support_, learner.path_.points[k].support)
+
+
+def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
+    """By fits of single betas to the training examples, and the losses of the held-out ones by enumeration."""
+    for make, X, y, gradient in cases(estimators, True, rows, words):
+        n = len(y)
+        pairs = [(np.arange(0, n - 4), np.arange(n - 4, n)), (np.arange(2, n), np.arange(2))]
+        learner = make(betas=[0.1, 0.03, 0.003], cv=pairs, tol=1e-10).fit(X, y)
+        losses = np.zeros((3, 2))
+        single = getattr(estimators, make.__name__.removesuffix("Path"))
+        for fold, (training, held) in enumerate(pairs):
+            for k, beta in enumerate(learner.betas_):
+                found = single(beta=beta, tol=1e-10).fit([X[i] for i in training], [y[i] for i in training])
+                some = [X[i] for i in held], [y[i] for i in held]
+                losses[k, fold] = gradient(*some, learner.classes_, found.coef_)[1]
+        np.testing.assert_allclose(learner.held_out_losses_, losses, rtol=1e-3)
+        pooled = losses @ [4, 2] / 6
+        assert learner.beta_ == learner.betas_[np.argmin(pooled)] and np.ptp(pooled) > 0.05 * np.min(pooled)
+
+
+def test_the_largest_of_equal_betas_is_chosen(backend, rows):
+    model = backend.MulticlassModel(5, 3)
+    path = backend.sparse_path(
+        backend.LogLoss(model, model.pack(rows[0], np.unique(rows[1], return_inverse=True)[1])), count=3
+    )
+    for losses, expected in (([3.0, 1.0, 1.0], 1), ([2.0, 2.0, 3.0], 0), ([3.0, 2.0], 1), ([], 2)):
+        held_out = HeldOut([5])
+        held_out.folds[0] = losses
+        assert choose(path, held_out).chosen == expected
+    uneven = HeldOut([1, 3])
+    uneven.folds = [[4.0, 0.0, 9.0], [0.0, 1.0]]  # the second fold is not done
+    close(uneven.mean, [1.0, 0.75])
+    assert choose(path, uneven).chosen == 1
+
+
+def test_what_is_held_out(rng):
+    classes = np.array([0] * 20 + [1] * 10)
+    for share, counts in ((0.2, [4, 2]), (0.5, [10, 5]), (1e-9, None), (0.999, None)):
+        ((training, held),) = splits(30, share, None, rng, classes)
+        assert sorted([*training, *held]) == list(range(30)) and len(training) and len(held)
+        assert counts is None or np.bincount(classes[held]).tolist() == counts
+    folds = splits(30, 0.2, 5, rng, classes)
+    assert sorted(np.concatenate([held for _, held in folds])) == list(range(30))
+    for training, held in folds:
+        assert np.bincount(classes[held]).tolist() == [4, 2] and sorted([*training, *held]) == list(range(30))
+    again = [splits(30, 0.3, None, np.random.default_rng(s), None)[0][1].tolist() for s in (1, 1, 2)]
+    assert again[0] == again[1] != again[2] and len(again[0]) == 9
+
+
+def test_folds_as_scikit_learn_has_them(estimators, rows):
+    model_selection = pytest.importorskip("sklearn.model_selection")
+    X, y = rows
+    folds = model_selection.StratifiedKFold(3)
+    one, other = (estimators.SparseClassifierPath(count=3, cv=cv).fit(X, y) for cv in (folds, list(folds.split(X, y))))
+    assert one.held_out_losses_.shape == (3, 3) and np.array_equal(one.held_out_losses_, other.held_out_losses_)
+
+
+class Interrupting:
+    """A rule that screens nothing, and is interrupted when it is asked for the k-th time."""
+
+    def __init__(self, k):
+        self.k = k
+
+    def screen(self, state):
+        self.k -= 1
+        if self.k == 0:
+            raise KeyboardInterrupt
+        return np.zeros(state.problem.size, dtype=bool)
+
+
+def test_ctrl_c_keeps_what_is_there(estimators, backend, rows):
+    X, y = rows
+    with pytest.warns(UserWarning, match="sparse_path"):
+        learner = estimators.SparseClassifierPath(count=9, rule=Interrupting(8)).fit(X, y)
+    assert learner.path_.interrupted and 1 < len(learner.betas_) < 9 and learner.held_out_losses_.shape == (0, 0)
+    assert learner.beta_ == learner.betas_[-2] and learner.path_.points[-2].success  # the last that was solved
+    assert learner.score(X, y) > 0.3
+    model = backend.MulticlassModel(5, 3)
+    objective = backend.LogLoss(model, model.pack(X, np.unique(y, return_inverse=True)[1]))
+    seen = []
+
+    def callback(point):
+        seen.append(point)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    path = follow(backend.module, objective, callback, count=9, alpha=0.5)
+    assert path.interrupted and path.alpha == 0.5 and list(path.points) == seen and path.size == 15
+    close(path.beta_max, backend.beta_max(objective))
+
+
+# scikit-learn ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("SparseClassifier", {}), ("SparseClassifierPath", {"count": 3, "tol": 1e-4})]
+)
+def test_every_check_of_scikit_learn(estimators, name, options):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = checks.check_estimator(getattr(estimators, name)(**options), on_fail=None)
+    assert len(found) > 50
+    assert not {result["check_name"]: str(result["exception"]) for result in found if result["status"] == "failed"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_checks_that_need_no_table_of_numbers(estimators, name):
+    sklearn = pytest.importorskip("sklearn")
+    from sklearn.base import clone
+    from sklearn.utils import estimator_checks as checks
+
+    estimator = getattr(estimators, name)()
+    for check in (
+        checks.check_estimator_cloneable,
+        checks.check_estimator_repr,
+        checks.check_no_attributes_set_in_init,
+        checks.check_parameters_default_constructible,
+        checks.check_get_params_invariance,
+        checks.check_set_params,
+        checks.check_do_not_raise_errors_in_init_or_set_params,
+        checks.check_mixin_order,
+    ):
+        check(name, clone(estimator))
+    assert repr(clone(estimator).set_params(alpha=0.25)) == f"{name}(alpha=0.25)"
+    for ask in (estimator.predict, estimator.selected):
+        with pytest.raises(sklearn.exceptions.NotFittedError):
+            ask([])
+
+
+def test_search_over_sequences(estimators, words):
+    model_selection = pytest.importorskip("sklearn.model_selection")
+    X, Y = words
+    search = model_selection.GridSearchCV(estimators.SparseCRF(), {"beta_share": [1.0, 0.1]}, cv=2).fit(X, Y)
+    assert search.best_params_ == {"beta_share": 0.1}  # at 1 nothing is learned
+
+
+def test_a_fit_that_is_not_done_warns(estimators, rows):
+    for make in (estimators.SparseClassifier, estimators.SparseClassifierPath):
+        with pytest.warns(UserWarning, match="the duality gap is"):
+            make(iterations=0).fit(*rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("SparseClassifier", {"beta": 1.0, "beta_share": 0.5}, "beta, beta_share: expected one"),
+        ("SparseClassifier", {"beta": 0.0}, "beta: expected a finite number > 0"),
+        ("SparseClassifier", {"beta_share": -1}, "beta_share: expected a finite number > 0"),
+        ("SparseClassifier", {"alpha": -1}, "alpha: expected a finite number >= 0"),
+        ("SparseClassifier", {"rule": "all"}, "rule: expected one of l1-gap, l2-gap, .* got 'all'"),
+        ("SparseClassifier", {"rule": 3}, "rule: expected an object with screen"),
+        ("SparseCRF", {"rule": "l2-gap"}, "the outputs of SequenceModel are not listed"),
+        ("SparseCRF", {"bits": 4}, "transitions, bits: of features by name alone"),
+        ("SparseCRFPath", {"held_out": 0.0}, r"held_out: expected a number in \(0, 1\)"),
+        ("SparseCRFPath", {"held_out": 1.0}, r"held_out: expected a number in \(0, 1\)"),
+        ("SparseCRFPath", {"cv": 1}, "cv: expected 2..10 folds"),
+        ("SparseCRFPath", {"cv": 11}, "cv: expected 2..10 folds, as there are n_samples = 10, got 11"),
+        ("SparseCRFPath", {"cv": "5"}, "cv: expected a number of folds, or pairs"),
+        ("SparseCRFPath", {"cv": [(np.arange(3), np.arange(0))]}, "cv: expected pairs .* none of them empty"),
+        ("SparseCRFPath", {"ratio": 1.0}, r"ratio: expected a number in \(0, 1\)"),
+        ("SparseCRFPath", {"count": 0}, "count: expected an integer >= 1"),
+        ("SparseCRFPath", {"betas": []}, "betas: expected at least one"),
+    ],
+)
+def test_errors_name_the_parameter(estimators, rows, words, name, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        getattr(estimators, name)(**options).fit(*(words if "CRF" in name else rows))
+
+
+def test_one_example_cannot_be_held_out(estimators, words):
+    with pytest.raises(ValueError, match="expected 2 or more, got n_samples = 1"):
+        estimators.SparseCRFPath().fit(words[0][:1], words[1][:1])
+
+
+def test_examples_have_no_weights(estimators, rows):
+    with pytest.raises(TypeError, match="sample_weight"):
+        estimators.SparseClassifier().fit(*rows, sample_weight=np.ones(60))
+
+
+def test_without_scikit_learn():
+    code = """
+import sys
+sys.modules["sklearn"] = None
+from reference.app.estimators import SparseClassifierPath, SparseCRF
+learner = SparseClassifierPath(count=3, random_state=0).fit([[0.0], [1.0], [0.1], [0.9]], ["n", "y", "n", "y"])
+assert learner.predict([[-5.0], [5.0]]).tolist() == ["n", "y"] and "count=3" in repr(learner)
+try:
+    SparseCRF().predict([])
+except ValueError as problem:
+    print(problem)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "this SparseCRF is not fitted yet" in done.stdout
