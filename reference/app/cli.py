@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ from reference.app.kernel_jobs import kernel_job, refuse_kernel_options, train_k
 from reference.app.options import parser
 from reference.app.output import Progress, announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
+from reference.app.sparse_jobs import refuse_sparse_options, run_sparse, sparse_job
 from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.result import Result, Row
 
@@ -60,8 +61,12 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "mkl":
+        refuse_sparse_options(options)
         return _train_kernels(panel, options)
     refuse_kernel_options(options)
+    if options.learner == "sparse-crf":
+        return _train_sparse(panel, options)
+    refuse_sparse_options(options)
     job, data = _job(options), _limited(load(options.data), options.limit)
     going_on(job.optimizer, options.checkpoint, options.resume)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
@@ -131,6 +136,45 @@ def _train_kernels(panel: ModuleType, options: argparse.Namespace) -> bool:
     data = _limited(load(options.data), options.limit)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
     return train_kernels(panel, options, training, test)
+
+
+def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
+    job = sparse_job(options)
+    _check_reverse(options)
+    data = _limited(load(options.data), options.limit)
+    training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    n = len(training.X)
+    if not n:
+        raise ValueError(f"{training.name}: no sequences to train on")
+    writable(options.save, options.log, options.plot)
+    started = time.perf_counter()
+    model = panel.SequenceModel(training.X[0].shape[1], training.labels, start_stop=job.start_stop)
+
+    def objective(examples: np.ndarray) -> Any:
+        part = training.take(examples)
+        return panel.LogLoss(model, model.pack(part.X, part.Y))
+
+    asked = {"data": options.data, "sequences": n, "fold": options.fold}
+    found = run_sparse(panel, options, job, asked, objective, n)
+    report = {
+        "command": "train",
+        "learner": "sparse-crf",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        **asked,
+    }
+    report |= {"reverse": options.reverse, "job": asdict(job), **found.report}
+    report["train"] = accuracy(model, found.w, training)
+    report["test"] = None if test is None else accuracy(model, found.w, test)
+    report["seconds_in_all"] = time.perf_counter() - started
+    if options.save:
+        info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
+        save_model(options.save, model, found.w, {**info, "beta": report["beta"]})
+    report |= {name: str(file) for name, file in (("saved", options.save), ("plot", options.plot)) if file}
+    lines = [f"sparse CRF on {options.data}: {n} sequences", *found.lines, _accuracy_line("train", report["train"])]
+    lines += [_accuracy_line("test", report["test"])] if test is not None else []
+    print_report(options, report, lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report])
+    return found.interrupted
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:

@@ -52,6 +52,8 @@ def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.save)
     logs = {str(path): load_log(path) for path in options.logs}
     names = [path for path in logs if not logs[path].rows]
+    if names and logs[names[0]].job.get("job", {}).get("path"):
+        raise ValueError(f"{names[0]}: of a path of sparse CRFs, which train --plot draws")
     if names:
         raise ValueError(f"{names[0]}: no epoch is done yet")
     bound, runs = curves(logs)

@@ -21,7 +21,7 @@ from reference.online_mkl import AVERAGES
 
 __all__ = ["LEARNERS", "KernelJob", "add_kernels", "kernel_job", "refuse_kernel_options", "train_kernels"]
 
-LEARNERS = ("linear", "mkl")
+LEARNERS = ("linear", "mkl", "sparse-crf")
 OWN = ("kernels", "C", "transitions")  # options of mkl alone
 SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # those of Job that mkl has too
 
@@ -58,7 +58,7 @@ class KernelJob:
 def add_kernels(sub: argparse.ArgumentParser, number: Any) -> None:
     """The options of ``--learner mkl``."""
     sub.add_argument(
-        "--learner", choices=LEARNERS, default="linear", help="linear: features as they are; mkl: several kernels, and their weights (default: linear)"
+        "--learner", choices=LEARNERS, default="linear", help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the elastic net (default: linear)"
     )  # fmt: skip
     sub.add_argument(
         "--kernels",

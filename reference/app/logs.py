@@ -92,7 +92,7 @@ class LogWriter:
             self.file.close()
 
     def __call__(self, row: Row, w: Any) -> None:
-        self._write(row.as_dict())
+        self.write(row.as_dict())
         self.epoch = row.epoch
 
     def ended(self, result: Result) -> None:
@@ -100,7 +100,7 @@ class LogWriter:
         begun = self.epoch > 0 or self.mode == "w"
         if begun and result.history and result.history[-1].epoch > self.epoch:
             self(result.history[-1], None)
-        self._write(
+        self.write(
             {
                 "outcome": result.message,
                 "success": result.success,
@@ -111,12 +111,13 @@ class LogWriter:
             }
         )
 
-    def _write(self, fields: dict[str, Any]) -> None:
+    def write(self, fields: dict[str, Any]) -> None:
+        """A line."""
         if self.path is None:
             return
         if self.file is None:
             self.file = open(self.path, self.mode, encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
-            self._write(self.job)
+            self.write(self.job)
         self.file.write(json.dumps(jsonable(fields), allow_nan=False) + "\n")
         self.file.flush()
 

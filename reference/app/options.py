@@ -21,6 +21,7 @@ from reference.app.jobs import (
 )
 from reference.app.kernel_jobs import add_kernels
 from reference.app.regularizers import add_regularizer
+from reference.app.sparse_jobs import add_sparse
 
 __all__ = ["add_casimir", "add_run", "count", "number", "parser"]
 
@@ -46,9 +47,10 @@ def parser(
     _add_data(sub)
     _add_job(sub)
     add_kernels(sub, number)
+    add_sparse(sub, number, count)
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
     add_run(sub, start=True)
-    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve as PNG")
+    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf, as PNG")
 
     for name, summary in (
         ("evaluate", "accuracy of a saved model"),
@@ -105,7 +107,11 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default=argparse.SUPPRESS, help="default: sgd")
     sub.add_argument("--lam", type=number, default=argparse.SUPPRESS, help="weight of lam/2 ||w||^2 (default: 0.01)")
     each = ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items())
-    sub.add_argument("--epochs", type=count, help=f"passes, or iterations of L-BFGS (default: {each})")
+    sub.add_argument(
+        "--epochs",
+        type=count,
+        help=f"passes, or iterations of L-BFGS (default: {each}); of sparse-crf, iterations for each beta (10000)",
+    )
     sub.add_argument(
         "--rng", type=count, default=argparse.SUPPRESS, help="seed of the orders and the start (default: 0)"
     )
@@ -134,7 +140,7 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--tol",
         type=number,
-        help="svrg, casimir, bcfw, multisample, cutting-planes: stop at this gap, relative to the objective",
+        help="svrg, casimir, bcfw, multisample, cutting-planes, sparse-crf: stop at this gap, relative to the objective (of sparse-crf: 1e-6)",
     )
     sub.add_argument(
         "--schedule",

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from reference.arrays import host
 from reference.optimizers.result import Row
+from reference.screening.path import SparsePath
 
-__all__ = ["alignment", "convergence", "pictures", "require_matplotlib", "runs", "words"]
+__all__ = ["alignment", "convergence", "pictures", "plot_path", "require_matplotlib", "runs", "words"]
 
 
 def require_matplotlib() -> Any:
@@ -67,6 +69,66 @@ def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence
     axes[0].set_yscale("log" if logarithmic else "linear")
     axes[0].legend(fontsize=8)
     figure.savefig(path, format="png", dpi=120)
+
+
+def plot_path(
+    file: str | Path, path: SparsePath, *, held_out: Any = None, chosen: int | None = None, most: int = 300
+) -> None:
+    """The weights of a path of sparse CRFs against beta, how many are not 0, and the loss of what is held out, as PNG.
+
+    Parameters
+    ----------
+    file : path
+    path : SparsePath
+    held_out : array (k',), optional
+        Mean loss at the first k' values of the path.
+    chosen : int, optional
+        The point to mark.
+    most : int
+        So many weights are drawn: the largest.
+    """
+    known = held_out is not None and len(held_out) > 0
+    top = path.beta_max or max(path.betas)
+    shares, drawn = path.betas / top, _largest(path, most)
+    figure = require_matplotlib()(figsize=(4.8 * (2 + known), 3.8), layout="constrained")
+    weights, sizes, *losses = figure.subplots(1, 2 + known)
+    marker = {"marker": "o", "markersize": 3} if len(shares) <= 30 else {}
+    decades = range(int(np.floor(np.log10(min(shares)))), int(np.ceil(np.log10(max(shares)))) + 1)
+    steps = (1, 2, 5) if len(decades) <= 3 else (1,)
+    ticks = [
+        t
+        for t in (float(f"{step}e{e}") for e in decades for step in steps)
+        if min(shares) * 0.99 <= t <= max(shares) * 1.01
+    ]
+    for column in drawn.T:
+        weights.plot(shares, column, linewidth=0.8)
+    weights.set(ylabel="weights" if drawn.shape[1] < most else f"the {most} largest weights")
+    sizes.plot(shares, [point.nonzeros for point in path.points], color="black", **marker)
+    sizes.set(ylabel=f"weights that are not 0, of {path.size}", ylim=(0, None))
+    for axis in losses:
+        axis.plot(shares[: len(held_out)], held_out, color="black", **marker)
+        axis.set(ylabel="mean loss of what is held out")
+    for axis in (weights, sizes, *losses):
+        axis.set(xlabel="beta / beta_max", xscale="log")
+        axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axis.minorticks_off()
+        axis.xaxis.set_inverted(True)
+        if chosen is not None:
+            axis.axvline(shares[chosen], color="crimson", linewidth=1, linestyle="--")
+    if chosen is not None:
+        sizes.set_title(
+            f"beta = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights", fontsize=9, color="crimson"
+        )
+    figure.savefig(file, format="png", dpi=120)
+
+
+def _largest(path: SparsePath, most: int) -> np.ndarray:
+    """(k, m): along the path, the weights that are the largest somewhere on it."""
+    heights = np.zeros(path.size)
+    for point in path.points:
+        heights[point.support] = np.maximum(heights[point.support], np.abs(host(point.values)))
+    kept = np.argsort(-heights, kind="stable")[: min(most, int(np.count_nonzero(heights)))]
+    return np.stack([host(path.weights(k))[kept] for k in range(len(path.points))])
 
 
 def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[str, str]]) -> None:
