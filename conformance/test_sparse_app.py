@@ -10,8 +10,11 @@ import pytest
 import accelerated
 import reference
 from conformance.test_app import PNG, data_file, run  # noqa: F401 (a fixture)
+from conformance.test_tag import SENTENCES
 from reference.app import sparse_jobs
+from reference.app.columns import load_columns
 from reference.app.plots import plot_path
+from reference.models.token_templates import TOKEN_TEMPLATES
 
 HOW = ["--learner", "sparse-crf"]
 
@@ -72,7 +75,7 @@ def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys)
         losses.append(problem(held).value_and_gradient(found.x)[0])
         assert abs(value["held_out"] - losses[-1]) <= 1e-4 * losses[-1]
     k = int(np.argmin(losses))
-    assert status == 0 and report["chosen"] == k + 1 and "2 held-out" in report["message"]
+    assert status == 0 and report["chosen"] == k + 1 and "chosen by 2 held-out examples" in report["message"]
     all_of_them = backend.solve_sparse(problem(), beta=report["values"][k]["beta"], tol=1e-9).x
     np.testing.assert_allclose(backend.load_model(saved, backend.module)[1], np.asarray(all_of_them), atol=1e-3)
     assert picture.read_bytes().startswith(PNG)
@@ -98,6 +101,60 @@ def test_one_beta(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
         backend.module, capsys, "train", data_file, *HOW, "--beta-share", 0.01, "--tol", 0, "--epochs", 3
     )
     assert status == 0 and "not converged: the duality gap is" in out
+
+
+@pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "l1-gap"])
+def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):  # noqa: F811
+    """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
+    data, saved = backend.load_sequences(data_file), tmp_path / "m.npz"
+    how = [*HOW, "--positions", "--beta-share", 0.1, "--tol", 1e-10, "--rule", rule, "--save", saved]
+    status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--json")
+    report = json.loads(out)
+    model = backend.MulticlassModel(3, data.labels)
+    objective = backend.LogLoss(model, model.pack(np.concatenate(data.X), np.concatenate(data.Y)))
+    result = backend.solve_sparse(objective, beta=report["beta"], tol=1e-10, rule=None)
+    assert status == 0 and report["weights"] == 9 and report["reservation"]
+    assert abs(report["beta"] - 0.1 * backend.beta_max(objective)) <= 1e-15
+    assert abs(report["objective"] - result.fun) <= 1e-10 * result.fun
+    status, out, _ = run(backend.module, capsys, "evaluate", saved, data_file, "--json")
+    assert status == 0 and json.loads(out)["accuracy"] == report["train"] and report["train"]["letter"] == 1.0
+    status, out, _ = run(backend.module, capsys, "predict", saved, data_file)
+    assert status == 0 and out.split() == ["".join(data.labels[k] for k in y) for y in data.Y]
+    status, _, err = run(backend.module, capsys, "evaluate", saved, "letters")
+    assert status == 2 and "letters has 128 features" in err
+
+
+def test_taggers(backend, tmp_path, capsys):
+    """A column file: the path of the tagging model's log loss; the model is one for evaluate, predict and show."""
+    bank, saved, picture = tmp_path / "bank.txt", tmp_path / "m.npz", tmp_path / "path.png"
+    bank.write_text(SENTENCES)
+    how = [*HOW, "--path", 3, "--ratio", 0.01, "--tol", 1e-9, "--templates", "words", "--quiet"]
+    status, out, _ = run(
+        backend.module, capsys, "tag", "train", bank, *how, "--test", bank, "--save", saved, "--plot", picture, "--json"
+    )
+    report = json.loads(out)
+    sentences = load_columns(str(bank))
+    Y = [each["label"] for each in sentences]
+    model = backend.TaggingModel.of(sentences, Y, TOKEN_TEMPLATES["words"])
+    path = backend.sparse_path(backend.LogLoss(model, model.pack(sentences, Y)), count=3, ratio=0.01, tol=1e-9)
+    assert status == 0 and picture.read_bytes().startswith(PNG)
+    assert [value["support"] for value in report["values"]] == [point.nonzeros for point in path.points]
+    assert report["train"] == report["test"] and report["test"]["accuracy"]["token"] == 1.0
+    status, out, _ = run(backend.module, capsys, "tag", "evaluate", saved, bank, "--json")
+    assert status == 0 and json.loads(out)["accuracy"] == report["test"]["accuracy"]
+    status, out, _ = run(backend.module, capsys, "tag", "show", saved, "--top", 1000, "--json")
+    shown = json.loads(out)
+    assert (
+        sum(map(len, shown["labels"].values())) + sum(move[2] != 0 for move in shown["transitions"])
+        == report["support"]
+    )
+    for option, value in (("--lam", 1), ("--rule", "union"), ("--loss", "hinge"), ("--start", saved)):
+        status, _, err = run(backend.module, capsys, "tag", "train", bank, *how, option, value)
+        assert status == 2 and option in err
+    status, _, err = run(backend.module, capsys, "tag", "train", bank, "--beta", 1)
+    assert status == 2 and "--beta has no effect without --learner sparse-crf" in err
+    status, out, _ = run(backend.module, capsys, "tag", "train", bank, "--epochs", 2, "--plot", picture)
+    assert status == 0 and f"plot {picture}" in out
 
 
 @pytest.mark.parametrize("held_out", [False, True])
@@ -136,6 +193,7 @@ def test_ctrl_c_keeps_the_values_that_are_there(backend, data_file, tmp_path, ca
         (["--beta", "1", "--beta-share", "1"], "--beta and --beta-share: expected one of them"),
         (["--beta", "1", "--path", "3"], "--path has no effect with --beta"),
         (["--beta-share", "1", "--held-out", "0.2"], "--held-out has no effect with --beta-share"),
+        (["--positions", "--no-start-stop"], "--no-start-stop has no effect with --positions"),
         (["--rule", "half-space"], "--rule half-space: it lists all outputs, and sequences have too many"),
         (["--loss", "hinge"], "--loss: sparse-crf has the log loss alone, got hinge"),
         (["--lam", "1"], "--lam has no effect with --learner sparse-crf"),
@@ -156,9 +214,9 @@ def test_a_wrong_request_is_one_line(backend, data_file, capsys, arguments, mess
 
 @pytest.mark.parametrize("learner", [[], ["--learner", "mkl"]])
 def test_options_of_sparse_crfs_need_them(backend, data_file, capsys, learner):  # noqa: F811
-    for option in ("--path", "--ratio", "--alpha", "--beta", "--beta-share", "--held-out", "--rule"):
-        value = "none" if option == "--rule" else "1"
-        status, _, err = run(backend.module, capsys, "train", data_file, *learner, option, value)
+    for option in ("--path", "--ratio", "--alpha", "--beta", "--beta-share", "--held-out", "--rule", "--positions"):
+        value = {"--rule": ["none"], "--positions": []}.get(option, ["1"])
+        status, _, err = run(backend.module, capsys, "train", data_file, *learner, option, *value)
         assert status == 2 and f"{option} has no effect without --learner sparse-crf" in err
 
 

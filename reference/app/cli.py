@@ -148,11 +148,17 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError(f"{training.name}: no sequences to train on")
     writable(options.save, options.log, options.plot)
     started = time.perf_counter()
-    model = panel.SequenceModel(training.X[0].shape[1], training.labels, start_stop=job.start_stop)
+    width, labels = training.X[0].shape[1], training.labels
+    model = (
+        panel.MulticlassModel(width, labels)
+        if job.positions
+        else panel.SequenceModel(width, labels, start_stop=job.start_stop)
+    )
 
     def objective(examples: np.ndarray) -> Any:
         part = training.take(examples)
-        return panel.LogLoss(model, model.pack(part.X, part.Y))
+        each = (np.concatenate(part.X), np.concatenate(part.Y)) if job.positions else (part.X, part.Y)
+        return panel.LogLoss(model, model.pack(*each))
 
     asked = {"data": options.data, "sequences": n, "fold": options.fold}
     found = run_sparse(panel, options, job, asked, objective, n)
@@ -322,7 +328,7 @@ def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = 
     """An error where the model at ``path`` is none of sequences, or the data has other features than it; w: its weights, where kernels will do."""
     if isinstance(w, KernelWeights):
         features = model.width(w)
-    elif hasattr(model, "start_stop"):
+    elif type(model).__name__ == "MulticlassModel" or hasattr(model, "start_stop"):
         features = model.n_features
     else:
         raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel")

@@ -332,7 +332,10 @@ def _step_size(panel: ModuleType, job: Job) -> Any:
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
-    """The labels that a model gives, of the data's sequences; w: its weights (d,), or those of kernels."""
+    """The labels that a model gives, of the data's sequences; w: its weights (d,), or those of kernels. A model of classes gives each position's by itself."""
+    if type(model).__name__ == "MulticlassModel":
+        flat = model.predict(model.pack(np.concatenate([np.zeros((0, model.n_features)), *data.X])), None, w)
+        return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
     return model.predict(w, data.X) if isinstance(w, KernelWeights) else model.predict(model.pack(data.X), None, w)
 
 

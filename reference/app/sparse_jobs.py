@@ -17,9 +17,9 @@ from reference.app.logs import LogWriter
 from reference.app.output import announce_compilation, watched
 from reference.app.sparse_fits import RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
 
-__all__ = ["SparseJob", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
+__all__ = ["SparseJob", "add_positions", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
 
-OWN = ("path", "ratio", "alpha", "beta", "beta_share", "rule", "held_out")  # options of sparse-crf alone
+OWN = ("path", "ratio", "alpha", "beta", "beta_share", "rule", "held_out", "positions")  # options of sparse-crf alone
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # those of Job that it has too
 LISTING = ("l2-gap", "half-space", "union")  # rules that list outputs
 COUNT, RATIO = 100, 0.1
@@ -36,6 +36,7 @@ class SparseJob:
     beta_share: float | None = None
     rule: str = "l1-gap"
     held_out: float | None = None
+    positions: bool = False  # each is an example by itself: classes
     loss: str = "crf"
     epochs: int = 10000
     tol: float = 1e-6
@@ -64,7 +65,9 @@ class SparseJob:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise ValueError(f"--{name.replace('_', '-')}: expected a number in (0, 1), got {value:g}")
-        if self.rule in LISTING:
+        if self.positions and not self.start_stop:
+            raise ValueError("--no-start-stop has no effect with --positions")
+        if self.rule in LISTING and not self.positions:
             raise ValueError(
                 f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
             )
@@ -84,6 +87,11 @@ def add_sparse(sub: argparse.ArgumentParser, number: Any, count: Any) -> None:
     sub.add_argument("--alpha", type=number, help="of sparse-crf: share of the squared norm, 0 for the lasso (default: 1)")  # fmt: skip
     sub.add_argument("--rule", choices=RULES, help="of sparse-crf: what weights are screened by while training; the solution is the same (default: l1-gap)")  # fmt: skip
     sub.add_argument("--held-out", type=number, metavar="SHARE", help="of sparse-crf: train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)")  # fmt: skip
+
+
+def add_positions(sub: argparse.ArgumentParser) -> None:
+    """The option of a command whose sequences may be taken apart."""
+    sub.add_argument("--positions", action="store_true", default=None, help="of sparse-crf: each position is an example by itself, without transitions; what --rule l2-gap, half-space and union need")  # fmt: skip
 
 
 def refuse_sparse_options(options: argparse.Namespace) -> None:
@@ -215,7 +223,9 @@ def _path(
             held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **how)
         found = choose(path, held)
         k = found.chosen
-        message = f"chosen by {len(pairs[0][1])} held-out examples" if len(held.mean) else f"value {k + 1} of {count}"
+        message = f"value {k + 1} of {count}"
+        if len(held.mean):
+            message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
         success = not interrupted and all(point.success for point in path.points)
         log.write({"outcome": message, "success": success, "interrupted": interrupted, "objective": path.points[k].fun})
     if options.plot:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from reference.app import plots
 from reference.app.chunks import ChunkScores, chunk_scores, is_chunk_label
 from reference.app.columns import Columns, load_columns
 from reference.app.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, check_start, going_on, loss_of, train
@@ -17,6 +19,7 @@ from reference.app.metrics import position_accuracy, sequence_accuracy
 from reference.app.options import add_casimir, add_run, count, number
 from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
+from reference.app.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
@@ -66,17 +69,22 @@ def add(commands: Any) -> None:
         help="default: exponentiated-gradient for crf, sgd for the hinge",
     )
     sub.add_argument("--lam", type=number, help="weight of lam/2 ||w||^2 (default: 2/n, which is crfsuite's c2 = 1)")
-    sub.add_argument("--epochs", type=count, help="at most so many passes, or iterations of L-BFGS")
+    sub.add_argument(
+        "--epochs", type=count, help="at most so many passes, or iterations of L-BFGS, or of sparse-crf for each beta"
+    )
     sub.add_argument(
         "--tol",
         type=number,
-        help=f"stop at this gap, relative to the objective (default of exponentiated-gradient: {TOL})",
+        help=f"stop at this gap, relative to the objective (default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6)",
     )
     sub.add_argument("--step-size", type=number, help="a constant step (default: of sgd, 1/(lam (t + max(n, 1/lam))))")
     sub.add_argument("--smoothing", choices=SMOOTHINGS, help="of the hinge")
     sub.add_argument("--mu", type=number, help="strength of the smoothing")
     sub.add_argument("--k", type=count, help="with --smoothing top-k: number of outputs (default: 5)")
     add_casimir(sub)
+    sub.add_argument("--learner", choices=("linear", "sparse-crf"), default="linear", help="sparse-crf: few weights, by the elastic net (default: linear)")  # fmt: skip
+    add_sparse(sub, number, count)
+    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf, as PNG")
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -109,6 +117,9 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    if options.learner == "sparse-crf":
+        return _train_sparse(panel, options)
+    refuse_sparse_options(options)
     model, w0, columns = _start(panel, options)
     training = _labelled(options.file, columns, options.comment)
     columns = tuple(training[0])
@@ -117,7 +128,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     going_on(job.optimizer, options.checkpoint, options.resume)
     if options.start:
         check_start(job.optimizer)
-    writable(options.save, options.log, options.checkpoint, None)
+    writable(options.save, options.log, options.checkpoint, options.plot)
     announce_compilation(panel)
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
@@ -156,15 +167,62 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     }
     if options.save:
         report["saved"] = str(options.save)
+    if options.plot:
+        plots.convergence(
+            options.plot, {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+        )
+        report["plot"] = str(options.plot)
     lines = [
         f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
         *_lines("train", report["train"], types=False),
         *([] if test is None else _lines("test", report["test"])),
         *([] if result.success else [f"not converged: {result.message}"]),
-        *([f"saved {options.save}"] if options.save else []),
+        *(f"{what} {report[what]}" for what in ("saved", "plot") if what in report),
     ]
     print_report(options, report, lines)
     return result.interrupted
+
+
+def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
+    job = sparse_job(options)
+    _, _, columns = _start(panel, options)
+    training = _labelled(options.file, columns, options.comment)
+    columns = tuple(training[0])
+    test = _labelled(options.test, columns, options.comment) if options.test else None
+    writable(options.save, options.log, options.plot)
+    started = time.perf_counter()
+    Y = [sentence["label"] for sentence in training]
+    model = _new_model(panel, options, training, Y)
+
+    def objective(examples: np.ndarray) -> Any:
+        return panel.LogLoss(model, model.pack([training[i] for i in examples], [Y[i] for i in examples]))
+
+    asked = {"file": options.file, "sentences": len(training)}
+    found = run_sparse(panel, options, job, asked, objective, len(training))
+    report = {
+        "command": "tag train",
+        "learner": "sparse-crf",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        **asked,
+    }
+    report |= {"columns": columns, "labels": model.labels, "job": asdict(job), **found.report}
+    report["train"] = _scores(model, found.w, training)
+    report["test"] = None if test is None else _scores(model, found.w, test)
+    report["seconds"] = time.perf_counter() - started
+    if options.save:
+        info = {"learner": "sparse-crf", "file": options.file, "columns": list(columns), **asdict(job)}
+        save_model(options.save, model, found.w, {**info, "beta": report["beta"]})
+    report |= {name: str(file) for name, file in (("saved", options.save), ("plot", options.plot)) if file}
+    lines = [
+        f"sparse CRF on {len(training)} sentences of {options.file}",
+        *found.lines,
+        *_lines("train", report["train"], types=False),
+        *([] if test is None else _lines("test", report["test"])),
+        *(f"{what} {report[what]}" for what in ("saved", "plot") if what in report),
+    ]
+    print_report(options, report, lines)
+    return found.interrupted
 
 
 def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
@@ -287,7 +345,7 @@ def _show(panel: ModuleType, options: argparse.Namespace) -> None:
     lines = []
     for label, each in top.items():
         lines += [label, *(f"  {weight:9.4f}  {name}" for name, weight in each)]
-    lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in moves)]
+    lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in moves if weight != 0)]
     print_report(options, report, lines)
 
 
