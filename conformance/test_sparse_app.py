@@ -58,7 +58,10 @@ def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, c
         status, out, _ = run(panel, capsys, "predict", saved, data_file)
         assert status == 0 and len(out.split()) == 6
     status, out, err = run(backend.module, capsys, "train", data_file, *how, "--quiet", "--fold", 0)
-    assert status == 0 and "5 values of beta" in out and "test  accuracy" in out and not err.startswith("   1/5")
+    assert status == 0 and "5 values of beta" in out and "test  accuracy" in out and "1/5" not in err
+    assert "(value 5 of 5; --held-out SHARE would choose one)" in out and "not converged" not in out
+    status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--epochs", 0)
+    assert status == 0 and "not converged: 4 of the values" in out  # at the first, all weights are 0
 
 
 def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
@@ -168,9 +171,12 @@ def test_ctrl_c_keeps_the_values_that_are_there(backend, data_file, tmp_path, ca
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sparse_jobs, "_say", say)
-    how = [*HOW, "--path", 5, "--save", saved, "--log", log, "--json", "--plot", tmp_path / "p.png"]
+    how = [*HOW, "--path", 5, "--save", saved, "--log", log, "--plot", tmp_path / "p.png"]
     how += ["--held-out", 0.34] if held_out else []
     status, out, _ = run(backend.module, capsys, "train", data_file, *how)
+    assert status == 130 and "not converged: Ctrl-C ended it" in out
+    said.clear()
+    status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--json")
     report = json.loads(out)
     assert status == 130 and report["interrupted"] and not report["success"] and saved.exists()
     assert len(report["values"]) == (5 if held_out else 3)

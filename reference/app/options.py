@@ -21,7 +21,7 @@ from reference.app.jobs import (
 )
 from reference.app.kernel_jobs import add_kernels
 from reference.app.regularizers import add_regularizer
-from reference.app.sparse_jobs import add_positions, add_sparse
+from reference.app.sparse_jobs import add_sparse
 
 __all__ = ["add_casimir", "add_run", "count", "number", "parser"]
 
@@ -47,8 +47,7 @@ def parser(
     _add_data(sub)
     _add_job(sub)
     add_kernels(sub, number)
-    add_sparse(sub, number, count)
-    add_positions(sub)
+    add_sparse(sub, number, count, positions=True)
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
     add_run(sub, start=True)
     sub.add_argument("--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf, as PNG")

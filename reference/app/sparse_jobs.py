@@ -17,7 +17,7 @@ from reference.app.logs import LogWriter
 from reference.app.output import announce_compilation, watched
 from reference.app.sparse_fits import RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
 
-__all__ = ["SparseJob", "add_positions", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
+__all__ = ["SparseJob", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
 
 OWN = ("path", "ratio", "alpha", "beta", "beta_share", "rule", "held_out", "positions")  # options of sparse-crf alone
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # those of Job that it has too
@@ -78,20 +78,18 @@ class SparseJob:
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
-def add_sparse(sub: argparse.ArgumentParser, number: Any, count: Any) -> None:
-    """The options of ``--learner sparse-crf``."""
-    sub.add_argument("--path", type=count, metavar="N", help=f"of sparse-crf: so many values of beta, from the least at which all weights are 0 (default: {COUNT}, unless --beta or --beta-share is given)")  # fmt: skip
-    sub.add_argument("--ratio", type=number, help=f"of sparse-crf: the path's last beta, as a share of its first (default: {RATIO})")  # fmt: skip
-    sub.add_argument("--beta", type=number, help="of sparse-crf: one value, of beta (alpha/2 ||w||^2 + ||w||_1)")
-    sub.add_argument("--beta-share", type=number, metavar="S", help="of sparse-crf: one value, S times the least at which all weights are 0")  # fmt: skip
-    sub.add_argument("--alpha", type=number, help="of sparse-crf: share of the squared norm, 0 for the lasso (default: 1)")  # fmt: skip
-    sub.add_argument("--rule", choices=RULES, help="of sparse-crf: what weights are screened by while training; the solution is the same (default: l1-gap)")  # fmt: skip
-    sub.add_argument("--held-out", type=number, metavar="SHARE", help="of sparse-crf: train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)")  # fmt: skip
-
-
-def add_positions(sub: argparse.ArgumentParser) -> None:
-    """The option of a command whose sequences may be taken apart."""
-    sub.add_argument("--positions", action="store_true", default=None, help="of sparse-crf: each position is an example by itself, without transitions; what --rule l2-gap, half-space and union need")  # fmt: skip
+def add_sparse(sub: argparse.ArgumentParser, number: Any, count: Any, *, positions: bool = False) -> None:
+    """The options of ``--learner sparse-crf``; positions: of a command whose sequences may be taken apart."""
+    own = sub.add_argument_group("--learner sparse-crf", "beta (alpha/2 ||w||^2 + ||w||_1) is added to the log loss, along a path of beta or at one.")  # fmt: skip
+    own.add_argument("--path", type=count, metavar="N", help=f"so many values of beta, from the least at which all weights are 0 (default: {COUNT})")  # fmt: skip
+    own.add_argument("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")  # fmt: skip
+    own.add_argument("--held-out", type=number, metavar="SHARE", help="train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)")  # fmt: skip
+    own.add_argument("--beta", type=number, metavar="B", help="no path, this value alone")
+    own.add_argument("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")  # fmt: skip
+    own.add_argument("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
+    own.add_argument("--rule", choices=RULES, help="what weights are screened by while training; the solution is the same by any (default: l1-gap)")  # fmt: skip
+    if positions:
+        own.add_argument("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap, half-space and union need")  # fmt: skip
 
 
 def refuse_sparse_options(options: argparse.Namespace) -> None:
@@ -223,7 +221,7 @@ def _path(
             held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **how)
         found = choose(path, held)
         k = found.chosen
-        message = f"value {k + 1} of {count}"
+        message = f"value {k + 1} of {count}" + ("" if pairs or count == 1 else "; --held-out SHARE would choose one")
         if len(held.mean):
             message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
         success = not interrupted and all(point.success for point in path.points)
@@ -249,7 +247,8 @@ def _path(
             if len(held.mean) == k + 1 == count > 1
             else []
         ),
-        *([f"not converged: {wrong} of the values" + (", as Ctrl-C ended it" if interrupted else "")] if wrong else []),
+        *([f"not converged: {wrong} of the values"] if wrong and not interrupted else []),
+        *(["not converged: Ctrl-C ended it"] if interrupted else []),
     ]
     return Trained(path.weights(k), report, lines, interrupted)
 
@@ -291,15 +290,16 @@ def _row(k: int, count: int, value: dict[str, Any]) -> str:
 
 def _lines(report: dict[str, Any]) -> list[str]:
     share = "" if report["share"] is None else f", {report['share']:.3g} of beta_max"
-    held = f" ({report['message']}: loss {report['held_out']:.6f})" if "held_out" in report else ""
+    chosen = f" ({report['message']})" if "chosen" in report else ""
+    chosen += f", mean loss {report['held_out']:.6f} there" if "held_out" in report else ""
     kept = (
         f", {report['reservation'][-1] * report['weights']:.0f} of them left after screening"
         if report["reservation"]
         else ""
     )
     return [
-        f"beta {report['beta']:.4g}{share}{held}",
+        f"beta {report['beta']:.4g}{share}{chosen}",
         f"objective {report['objective']:.6f}    within {report['gap']:.3g} of the optimum",
         f"support {report['support']} of {report['weights']} weights{kept}",
-        f"seconds {report['solver_seconds']:.2f} in the solver, {report['screening_seconds']:.2f} in screening, {report['iterations']} iterations",
+        f"seconds {report['solver_seconds']:.2f} in the solver, {report['screening_seconds']:.2f} in screening, {report['iterations']} iterations, at this beta",
     ]
