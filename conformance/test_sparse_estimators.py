@@ -236,25 +236,25 @@ def test_folds_as_scikit_learn_has_them(estimators, rows):
 
 
 class Interrupting:
-    """A rule that screens nothing, and is interrupted when it is asked for the k-th time."""
+    """A rule that screens nothing, and is interrupted as soon as beta is small enough."""
 
-    def __init__(self, k):
-        self.k = k
+    def __init__(self, beta):
+        self.beta = beta
 
     def screen(self, state):
-        self.k -= 1
-        if self.k == 0:
+        if state.problem.beta <= self.beta:
             raise KeyboardInterrupt
         return np.zeros(state.problem.size, dtype=bool)
 
 
 def test_ctrl_c_keeps_what_is_there(estimators, backend, rows):
     X, y = rows
+    betas = [0.1, 0.05, 0.02, 0.01, 0.005]
     with pytest.warns(UserWarning, match="sparse_path"):
-        learner = estimators.SparseClassifierPath(count=9, rule=Interrupting(8)).fit(X, y)
-    assert learner.path_.interrupted and 1 < len(learner.betas_) < 9 and learner.held_out_losses_.shape == (0, 0)
-    assert learner.beta_ == learner.betas_[-2] and learner.path_.points[-2].success  # the last that was solved
-    assert learner.score(X, y) > 0.3
+        learner = estimators.SparseClassifierPath(betas=betas, rule=Interrupting(0.01)).fit(X, y)
+    assert learner.path_.interrupted and learner.betas_.tolist() == betas[:4] and learner.held_out_losses_.size == 0
+    assert learner.beta_ == 0.02 and learner.path_.points[2].success  # the last that was solved
+    assert learner.score(X, y) > 0.4
     model = backend.MulticlassModel(5, 3)
     objective = backend.LogLoss(model, model.pack(X, np.unique(y, return_inverse=True)[1]))
     seen = []
