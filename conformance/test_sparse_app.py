@@ -160,6 +160,35 @@ def test_taggers(backend, tmp_path, capsys):
     assert status == 0 and f"plot {picture}" in out
 
 
+@pytest.mark.parametrize("how", [[], ["--bits", 8], ["--pairs", "all", "--transitions", "bio"]])
+@pytest.mark.parametrize("share", [0.2, 2.0])
+def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, how, share):
+    """The file's model has as many weights as the support, and the scores of the one that was trained; also where all are 0."""
+    bank, saved = tmp_path / "bank.txt", tmp_path / "m.npz"
+    bank.write_text(SENTENCES)
+    how = [*how, *HOW, "--beta-share", share, "--tol", 1e-9, "--templates", "words", "--json", "--save", saved]
+    _, out, _ = run(backend.module, capsys, "tag", "train", bank, *how)
+    report = json.loads(out)
+    model, w, _ = backend.load_model(saved, backend.module)
+    assert model.size == report["support"] == np.count_nonzero(w) and (model.size > 0) == (share < 1)
+    assert model.vocabulary is None or len(model.vocabulary) <= model.size
+    sentences = load_columns(str(bank))
+    Y = [each["label"] for each in sentences]
+    settings = {"pairs": "all" if "all" in how else "observed", "bits": 8 if "--bits" in how else None}
+    settings["transitions"] = "bio" if "bio" in how else None
+    whole = backend.TaggingModel.of(sentences, Y, TOKEN_TEMPLATES["words"], **settings)
+    objective = backend.LogLoss(whole, whole.pack(sentences, Y))
+    x = np.asarray(backend.solve_sparse(objective, beta=report["beta"], tol=1e-9).x)
+    assert whole.size == report["weights"] > model.size
+    for one, other in zip(model.split(w), whole.split(x), strict=True):
+        np.testing.assert_allclose(np.sort(one[one != 0]), np.sort(other[other != 0]), atol=1e-4)
+    for i in range(3):
+        one = model.scores(model.pack(sentences), np.array([i]), w)
+        other = whole.scores(whole.pack(sentences), np.array([i]), x)
+        np.testing.assert_allclose(one.unary, other.unary, atol=1e-4)
+        np.testing.assert_allclose(one.pairwise, other.pairwise, atol=1e-4)
+
+
 @pytest.mark.parametrize("held_out", [False, True])
 def test_ctrl_c_keeps_the_values_that_are_there(backend, data_file, tmp_path, capsys, monkeypatch, held_out):  # noqa: F811
     """After three lines of progress; of what is held out, the values seen so far choose."""

@@ -212,7 +212,7 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     report["seconds"] = time.perf_counter() - started
     if options.save:
         info = {"learner": "sparse-crf", "file": options.file, "columns": list(columns), **asdict(job)}
-        save_model(options.save, model, found.w, {**info, "beta": report["beta"]})
+        save_model(options.save, *_without_zeros(panel, model, found.w), {**info, "beta": report["beta"]})
     report |= {name: str(file) for name, file in (("saved", options.save), ("plot", options.plot)) if file}
     lines = [
         f"sparse CRF on {len(training)} sentences of {options.file}",
@@ -223,6 +223,19 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     ]
     print_report(options, report, lines)
     return found.interrupted
+
+
+def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
+    """A tagger with the same scores, and weights for nothing but what has some now."""
+    kept, whole = np.flatnonzero(w), model.width * model.n_labels
+    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < whole)])
+    settings = model.settings()
+    if model.vocabulary is not None:
+        rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
+        settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
+        pairs = number * model.n_labels + pairs % model.n_labels
+    settings |= {"pairs": pairs, "label_pairs": label_pairs - whole}
+    return panel.TaggingModel(**settings), w[kept]
 
 
 def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
