@@ -15,6 +15,7 @@ from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.models.alignment import AlignmentModel
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.listed import ListModel
+from accelerated.models.localization import CandidateModel, Candidates
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel, grid_edges
@@ -47,6 +48,7 @@ from accelerated.prox import (
     soft_threshold,
 )
 from accelerated.structures.arborescence import Arborescence, ArborescenceScores
+from accelerated.structures.boxes import iou
 from accelerated.structures.chain import Chain, ChainScores
 from accelerated.structures.cut import Cut, CutScores
 from accelerated.structures.matching import Matching, MatchingScores

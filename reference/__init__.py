@@ -8,6 +8,7 @@ from reference.kernels import B1Spline, Explicit, Function, Gaussian, Linear, Me
 from reference.models.alignment import AlignmentModel
 from reference.models.kernel_sequence import KernelSequenceModel
 from reference.models.listed import ListModel
+from reference.models.localization import CandidateModel, Candidates
 from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
@@ -62,6 +63,7 @@ from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
+from reference.structures.boxes import iou
 from reference.structures.chain import Chain, ChainScores
 from reference.structures.cut import Cut, CutScores
 from reference.structures.graph import Graph, GraphScores
@@ -80,6 +82,8 @@ __all__ = [
     "Arborescence",
     "ArborescenceScores",
     "B1Spline",
+    "CandidateModel",
+    "Candidates",
     "Chain",
     "ChainScores",
     "Constant",
@@ -162,6 +166,7 @@ __all__ = [
     "cutting_planes",
     "exponentiated_gradient",
     "grid_edges",
+    "iou",
     "lbfgs",
     "load_letters",
     "load_log",

@@ -23,6 +23,7 @@ FORMAT = 1
 FEW = 3  # names of fields that an error lists
 MODELS = (
     "AlignmentModel",
+    "CandidateModel",
     "KernelSequenceModel",
     "MulticlassModel",
     "ParsingModel",

@@ -1,0 +1,5 @@
+"""Boxes in images."""
+
+from reference.structures.boxes import iou
+
+__all__ = ["iou"]

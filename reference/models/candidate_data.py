@@ -1,0 +1,210 @@
+"""Candidate boxes of images with a tensor of features each, packed: what localisation models of any kind score.
+
+Boxes are (top, left, bottom, right) in pixels, half-open: rows top..bottom-1 and columns left..right-1. Features stay as they are given,
+on the host, memory-mapped perhaps; a piece of a batch at a time goes where the weights are, in their dtype. Source: Pillutla et al.,
+section 7.1.2: candidates stand for all boxes, and the best of them for the true box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_array_api_obj
+
+from reference.arrays import Array, Place, floats, host
+from reference.models.base import not_packed
+from reference.structures.boxes import checked_boxes, iou
+
+__all__ = ["CandidateData", "Candidates", "check_candidates", "pack_candidates", "pieces_of_equal_length"]
+
+PIECE = 2**22  # numbers that are looked at in one go
+
+
+class Candidates(NamedTuple):
+    """The candidates of n images one after another, as a file keeps them: packing it copies no features.
+
+    boxes (N, 4) integers; features (N, ...) float32 or float64, in memory or memory-mapped; offsets (n + 1,) integers: image i has the
+    candidates offsets[i]..offsets[i + 1] - 1.
+    """
+
+    boxes: Any
+    features: Any
+    offsets: Any
+
+
+class CandidateData(NamedTuple):
+    """Packed images: what :class:`Candidates` holds, on the host, and for each image its best candidate.
+
+    ``best`` (n,) int64: the candidate (a number within the image) that stands for the true box, or None without true boxes; ``losses`` (N,)
+    float64: 1 - IoU of each candidate and the best of its image. ``like`` is an empty array where the weights are, in their dtype.
+    """
+
+    boxes: np.ndarray
+    features: np.ndarray
+    offsets: np.ndarray
+    best: np.ndarray | None
+    losses: np.ndarray | None
+    like: Array
+
+    @property
+    def n(self) -> int:
+        """Number of images."""
+        return len(self.offsets) - 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one candidate's features."""
+        return tuple(self.features.shape[1:])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of candidates of each image (n,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def place(self) -> Place:
+        """Where weights and scores live."""
+        return Place.of(self.like)
+
+    def candidates(self, piece: np.ndarray) -> np.ndarray:
+        """The numbers (b, m), within all candidates, of those of the images ``piece`` (b,), which have m each."""
+        m = int(self.lengths[piece[0]]) if len(piece) else 0
+        return self.offsets[piece][:, None] + np.arange(m)
+
+    def tensors(self, candidates: np.ndarray) -> Array:
+        """The features (..., *shape) of candidates (...) numbered within all of them, where the weights are."""
+        return self.place.floats(self.features[candidates])
+
+    def truth(self) -> tuple[np.ndarray, np.ndarray]:
+        """``best`` and ``losses``. Raises ValueError where there are none."""
+        if self.best is None or self.losses is None:
+            raise ValueError("Y: this data was packed without true boxes; pack(X, Y) gives them")
+        return self.best, self.losses
+
+    def boxes_of(self, chosen: Any, batch: np.ndarray | None = None) -> np.ndarray:
+        """The boxes (b, 4) of candidates ``chosen`` (b,), numbered within their images ``batch`` (None: all)."""
+        images = np.arange(self.n) if batch is None else np.asarray(batch, np.int64)
+        return self.boxes[self.offsets[images] + np.asarray(chosen, np.int64)]
+
+
+def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> CandidateData:
+    """Images and their true boxes, checked.
+
+    Parameters
+    ----------
+    X : Candidates, or sequence of n pairs (boxes, features)
+        Boxes (m, 4) of integers with top < bottom and left < right, m >= 1; features (m, ...) float32 or float64, of one dtype and of one shape
+        for all candidates, finite. Pairs are put together in memory, once; of ``Candidates`` no features are copied.
+    Y : sequence of n boxes (4,), optional
+        True boxes. The candidate of the highest intersection over union takes its place (the first of several).
+    like : array, optional
+        Namespace, device and dtype to compute in; default NumPy float64, whatever the features are.
+
+    Returns
+    -------
+    CandidateData
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the image: shapes that do not fit, boxes without pixels, a true box that no candidate touches, features that are not finite.
+    """
+    boxes, features, offsets = _given(X) if isinstance(X, Candidates) else _together(X)
+    _refuse_non_finite(features, offsets)
+    empty = Place.of(like).zeros((0,))
+    if Y is None:
+        return CandidateData(boxes, features, offsets, None, None, empty)
+    n = len(offsets) - 1
+    if len(Y) != n:
+        raise ValueError(f"Y: expected {n} boxes, one for each image of X, got {len(Y)}")
+    best, losses = np.zeros(n, np.int64), np.zeros(len(boxes))
+    for i in range(n):
+        here = slice(offsets[i], offsets[i + 1])
+        overlap = iou(boxes[here], checked_boxes(f"Y[{i}]", Y[i], (4,)))
+        best[i] = np.argmax(overlap)
+        if overlap[best[i]] == 0:
+            raise ValueError(f"Y[{i}]: no candidate of X[{i}] touches the true box {np.asarray(host(Y[i])).tolist()}")
+        losses[here] = 1.0 - iou(boxes[here], boxes[here][best[i]])
+    return CandidateData(boxes, features, offsets, best, losses, empty)
+
+
+def check_candidates(data: Any, shape: tuple[int, ...]) -> None:
+    """Raise unless this is packed data whose candidates have features of this shape."""
+    if not isinstance(data, CandidateData):
+        raise not_packed(data)
+    if data.n and data.shape != shape:
+        raise ValueError(
+            f"data: packed with features of shape {data.shape}, the model has {shape}: it is another model's"
+        )
+
+
+def pieces_of_equal_length(data: CandidateData, batch: np.ndarray, max_candidates: int) -> Iterator[np.ndarray]:
+    """The images ``batch`` in pieces of as many candidates each, of at most ``max_candidates`` together (or a single image)."""
+    lengths = data.lengths[batch]
+    order = np.argsort(lengths, kind="stable")
+    for run in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+        most = max(1, max_candidates // int(lengths[run[0]])) if len(run) else 1
+        yield from (batch[run[i : i + most]] for i in range(0, len(run), most))
+
+
+def _given(X: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Candidates that lie one after another, checked."""
+    features, offsets = _features("X features", X.features), np.asarray(host(X.offsets))
+    if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0 or offsets[0] != 0:
+        raise ValueError(f"X offsets: expected integers (n + 1,) that start at 0, got {offsets.dtype} {offsets.shape}")
+    offsets = offsets.astype(np.int64)
+    for i in np.flatnonzero(np.diff(offsets) < 1)[:1]:
+        raise ValueError(f"X[{i}]: expected at least one candidate, got {offsets[i + 1] - offsets[i]}")
+    if offsets[-1] != len(features):
+        raise ValueError(f"X offsets: expected {len(features)} at the end, the number of candidates, got {offsets[-1]}")
+    return checked_boxes("X boxes", X.boxes, (len(features), 4)), features, offsets
+
+
+def _together(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs, checked, put one after another."""
+    boxes: list[np.ndarray] = [np.zeros((0, 4), np.int64)]
+    features: list[np.ndarray] = []
+    for i, pair in enumerate(X):
+        if isinstance(pair, (str, dict)) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise TypeError(f"X[{i}]: expected a pair (boxes, features), got {type(pair).__name__}")
+        x = _features(f"X[{i}] features", pair[1])
+        if len(x) == 0:
+            raise ValueError(f"X[{i}]: expected at least one candidate, got 0")
+        if features and (x.shape[1:], x.dtype) != (features[0].shape[1:], features[0].dtype):
+            first = features[0]
+            raise ValueError(
+                f"X[{i}] features: expected {first.dtype} of shape (m, {', '.join(map(str, first.shape[1:]))}), as in X[0], "
+                f"got {x.dtype} of shape {x.shape}"
+            )
+        boxes.append(checked_boxes(f"X[{i}] boxes", pair[0], (len(x), 4)))
+        features.append(x)
+    offsets = np.cumsum([0, *map(len, features)], dtype=np.int64)
+    together = np.concatenate(features) if features else np.zeros((0, 0))
+    together.flags.writeable = False
+    return np.concatenate(boxes), together, offsets
+
+
+def _features(name: str, x: Any) -> np.ndarray:
+    """Features (m, ...) on the host as they are, not to be written to."""
+    if not (is_array_api_obj(x) and str(x.dtype).endswith(("float32", "float64"))):
+        (x,) = floats(**{name: x})
+    x = np.asarray(host(x))
+    if x.ndim < 2:
+        raise ValueError(f"{name}: expected an array (candidates, features, ...), got shape {x.shape}")
+    x = x.view() if x.flags.c_contiguous else np.ascontiguousarray(x)
+    x.flags.writeable = False
+    return x
+
+
+def _refuse_non_finite(features: np.ndarray, offsets: np.ndarray) -> None:
+    """Raise ValueError that names the image of the first features that are not finite; a piece at a time."""
+    rows = max(1, PIECE // max(1, int(np.prod(features.shape[1:]))))
+    for start in range(0, len(features), rows):
+        wrong = ~np.isfinite(features[start : start + rows]).reshape(len(features[start : start + rows]), -1).all(
+            axis=1
+        )
+        for k in np.flatnonzero(wrong)[:1] + start:
+            i = int(np.searchsorted(offsets, k, side="right")) - 1
+            raise ValueError(f"X[{i}] features: expected finite numbers, got others for candidate {k - offsets[i]}")

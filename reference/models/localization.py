@@ -1,0 +1,166 @@
+"""Localisation: where in an image an object is, by a linear score of candidate boxes.
+
+    score(y; w) = <w, phi(x, y)>,   loss(y) = 1 - IoU(y, y_true)
+
+Source: Pillutla et al., section 7.1.2, after R-CNN (Girshick et al., 2014).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, host, one_hot
+from reference.models.base import LinearModel, ListedSpread, integer
+from reference.models.candidate_data import (
+    CandidateData,
+    Candidates,
+    check_candidates,
+    pack_candidates,
+    pieces_of_equal_length,
+)
+from reference.structures.table import Table, TableScores
+
+__all__ = ["CandidateData", "CandidateModel", "Candidates"]
+
+
+class CandidateModel(LinearModel):
+    """The best of an image's candidate boxes by a linear score of their features.
+
+    score(y; w) = <w, phi_y>
+
+    Outputs are numbers of candidates within their image; ``data.boxes_of(outputs)`` gives the boxes. The task loss is 1 - IoU with the
+    candidate that stands for the true box. One model localises objects of one class.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        The shape of one candidate's features, such as (3, 3, 64).
+    max_candidates : int
+        Bound on the candidates of one piece of a batch; a single image may have more.
+
+    Attributes
+    ----------
+    size : int
+        Number of weights: those features in C order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reference import CandidateModel
+    >>> model = CandidateModel(2)
+    >>> boxes, features = [[0, 0, 4, 4], [2, 2, 6, 6]], np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
+    >>> data = model.pack([(boxes, features)], [[2, 2, 6, 5]])
+    >>> data.boxes_of(model.predict(data, None, np.array([0.2, 0.7]))).tolist()
+    [[2, 2, 6, 6]]
+
+    Source
+    ------
+    Pillutla et al., section 7.1.2.
+    """
+
+    structure_type = Table
+
+    def __init__(self, shape: Any, *, max_candidates: int = 2048) -> None:
+        sides = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.shape = tuple(integer("shape", side, 1) for side in sides)
+        self.max_candidates = integer("max_candidates", max_candidates, 1)
+        self.size = math.prod(self.shape)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {"shape": list(self.shape), "max_candidates": self.max_candidates}
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> CandidateData:
+        """Images X (``Candidates``, or pairs of boxes and features) and true boxes Y (n, 4), checked, once.
+
+        No features are copied from ``Candidates``. See ``pack_candidates`` for the arguments and what is refused.
+        """
+        data = pack_candidates(X, Y, like=like)
+        if data.n and data.shape != self.shape:
+            raise ValueError(f"X: expected features of shape {self.shape} for each candidate, got {data.shape}")
+        return data
+
+    def check(self, data: CandidateData) -> None:
+        """Raise ValueError if ``data`` was packed with features of another shape, TypeError if it was not packed."""
+        check_candidates(data, self.shape)
+
+    def chunks(self, data: CandidateData, batch: np.ndarray) -> Iterator[np.ndarray]:
+        """Images of as many candidates each, at most ``max_candidates`` together."""
+        return pieces_of_equal_length(data, batch, self.max_candidates)
+
+    def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
+        """The scores (b, m) of a piece (b,) of images of m candidates each, at weights w (d,)."""
+        rows = data.candidates(batch)
+        return TableScores(array_namespace(w).reshape(self._matrix(data, rows.ravel()) @ w, rows.shape))
+
+    def pullback(self, data: CandidateData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
+        """The adjoint of :meth:`scores`: g (b, m) as a gradient (d,), from the candidates where g is not 0."""
+        flat = array_namespace(g.values).reshape(g.values, (-1,))
+        some = np.flatnonzero(host(flat))
+        weights = array_namespace(g.values).take(flat, data.place.integers(some), axis=0)
+        return weights @ self._matrix(data, data.candidates(batch).ravel()[some])
+
+    def task_loss(self, data: CandidateData, batch: np.ndarray) -> TableScores:
+        """1 - IoU (b, m) of each candidate and the one that stands for the true box."""
+        return TableScores(data.place.floats(data.truth()[1][data.candidates(batch)]))
+
+    def gold(self, data: CandidateData, batch: np.ndarray) -> TableScores:
+        """Indicators (b, m) of the candidates that stand for the true boxes."""
+        here, best = data.place, data.truth()[0][batch]
+        return TableScores(one_hot(here.xp, here.integers(best), data.candidates(batch).shape[1], here.dtype))
+
+    def gold_scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> Array:
+        """The scores (b,) of those candidates at weights w (d,)."""
+        return self._matrix(data, data.offsets[batch] + data.truth()[0][batch]) @ w
+
+    def zeros(self, data: CandidateData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return data.place.zeros((self.size,))
+
+    def counts(self, data: CandidateData) -> list[int]:
+        """The number of candidates of each image."""
+        return data.lengths.tolist()
+
+    def squared_norms(self, data: CandidateData) -> np.ndarray:
+        """The squared spectral norm of each image's features (m, d)."""
+        return np.array([np.linalg.norm(x, 2) ** 2 for x in self._tables(data)])
+
+    def squared_diameters(self, data: CandidateData) -> np.ndarray:
+        """4 max_y ||phi_y - mean phi||^2 for each image, or 0 with a single candidate."""
+        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1)) for x in self._tables(data)])
+
+    def feature_range(self, data: CandidateData) -> np.ndarray:
+        """sqrt(sum_i R_ij^2) (d,), R_ij half the range of feature j over the candidates of image i."""
+        return self._norm_over_images(data, lambda x: (x.max(axis=0) - x.min(axis=0)) / 2)
+
+    def listed_spread(self, data: CandidateData) -> ListedSpread:
+        """How far features are spread over the candidates of the images."""
+        centred = self._norm_over_images(data, lambda x: np.hypot.reduce(x - x.mean(axis=0), axis=0))
+        return ListedSpread(
+            centred, self._norm_over_images(data, lambda x: np.hypot.reduce(x[:-1] - x[-1], axis=0, initial=0.0))
+        )
+
+    def _matrix(self, data: CandidateData, candidates: np.ndarray) -> Array:
+        """The features (k, d) of candidates (k,) where the weights are."""
+        return data.place.xp.reshape(data.tensors(candidates), (len(candidates), self.size))
+
+    def _tables(self, data: CandidateData) -> Iterator[np.ndarray]:
+        """The features (m, d) of each image, float64 on the host."""
+        for start, end in itertools.pairwise(data.offsets.tolist()):
+            yield data.features[start:end].reshape(-1, self.size).astype(np.float64)
+
+    def _norm_over_images(self, data: CandidateData, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The norm over images of what ``of`` finds (d,) in the features (m, d) of each, at any scale."""
+        norm = np.zeros(self.size)
+        for x in self._tables(data):
+            norm = np.hypot(norm, of(x))
+        return norm
+
+    def _split(self, data: CandidateData, piece: np.ndarray, outputs: Array) -> list[int]:
+        return host(outputs).tolist()
