@@ -48,7 +48,7 @@ from accelerated.prox import (
     soft_threshold,
 )
 from accelerated.structures.arborescence import Arborescence, ArborescenceScores
-from accelerated.structures.boxes import iou
+from accelerated.structures.boxes import Boxes, BoxScores, iou
 from accelerated.structures.chain import Chain, ChainScores
 from accelerated.structures.cut import Cut, CutScores
 from accelerated.structures.matching import Matching, MatchingScores
@@ -97,6 +97,7 @@ from reference import (
     bcfw,
     beta_max,
     bmmf,
+    branch_and_bound,
     casimir,
     casimir_svrg_adapt,
     casimir_svrg_const,

@@ -135,6 +135,31 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             printed="line 4 returns sum_k u_k psi(y_k)",
             rejected_by=f"{ORACLES}::test_the_weighted_score_is_not_the_value_of_the_top_k_oracle",
         ),
+        Claim(
+            "P Algorithm 13",
+            "best-first branch and bound, continued until there are K outputs, finds the K best",
+            "holds under a condition",
+            ("structures.search.branch_and_bound", "structures.boxes.best_boxes"),
+            (
+                "test_search::test_the_k_best_are_those_of_the_enumeration",
+                "test_boxes::test_the_k_best_are_those_of_all_boxes",
+                "test_boxes::test_bounds_are_bounds_and_splits_are_partitions",
+            ),
+            condition="it ends when the queue is empty too (fewer than K outputs), and empty splits are left out",
+        ),
+        Claim(
+            "P Proposition 15",
+            "with a bound that no score exceeds, equal to it for single outputs, Algorithm 13 is the max oracle, and with Algorithm 6 the top-K oracle",
+            "holds under a condition",
+            ("structures.search.branch_and_bound", "structures.boxes.Boxes", "smoothing.TopK"),
+            (
+                "test_search::test_the_k_best_are_those_of_the_enumeration",
+                "test_search::test_the_top_k_oracle_is_the_search_and_a_projection",
+                "test_search::test_a_bound_that_is_none_is_found",
+                "test_boxes::test_the_smoothed_max_over_the_k_best",
+            ),
+            condition="Algorithm 13 as corrected; a bound of -inf may stand for a set in which all is forbidden",
+        ),
     )
 
 

@@ -63,11 +63,12 @@ from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
-from reference.structures.boxes import iou
+from reference.structures.boxes import Boxes, BoxScores, iou
 from reference.structures.chain import Chain, ChainScores
 from reference.structures.cut import Cut, CutScores
 from reference.structures.graph import Graph, GraphScores
 from reference.structures.matching import Matching, MatchingScores
+from reference.structures.search import branch_and_bound
 from reference.structures.table import Table, TableScores
 from reference.structures.tree import Tree, TreeScores
 from reference.weighted import Weighted
@@ -82,6 +83,8 @@ __all__ = [
     "Arborescence",
     "ArborescenceScores",
     "B1Spline",
+    "BoxScores",
+    "Boxes",
     "CandidateModel",
     "Candidates",
     "Chain",
@@ -160,6 +163,7 @@ __all__ = [
     "bcfw",
     "beta_max",
     "bmmf",
+    "branch_and_bound",
     "casimir",
     "casimir_svrg_adapt",
     "casimir_svrg_const",

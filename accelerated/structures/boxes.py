@@ -1,5 +1,39 @@
-"""Boxes in images."""
+"""All boxes of an image: subwindow search by a kernel with a heap of its own, on the host."""
 
-from reference.structures.boxes import iou
+from __future__ import annotations
 
-__all__ = ["iou"]
+import sys
+
+import numpy as np
+
+import reference.structures.boxes as reference
+from accelerated.arrays import like, view
+from accelerated.compiled.subwindows import Image, image_of, scores_of_boxes, search_boxes
+from accelerated.mirror import mirrors
+from reference.arrays import Array
+from reference.structures.boxes import BoxScores, iou
+
+__all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
+
+
+@mirrors(reference.best_boxes)
+def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
+    H, W = scores.pixels.shape
+    return search_boxes(_image(scores), min(k, H * (H + 1) // 2 * (W * (W + 1) // 2)))[0]
+
+
+@mirrors(reference.listed_scores)
+def listed_scores(scores: BoxScores, boxes: np.ndarray) -> Array:
+    values = np.empty(len(boxes))
+    scores_of_boxes(_image(scores), np.ascontiguousarray(boxes, np.int64), values)
+    return like(values, scores.pixels)
+
+
+def _image(scores: BoxScores) -> Image:
+    truth = np.zeros(0, np.int64) if scores.truth is None else np.ascontiguousarray(scores.truth, np.int64)
+    return image_of(view("pixels", scores.pixels), float(scores.loss), truth)
+
+
+class Boxes(reference.Boxes):
+    __doc__ = reference.Boxes.__doc__
+    ops = sys.modules[__name__]

@@ -1,19 +1,68 @@
-"""Boxes in images: rectangles of pixels, and how much two of them overlap.
+"""All boxes of an image by additive scores of pixels, and how much two boxes overlap: efficient subwindow search.
 
-A box is (top, left, bottom, right) in pixels, half-open: rows top..bottom-1, columns left..right-1. It has at least one pixel. Source:
-Pillutla et al., section 7.1.2 (intersection over union, after Everingham et al., 2010).
+    score(y) = sum of pixels[i, j] over the pixels of y, + loss (1 - IoU(y, truth))
+
+A box is (top, left, bottom, right) in pixels, half-open: rows top..bottom-1, columns left..right-1. It has at least one pixel: the empty
+box is no output. The best boxes are found by best-first branch and bound over sets of boxes, an interval for each side. Source: Pillutla
+et al., sections 4.2.2 and 7.1.2, Algorithm 13 and Proposition 15, after Lampert et al. (2008).
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import array_namespace, is_array_api_obj
 
-from reference.arrays import host
+from reference import arrays
+from reference.arrays import Array, Place, host
+from reference.structures.base import KBest, Structure, feasible, k_best, positive_k
+from reference.structures.box_sets import BoxSets
+from reference.structures.search import branch_and_bound
+from reference.structures.table import Table
 
-__all__ = ["iou"]
+__all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
+
+
+class BoxScores(NamedTuple):
+    """The scores of an image's boxes; a gradient with respect to them has the same shapes.
+
+    pixels (H, W), -inf forbids the boxes that hold the pixel; loss (), the weight of 1 - IoU with ``truth``, a box (4,), int64 on the host;
+    truth is None where there is no such loss.
+    """
+
+    pixels: Array
+    loss: Array
+    truth: np.ndarray | None
+
+
+BoxScores.layout = ("truth",)  # type: ignore[attr-defined]  # no score: every oracle returns it unchanged
+
+
+def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
+    """The k best boxes (j, 4) int64 on the host, j <= k of them, from high to low.
+
+    Notes
+    -----
+    Best-first branch and bound over intervals [top, top'] x [left, left'] x ...: no box of a set scores more than the positive pixels of
+    its largest box plus the negative ones of its smallest, each from an integral image, plus the loss at the least overlap. Exhaustive in
+    the worst case. Scores that differ by less than the rounding of sums over the image count as equal; for ties see ``branch_and_bound``.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 13, *corrected*; the bound after Lampert et al. (2008).
+    """
+    sets = BoxSets(host(scores.pixels).astype(np.float64), float(scores.loss), scores.truth)
+    found = branch_and_bound(sets, k, tolerance=sets.rounding)
+    return np.array([y for _, y in found], dtype=np.int64).reshape(-1, 4)
+
+
+def listed_scores(scores: BoxScores, boxes: np.ndarray) -> Array:
+    """The scores (m,) of boxes (m, 4) alone, where the scores are; -inf for a box with a forbidden pixel."""
+    sets = BoxSets(host(scores.pixels).astype(np.float64), float(scores.loss), scores.truth)
+    return Place.of(scores.pixels).floats(sets.scores(boxes))
 
 
 def iou(a: Any, b: Any) -> np.ndarray:
@@ -45,7 +94,134 @@ def iou(a: Any, b: Any) -> np.ndarray:
     >>> float(iou([0, 0, 2, 2], [0, 1, 2, 3]))  # two pixels of six
     0.3333333333333333
     """
-    a, b = checked_boxes("a", a), checked_boxes("b", b)
+    return overlap(checked_boxes("a", a), checked_boxes("b", b))
+
+
+class Boxes(Structure):
+    """All boxes of an image, scored by the sum of their pixels.
+
+    Parameters
+    ----------
+    pixels : array (H, W)
+        Score of each pixel; -inf forbids every box that holds it.
+    loss : float
+        Weight of the loss 1 - IoU with ``truth``; more than 0 in training.
+    truth : int array (4,), optional
+        A box (top, left, bottom, right), half-open, within the image; needed where loss is not 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An image without pixels, a box that is none or not in the image, a loss without a truth, nan or +inf.
+
+    Examples
+    --------
+    >>> boxes = Boxes([[-1.0, -1.0, -1.0], [-1.0, 2.0, 3.0], [-1.0, -1.0, 2.0]])
+    >>> value, y = boxes.best()
+    >>> float(value), y.tolist()
+    (6.0, [1, 1, 3, 3])
+    >>> boxes.topk(3).labels.tolist()
+    [[1, 1, 3, 3], [1, 1, 2, 3], [1, 2, 3, 3]]
+    """
+
+    ops = sys.modules[__name__]
+    scores: BoxScores
+
+    def __init__(self, pixels: Any, loss: float = 0.0, truth: Any = None) -> None:
+        (pixels,) = arrays.floats(pixels=pixels)
+        if pixels.ndim != 2 or 0 in pixels.shape:
+            raise ValueError(f"pixels: expected shape (H, W) with H, W >= 1, got {tuple(pixels.shape)}")
+        arrays.refuse_nan_and_inf("pixels", pixels)
+        weight = arrays.real("loss", loss)
+        if not np.isfinite(weight):
+            raise ValueError(f"loss: expected a finite number, got {weight}")
+        if truth is not None:
+            truth = within("truth", checked_boxes("truth", truth, (4,)), tuple(pixels.shape))
+        elif weight != 0:
+            raise ValueError("truth: expected a box, as loss is not 0")
+        super().__init__(BoxScores(pixels, Place.of(pixels).floats(weight), truth))
+
+    def best(self) -> tuple[Array, Array]:
+        """Highest score () and a box (4,) that has it; see :func:`best_boxes`. Raises InfeasibleError."""
+        found = self.topk(1)
+        return feasible(found.scores[0], "best"), found.labels[0, ...]
+
+    def topk(self, k: int) -> KBest:
+        """The k best boxes, labels (k, 4); see :func:`best_boxes`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        boxes, place = self.ops.best_boxes(self.scores, positive_k(k)), Place.of(self.scores.pixels)
+        values = np.array([float(self.score(y)) for y in boxes], dtype=np.float64)
+        order = np.argsort(-values, kind="stable")
+        return k_best(place.floats(values[order]), place.integers(boxes[order]), k)
+
+    def among(self, boxes: Any) -> Table:
+        """The boxes (m, 4) alone, as listed outputs 0..m-1: every oracle, none that searches. Raises ValueError, TypeError."""
+        listed = within("boxes", checked_boxes("boxes", boxes), tuple(self.scores.pixels.shape))
+        if listed.ndim != 2 or len(listed) == 0:
+            raise ValueError(f"boxes: expected shape (m, 4) with m >= 1, got {listed.shape}")
+        return Table(self.ops.listed_scores(self.scores, listed))
+
+    def score(self, y: Any) -> Array:
+        """Score () of a box (4,)."""
+        top, left, bottom, right = (int(side) for side in self._checked(y))
+        pixels = self.scores.pixels
+        total = array_namespace(pixels).sum(pixels[top:bottom, left:right])
+        return total if self.scores.truth is None else total + self.scores.loss * self._loss([top, left, bottom, right])
+
+    def parts(self, y: Any) -> BoxScores:
+        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth; -1 in all places, no box at all, has none."""
+        place = Place.of(self.scores.pixels)
+        sides = host(arrays.integers("y", y, place))
+        inside = np.zeros(self.scores.pixels.shape)
+        if sides.shape == (4,) and np.all(sides == -1):
+            return BoxScores(place.floats(inside), place.floats(0.0), self.scores.truth)
+        top, left, bottom, right = self._checked(sides)
+        inside[top:bottom, left:right] = 1.0
+        loss = 0.0 if self.scores.truth is None else self._loss(sides)
+        return BoxScores(place.floats(inside), place.floats(loss), self.scores.truth)
+
+    def augment(self, loss: BoxScores) -> Structure:
+        """The same with ``loss`` added to the scores, pixels and weight; its truth is taken where there was none. Raises ValueError."""
+        other = super().augment(loss)
+        if self.scores.truth is None:
+            other.scores = other.scores._replace(truth=loss.truth)
+        elif loss.truth is not None and not np.array_equal(loss.truth, self.scores.truth):
+            raise ValueError(f"loss: expected the truth {self.scores.truth.tolist()}, got {loss.truth.tolist()}")
+        return other
+
+    def count(self) -> int:
+        """The number of boxes that are not forbidden, as a Python int."""
+        free = host(self.scores.pixels) > -np.inf
+        total = 0
+        for top in range(len(free)):
+            columns = np.ones(free.shape[1], dtype=bool)
+            for row in free[top:]:
+                columns &= row
+                ends = np.flatnonzero(np.diff(np.concatenate([[0], columns.astype(np.int8), [0]])))
+                total += sum(n * (n + 1) // 2 for n in (ends[1::2] - ends[::2]).tolist())
+        return total
+
+    def enumerate(self) -> Iterator[tuple[int, int, int, int]]:
+        """Every box that is not forbidden, in lexicographic order, as tuples."""
+        free = host(self.scores.pixels) > -np.inf
+        H, W = free.shape
+        for top in range(H):
+            for left in range(W):
+                for bottom in range(top + 1, H + 1):
+                    for right in range(left + 1, W + 1):
+                        if free[top:bottom, left:right].all():
+                            yield top, left, bottom, right
+
+    def _loss(self, sides: Any) -> float:
+        return 1.0 - float(overlap(np.asarray(sides, dtype=np.int64), self.scores.truth))
+
+    def _checked(self, y: Any) -> np.ndarray:
+        place = Place.of(self.scores.pixels)
+        sides = checked_boxes("y", host(arrays.integers("y", y, place)), (4,))
+        return within("y", sides, tuple(self.scores.pixels.shape))
+
+
+def overlap(a: np.ndarray, b: Any) -> np.ndarray:
+    """Intersection over union (...,) of boxes (..., 4)."""
     both = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
     common = np.prod(np.maximum(both, 0).astype(np.float64), axis=-1)
     of_a, of_b = (np.prod((box[..., 2:] - box[..., :2]).astype(np.float64), axis=-1) for box in (a, b))
@@ -64,4 +240,14 @@ def checked_boxes(name: str, boxes: Any, shape: tuple[int, ...] | None = None) -
     flat = boxes.reshape(-1, 4)
     for k in np.flatnonzero((flat[:, 0] >= flat[:, 2]) | (flat[:, 1] >= flat[:, 3]))[:1]:
         raise ValueError(f"{name}: expected boxes with top < bottom and left < right, got {flat[k].tolist()}")
+    return boxes
+
+
+def within(name: str, boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Boxes (..., 4) that lie in an image of this shape. Raises ValueError."""
+    flat = boxes.reshape(-1, 4)
+    for k in np.flatnonzero((flat[:, :2] < 0).any(axis=1) | (flat[:, 2:] > np.array(shape)).any(axis=1))[:1]:
+        raise ValueError(
+            f"{name}: expected boxes within an image of {shape[0]} x {shape[1]} pixels, got {flat[k].tolist()}"
+        )
     return boxes

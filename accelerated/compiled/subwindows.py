@@ -1,0 +1,263 @@
+"""Subwindow search: best-first branch and bound over sets of boxes, as the reference's, in the same order.
+
+A set of boxes is eight numbers: first and last top, left, bottom and right. The queue is a binary heap of keys (bound, rank), each with the
+row of ``sets`` that holds its set; the row of a set that leaves is used again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.kernel import inlined, kernel
+
+__all__ = ["Image", "image_of", "scores_of_boxes", "search_boxes"]
+
+AFTER = 2**62  # ranks of single boxes lie below those of sets
+
+
+class Image(NamedTuple):
+    """Integral images (H + 1, W + 1) of the positive and the negative pixels, and of the forbidden ones (nothing where there are none);
+    the highest pixels of 2^j rows from row i on, [j, i], and of columns; the weight of 1 - IoU, and the truth (4,) or (0,)."""
+
+    positive: np.ndarray
+    negative: np.ndarray
+    forbidden: np.ndarray
+    row_peaks: np.ndarray
+    column_peaks: np.ndarray
+    loss: float
+    truth: np.ndarray
+
+
+@kernel
+def image_of(pixels, loss, truth):
+    """The image of pixels (H, W)."""
+    H, W = pixels.shape
+    any_forbidden = False
+    for i in range(H):
+        for j in range(W):
+            any_forbidden |= pixels[i, j] == -np.inf
+    positive, negative = np.zeros((H + 1, W + 1)), np.zeros((H + 1, W + 1))
+    forbidden = np.zeros((H + 1, W + 1)) if any_forbidden else np.zeros((0, 0))
+    above, below, no = np.zeros(W), np.zeros(W), np.zeros(W)  # sums over the rows so far
+    rows, columns = np.full(H, -np.inf), np.full(W, -np.inf)
+    for i in range(H):
+        plus, minus, bad = 0.0, 0.0, 0.0
+        for j in range(W):
+            x = pixels[i, j]
+            rows[i] = x if x > rows[i] else rows[i]
+            columns[j] = x if x > columns[j] else columns[j]
+            if x > 0:
+                above[j] += x
+            elif x > -np.inf:
+                below[j] += x
+            else:
+                no[j] += 1.0
+            plus += above[j]
+            minus += below[j]
+            positive[i + 1, j + 1] = plus
+            negative[i + 1, j + 1] = minus
+            if any_forbidden:
+                bad += no[j]
+                forbidden[i + 1, j + 1] = bad
+    return Image(positive, negative, forbidden, peaks_of(rows), peaks_of(columns), loss, truth)
+
+
+@kernel
+def peaks_of(x):
+    """The maxima [j, i] of x[i : i + 2^j]."""
+    n, levels = len(x), 1
+    while 2**levels <= n:
+        levels += 1
+    peaks = np.empty((levels, n))
+    peaks[0] = x
+    for j in range(1, levels):
+        half = 2 ** (j - 1)
+        for i in range(n - 2 * half + 1):
+            a, b = peaks[j - 1, i], peaks[j - 1, i + half]
+            peaks[j, i] = a if a > b else b
+    return peaks
+
+
+@inlined
+def peak(peaks, first, end):
+    """The maximum of x[first:end], not empty, from ``peaks_of`` x."""
+    j, span = 0, 2
+    while span <= end - first:
+        j, span = j + 1, 2 * span
+    a, b = peaks[j, first], peaks[j, end - span // 2]
+    return a if a > b else b
+
+
+@inlined
+def inside(sums, top, left, bottom, right):
+    """The sum of the pixels of a box, from an integral image."""
+    return (sums[bottom, right] - sums[top, right]) - (sums[bottom, left] - sums[top, left])
+
+
+@inlined
+def common(truth, top, left, bottom, right):
+    """Number of pixels that a box has in common with the truth."""
+    first = top if top > truth[0] else truth[0]
+    last = bottom if bottom < truth[2] else truth[2]
+    height = last - first
+    first = left if left > truth[1] else truth[1]
+    last = right if right < truth[3] else truth[3]
+    width = last - first
+    return height * width if height > 0 and width > 0 else 0
+
+
+@kernel
+def bound_of(image, t1, t2, l1, l2, b1, b2, r1, r2):
+    """At least the score of every box of a set; of a single box its score."""
+    hold = t2 < b1 and l2 < r1
+    if hold and image.forbidden.shape[0] > 0 and inside(image.forbidden, t2, l2, b1, r1) > 0:
+        return -np.inf
+    highest = 0.0
+    if not hold:
+        highest, other = peak(image.row_peaks, t1, b2), peak(image.column_peaks, l1, r2)
+        highest = highest if highest < other else other
+        if highest == -np.inf:
+            return -np.inf
+    if highest < 0:
+        bound = highest
+    else:
+        bound = inside(image.positive, t1, l1, b2, r2)
+        if hold:
+            bound += inside(image.negative, t2, l2, b1, r1)
+    truth = image.truth
+    if truth.shape[0] == 0:
+        return bound
+    most, least = common(truth, t1, l1, b2, r2), common(truth, t2, l2, b1, r1)
+    true = (truth[2] - truth[0]) * (truth[3] - truth[1])
+    if image.loss >= 0:
+        return bound + image.loss * (1.0 - least / ((b2 - t1) * (r2 - l1) + true - most))
+    small = (b1 - t2) * (r1 - l2) if hold else 0
+    share = most / (small + true - least)
+    return bound + image.loss * (1.0 - (1.0 if share > 1.0 else share))
+
+
+@kernel
+def scores_of_boxes(image, boxes, scores):
+    """scores (m,) = those of boxes (m, 4)."""
+    for k in range(boxes.shape[0]):
+        t, l, b, r = boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3]
+        scores[k] = bound_of(image, t, t, l, l, b, b, r, r)
+
+
+@kernel
+def search_boxes(image, k):
+    """The k best boxes (j, 4), j <= k, from high to low, and the number of sets that were split."""
+    H, W = image.positive.shape[0] - 1, image.positive.shape[1] - 1
+    found, count, splits = np.empty((k, 4), np.int64), 0, 0
+    room = 1024
+    sets, bounds = np.empty((room, 8), np.int64), np.empty(room)
+    ranks, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+    part = np.empty(8, np.int64)
+    sets[0] = np.array([0, H - 1, 0, W - 1, 1, H, 1, W])
+    first = bound_of(image, 0, H - 1, 0, W - 1, 1, H, 1, W)
+    if first == -np.inf:
+        return found[:0], splits
+    bounds[0], ranks[0], rows[0] = first, AFTER - 1, 0
+    size, used, met = 1, 1, 1
+    while size > 0 and count < k:
+        bound, row = bounds[0], rows[0]
+        size -= 1
+        sink(bounds, ranks, rows, size, bounds[size], ranks[size], rows[size])
+        side, longest = 0, -1
+        for s in range(4):
+            length = sets[row, 2 * s + 1] - sets[row, 2 * s]
+            if length > longest:
+                side, longest = s, length
+        if longest == 0:
+            for s in range(4):
+                found[count, s] = sets[row, 2 * s]
+            count += 1
+            continue
+        splits += 1
+        if used + 1 >= room:  # one row more than leaves; a heap never has more entries than rows
+            room *= 2
+            sets, bounds = grown(sets, room), longer(bounds, room)
+            ranks, rows = longer(ranks, room), longer(rows, room)
+        low, high = sets[row, 2 * side], sets[row, 2 * side + 1]
+        middle = (low + high) // 2
+        here = row  # the first child takes the row of its parent
+        for half in range(2):
+            if half == 0:
+                for s in range(8):
+                    part[s] = sets[row, s]
+            part[2 * side] = low if half == 0 else middle + 1
+            part[2 * side + 1] = middle if half == 0 else high
+            t1, t2, l1, l2, b1, b2, r1, r2 = part
+            t2, l2 = t2 if t2 < b2 else b2 - 1, l2 if l2 < r2 else r2 - 1
+            b1, r1 = b1 if b1 > t1 else t1 + 1, r1 if r1 > l1 else l1 + 1
+            if t1 > t2 or l1 > l2 or b1 > b2 or r1 > r2:
+                continue
+            least = bound_of(image, t1, t2, l1, l2, b1, b2, r1, r2)
+            if least == -np.inf:
+                continue
+            alone = t1 == t2 and l1 == l2 and b1 == b2 and r1 == r2
+            if not alone and bound < least:
+                least = bound
+            if here < 0:
+                here = used
+                used += 1
+            sets[here, 0], sets[here, 1], sets[here, 2], sets[here, 3] = t1, t2, l1, l2
+            sets[here, 4], sets[here, 5], sets[here, 6], sets[here, 7] = b1, b2, r1, r2
+            met += 1
+            rise(bounds, ranks, rows, size, least, met if alone else AFTER - met, here)
+            size += 1
+            here = -1
+    return found[:count], splits
+
+
+@inlined
+def before(bound, rank, other, other_rank):
+    """Whether a key leaves the queue before another."""
+    return bound > other or (bound == other and rank < other_rank)
+
+
+@kernel
+def rise(bounds, ranks, rows, at, bound, rank, row):
+    """Put a new entry at the end ``at`` of the heap, and lift it to its place."""
+    while at > 0:
+        up = (at - 1) // 2
+        if not before(bound, rank, bounds[up], ranks[up]):
+            break
+        bounds[at], ranks[at], rows[at] = bounds[up], ranks[up], rows[up]
+        at = up
+    bounds[at], ranks[at], rows[at] = bound, rank, row
+
+
+@kernel
+def sink(bounds, ranks, rows, size, bound, rank, row):
+    """Put an entry at the top of a heap of ``size`` entries, the old top being gone, and lower it to its place."""
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= size:
+            break
+        if down + 1 < size and before(bounds[down + 1], ranks[down + 1], bounds[down], ranks[down]):
+            down += 1
+        if not before(bounds[down], ranks[down], bound, rank):
+            break
+        bounds[at], ranks[at], rows[at] = bounds[down], ranks[down], rows[down]
+        at = down
+    bounds[at], ranks[at], rows[at] = bound, rank, row
+
+
+@kernel
+def grown(x, room):
+    """A matrix of ``room`` rows that begins as x."""
+    y = np.empty((room, x.shape[1]), x.dtype)
+    y[: x.shape[0]] = x
+    return y
+
+
+@kernel
+def longer(x, room):
+    """A vector of ``room`` entries that begins as x."""
+    y = np.empty(room, x.dtype)
+    y[: x.shape[0]] = x
+    return y
