@@ -20,6 +20,7 @@ from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.segmentation import SegmentationModel, grid_edges
 from accelerated.models.sequence import SequenceModel
+from accelerated.models.subwindows import SubwindowModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge

@@ -13,6 +13,7 @@ from reference.models.multiclass import MulticlassModel
 from reference.models.parsing import ParsingModel
 from reference.models.segmentation import SegmentationModel, grid_edges
 from reference.models.sequence import SequenceModel
+from reference.models.subwindows import SubwindowModel
 from reference.models.tagging import TaggingModel
 from reference.models.tree import TreeModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
@@ -148,6 +149,7 @@ __all__ = [
     "Steps",
     "StructuralHinge",
     "Structure",
+    "SubwindowModel",
     "Table",
     "TableScores",
     "TaggingModel",

@@ -130,6 +130,9 @@ def bound_of(image, t1, t2, l1, l2, b1, b2, r1, r2):
     if truth.shape[0] == 0:
         return bound
     most, least = common(truth, t1, l1, b2, r2), common(truth, t2, l2, b1, r1)
+    if most == (b2 - t1) * (r2 - l1):  # all boxes lie within the truth
+        height, width = b1 - t2, r1 - l2
+        least = (height if height > 1 else 1) * (width if width > 1 else 1)
     true = (truth[2] - truth[0]) * (truth[3] - truth[1])
     if image.loss >= 0:
         return bound + image.loss * (1.0 - least / ((b2 - t1) * (r2 - l1) + true - most))

@@ -29,6 +29,7 @@ MODELS = (
     "ParsingModel",
     "SegmentationModel",
     "SequenceModel",
+    "SubwindowModel",
     "TaggingModel",
     "TreeModel",
 )

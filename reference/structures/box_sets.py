@@ -68,6 +68,8 @@ class BoxSets:
         if self.truth is None:
             return bound
         most, least = common(largest, self.truth), common(smallest, self.truth)
+        if most == area(largest):  # all boxes lie within the truth
+            least = max(1, b1 - t2) * max(1, r1 - l2)
         true, small = area(tuple(self.truth.tolist())), area(smallest) if hold else 0
         if self.loss >= 0:
             return bound + self.loss * (1.0 - least / (area(largest) + true - most))
@@ -79,7 +81,7 @@ class BoxSets:
         first, last = boxes[side]
         middle = (first + last) // 2
         for half in ((first, middle), (middle + 1, last)):
-            part = tightened(BoxSet(*boxes[:side], half, *boxes[side + 1 :]))
+            part = tightened(boxes._replace(**{BoxSet._fields[side]: half}))
             if part is not None:
                 yield part
 
@@ -89,8 +91,8 @@ class BoxSets:
 
     def scores(self, boxes: np.ndarray) -> np.ndarray:
         """The scores (m,) of boxes (m, 4)."""
-        found = [self.bound(BoxSet((t, t), (l, l), (b, b), (r, r))) for t, l, b, r in boxes.tolist()]
-        return np.array(found, dtype=np.float64)
+        alone = (BoxSet((t, t), (l, l), (b, b), (r, r)) for t, l, b, r in boxes.tolist())
+        return np.array([self.bound(box) for box in alone], dtype=np.float64)
 
 
 def integral(pixels: np.ndarray) -> np.ndarray:

@@ -1,0 +1,185 @@
+"""Localisation over all boxes of an image: the score of a box is the sum of its pixels' scores.
+
+    score(y; w) = sum over the pixels p of y of <w, x_p>,   loss(y) = 1 - IoU(y, y_true)
+
+The best boxes are found by efficient subwindow search. Source: Pillutla et al., section 4.2.2, after Lampert et al. (2008): a pixel has the
+visual word of the local feature at its place, or none.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import array_namespace, is_array_api_obj
+
+import reference.arrays
+from reference.arrays import Array, Place, Rows, floats, host, integer
+from reference.models.base import LinearModel, not_packed
+from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
+
+__all__ = ["SubwindowData", "SubwindowModel"]
+
+
+class SubwindowData(NamedTuple):
+    """Packed images: features of each one's pixels (H W, F), row by row, its sides (H, W) and the true boxes (n, 4) on the host, or None."""
+
+    features: list[Rows]
+    sides: list[tuple[int, int]]
+    truth: np.ndarray | None
+
+    @property
+    def n(self) -> int:
+        """Number of images."""
+        return len(self.features)
+
+
+class SubwindowModel(LinearModel):
+    """The best of all boxes of an image by a linear score of its pixels' features.
+
+    score(y; w) = sum over the pixels p of y of <w, x_p>
+
+    Outputs are boxes (top, left, bottom, right), half-open; the task loss is 1 - IoU with the true box.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of features F of a pixel, or of visual words.
+
+    Attributes
+    ----------
+    size : int
+        Number of weights F.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from reference import SubwindowModel
+    >>> model = SubwindowModel(2)
+    >>> data = model.pack([np.array([[0, 0, 0, 0], [0, 1, 1, 0], [0, 1, 0, 0]])])  # visual words
+    >>> model.predict(data, None, np.array([-1.0, 2.0]))[0].tolist()
+    [1, 1, 3, 3]
+
+    Source
+    ------
+    Pillutla et al., sections 4.2.2 and 7.1.2.
+    """
+
+    structure_type = Boxes
+    arrays: ModuleType = reference.arrays
+
+    def __init__(self, n_features: int) -> None:
+        self.size = self.n_features = integer("n_features", n_features, 1)
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments as JSON-able values, for model files."""
+        return {"n_features": self.n_features}
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SubwindowData:
+        """Images and their true boxes, checked.
+
+        Parameters
+        ----------
+        X : sequence of n arrays
+            Features (H, W, F) of each pixel, floats; or visual words (H, W), integers in 0..F-1, -1 where there is none.
+        Y : sequence of n boxes (4,), optional
+            Integers, within the image.
+        like : array, optional
+            Namespace, device and dtype to compute in; default NumPy float64.
+
+        Returns
+        -------
+        SubwindowData
+
+        Raises
+        ------
+        ValueError, TypeError
+            Naming the image.
+        """
+        images = [self._image(f"X[{i}]", x, like) for i, x in enumerate(X)]
+        sides = [shape for _, shape in images]
+        if Y is None:
+            return SubwindowData([rows for rows, _ in images], sides, None)
+        if len(Y) != len(images):
+            raise ValueError(f"Y: expected {len(images)} boxes, one for each image of X, got {len(Y)}")
+        truth = [within(f"Y[{i}]", checked_boxes(f"Y[{i}]", y, (4,)), sides[i]) for i, y in enumerate(Y)]
+        return SubwindowData([rows for rows, _ in images], sides, np.array(truth, dtype=np.int64).reshape(-1, 4))
+
+    def check(self, data: SubwindowData) -> None:
+        """Raise ValueError if ``data`` was packed by a model with another number of features, TypeError if it was not packed."""
+        if not isinstance(data, SubwindowData):
+            raise not_packed(data)
+        width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
+        if width != self.size:
+            raise ValueError(f"data: packed with {width} features, the model has {self.size}: it is another model's")
+
+    def scores(self, data: SubwindowData, batch: np.ndarray, w: Array) -> BoxScores:
+        """The scores of one image (batch of one) at weights w (d,): pixels (H, W), no loss."""
+        i = _only(batch)
+        pixels = self.arrays.gather_sum(data.features[i], w[:, None])
+        truth = None if data.truth is None else data.truth[i]
+        return BoxScores(array_namespace(w).reshape(pixels, data.sides[i]), self._place(data).floats(0.0), truth)
+
+    def pullback(self, data: SubwindowData, batch: np.ndarray, w: Array, g: BoxScores) -> Array:
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the weights."""
+        pixels = array_namespace(w).reshape(g.pixels, (-1, 1))
+        return self.arrays.scatter_sum(data.features[_only(batch)], pixels)[:, 0]
+
+    def task_loss(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
+        """1 - IoU with the true box, as scores to add: no pixels, and the weight 1."""
+        i, place = _only(batch), self._place(data)
+        return BoxScores(place.zeros(data.sides[i]), place.floats(1.0), self._true(data, i))
+
+    def gold(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
+        """The indicator of the true box's pixels, shaped like the scores."""
+        loss = self.task_loss(data, batch)
+        return Boxes.unchecked(loss).parts(Place.of(loss.pixels).integers(loss.truth))
+
+    def counts(self, data: SubwindowData) -> list[int]:
+        """H (H + 1) W (W + 1) / 4 for each image."""
+        return [H * (H + 1) // 2 * (W * (W + 1) // 2) for H, W in data.sides]
+
+    def squared_diameters(self, data: SubwindowData) -> np.ndarray:
+        """(sum_p ||x_p||)^2 for each image: two boxes differ by pixels that one of them has."""
+        squares = [np.bincount(host(rows.row_ids()), host(rows.data).astype(np.float64) ** 2) for rows in data.features]
+        return np.array([np.sum(np.sqrt(each)) ** 2 for each in squares])
+
+    def zeros(self, data: SubwindowData) -> Array:
+        """Weights of zero (d,) in the data's place."""
+        return self._place(data).zeros((self.size,))
+
+    def _image(self, name: str, x: Any, like: Array | None) -> tuple[Rows, tuple[int, int]]:
+        """The rows of an image's pixels, and its sides."""
+        x = host(x) if is_array_api_obj(x) else np.asarray(x)
+        words = x.dtype.kind in "iu" and x.ndim == 2
+        if x.ndim != (2 if words else 3) or 0 in x.shape[:2]:
+            raise ValueError(
+                f"{name}: expected features (H, W, {self.size}) or integers, visual words, (H, W), with H, W >= 1, "
+                f"got {x.dtype} of shape {x.shape}"
+            )
+        H, W = x.shape[:2]
+        if not words:
+            (x,) = floats(**{name: x})
+            return Rows.of(x.reshape(H * W, -1), width=self.size, like=like, name=name), (H, W)
+        if x.min() < -1 or x.max() >= self.size:
+            raise ValueError(
+                f"{name}: expected visual words in 0..{self.size - 1}, or -1 for none, got {x.min()}..{x.max()}"
+            )
+        return Rows.of([[word] if word >= 0 else [] for word in x.ravel().tolist()], width=self.size, like=like), (H, W)
+
+    def _place(self, data: SubwindowData) -> Place:
+        return data.features[0].place if data.features else Place.of(None)
+
+    def _true(self, data: SubwindowData, i: int) -> np.ndarray:
+        if data.truth is None:
+            raise ValueError("Y: this data was packed without true boxes; pack(X, Y) gives them")
+        return data.truth[i]
+
+    def _split(self, data: SubwindowData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
+        return [host(outputs)]
+
+
+def _only(batch: np.ndarray) -> int:
+    (i,) = batch
+    return int(i)
