@@ -111,6 +111,7 @@ from reference import (
     load_sequences,
     multisample,
     online_proximal,
+    prox_linear,
     save_model,
     sgd,
     solve_sparse,

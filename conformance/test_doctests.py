@@ -40,6 +40,7 @@ def test_there_are_examples():
         "multisample",
         "cutting_planes",
         "online_proximal",
+        "prox_linear",
     ],
 )
 def test_every_optimiser_has_an_example(optimiser):

@@ -26,6 +26,7 @@ from reference.optimizers.lbfgs import lbfgs
 from reference.optimizers.multisample import multisample
 from reference.optimizers.online_proximal import online_proximal
 from reference.optimizers.presets import casimir_svrg_adapt, casimir_svrg_const
+from reference.optimizers.prox_linear import prox_linear
 from reference.optimizers.result import Result, Row
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.optimizers.sgd import sgd
@@ -183,6 +184,7 @@ __all__ = [
     "online_proximal",
     "project_l1_ball",
     "project_simplex",
+    "prox_linear",
     "prox_squared_l1",
     "prox_weighted_squared_l1",
     "save_model",

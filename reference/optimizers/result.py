@@ -20,7 +20,8 @@ class Row:
 
     epoch: passes so far. oracle_calls: examples' oracles so far, evaluations of the objective not counted. seconds: time so far
     without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: where known. exact: the share
-    of examples whose smoothed max is certified exact there, where smoothings are asked.
+    of examples whose smoothed max is certified exact there, where smoothings are asked. prox_gradient: the norm of the prox-gradient of a
+    nonconvex objective, where the step began.
     """
 
     epoch: int
@@ -30,9 +31,11 @@ class Row:
     dual: float | None = None
     gap: float | None = None
     exact: float | None = None
+    prox_gradient: float | None = None
 
     def __post_init__(self) -> None:
-        _as_plain(self, epoch=int, oracle_calls=int, seconds=float, objective=float, dual=float, gap=float, exact=float)
+        _as_plain(self, epoch=int, oracle_calls=int, seconds=float, objective=float)
+        _as_plain(self, dual=float, gap=float, exact=float, prox_gradient=float)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dictionary, for JSON."""

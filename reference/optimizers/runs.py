@@ -166,11 +166,12 @@ class Run:
         exact: float | None = None,
         epoch: int | None = None,
         seconds: float | None = None,
+        prox_gradient: float | None = None,
     ) -> None:
         """End an epoch: its row, what is needed to go on from it, the checkpoint if it is time, the callback."""
         gap = fun - dual if gap is None and dual is not None else gap
         epoch = self.done + 1 if epoch is None else epoch
-        row = Row(epoch, calls, self.seconds if seconds is None else seconds, fun, dual, gap, exact)
+        row = Row(epoch, calls, self.seconds if seconds is None else seconds, fun, dual, gap, exact, prox_gradient)
         self.history.append(row)
         point, best = Point(x, row.objective, row.gap), self._done.best
         better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)

@@ -1,0 +1,133 @@
+"""An objective whose scores are linearised about a point: the convex model of it that the prox-linear algorithm minimises.
+
+F(w; w_k) = (1/n) sum_i h(g_i(w_k) + J_i(w_k) (w - w_k)),   F(w) = (1/n) sum_i h(g_i(w)),   as a function of v = w - center
+
+Source: Pillutla et al., section 6.1.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Place
+from reference.models.nonlinear import HomogeneousModel, LinearizedModel
+from reference.objectives import Corners, Linearization, StructuralHinge
+from reference.weighted import Weighted
+
+__all__ = ["LinearizedObjective"]
+
+
+class LinearizedObjective:
+    """v -> F(center + v; w), convex, as any optimiser of ours takes it.
+
+    Parameters
+    ----------
+    objective : StructuralHinge or LogLoss, or Weighted of one
+        Its model has ``scores``, ``pushforward`` and ``pullback``. Smoothing, task loss and data are its own.
+    w : array (d,)
+        The point of linearisation.
+    center : array (d,), optional
+        What v = 0 stands for; default w.
+
+    Raises
+    ------
+    TypeError
+        What is no objective of ours.
+
+    Notes
+    -----
+    Where the model is linear this is the objective itself, moved by the center.
+
+    Source
+    ------
+    Pillutla et al., section 6.1.
+    """
+
+    def __init__(self, objective: Any, w: Array, center: Array | None = None) -> None:
+        whole = objective.objective if isinstance(objective, Weighted) else objective
+        if not isinstance(whole, StructuralHinge):
+            raise TypeError(f"objective: expected StructuralHinge or LogLoss, got {type(objective).__name__}")
+        model = LinearizedModel(whole.model, whole.data, w, center)
+        self.affine = _with_model(objective, model)
+        self.homogeneous = _with_model(objective, HomogeneousModel(model))
+        self.objective, self.w, self.center = objective, model.w, model.center
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.objective.n
+
+    @property
+    def mu(self) -> float:
+        """What mu=None means."""
+        return self.objective.mu
+
+    @property
+    def smoothing(self) -> Any:
+        """The objective's own."""
+        return self.objective.smoothing
+
+    @property
+    def loss_augmented(self) -> bool:
+        """Whether the loss is a maximum over outputs, of scores and task losses."""
+        return self.objective.loss_augmented
+
+    def zeros(self) -> Array:
+        """v = 0 (d,), the center."""
+        return self.affine.zeros()
+
+    def value_and_gradient(self, v: Array, batch: Any = None, mu: float | None = None) -> tuple[float, Array]:
+        """Mean loss over a batch and its (sub)gradient (d,); arguments and errors as :meth:`StructuralHinge.value_and_gradient`."""
+        return self.affine.value_and_gradient(v, batch, mu)
+
+    def linearize(self, v: Array, batch: Any = None, mu: float | None = None) -> Linearization:
+        """As :meth:`StructuralHinge.linearize`; the task loss has the constant of the linearised scores in it, as a dual point needs."""
+        value, gradient, task_loss, exact = self.homogeneous.linearize(_with_one(v), batch, mu)
+        return Linearization(value, gradient[:-1], task_loss + float(gradient[-1]), exact)
+
+    def corners(self, v: Array, batch: Any = None, k: int = 1) -> Corners:
+        """As :meth:`StructuralHinge.corners`; the constants are in the losses."""
+        return _without_one(self.homogeneous.corners(_with_one(v), batch, k))
+
+    def sampled_corners(
+        self, v: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+    ) -> Corners:
+        """As :meth:`StructuralHinge.sampled_corners`; the constants are in the losses."""
+        return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, k, mu, rng))
+
+    def smoothness(self, mu: float | None = None) -> float | None:
+        """L of the smoothed losses where it is known: for linear models."""
+        return self.affine.smoothness(mu)
+
+    def local_smoothness(self, mu: float | None = None) -> float:
+        """L wherever the K best outputs stay the same, where it is known."""
+        return self.affine.local_smoothness(mu)
+
+    def width(self) -> float:
+        """D: smoothing at mu adds at most mu D to any example's loss."""
+        return self.objective.width()
+
+
+def _with_model(objective: Any, model: Any) -> Any:
+    """The objective with another model of its data."""
+    found = copy.copy(objective)
+    if isinstance(found, Weighted):
+        found.objective = _with_model(objective.objective, model)
+        return found
+    for name in [name for name in vars(found) if isinstance(getattr(type(found), name, None), cached_property)]:
+        del vars(found)[name]
+    found.model, found._like = model, model.zeros(found.data)
+    return found
+
+
+def _with_one(v: Array) -> Array:
+    return array_namespace(v).concat([v, Place.of(v).floats([1.0])])
+
+
+def _without_one(found: Corners) -> Corners:
+    return Corners(found.directions[..., :-1], found.losses + found.directions[..., -1], found.count)

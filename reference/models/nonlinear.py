@@ -1,0 +1,183 @@
+"""Models whose scores are a smooth function of the weights, and what linearising one about a point makes of it.
+
+A nonlinear model answers what a linear one does, and ``pushforward``, the Jacobian of its scores at w times dw, besides; its ``pullback`` is the
+adjoint of that. About a point w_k, scores are replaced by
+
+    g(w_k) + J(w_k) (w - w_k),   w = center + v
+
+which is affine in v. Source: Pillutla et al., section 6.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, Place
+from reference.models.base import LinearModel
+from reference.structures.base import UnsupportedError
+from reference.structures.scores import Scores, add, inner
+
+__all__ = ["HomogeneousModel", "LinearizedModel", "NonlinearModel", "is_linear"]
+
+
+class NonlinearModel(LinearModel):
+    """A model whose scores are continuously differentiable in the weights; subclass it for a new one.
+
+    A subclass answers what one of :class:`LinearModel` does, with ``pullback(data, batch, w, g)`` the adjoint of the Jacobian at w, and
+    ``pushforward(data, batch, w, dw)``, the Jacobian times dw. :meth:`value_and_pushforward` and :meth:`value_and_pullback` are for those that
+    get both at the price of little more than one.
+    """
+
+    def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
+        """The Jacobian of the scores at w times dw (d,)."""
+        raise TypeError(
+            f"{type(self).__name__} does not say what its scores' Jacobian is: define pushforward(data, batch, w, dw)"
+        )
+
+    def value_and_pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> tuple[Scores, Scores]:
+        """The scores at w, and their Jacobian there times dw (d,)."""
+        return self.scores(data, batch, w), self.pushforward(data, batch, w, dw)
+
+    def value_and_pullback(self, data: Any, batch: np.ndarray, w: Array, g: Scores) -> tuple[Scores, Array]:
+        """The scores at w, and the adjoint of their Jacobian there at g, a gradient (d,)."""
+        return self.scores(data, batch, w), self.pullback(data, batch, w, g)  # type: ignore[attr-defined]
+
+    def at(self, data: Any, w: Array) -> NonlinearModel:
+        """The model for many questions about one point w (d,): itself, or one that remembers what it has computed there."""
+        return self
+
+    def restrict(self, columns: Any) -> Any:
+        """Refused: screening is for linear scores."""
+        raise UnsupportedError(f"{type(self).__name__} is nonlinear: it has no restrictions")
+
+
+class _Delegating(LinearModel):
+    """A model that asks another one for all but scores and gradients."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.structure_type, self.size = model, model.structure_type, model.size
+
+    def check(self, data: Any) -> None:
+        self.model.check(data)
+
+    def zeros(self, data: Any) -> Array:
+        return self.model.zeros(data)
+
+    def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
+        return self.model.chunks(data, batch)
+
+    def task_loss(self, data: Any, batch: np.ndarray) -> Scores:
+        return self.model.task_loss(data, batch)
+
+    def gold(self, data: Any, batch: np.ndarray) -> Scores:
+        return self.model.gold(data, batch)
+
+    def counts(self, data: Any) -> list[int]:
+        return self.model.counts(data)
+
+    def restrict(self, columns: Any) -> Any:
+        raise UnsupportedError(f"{type(self).__name__} has no restrictions")
+
+    def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
+        return self.model._split(data, piece, outputs)
+
+
+class LinearizedModel(_Delegating):
+    """A model linearised about w_k: scores g(w_k) + J(w_k) (center + v - w_k), affine in its weights v.
+
+    Parameters
+    ----------
+    model : model with ``scores``, ``pushforward`` and ``pullback``
+    data : packed data
+        What it will be asked about.
+    w : array (d,)
+        The point w_k.
+    center : array (d,), optional
+        What v = 0 stands for; default w_k.
+    """
+
+    def __init__(self, model: Any, data: Any, w: Array, center: Array | None = None) -> None:
+        super().__init__(model)
+        self.w, self.center = w, w if center is None else center
+        self.at_w: Any = model.at(data, w) if isinstance(model, NonlinearModel) else model
+        self.offset = self.center - w
+
+    def scores(self, data: Any, batch: np.ndarray, v: Array) -> Scores:
+        """The scores of a piece of a batch at v (d,)."""
+        if is_linear(self.model):
+            return self.model.scores(data, batch, self.center + v)
+        value, slope = _value_and_pushforward(self.at_w, data, batch, self.w, self.offset + v)
+        return add(value, slope)
+
+    def pushforward(self, data: Any, batch: np.ndarray, v: Array, dv: Array) -> Scores:
+        """J(w_k) dv, for any v."""
+        return self.at_w.pushforward(data, batch, self.w, dv)
+
+    def pullback(self, data: Any, batch: np.ndarray, v: Array, g: Scores) -> Array:
+        """The adjoint of :meth:`pushforward`, a gradient (d,)."""
+        return self.at_w.pullback(data, batch, self.w, g)
+
+    def squared_diameters(self, data: Any) -> np.ndarray | None:
+        """The model's own where it is linear."""
+        return self.model.squared_diameters(data) if is_linear(self.model) else None
+
+    def squared_norms(self, data: Any) -> np.ndarray | None:
+        """The model's own where it is linear."""
+        return self.model.squared_norms(data) if is_linear(self.model) else None
+
+
+class HomogeneousModel(_Delegating):
+    """A linearised model with one weight t more, that of the constant: scores t [g(w_k) + J(w_k) (center - w_k)] + J(w_k) v at (v, t).
+
+    They are linear in (v, t), and those of the linearised model at t = 1, so that planes and dual points of the linearised problem are
+    those of this one: the last entry of a gradient (d + 1,) belongs to the constant.
+    """
+
+    def __init__(self, linearized: LinearizedModel) -> None:
+        super().__init__(linearized.model)
+        self.linearized, self.size = linearized, linearized.size + 1
+
+    def zeros(self, data: Any) -> Array:
+        """Weights of zero (d + 1,)."""
+        zeros = self.model.zeros(data)
+        return Place.of(zeros).zeros((self.size,))
+
+    def scores(self, data: Any, batch: np.ndarray, v: Array) -> Scores:
+        """The scores of a piece of a batch at (v, t) (d + 1,)."""
+        here, t = self.linearized, float(v[-1])
+        if is_linear(here.model):
+            return here.model.scores(data, batch, t * here.center + v[:-1])
+        value, slope = _value_and_pushforward(here.at_w, data, batch, here.w, t * here.offset + v[:-1])
+        return add(slope, value, t) if t != 1 else add(value, slope)
+
+    def pullback(self, data: Any, batch: np.ndarray, v: Array, g: Scores) -> Array:
+        """The adjoint, a gradient (d + 1,)."""
+        here = self.linearized
+        if is_linear(here.model):
+            gradient = here.model.pullback(data, batch, here.center, g)
+            constant = inner(here.model.scores(data, batch, here.center), g)
+        else:
+            value, gradient = _value_and_pullback(here.at_w, data, batch, here.w, g)
+            constant = inner(value, g) + inner(here.offset, gradient)
+        return array_namespace(gradient).concat([gradient, Place.of(gradient).floats([constant])])
+
+
+def is_linear(model: Any) -> bool:
+    """Whether the Jacobian of the scores is said to be the scores themselves."""
+    return getattr(type(model), "pushforward", None) is LinearModel.pushforward
+
+
+def _value_and_pushforward(model: Any, data: Any, batch: np.ndarray, w: Array, dw: Array) -> tuple[Scores, Scores]:
+    if isinstance(model, NonlinearModel):
+        return model.value_and_pushforward(data, batch, w, dw)
+    return model.scores(data, batch, w), model.pushforward(data, batch, w, dw)
+
+
+def _value_and_pullback(model: Any, data: Any, batch: np.ndarray, w: Array, g: Scores) -> tuple[Scores, Array]:
+    if isinstance(model, NonlinearModel):
+        return model.value_and_pullback(data, batch, w, g)
+    return model.scores(data, batch, w), model.pullback(data, batch, w, g)
