@@ -6,6 +6,7 @@ from reference.app.persistence import load_model, save_model
 from reference.arrays import Rows
 from reference.kernels import B1Spline, Explicit, Function, Gaussian, Linear, Mean, Polynomial, Precomputed
 from reference.models.alignment import AlignmentModel
+from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
 from reference.models.listed import ListModel
 from reference.models.localization import CandidateModel, Candidates
@@ -16,6 +17,7 @@ from reference.models.sequence import SequenceModel
 from reference.models.subwindows import SubwindowModel
 from reference.models.tagging import TaggingModel
 from reference.models.tree import TreeModel
+from reference.models.two_layer import TwoLayerModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.online_mkl import mkl
 from reference.optimizers.bcfw import bcfw
@@ -96,6 +98,7 @@ __all__ = [
     "CountRule",
     "Cut",
     "CutScores",
+    "DifferentiableModel",
     "ElasticNet",
     "ElasticNetCRF",
     "ElasticNetMKL",
@@ -159,6 +162,7 @@ __all__ = [
     "TreeGroupLasso",
     "TreeModel",
     "TreeScores",
+    "TwoLayerModel",
     "UnionRule",
     "UnsupportedError",
     "Weighted",

@@ -32,6 +32,7 @@ MODELS = (
     "SubwindowModel",
     "TaggingModel",
     "TreeModel",
+    "TwoLayerModel",
 )
 
 

@@ -1,0 +1,224 @@
+"""Nonlinear models: Jacobians against finite differences and each other, what is remembered about a point, networks of the user's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.sines import sines
+from conformance.tolerances import close
+from reference.arrays import Place, host
+from reference.models.nonlinear import HomogeneousModel, LinearizedModel
+from reference.models.two_layer import elu
+from reference.structures.scores import flatten, inner
+
+
+def scenes(rng, shape=(2, 2, 3), counts=(3, 1, 4, 3)):
+    """Candidates of a few images with features, and their true boxes."""
+    X, Y = [], []
+    for m in counts:
+        boxes = np.array([[k, k, k + 3, k + 4] for k in range(m)])
+        X.append((boxes, rng.normal(size=(m, *shape))))
+        Y.append(boxes[rng.integers(m)])
+    return X, Y
+
+
+def two_layer(backend, rng, like=None, **options):
+    model = backend.TwoLayerModel(options.pop("shape", (2, 2, 3)), hidden=3, **options)
+    return model, model.pack(*scenes(rng, model.shape), like=like)
+
+
+def slopes_by_differences(of, w, dw, step=1e-6):
+    return (of(w + step * dw) - of(w - step * dw)) / (2 * step)
+
+
+def check_model(model, data, w, rng, dtype="float64"):
+    """Pushforward against finite differences, pullback against pushforward, both against what comes with values."""
+    for piece in model.chunks(data, np.arange(data.n)):
+        dw = _like(w, rng.normal(size=model.size))
+        value, slope = model.scores(data, piece, w), model.pushforward(data, piece, w, dw)
+        if dtype == "float64":
+            flat = slopes_by_differences(lambda x, piece=piece: host(flatten(model.scores(data, piece, x))), w, dw)
+            np.testing.assert_allclose(host(flatten(slope)), flat, rtol=1e-5, atol=1e-6)
+        draws = [None if field is None else _like(w, rng.normal(size=tuple(field.shape))) for field in slope]
+        g = type(slope)(*draws)
+        back = model.pullback(data, piece, w, g)
+        close(float(inner(slope, g)), float(host(dw) @ host(back)), dtype, scale=10.0)
+        assert back.dtype == w.dtype and flatten(slope).dtype == w.dtype
+        for found in (model.value_and_pushforward(data, piece, w, dw), model.value_and_pullback(data, piece, w, g)):
+            close(host(flatten(found[0])), host(flatten(value)), dtype)
+        close(host(flatten(model.value_and_pushforward(data, piece, w, dw)[1])), host(flatten(slope)), dtype)
+        close(host(model.value_and_pullback(data, piece, w, g)[1]), host(back), dtype)
+
+
+def _like(w, x):
+    return Place.of(w).floats(x)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_two_layers_have_the_jacobian_that_they_say(backend, seed):
+    rng = np.random.default_rng(seed)
+    shape = [(2, 2, 3), (1, 4), (5,)][rng.integers(3)]
+    model, data = two_layer(backend, rng, shape=shape)
+    check_model(model, data, model.initial(data, rng), rng)
+
+
+def test_two_layers_are_their_formula(backend, rng):
+    """Candidate by candidate, place by place."""
+    model, data = two_layer(backend, rng)
+    w = model.initial(data, 0)
+    W1, W2 = w[: 3 * 3].reshape(3, 3), w[9:].reshape(3, 2, 2)
+    for i in range(data.n):
+        features = data.features[data.offsets[i] : data.offsets[i + 1]]
+        for k, phi in enumerate(features):
+            hidden = np.einsum("hwc,cm->mhw", phi, W1)
+            score = np.sum(np.where(hidden >= 0, hidden, np.exp(hidden) - 1) * W2)
+            close(model.scores(data, np.array([i]), w).values[0, k], score)
+    close(model.gold_scores(data, np.array([0]), w), model.scores(data, np.array([0]), w).values[0, data.best[0]])
+
+
+def test_two_layers_work_in_every_namespace(backend, space):
+    rng = np.random.default_rng(3)
+    model, data = two_layer(backend, rng, like=space.put(0.0))
+    check_model(model, data, model.initial(data, 0), rng, space.dtype)
+    assert model.predict(data, None, model.initial(data, 0)) == model.predict(data, None, model.initial(data, 0))
+
+
+def test_elu_is_smooth():
+    """Value, slope and a 1-Lipschitz slope at 0; no overflow far from it."""
+    x = np.array([-1e300, -800.0, -1.0, -1e-9, -0.0, 0.0, 1e-9, 1.0, 1e300])
+    close(elu(x)[2:7], [np.exp(-1) - 1, -1e-9, 0, 0, 1e-9])
+    assert elu(x)[0] == elu(x)[1] == -1 and elu(x)[-1] == 1e300
+    t = np.linspace(-3, 3, 6001)
+    slope = np.diff(elu(t)) / np.diff(t)
+    assert np.all(np.abs(np.diff(slope)) <= 1.001e-3) and np.all(slope > 0)
+
+
+def test_what_is_remembered_is_what_is_computed(backend, rng):
+    model, data = two_layer(backend, rng)
+    w, dw = model.initial(data, 0), model.initial(data, 1)
+    here = model.at(data, w)
+    assert here is not model
+    for batch in (np.array([2]), np.array([0, 3]), np.array([3]), np.array([0, 3])):
+        a, b = (m.pushforward(data, batch, w, dw).values for m in (here, model))
+        assert np.array_equal(a, b)
+        for g in (rng.normal(size=a.shape), np.eye(a.shape[1])[[1] * len(a)], np.zeros(a.shape)):
+            g = backend.TableScores(g)
+            close(here.pullback(data, batch, w, g), model.pullback(data, batch, w, g))
+
+
+def test_errors_say_what_was_wrong(backend, rng):
+    with pytest.raises(TypeError, match="hidden: expected an integer"):
+        backend.TwoLayerModel((3, 3, 4), hidden=2.5)
+    model, _ = two_layer(backend, rng)
+    with pytest.raises(backend.UnsupportedError, match="nonlinear"):
+        model.restrict([0])
+    assert backend.TwoLayerModel(**model.settings()).size == model.size
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_linearized_model_is_the_tangent(backend, seed):
+    """Affine in v, equal to the model at the point, its constant in the last weight of the homogeneous one."""
+    rng = np.random.default_rng(seed)
+    model, data = sines(backend, rng)
+    w, c, v, dv = rng.normal(size=(4, 3))
+    near = LinearizedModel(model, data, w, c)
+    batch = np.arange(4)
+    close(near.scores(data, batch, w - c).values, model.scores(data, batch, w).values)
+    difference = near.scores(data, batch, v + dv).values - near.scores(data, batch, v).values
+    close(difference, model.pushforward(data, batch, w, dv).values)
+    whole = HomogeneousModel(near)
+    close(whole.scores(data, batch, np.append(v, 1.0)).values, near.scores(data, batch, v).values)
+    g = backend.TableScores(rng.normal(size=(4, 4)))
+    for t in (1.0, -0.5):
+        close(
+            inner(whole.scores(data, batch, np.append(v, t)), g),
+            np.append(v, t) @ whole.pullback(data, batch, np.append(v, 1.0), g),
+        )
+
+
+# networks of the user's ------------------------------------------------------------------------------------------------
+
+
+def network(backend, dtype="float32"):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1), torch.nn.Flatten(0))
+    net = net.to(getattr(torch, dtype))
+    model = backend.DifferentiableModel.of_module(net, backend.Table, lambda x, y: np.arange(len(x)) != y)
+    rng = np.random.default_rng(2)
+    X = [torch.asarray(rng.normal(size=(m, 3)), dtype=getattr(torch, dtype)) for m in (3, 2, 4, 3)]
+    return torch, net, model, X, [1, 0, 3, 2]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("where", ["numpy", "torch"])
+def test_networks_have_the_jacobian_that_they_say(backend, dtype, where):
+    torch, net, model, X, Y = network(backend, dtype)
+    data = model.pack(X, Y, like=torch.zeros(1, dtype=getattr(torch, dtype)) if where == "torch" else None)
+    w = model.initial(data)
+    assert str(w.dtype).endswith(dtype) and isinstance(w, np.ndarray) == (where == "numpy")
+    for i, x in enumerate(X):
+        close(host(model.scores(data, np.array([i]), w).values), net(x).detach().numpy(), dtype)
+    check_model(model, data, w, np.random.default_rng(0), dtype)
+    model.write(2 * w)
+    close(host(model.initial(data)), 2 * host(w), dtype)
+
+
+def test_a_function_is_a_model(backend, rng):
+    """Chains whose scores are a function of the weights; an operation without forward mode; one that does not look at the weights."""
+    torch = pytest.importorskip("torch")
+
+    class Backward(torch.autograd.Function):
+        """x^2 with a backward pass and no forward mode."""
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**2
+
+        @staticmethod
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+
+    def score(w, x):
+        unary = torch.outer(torch.as_tensor(x), torch.sin(w[:2])).reshape(-1)
+        return torch.cat([unary, Backward.apply(w[2:])])
+
+    def shape(x, values):
+        return backend.ChainScores(values[: 2 * len(x)].reshape(len(x), 2), values[2 * len(x) :].reshape(2, 2))
+
+    model = backend.DifferentiableModel(score, backend.Chain, size=6, shape=shape)
+    data = model.pack([np.array([1.0, -2.0]), np.array([0.5])], [[0, 1], [1]])
+    check_model(model, data, rng.normal(size=6), rng)
+    constant = backend.DifferentiableModel(lambda w, x: torch.ones(2, dtype=torch.float64), backend.Table, size=3)
+    data = constant.pack([0], [1])
+    assert np.array_equal(
+        constant.pullback(data, np.array([0]), np.ones(3), backend.TableScores(np.ones(2))), np.zeros(3)
+    )
+
+
+def test_networks_say_what_is_wrong(backend):
+    _, _, model, X, Y = network(backend)
+    for scores, found in ((lambda w, x: w[0], r"shape \(\)"), (lambda w, x: [1.0], "list")):
+        with pytest.raises(ValueError, match=f"score: expected a tensor .* for example 0, got {found}"):
+            backend.DifferentiableModel(scores, backend.Table, size=2).pack([0])
+    with pytest.raises(TypeError, match="module: expected a torch"):
+        backend.DifferentiableModel.of_module(lambda x: x, backend.Table)
+    with pytest.raises(ValueError, match="packed without outputs"):
+        model.gold(model.pack(X), np.array([0]))
+    short = backend.DifferentiableModel(model.score, backend.Table, lambda x, y: [1.0], size=model.size)
+    with pytest.raises(ValueError, match="task_loss: expected 3 numbers for example 0"):
+        short.task_loss(short.pack(X, Y, like=np.zeros(0, np.float32)), np.array([0]))
+    with pytest.raises(ValueError, match="write"):
+        short.write(np.zeros(3))
+
+
+def test_without_torch_it_says_so(backend, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match="DifferentiableModel needs PyTorch"):
+        backend.DifferentiableModel(lambda w, x: w, backend.Table, size=1)

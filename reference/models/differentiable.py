@@ -1,0 +1,299 @@
+"""A model from a score function in PyTorch: any network, any structure; Jacobians come from automatic differentiation.
+
+The user says how the parts of an input's outputs are scored, as a function of the weights or as a ``torch.nn.Module``. PyTorch is asked for when such
+a model is made, not before.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from array_api_compat import is_torch_array
+
+from reference.arrays import Array, Place, host, integer
+from reference.models.base import not_packed
+from reference.models.nonlinear import NonlinearModel
+from reference.structures.scores import Scores, flatten
+from reference.structures.table import Table, TableScores
+
+__all__ = ["DifferentiableData", "DifferentiableModel"]
+
+
+class DifferentiableData(NamedTuple):
+    """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array where the weights are."""
+
+    inputs: list[Any]
+    parts: np.ndarray
+    outputs: list[Any] | None
+    like: Array
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return len(self.inputs)
+
+
+class DifferentiableModel(NonlinearModel):
+    """Scores of parts from a differentiable function in PyTorch; for ``prox_linear``, or ``sgd`` from a start that is not 0.
+
+    scores of x = score(w, x)
+
+    Parameters
+    ----------
+    score : callable (w, x) -> tensor (p,)
+        The scores of the p parts of x's outputs, from a tensor of weights w (d,): torch operations that can be differentiated. To score by a
+        ``torch.nn.Module``, see :meth:`of_module`.
+    structure_type : type
+        A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
+    task_loss : callable (x, y) -> (p,), optional
+        What each part adds to the loss of an output that has it, y being true; default 0.
+    size : int
+        Number of weights d.
+    shape : callable (x, values) -> scores, optional
+        Brings the p part scores to the structure's scores, as for ``ListModel``. Default: ``TableScores`` for a Table, the bare vector for any other
+        structure.
+
+    Raises
+    ------
+    ImportError
+        PyTorch is not installed.
+    ValueError
+        From ``pack``, ``scores`` and ``task_loss``: scores that are no vector, another number of them than before, naming the example.
+
+    Notes
+    -----
+    An example at a time: the price of a gradient is a forward and a backward pass, that of a Jacobian-vector product a forward pass in dual numbers. Weights are NumPy
+    float64 unless ``pack(X, Y, like=...)`` says otherwise; the function gets them as a tensor of that dtype (and device, if ``like`` is a tensor).
+
+    Source
+    ------
+    Pillutla et al., section 6: any score that is smooth in w.
+
+    Examples
+    --------
+    >>> from reference import DifferentiableModel, Table
+    >>> def score(w, x):  # two outputs: w_0 sin(w_1 x), and 0
+    ...     return torch.stack([w[0] * torch.sin(w[1] * x), torch.zeros_like(w[0])])
+    >>> try:
+    ...     import torch
+    ...     model = DifferentiableModel(score, Table, size=2)
+    ...     data = model.pack([1.0, -1.0], [0, 1])
+    ...     outputs = [int(y) for y in model.predict(data, None, np.array([1.0, 0.5]))]
+    ... except ImportError:
+    ...     outputs = [0, 1]
+    >>> outputs
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        score: Callable[[Any, Any], Any],
+        structure_type: Any,
+        task_loss: Callable[[Any, Any], Any] | None = None,
+        *,
+        size: int,
+        shape: Callable[[Any, Array], Scores] | None = None,
+    ) -> None:
+        self.torch = _torch()
+        self.score, self.structure_type, self.size = score, structure_type, integer("size", size, 1)
+        self._task_loss, self._shape = task_loss, shape
+        self.module: Any = None
+
+    @classmethod
+    def of_module(
+        cls,
+        module: Any,
+        structure_type: Any,
+        task_loss: Callable[[Any, Any], Any] | None = None,
+        *,
+        shape: Callable[[Any, Array], Scores] | None = None,
+    ) -> DifferentiableModel:
+        """The model whose scores are ``module(x)``, its weights the module's parameters one after another.
+
+        Weights are NumPy arrays of the parameters' dtype, unless ``pack(X, Y, like=...)`` says otherwise. :meth:`initial` is what the module's parameters are;
+        :meth:`write` puts trained weights there.
+        """
+        torch = _torch()
+        if not isinstance(module, torch.nn.Module):
+            raise TypeError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
+        named = {name: parameter.shape for name, parameter in module.named_parameters()}
+        counts = [int(np.prod(shape_of, dtype=np.int64)) for shape_of in named.values()]
+
+        def score(w: Any, x: Any) -> Any:
+            pieces = zip(named.items(), torch.split(w, counts), strict=True)
+            return torch.func.functional_call(module, {name: piece.reshape(s) for (name, s), piece in pieces}, (x,))
+
+        model = cls(score, structure_type, task_loss, size=sum(counts), shape=shape)
+        model.module = module
+        return model
+
+    def initial(self, data: DifferentiableData, rng: int | np.random.Generator | None = None) -> Array:
+        """The module's parameters as weights (d,); zeros for a model of a bare function."""
+        if self.module is None:
+            return self.zeros(data)
+        return Place.of(data.like).floats(host(self._vector()))
+
+    def write(self, w: Array) -> None:
+        """Put weights (d,) into the module's parameters. Raises ValueError for a model of a bare function."""
+        if self.module is None:
+            raise ValueError("write: this model was made of a function, which has no parameters; of_module has")
+        like = self._vector()
+        values = self.torch.as_tensor(np.array(host(w))).to(like)
+        self.torch.nn.utils.vector_to_parameters(values, self.module.parameters())
+
+    def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> DifferentiableData:
+        """Inputs (n) and true outputs (n), in any form that the callables understand; each input is scored once, to count its parts."""
+        inputs = list(X)
+        if Y is not None and len(Y) != len(inputs):
+            raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
+        if like is None and self.module is not None:
+            like = host(self._vector()[:0])
+        empty = Place.of(like).zeros((0,))
+        data = DifferentiableData(inputs, np.zeros(len(inputs), np.int64), None if Y is None else list(Y), empty)
+        w = self._tensor(self.initial(data))
+        for i in range(len(inputs)):
+            with self.torch.no_grad():
+                data.parts[i] = len(self._scored(data, i, w, counted=False))
+        return data
+
+    def check(self, data: DifferentiableData) -> None:
+        """Raise TypeError if ``data`` was not packed."""
+        if not isinstance(data, DifferentiableData):
+            raise not_packed(data)
+
+    def scores(self, data: DifferentiableData, batch: np.ndarray, w: Array) -> Scores:
+        """The scores of one example (batch of one) at weights w (d,)."""
+        i = _only(batch)
+        with self.torch.no_grad():
+            values = self._scored(data, i, self._tensor(w))
+        return self._shaped(data, i, self._array(values, w))
+
+    def pushforward(self, data: DifferentiableData, batch: np.ndarray, w: Array, dw: Array) -> Scores:
+        """The Jacobian of the scores at w times dw (d,)."""
+        return self.value_and_pushforward(data, batch, w, dw)[1]
+
+    def value_and_pushforward(
+        self, data: DifferentiableData, batch: np.ndarray, w: Array, dw: Array
+    ) -> tuple[Scores, Scores]:
+        """The scores at w, and their Jacobian there times dw (d,); forward-mode, or backward twice where an operation has no forward mode."""
+        i, point, direction = _only(batch), self._tensor(w), self._tensor(dw)
+
+        def of(x: Any) -> Any:
+            return self._scored(data, i, x)
+
+        try:
+            value, slope = _dual_numbers(of, point, direction)
+        except (NotImplementedError, RuntimeError):
+            value, slope = self.torch.autograd.functional.jvp(of, point, direction)
+        return tuple(self._shaped(data, i, self._array(each.detach(), w)) for each in (value, slope))  # type: ignore[return-value]
+
+    def pullback(self, data: DifferentiableData, batch: np.ndarray, w: Array, g: Scores) -> Array:
+        """The adjoint of :meth:`pushforward` at g, a gradient (d,)."""
+        return self.value_and_pullback(data, batch, w, g)[1]
+
+    def value_and_pullback(
+        self, data: DifferentiableData, batch: np.ndarray, w: Array, g: Scores
+    ) -> tuple[Scores, Array]:
+        """The scores at w, and the adjoint of their Jacobian there at g, a gradient (d,)."""
+        i = _only(batch)
+        point = self._tensor(w).detach().requires_grad_()
+        with self.torch.enable_grad():
+            values = self._scored(data, i, point)
+        gradient = None
+        if values.requires_grad:
+            (gradient,) = self.torch.autograd.grad(values, point, self._tensor(flatten(g)), allow_unused=True)
+        back = self.torch.zeros_like(point) if gradient is None else gradient
+        return self._shaped(data, i, self._array(values.detach(), w)), self._array(back.detach(), w)
+
+    def task_loss(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
+        """The task loss of the example as scores to add."""
+        i = _only(batch)
+        place, parts = Place.of(data.like), int(data.parts[i])
+        if self._task_loss is None:
+            return self._shaped(data, i, place.zeros((parts,)))
+        values = place.floats(host(self._task_loss(data.inputs[i], self._true(data, i))))
+        if tuple(values.shape) != (parts,):
+            raise ValueError(
+                f"task_loss: expected {parts} numbers for example {i}, one a part, got shape {tuple(values.shape)}"
+            )
+        return self._shaped(data, i, values)
+
+    def gold(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
+        """The indicator of the true output's parts."""
+        i = _only(batch)
+        empty = self._shaped(data, i, Place.of(data.like).zeros((int(data.parts[i]),)))
+        return self.structure_type.unchecked(empty).parts(self._true(data, i))
+
+    def zeros(self, data: DifferentiableData) -> Array:
+        """Weights of zero (d,)."""
+        return Place.of(data.like).zeros((self.size,))
+
+    def _scored(self, data: DifferentiableData, i: int, w: Any, counted: bool = True) -> Any:
+        """The user's scores of example i, checked."""
+        values = self.score(w, data.inputs[i])
+        if not isinstance(values, self.torch.Tensor) or values.ndim != 1:
+            found = f"shape {tuple(values.shape)}" if hasattr(values, "shape") else type(values).__name__
+            raise ValueError(f"score: expected a tensor (p,) of scores for example {i}, got {found}")
+        if counted and len(values) != data.parts[i]:
+            raise ValueError(f"score: expected {data.parts[i]} scores for example {i}, as before, got {len(values)}")
+        return values
+
+    def _tensor(self, x: Array) -> Any:
+        """An array of weights or scores as a tensor: the same memory where it can be."""
+        return x if is_torch_array(x) else self.torch.from_numpy(np.ascontiguousarray(host(x)).copy())
+
+    def _array(self, values: Any, w: Array) -> Array:
+        """A tensor where the weights are, in their dtype."""
+        return values.to(w.dtype) if is_torch_array(w) else Place.of(w).floats(values.cpu().numpy())
+
+    def _vector(self) -> Any:
+        return self.torch.nn.utils.parameters_to_vector(self.module.parameters()).detach().cpu()
+
+    def _shaped(self, data: DifferentiableData, i: int, values: Array) -> Scores:
+        if self._shape is not None:
+            return self._shape(data.inputs[i], values)
+        return TableScores(values) if issubclass(self.structure_type, Table) else values
+
+    def _true(self, data: DifferentiableData, i: int) -> Any:
+        if data.outputs is None:
+            raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
+        return data.outputs[i]
+
+
+def _only(batch: np.ndarray) -> int:
+    (i,) = batch
+    return int(i)
+
+
+def _dual_numbers(of: Callable[[Any], Any], point: Any, direction: Any) -> tuple[Any, Any]:
+    """The value of a function of tensors and its directional derivative, by one forward pass."""
+    forward = _forward_mode()
+    with forward.dual_level():
+        value, slope = forward.unpack_dual(of(forward.make_dual(point, direction)))
+        return value, value * 0 if slope is None else slope
+
+
+@functools.cache
+def _forward_mode() -> Any:
+    """PyTorch's forward mode. What its first use loads is deprecated by PyTorch itself, which is no news for the user."""
+    torch = _torch()
+    forward = torch.autograd.forward_ad
+    with warnings.catch_warnings(), forward.dual_level():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        forward.make_dual(torch.zeros(1), torch.zeros(1))
+    return forward
+
+
+def _torch() -> Any:
+    """PyTorch, imported when a model needs it."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise ImportError(
+            "DifferentiableModel needs PyTorch: pip install diptych[torch], or pip install torch"
+        ) from None
