@@ -1,8 +1,11 @@
 """Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
 
 from reference.app.datasets import Sequences, load_letters, load_sequences
+from reference.app.localization_files import Localization, LocalizationImage, load_localization, save_localization
 from reference.app.logs import load_log
+from reference.app.metrics import average_precision, corloc
 from reference.app.persistence import load_model, save_model
+from reference.app.scenes import make_scenes
 from reference.arrays import Rows
 from reference.kernels import B1Spline, Explicit, Function, Gaussian, Linear, Mean, Polynomial, Precomputed
 from reference.models.alignment import AlignmentModel
@@ -124,6 +127,8 @@ __all__ = [
     "Linear",
     "Linearization",
     "ListModel",
+    "Localization",
+    "LocalizationImage",
     "LogLoss",
     "Matching",
     "MatchingScores",
@@ -167,6 +172,7 @@ __all__ = [
     "UnsupportedError",
     "Weighted",
     "WeightedSquaredL1",
+    "average_precision",
     "bcfw",
     "beta_max",
     "bmmf",
@@ -174,15 +180,18 @@ __all__ = [
     "casimir",
     "casimir_svrg_adapt",
     "casimir_svrg_const",
+    "corloc",
     "cutting_planes",
     "exponentiated_gradient",
     "grid_edges",
     "iou",
     "lbfgs",
     "load_letters",
+    "load_localization",
     "load_log",
     "load_model",
     "load_sequences",
+    "make_scenes",
     "mkl",
     "multisample",
     "online_proximal",
@@ -191,6 +200,7 @@ __all__ = [
     "prox_linear",
     "prox_squared_l1",
     "prox_weighted_squared_l1",
+    "save_localization",
     "save_model",
     "sgd",
     "soft_threshold",

@@ -1,4 +1,4 @@
-"""How well predicted sequences match the true ones."""
+"""How well predicted sequences, and boxes, match the true ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["PUNCTUATION", "attachment_score", "position_accuracy", "sequence_accuracy"]
+from reference.structures.boxes import iou
+
+__all__ = [
+    "PUNCTUATION",
+    "attachment_score",
+    "average_precision",
+    "corloc",
+    "position_accuracy",
+    "sequence_accuracy",
+]
 
 PUNCTUATION = frozenset(("``", "''", ",", ".", ":", ";"))  # tags of tokens that parsers are often not scored on
 
@@ -45,6 +54,80 @@ def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) 
     _check(truth, guess)
     right = sum(bool(np.all(y == z)) for y, z in zip(truth, guess, strict=True))
     return right / len(truth) if len(truth) else float("nan")
+
+
+def corloc(truth: np.ndarray, guess: np.ndarray, threshold: float = 0.5) -> float:
+    """CorLoc: the share of images whose predicted box (n, 4) covers the true one (n, 4) by an overlap of threshold at least; nan without images.
+
+    >>> corloc(np.array([[0, 0, 2, 2], [0, 0, 2, 2]]), np.array([[0, 0, 2, 1], [1, 0, 3, 2]]))
+    0.5
+
+    Raises ValueError where truth and guess are not as many boxes. Source: Pillutla et al., section 7.1.2, "Evaluation Metric" (Deselaers et al. 2010);
+    an overlap of just the threshold counts, as in the development kit of Pascal VOC.
+    """
+    truth, guess = np.asarray(truth).reshape(-1, 4), np.asarray(guess).reshape(-1, 4)
+    if len(truth) != len(guess):
+        raise ValueError(f"guess: expected {len(truth)} boxes, one for each true one, got {len(guess)}")
+    return float(np.mean(iou(guess, truth) >= threshold)) if len(truth) else float("nan")
+
+
+def average_precision(
+    truth: Sequence[np.ndarray], guess: Sequence[np.ndarray], confidence: Sequence[np.ndarray], threshold: float = 0.5
+) -> float:
+    """Average precision of Pascal VOC 2007: the mean over recalls r = 0, 0.1, ..., 1 of the best precision at recall r or more.
+
+    Parameters
+    ----------
+    truth : for each image, its true boxes (k_i, 4); k_i may be 0
+    guess : for each image, the boxes found in it (m_i, 4)
+    confidence : for each image, (m_i,) numbers by which all boxes found are ranked, highest first; of equals, the earlier comes first
+    threshold : float
+        A box found is right if the true box of its image that it overlaps most has this overlap at least, and no box ranked higher has had that one.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; nan where no image has a true box.
+
+    Raises
+    ------
+    ValueError
+        Numbers of images or of boxes that differ; a confidence that is nan.
+
+    Examples
+    --------
+    >>> one, other = np.array([[0, 0, 4, 4]]), np.array([[4, 4, 8, 8]])
+    >>> average_precision([one, one], [one, other], [[0.3], [0.9]])  # right at rank 2: recall 1/2 at precision 1/2
+    0.2727272727272727
+
+    Source
+    ------
+    Everingham et al. (2010), sections 4.2 and 4.4, as Pillutla et al., section 7.1.2, use it.
+    """
+    if not len(truth) == len(guess) == len(confidence):
+        raise ValueError(f"guess, confidence: expected {len(truth)}, one for each image, got {len(guess)}, {len(confidence)}")  # fmt: skip
+    true = [np.asarray(boxes).reshape(-1, 4) for boxes in truth]
+    found = [np.asarray(boxes).reshape(-1, 4) for boxes in guess]
+    score = [np.asarray(c, dtype=np.float64).reshape(-1) for c in confidence]
+    for i, (boxes, c) in enumerate(zip(found, score, strict=True)):
+        if len(boxes) != len(c) or np.any(np.isnan(c)):
+            raise ValueError(
+                f"confidence: image {i}: expected {len(boxes)} numbers, one for each box, got {c.tolist()}"
+            )
+    objects = sum(map(len, true))
+    if objects == 0:
+        return float("nan")
+    ranked = sorted(((-c, i, j) for i, each in enumerate(score) for j, c in enumerate(each)), key=lambda x: x[0])
+    taken: set[tuple[int, int]] = set()
+    right = np.zeros(len(ranked), dtype=bool)
+    for rank, (_, i, j) in enumerate(ranked):
+        overlap = iou(true[i], found[i][j])
+        if len(overlap) and overlap.max() >= threshold and (i, int(overlap.argmax())) not in taken:
+            taken.add((i, int(overlap.argmax())))
+            right[rank] = True
+    hits = np.cumsum(right)
+    precision = hits / np.arange(1, len(hits) + 1)
+    return float(np.mean([max(precision[10 * hits >= r * objects], default=0.0) for r in range(11)]))
 
 
 def _check(truth: Sequence[np.ndarray], guess: Sequence[Sequence[str] | np.ndarray]) -> None:

@@ -1,0 +1,198 @@
+"""Files of images with candidate boxes: read as written, mapped and not read, refused by image and field."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from reference.app.localization_files import (
+    ALIGN,
+    MAGIC,
+    LocalizationImage,
+    load_localization,
+    save_localization,
+)
+
+
+def images(rng, n=3, shape=(2, 2, 3), pixels=True):
+    """Images of several sizes and numbers of candidates."""
+    for i in range(n):
+        size = (10 + i, 12)
+        low = rng.integers(0, 5, (4 + i, 2))
+        boxes = np.concatenate([low, low + rng.integers(1, 6, low.shape)], axis=1)
+        page = rng.integers(0, 256, size).astype(np.uint8) if pixels else None
+        features = rng.normal(size=(len(boxes), *shape)).astype(np.float32)
+        yield LocalizationImage(boxes, features, [1, 2, 4, 5], i % 2, size, page)
+
+
+@pytest.mark.parametrize("pixels", [True, False])
+def test_read_as_written(tmp_path, rng, pixels):
+    given = list(images(rng, pixels=pixels))
+    path = tmp_path / "a.boxes"
+    save_localization(path, iter(given), ["cat", "Hündin"], {"made": "by hand"})
+    found = load_localization(path)
+    assert found.classes == ("cat", "Hündin") and found.info == {"made": "by hand"} and found.n == 3
+    assert found.features.dtype == np.float32 and found.features.shape == (15, 2, 2, 3)
+    for i, image in enumerate(given):
+        assert np.array_equal(found.candidates(i), image.boxes) and np.array_equal(found.features_of(i), image.features)
+        assert found.truth[i].tolist() == image.truth and found.labels[i] == image.label
+        assert tuple(found.sizes[i]) == image.size
+        assert (found.picture(i) is None) if not pixels else np.array_equal(found.picture(i), image.pixels)
+    assert found.of_class("cat").tolist() == [0, 2] and "3 images, 15 candidates, features 2 x 2 x 3" in repr(found)
+    with pytest.raises(ValueError, match="no class 'dog'; it has cat, Hündin"):
+        found.of_class("dog")
+
+
+def test_features_are_mapped(tmp_path, rng):
+    """What the format promises to other readers: two lines, arrays at multiples of 64 bytes; features are not read, and cannot be written."""
+    path = tmp_path / "a.boxes"
+    given = list(images(rng))
+    save_localization(path, given, ["a", "b"])
+    found = load_localization(path)
+    assert isinstance(found.features, np.memmap) and not found.features.flags.writeable
+    content = path.read_bytes()
+    assert content.startswith(MAGIC)
+    start = content.index(b"\n", len(MAGIC)) + 1
+    header = json.loads(content[len(MAGIC) : start])
+    assert start % ALIGN == 0 and all(array["offset"] % ALIGN == 0 for array in header["arrays"].values())
+    boxes = header["arrays"]["boxes"]
+    raw = np.frombuffer(content, "<i4", 15 * 4, start + boxes["offset"]).reshape(boxes["shape"])
+    assert np.array_equal(raw, np.concatenate([image.boxes for image in given]))
+
+
+def test_best_candidates(tmp_path, rng):
+    """The highest intersection over union, the first of equals."""
+    boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])
+    image = LocalizationImage(boxes, np.ones((4, 1, 1, 1)), [1, 1, 4, 5], 0, (9, 9))
+    save_localization(tmp_path / "a.boxes", [image], ["a"])
+    found = load_localization(tmp_path / "a.boxes")
+    assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"boxes": [[0, 0, 4, 4]] * 3}, r"image 1: features: expected shape \(3, h, w, C\)"),
+        ({"boxes": [[0, 0, 0, 4]] * 5}, "image 1: boxes: expected boxes with a pixel in them"),
+        ({"boxes": [[0, 0, 4, 13]] * 5}, r"image 1: boxes: .* inside the image of size \[11, 12\]"),
+        ({"boxes": np.zeros((5, 4))}, "image 1: boxes: expected integers"),
+        ({"truth": [0, 0, 4]}, r"image 1: truth: expected integers of shape \(4,\)"),
+        ({"truth": [-1, 0, 4, 4]}, "image 1: truth: expected boxes with a pixel"),
+        ({"label": 2}, r"image 1: label: expected 0..1, got 2"),
+        ({"size": (11, 0)}, "image 1: size"),
+        ({"features": np.full((5, 2, 2, 3), np.nan)}, "image 1: features: expected finite numbers"),
+        ({"features": np.zeros((5, 2, 2, 4))}, r"image 1: features: expected shape \(m, 2, 2, 3\)"),
+        ({"pixels": None}, "image 1: pixels: expected those of all images or of none"),
+        ({"pixels": np.zeros((11, 12))}, "image 1: pixels: expected uint8"),
+    ],
+)
+def test_what_is_no_image_is_not_written(tmp_path, rng, change, message):
+    """An older file stays."""
+    given = list(images(rng))
+    given[1] = given[1]._replace(**change)
+    path = tmp_path / "a.boxes"
+    path.write_bytes(b"older")
+    with pytest.raises(ValueError, match=message):
+        save_localization(path, given, ["a", "b"])
+    assert path.read_bytes() == b"older" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("classes", "given"), [([], 1), (["a", "a"], 1), (["a"], 0)])
+def test_a_file_has_classes_and_images(tmp_path, rng, classes, given):
+    with pytest.raises(ValueError, match="expected at least one"):
+        save_localization(tmp_path / "a.boxes", images(rng, given), classes)
+
+
+def edited(path, name, place, value):
+    """Overwrite one number of an array."""
+    content = bytearray(path.read_bytes())
+    start = content.index(b"\n", len(MAGIC)) + 1
+    said = json.loads(content[len(MAGIC) : start])["arrays"][name]
+    view = np.frombuffer(content, said["dtype"], int(np.prod(said["shape"])), start + said["offset"]).reshape(
+        said["shape"]
+    )
+    view[place] = value
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "value", "message"),
+    [
+        ("boxes", (5, 2), 0, "image 1: boxes: .* for candidate 1"),
+        ("boxes", (0, 0), -1, "image 0: boxes: .* for candidate 0"),
+        ("boxes", (14, 3), 13, "image 2: boxes: .* for candidate 5"),
+        ("truth", (2, 1), 5, "image 2: truth"),
+        ("labels", 1, -1, r"image 1: labels: expected 0..1, got -1"),
+        ("sizes", (1, 0), 0, "image 1: sizes"),
+        ("offsets", 1, 0, "image 0: offsets: expected at least one candidate, got 0"),
+        ("offsets", 3, 14, "offsets: expected to rise from 0 to 15 boxes, got 0 to 14"),
+    ],
+)
+def test_damaged_images_are_named(tmp_path, rng, name, place, value, message):
+    path = tmp_path / "a.boxes"
+    save_localization(path, images(rng), ["a", "b"])
+    edited(path, name, place, value)
+    with pytest.raises(ValueError, match=message) as error:
+        load_localization(path)
+    assert str(path) in str(error.value)
+
+
+def test_features_are_checked_when_asked_for(tmp_path, rng):
+    path = tmp_path / "a.boxes"
+    save_localization(path, images(rng), ["a", "b"])
+    edited(path, "features", (6, 0, 1, 2), np.inf)
+    found = load_localization(path)
+    found.features_of(0)
+    with pytest.raises(ValueError, match="image 1: features: expected finite numbers, candidate 2 has others"):
+        found.features_of(1)
+
+
+def header_edited(path, change):
+    content = path.read_bytes()
+    start = content.index(b"\n", len(MAGIC)) + 1
+    header = json.loads(content[len(MAGIC) : start])
+    change(header)
+    path.write_bytes(MAGIC + json.dumps(header).encode().ljust(start - len(MAGIC) - 1) + b"\n" + content[start:])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h["arrays"].pop("truth"), "no field truth"),
+        (lambda h: h.pop("arrays"), "header: expected the arrays"),
+        (lambda h: h["arrays"]["boxes"].pop("shape"), "boxes: expected dtype, shape and offset"),
+        (lambda h: h["arrays"]["boxes"].update(dtype="|O"), "boxes: expected <i4 of 2 dimensions"),
+        (lambda h: h["arrays"]["boxes"].update(offset=8), "boxes: expected <i4 of 2 dimensions at a multiple of 64"),
+        (lambda h: h["arrays"]["boxes"].update(shape=[15, -4]), "boxes: expected <i4 of 2 dimensions"),
+        (lambda h: h["arrays"]["boxes"].update(shape=[10**9, 4]), "boxes: the file ends before"),
+        (lambda h: h["arrays"]["truth"].update(shape=[4, 3]), r"truth: expected shape \(3, 4\) for 3 images"),
+        (lambda h: h["arrays"]["pixels"].update(shape=[7]), "pixels: expected 396, as the sizes say, got 7"),
+        (lambda h: h["arrays"]["features"].update(shape=[14, 2, 2, 3]), "features: expected those of 15 boxes, got 14"),
+        (lambda h: h.update(classes=["a", "a"]), "classes: expected at least one name, all different"),
+        (lambda h: h.update(info=3), "info: expected an object"),
+    ],
+)  # fmt: skip
+def test_damaged_headers_are_named(tmp_path, rng, change, message):
+    path = tmp_path / "a.boxes"
+    save_localization(path, images(rng), ["a", "b"])
+    header_edited(path, change)
+    with pytest.raises(ValueError, match=message) as error:
+        load_localization(path)
+    assert str(path) in str(error.value)
+
+
+def test_other_files_are_refused_by_name(tmp_path, rng):
+    """Cut off anywhere, another kind of file, none, a folder: one line, never another exception."""
+    path = tmp_path / "a.boxes"
+    save_localization(path, images(rng), ["a", "b"])
+    content = path.read_bytes()
+    for end in (0, 5, len(MAGIC), len(MAGIC) + 20, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:end])
+        with pytest.raises(ValueError, match="a.boxes"):
+            load_localization(path)
+    with pytest.raises(ValueError, match="no such file"):
+        load_localization(tmp_path / "none.boxes")
+    with pytest.raises(ValueError, match="is a folder"):
+        load_localization(tmp_path)

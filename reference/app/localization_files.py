@@ -1,0 +1,329 @@
+"""Files of images with candidate boxes: a header of text, then arrays that are mapped into memory and not read until they are used.
+
+    diptych localization 1
+    {"classes": ["a", "e"], "info": {...}, "arrays": {"features": {"dtype": "<f4", "shape": [100000, 3, 3, 64], "offset": 0}, ...}}
+
+Two lines of UTF-8, the second one JSON, padded with spaces so that its line ends at a multiple of 64 bytes, where ``offset`` counts from; each offset is a
+multiple of 64 as well. Arrays are little-endian and in C order. For n images with N candidates in all:
+
+* ``features`` <f4 (N, h, w, C): the feature tensor of each candidate;
+* ``boxes`` <i4 (N, 4): (top, left, bottom, right) in pixels, rows top..bottom-1 and columns left..right-1;
+* ``offsets`` <i8 (n+1,): image i owns candidates offsets[i]:offsets[i+1];
+* ``truth`` <i4 (n, 4): the true box of each image;
+* ``labels`` <i8 (n,): the class of what is in it, a place in ``classes``;
+* ``sizes`` <i4 (n, 2): height and width of each image;
+* ``pixels`` |u1 (sum of heights times widths,), optional: the images, one after another, row by row, 0 black to 255 white.
+
+No pickle. A file is written beside its place and put there when it is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from reference.files import replacing
+from reference.structures.boxes import iou
+
+__all__ = ["Localization", "LocalizationImage", "load_localization", "save_localization"]
+
+MAGIC = b"diptych localization 1\n"
+ALIGN = 64
+LONGEST_HEADER = 1 << 24
+DTYPES = {"features": "<f4", "boxes": "<i4", "offsets": "<i8", "truth": "<i4", "labels": "<i8", "sizes": "<i4", "pixels": "|u1"}  # fmt: skip
+MOST = 10**18  # a number in the header is never longer
+
+
+class LocalizationImage(NamedTuple):
+    """One image: candidate boxes (m, 4), their features (m, h, w, C), the true box (4,), its class, size (height, width), pixels (height, width) or None."""
+
+    boxes: np.ndarray
+    features: np.ndarray
+    truth: Any
+    label: int
+    size: tuple[int, int]
+    pixels: np.ndarray | None = None
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Localization:
+    """The images of a file; arrays as in the file, ``features`` and ``pixels`` not read yet."""
+
+    name: str
+    classes: tuple[str, ...]
+    features: np.ndarray
+    boxes: np.ndarray
+    offsets: np.ndarray
+    truth: np.ndarray
+    labels: np.ndarray
+    sizes: np.ndarray
+    pixels: np.ndarray | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.features.shape[1:]))
+        return f"Localization({self.name}: {self.n} images, {len(self.boxes)} candidates, features {shape}, {len(self.classes)} classes)"
+
+    @property
+    def n(self) -> int:
+        """Number of images."""
+        return len(self.labels)
+
+    def of_class(self, name: str) -> np.ndarray:
+        """The numbers of the images with an object of this class."""
+        if name not in self.classes:
+            raise ValueError(f"{self.name}: no class {name!r}; it has {', '.join(self.classes)}")
+        return np.flatnonzero(self.labels == self.classes.index(name))
+
+    def candidates(self, i: int) -> np.ndarray:
+        """The candidate boxes (m, 4) of image i."""
+        return self.boxes[self.offsets[i] : self.offsets[i + 1]]
+
+    def features_of(self, i: int) -> np.ndarray:
+        """The features (m, h, w, C) float32 of the candidates of image i, read now; ValueError where one is not finite."""
+        found = self.features[self.offsets[i] : self.offsets[i + 1]]
+        if not np.all(np.isfinite(found)):
+            wrong = int(np.flatnonzero(~np.isfinite(found).reshape(len(found), -1).all(axis=1))[0])
+            raise ValueError(f"{self.name}: image {i}: features: expected finite numbers, candidate {wrong} has others")
+        return found
+
+    def picture(self, i: int) -> np.ndarray | None:
+        """Image i (height, width) uint8, or None where the file has no pixels."""
+        if self.pixels is None:
+            return None
+        areas = np.prod(self.sizes.astype(np.int64), axis=1)
+        start = int(areas[:i].sum())
+        return self.pixels[start : start + int(areas[i])].reshape(self.sizes[i])
+
+    def overlaps(self, i: int) -> np.ndarray:
+        """How far each candidate of image i and the true box cover one another (m,): intersection over union."""
+        return iou(self.candidates(i), self.truth[i])
+
+    def best_candidates(self) -> np.ndarray:
+        """The candidate of each image that covers the true box best (n,), the first of equals: what a model is trained to choose.
+
+        Source: Pillutla et al., section 7.1.2, "Other Implementation Details".
+        """
+        return np.array([int(np.argmax(self.overlaps(i))) for i in range(self.n)], dtype=np.int64)
+
+
+def save_localization(
+    path: str | Path, images: Iterable[LocalizationImage], classes: Sequence[str], info: dict[str, Any] | None = None
+) -> None:
+    """Write images as they come, so that their features need not fit into memory; ``info`` is any JSON-able dictionary.
+
+    Raises
+    ------
+    ValueError
+        Naming the image and the field; the file is not written then.
+    OSError
+        The file cannot be written; an older one at ``path`` is untouched.
+    """
+    names = list(classes)
+    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"classes: expected at least one name, all different, got {names}")
+    with replacing(path) as file:
+        _write(file, iter(images), names, info or {})
+
+
+def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str], info: dict[str, Any]) -> None:
+    """A header's place, the features, the other arrays, and then the header."""
+    longest = {name: {"dtype": dtype, "shape": [MOST] * 4, "offset": MOST} for name, dtype in DTYPES.items()}
+    space = len(MAGIC) + len(_header(names, info, longest)) + 1
+    start = _aligned(space)
+    file.write(bytes(start))
+    columns: dict[str, list[Any]] = {name: [] for name in DTYPES if name != "features"}
+    shape: tuple[int, ...] | None = None
+    for i, image in enumerate(images):
+        boxes, features, pixels = _checked(i, image, len(names))
+        if shape is None:
+            shape, with_pixels = features.shape[1:], pixels is not None
+        if features.shape[1:] != shape:
+            raise ValueError(f"image {i}: features: expected shape (m, {_listed(shape)}), got {features.shape}")
+        if with_pixels != (pixels is not None):
+            raise ValueError(f"image {i}: pixels: expected those of all images or of none")
+        file.write(features.tobytes())
+        columns["boxes"].append(boxes)
+        columns["truth"].append(np.asarray(image.truth))
+        columns["labels"].append(image.label)
+        columns["sizes"].append(image.size)
+        columns["pixels"].append(b"" if pixels is None else pixels.tobytes())
+    if shape is None:
+        raise ValueError("images: expected at least one")
+    lengths = [len(boxes) for boxes in columns["boxes"]]
+    fields = {
+        "boxes": np.concatenate(columns["boxes"]),
+        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
+        "truth": np.stack(columns["truth"]),
+        "labels": np.array(columns["labels"]),
+        "sizes": np.array(columns["sizes"]),
+    }
+    if with_pixels:
+        fields["pixels"] = np.frombuffer(b"".join(columns["pixels"]), np.uint8)
+    arrays = {"features": {"dtype": DTYPES["features"], "shape": [sum(lengths), *shape], "offset": 0}}
+    for name, x in fields.items():
+        file.write(bytes(_aligned(file.tell()) - file.tell()))
+        arrays[name] = {"dtype": DTYPES[name], "shape": list(x.shape), "offset": file.tell() - start}
+        file.write(x.astype(DTYPES[name]).tobytes())
+    file.seek(0)
+    file.write(MAGIC + _header(names, info, arrays).ljust(start - len(MAGIC) - 1) + b"\n")
+
+
+def load_localization(path: str | Path) -> Localization:
+    """Map a file of images with candidate boxes (format above) into memory.
+
+    Returns
+    -------
+    Localization
+        Read-only. Everything but features and pixels is checked now; features when they are asked for.
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the field and, where it is one image's, the image.
+    """
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else 'no such file'}")
+    header, start = _read_header(path)
+    size = Path(path).stat().st_size
+    arrays = header.get("arrays")
+    if not isinstance(arrays, dict):
+        raise ValueError(f"{path}: header: expected the arrays' dtypes, shapes and offsets")
+    missing = [name for name in DTYPES if name not in arrays and name != "pixels"]
+    if missing:
+        raise ValueError(f"{path}: no field {', '.join(missing)}")
+    fields = {name: _mapped(path, name, arrays[name], start, size) for name in DTYPES if name in arrays}
+    classes, info = header.get("classes"), header.get("info", {})
+    if (
+        not isinstance(classes, list)
+        or not classes
+        or not all(isinstance(c, str) for c in classes)
+        or len(set(classes)) < len(classes)
+    ):
+        raise ValueError(f"{path}: classes: expected at least one name, all different, got {classes}")
+    if not isinstance(info, dict):
+        raise ValueError(f"{path}: info: expected an object, got {info}")
+    small = {name: np.array(fields[name]) for name in ("boxes", "offsets", "truth", "labels", "sizes")}
+    _check_fields(path, fields, small, len(classes))
+    return Localization(str(path), tuple(classes), fields["features"], **small, pixels=fields.get("pixels"), info=info)
+
+
+def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
+    """The header, and where the arrays begin."""
+    with open(path, "rb") as file:
+        if file.readline(len(MAGIC)) != MAGIC:
+            raise ValueError(f"{path}: not a localization file of this version of diptych: another first line")
+        line = file.readline(LONGEST_HEADER)
+        if not line.endswith(b"\n"):
+            raise ValueError(f"{path}: header: the file ends before it does")
+        start = file.tell()
+    try:
+        header = json.loads(line)
+    except ValueError as problem:
+        raise ValueError(f"{path}: header: expected JSON: {problem}") from None
+    if not isinstance(header, dict) or start % ALIGN:
+        raise ValueError(f"{path}: header: expected an object, on a line that ends at a multiple of {ALIGN} bytes")
+    return header, start
+
+
+def _mapped(path: str | Path, name: str, said: Any, start: int, size: int) -> np.ndarray:
+    """One array, mapped."""
+    dimensions = {"features": 4, "boxes": 2, "truth": 2, "sizes": 2}.get(name, 1)
+    try:
+        dtype, shape, offset = said["dtype"], tuple(said["shape"]), said["offset"]
+        whole = all(type(k) is int and 0 <= k <= MOST for k in (*shape, offset))
+    except (TypeError, KeyError):
+        raise ValueError(f"{path}: {name}: expected dtype, shape and offset in the header, got {said}") from None
+    if dtype != DTYPES[name] or not whole or len(shape) != dimensions or offset % ALIGN:
+        raise ValueError(
+            f"{path}: {name}: expected {DTYPES[name]} of {dimensions} dimensions at a multiple of {ALIGN}, "
+            f"got {dtype} of shape {shape} at {offset}"
+        )
+    if start + offset + math.prod(shape) * np.dtype(dtype).itemsize > size:
+        raise ValueError(f"{path}: {name}: the file ends before shape {shape} does")
+    if math.prod(shape) == 0:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "r", start + offset, shape)
+
+
+def _check_fields(path: str | Path, fields: dict[str, np.ndarray], small: dict[str, np.ndarray], classes: int) -> None:
+    """Raise where fields do not fit to one another, naming the first image where something is wrong."""
+    boxes, offsets, truth, labels, sizes = small.values()
+    n, N = len(labels), len(boxes)
+    if n == 0 or math.prod(fields["features"].shape[1:]) == 0:
+        raise ValueError(f"{path}: expected at least one image and one feature, got {n} and {fields['features'].shape}")
+    for name, shape in (("boxes", (N, 4)), ("truth", (n, 4)), ("sizes", (n, 2)), ("offsets", (n + 1,))):
+        if small[name].shape != shape:
+            raise ValueError(f"{path}: {name}: expected shape {shape} for {n} images, got {small[name].shape}")
+    if len(fields["features"]) != N:
+        raise ValueError(f"{path}: features: expected those of {N} boxes, got {len(fields['features'])}")
+    if offsets[0] != 0 or offsets[-1] != N:
+        raise ValueError(f"{path}: offsets: expected to rise from 0 to {N} boxes, got {offsets[0]} to {offsets[-1]}")
+    _first(path, np.diff(offsets) < 1, "offsets: expected at least one candidate, got {}", np.diff(offsets))
+    _first(path, np.any(sizes < 1, axis=1), "sizes: expected a height and a width >= 1, got {}", sizes)
+    _first(path, (labels < 0) | (labels >= classes), f"labels: expected 0..{classes - 1}, got {{}}", labels)
+    wanted = "expected (top, left, bottom, right) with a pixel in it, inside the image, got {}"
+    _first(path, _outside(truth, sizes), f"truth: {wanted}", truth)
+    image = np.repeat(np.arange(n), np.diff(offsets))
+    for k in np.flatnonzero(_outside(boxes, sizes[image]))[:1]:
+        i = image[k]
+        got = f"{wanted.format(boxes[k].tolist())} for candidate {k - offsets[i]}"
+        raise ValueError(f"{path}: image {i}: boxes: {got}, size {sizes[i].tolist()}")
+    areas = int(np.prod(sizes.astype(np.int64), axis=1).sum())
+    if "pixels" in fields and len(fields["pixels"]) != areas:
+        raise ValueError(f"{path}: pixels: expected {areas}, as the sizes say, got {len(fields['pixels'])}")
+
+
+def _first(path: str | Path, wrong: np.ndarray, message: str, values: np.ndarray) -> None:
+    for i in np.flatnonzero(wrong)[:1]:
+        raise ValueError(f"{path}: image {i}: {message.format(values[i].tolist())}")
+
+
+def _outside(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Whether each box has no pixel, or pixels outside its image (height, width)."""
+    top, left, bottom, right = boxes.T
+    return (top < 0) | (left < 0) | (bottom <= top) | (right <= left) | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
+
+
+def _checked(i: int, image: LocalizationImage, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Boxes, features as float32 and pixels of an image to write; ValueError naming the field."""
+    boxes, features, truth = np.asarray(image.boxes), np.asarray(image.features), np.asarray(image.truth)
+    size = np.asarray(image.size)
+    if size.shape != (2,) or size.dtype.kind not in "iu" or np.any(size < 1):
+        raise ValueError(f"image {i}: size: expected (height, width), got {image.size}")
+    for name, x, shape in (("boxes", boxes, (len(boxes) if boxes.ndim else 0, 4)), ("truth", truth, (4,))):
+        if x.shape != shape or x.dtype.kind not in "iu" or not x.size:
+            raise ValueError(f"image {i}: {name}: expected integers of shape {shape}, got {x.dtype} of shape {x.shape}")
+        if np.any(_outside(x.reshape(-1, 4), size[None])):
+            raise ValueError(f"image {i}: {name}: expected boxes with a pixel in them, inside the image of size {size.tolist()}")  # fmt: skip
+    if features.ndim != 4 or features.dtype.kind not in "fiu" or len(features) != len(boxes) or not features.size:
+        raise ValueError(f"image {i}: features: expected shape ({len(boxes)}, h, w, C), got {features.dtype} of shape {features.shape}")  # fmt: skip
+    features = features.astype("<f4")
+    if not np.all(np.isfinite(features)):
+        raise ValueError(f"image {i}: features: expected finite numbers of float32's range")
+    if not 0 <= image.label < classes:
+        raise ValueError(f"image {i}: label: expected 0..{classes - 1}, got {image.label}")
+    if image.pixels is None:
+        return boxes, features, None
+    pixels = np.asarray(image.pixels)
+    if pixels.shape != tuple(size) or pixels.dtype != np.uint8:
+        raise ValueError(f"image {i}: pixels: expected uint8 of shape {tuple(size)}, got {pixels.dtype} of shape {pixels.shape}")  # fmt: skip
+    return boxes, features, pixels
+
+
+def _header(names: list[str], info: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:
+    return json.dumps({"classes": names, "info": info, "arrays": arrays}, allow_nan=False).encode()
+
+
+def _aligned(k: int) -> int:
+    return -(-k // ALIGN) * ALIGN
+
+
+def _listed(shape: Sequence[int]) -> str:
+    return ", ".join(map(str, shape))
