@@ -24,7 +24,7 @@ def images(rng, n=3, shape=(2, 2, 3), pixels=True):
         boxes = np.concatenate([low, low + rng.integers(1, 6, low.shape)], axis=1)
         page = rng.integers(0, 256, size).astype(np.uint8) if pixels else None
         features = rng.normal(size=(len(boxes), *shape)).astype(np.float32)
-        yield LocalizationImage(boxes, features, [1, 2, 4, 5], i % 2, size, page)
+        yield LocalizationImage(boxes, features, size, [1, 2, 4, 5], i % 2, page)
 
 
 @pytest.mark.parametrize("pixels", [True, False])
@@ -65,7 +65,7 @@ def test_features_are_mapped(tmp_path, rng):
 def test_best_candidates(tmp_path, rng):
     """The highest intersection over union, the first of equals."""
     boxes = np.array([[0, 0, 4, 4], [1, 1, 4, 4], [1, 1, 4, 4], [4, 4, 8, 8]])
-    image = LocalizationImage(boxes, np.ones((4, 1, 1, 1)), [1, 1, 4, 5], 0, (9, 9))
+    image = LocalizationImage(boxes, np.ones((4, 1, 1, 1)), (9, 9), [1, 1, 4, 5], 0)
     save_localization(tmp_path / "a.boxes", [image], ["a"])
     found = load_localization(tmp_path / "a.boxes")
     assert found.best_candidates().tolist() == [1] and found.overlaps(0).tolist() == [9 / 19, 0.75, 0.75, 0.0]
@@ -84,7 +84,7 @@ def test_best_candidates(tmp_path, rng):
         ({"size": (11, 0)}, "image 1: size"),
         ({"features": np.full((5, 2, 2, 3), np.nan)}, "image 1: features: expected finite numbers"),
         ({"features": np.zeros((5, 2, 2, 4))}, r"image 1: features: expected shape \(m, 2, 2, 3\)"),
-        ({"pixels": None}, "image 1: pixels: expected those of all images or of none"),
+        ({"pixels": None}, "image 1: pixels: expected that of all images or of none"),
         ({"pixels": np.zeros((11, 12))}, "image 1: pixels: expected uint8"),
     ],
 )
@@ -97,6 +97,32 @@ def test_what_is_no_image_is_not_written(tmp_path, rng, change, message):
     with pytest.raises(ValueError, match=message):
         save_localization(path, given, ["a", "b"])
     assert path.read_bytes() == b"older" and list(tmp_path.iterdir()) == [path]
+
+
+def test_without_answers(tmp_path, rng):
+    """Images to find objects in: no true boxes, no classes; who asks for them is told."""
+    given = [image._replace(truth=None, label=None) for image in images(rng)]
+    save_localization(tmp_path / "a.boxes", given, ["a", "b"])
+    found = load_localization(tmp_path / "a.boxes")
+    assert found.n == 3 and found.truth is None and found.labels is None
+    with pytest.raises(ValueError, match="a.boxes: no field truth"):
+        found.best_candidates()
+    with pytest.raises(ValueError, match="a.boxes: no field labels"):
+        found.of_class("a")
+
+
+@pytest.mark.parametrize("some", [[0, 1], [1, 2], [2], [2, 0], [0, 2], []])
+def test_examples_are_those_of_the_images(tmp_path, rng, some):
+    """Of images that lie one after another the features are the file's own; of others copies."""
+    given = list(images(rng))
+    save_localization(tmp_path / "a.boxes", given, ["a", "b"])
+    found = load_localization(tmp_path / "a.boxes")
+    X = found.examples(np.array(some, np.int64))
+    for k, i in enumerate(some):
+        assert np.array_equal(X.boxes[X.offsets[k] : X.offsets[k + 1]], given[i].boxes)
+        assert np.array_equal(X.features[X.offsets[k] : X.offsets[k + 1]], given[i].features)
+    assert X.offsets[-1] == len(X.boxes) == len(X.features)
+    assert np.shares_memory(X.features, found.features) == (some in ([0, 1], [1, 2], [2]))
 
 
 @pytest.mark.parametrize(("classes", "given"), [([], 1), (["a", "a"], 1), (["a"], 0)])
@@ -160,7 +186,7 @@ def header_edited(path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: h["arrays"].pop("truth"), "no field truth"),
+        (lambda h: h["arrays"].pop("offsets"), "no field offsets"),
         (lambda h: h.pop("arrays"), "header: expected the arrays"),
         (lambda h: h["arrays"]["boxes"].pop("shape"), "boxes: expected dtype, shape and offset"),
         (lambda h: h["arrays"]["boxes"].update(dtype="|O"), "boxes: expected <i4 of 2 dimensions"),

@@ -46,7 +46,7 @@ def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) ->
 
 
 def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int] = (3, 3)) -> np.ndarray:
-    """The mean of each channel of responses (H, W, C) in each cell of a grid over each box (m, 4): (m, h, w, C) float32, of Euclidean norm 1 a box, or 0.
+    """The mean of each channel of responses (H, W, C) in each cell of a grid over each box (m, 4): (m, h, w, C) float32, of root mean square 1 a box, or 0.
 
     boxes: (top, left, bottom, right), rows top..bottom-1 and columns left..right-1. Cells are of one size; pixels on their borders count by the share inside.
     O(H W C + m h w C).
@@ -60,8 +60,8 @@ def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int]
     corners = _interpolated(sums, y[:, :, None], x[:, None, :])
     cells = np.diff(np.diff(corners, axis=1), axis=2)
     means = np.maximum(cells, 0.0) / ((bottom - top) * (right - left) / (h * w))[:, :, None, None]
-    norm = np.sqrt(np.sum(means**2, axis=(1, 2, 3), keepdims=True))
-    return (means / np.where(norm > 0, norm, 1.0)).astype(np.float32)
+    size = np.sqrt(np.mean(means**2, axis=(1, 2, 3), keepdims=True))
+    return (means / np.where(size > 0, size, 1.0)).astype(np.float32)
 
 
 @functools.lru_cache(maxsize=64)

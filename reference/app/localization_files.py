@@ -9,9 +9,9 @@ multiple of 64 as well. Arrays are little-endian and in C order. For n images wi
 * ``features`` <f4 (N, h, w, C): the feature tensor of each candidate;
 * ``boxes`` <i4 (N, 4): (top, left, bottom, right) in pixels, rows top..bottom-1 and columns left..right-1;
 * ``offsets`` <i8 (n+1,): image i owns candidates offsets[i]:offsets[i+1];
-* ``truth`` <i4 (n, 4): the true box of each image;
-* ``labels`` <i8 (n,): the class of what is in it, a place in ``classes``;
 * ``sizes`` <i4 (n, 2): height and width of each image;
+* ``truth`` <i4 (n, 4), optional: the true box of each image, to learn from or to be judged by;
+* ``labels`` <i8 (n,), optional: the class of what is in it, a place in ``classes``;
 * ``pixels`` |u1 (sum of heights times widths,), optional: the images, one after another, row by row, 0 black to 255 white.
 
 No pickle. A file is written beside its place and put there when it is whole.
@@ -29,6 +29,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from reference.files import replacing
+from reference.models.candidate_data import Candidates
 from reference.structures.boxes import iou
 
 __all__ = ["Localization", "LocalizationImage", "load_localization", "save_localization"]
@@ -36,33 +37,34 @@ __all__ = ["Localization", "LocalizationImage", "load_localization", "save_local
 MAGIC = b"diptych localization 1\n"
 ALIGN = 64
 LONGEST_HEADER = 1 << 24
-DTYPES = {"features": "<f4", "boxes": "<i4", "offsets": "<i8", "truth": "<i4", "labels": "<i8", "sizes": "<i4", "pixels": "|u1"}  # fmt: skip
+DTYPES = {"features": "<f4", "boxes": "<i4", "offsets": "<i8", "sizes": "<i4", "truth": "<i4", "labels": "<i8", "pixels": "|u1"}  # fmt: skip
+OPTIONAL = ("truth", "labels", "pixels")
 MOST = 10**18  # a number in the header is never longer
 
 
 class LocalizationImage(NamedTuple):
-    """One image: candidate boxes (m, 4), their features (m, h, w, C), the true box (4,), its class, size (height, width), pixels (height, width) or None."""
+    """One image: candidate boxes (m, 4), their features (m, h, w, C), size (height, width); the true box (4,), its class, pixels (height, width), or None."""
 
     boxes: np.ndarray
     features: np.ndarray
-    truth: Any
-    label: int
     size: tuple[int, int]
+    truth: Any = None
+    label: int | None = None
     pixels: np.ndarray | None = None
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Localization:
-    """The images of a file; arrays as in the file, ``features`` and ``pixels`` not read yet."""
+    """The images of a file; arrays as in the file, ``features`` and ``pixels`` not read yet, None what is not in it."""
 
     name: str
     classes: tuple[str, ...]
     features: np.ndarray
     boxes: np.ndarray
     offsets: np.ndarray
-    truth: np.ndarray
-    labels: np.ndarray
     sizes: np.ndarray
+    truth: np.ndarray | None = None
+    labels: np.ndarray | None = None
     pixels: np.ndarray | None = None
     info: dict[str, Any] = field(default_factory=dict)
 
@@ -73,13 +75,30 @@ class Localization:
     @property
     def n(self) -> int:
         """Number of images."""
-        return len(self.labels)
+        return len(self.sizes)
 
     def of_class(self, name: str) -> np.ndarray:
-        """The numbers of the images with an object of this class."""
+        """The numbers of the images with an object of this class; ValueError where the file has no such class, or no labels."""
         if name not in self.classes:
             raise ValueError(f"{self.name}: no class {name!r}; it has {', '.join(self.classes)}")
-        return np.flatnonzero(self.labels == self.classes.index(name))
+        return np.flatnonzero(self.required("labels") == self.classes.index(name))
+
+    def required(self, name: str) -> np.ndarray:
+        """A field that a file need not have; ValueError where it has none."""
+        found = getattr(self, name)
+        if found is None:
+            raise ValueError(f"{self.name}: no field {name}")
+        return found
+
+    def examples(self, images: np.ndarray) -> Candidates:
+        """These images as a model packs them: features stay where they are if the images lie one after another, else they are copied."""
+        starts, ends = self.offsets[images], self.offsets[images + 1]
+        offsets = np.concatenate([[0], np.cumsum(ends - starts)])
+        if len(images) and np.array_equal(starts[1:], ends[:-1]):
+            here = slice(int(starts[0]), int(ends[-1]))
+            return Candidates(self.boxes[here], self.features[here], offsets)
+        rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)] or [np.zeros(0, np.int64)])
+        return Candidates(self.boxes[rows], self.features[rows], offsets)
 
     def candidates(self, i: int) -> np.ndarray:
         """The candidate boxes (m, 4) of image i."""
@@ -103,7 +122,7 @@ class Localization:
 
     def overlaps(self, i: int) -> np.ndarray:
         """How far each candidate of image i and the true box cover one another (m,): intersection over union."""
-        return iou(self.candidates(i), self.truth[i])
+        return iou(self.candidates(i), self.required("truth")[i])
 
     def best_candidates(self) -> np.ndarray:
         """The candidate of each image that covers the true box best (n,), the first of equals: what a model is trained to choose.
@@ -139,34 +158,36 @@ def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str
     start = _aligned(space)
     file.write(bytes(start))
     columns: dict[str, list[Any]] = {name: [] for name in DTYPES if name != "features"}
-    shape: tuple[int, ...] | None = None
+    first: LocalizationImage | None = None
     for i, image in enumerate(images):
-        boxes, features, pixels = _checked(i, image, len(names))
-        if shape is None:
-            shape, with_pixels = features.shape[1:], pixels is not None
-        if features.shape[1:] != shape:
-            raise ValueError(f"image {i}: features: expected shape (m, {_listed(shape)}), got {features.shape}")
-        if with_pixels != (pixels is not None):
-            raise ValueError(f"image {i}: pixels: expected those of all images or of none")
-        file.write(features.tobytes())
-        columns["boxes"].append(boxes)
-        columns["truth"].append(np.asarray(image.truth))
-        columns["labels"].append(image.label)
-        columns["sizes"].append(image.size)
-        columns["pixels"].append(b"" if pixels is None else pixels.tobytes())
-    if shape is None:
+        image = _checked(i, image, len(names))
+        first = first or image
+        if image.features.shape[1:] != first.features.shape[1:]:
+            raise ValueError(
+                f"image {i}: features: expected shape (m, {_listed(first.features.shape[1:])}), got {image.features.shape}"
+            )
+        for name in ("truth", "label", "pixels"):
+            if (getattr(image, name) is None) != (getattr(first, name) is None):
+                raise ValueError(f"image {i}: {name}: expected that of all images or of none")
+        file.write(image.features.tobytes())
+        for name, x in zip(
+            ("boxes", "truth", "labels", "sizes"), (image.boxes, image.truth, image.label, image.size), strict=True
+        ):
+            columns[name].append(x)
+        columns["pixels"].append(b"" if image.pixels is None else image.pixels.tobytes())
+    if first is None:
         raise ValueError("images: expected at least one")
     lengths = [len(boxes) for boxes in columns["boxes"]]
     fields = {
         "boxes": np.concatenate(columns["boxes"]),
         "offsets": np.concatenate([[0], np.cumsum(lengths)]),
-        "truth": np.stack(columns["truth"]),
-        "labels": np.array(columns["labels"]),
         "sizes": np.array(columns["sizes"]),
     }
-    if with_pixels:
-        fields["pixels"] = np.frombuffer(b"".join(columns["pixels"]), np.uint8)
-    arrays = {"features": {"dtype": DTYPES["features"], "shape": [sum(lengths), *shape], "offset": 0}}
+    fields |= {} if first.truth is None else {"truth": np.stack(columns["truth"])}
+    fields |= {} if first.label is None else {"labels": np.array(columns["labels"])}
+    fields |= {} if first.pixels is None else {"pixels": np.frombuffer(b"".join(columns["pixels"]), np.uint8)}
+    shape = [sum(lengths), *first.features.shape[1:]]
+    arrays: dict[str, dict[str, Any]] = {"features": {"dtype": DTYPES["features"], "shape": shape, "offset": 0}}
     for name, x in fields.items():
         file.write(bytes(_aligned(file.tell()) - file.tell()))
         arrays[name] = {"dtype": DTYPES[name], "shape": list(x.shape), "offset": file.tell() - start}
@@ -195,7 +216,7 @@ def load_localization(path: str | Path) -> Localization:
     arrays = header.get("arrays")
     if not isinstance(arrays, dict):
         raise ValueError(f"{path}: header: expected the arrays' dtypes, shapes and offsets")
-    missing = [name for name in DTYPES if name not in arrays and name != "pixels"]
+    missing = [name for name in DTYPES if name not in arrays and name not in OPTIONAL]
     if missing:
         raise ValueError(f"{path}: no field {', '.join(missing)}")
     fields = {name: _mapped(path, name, arrays[name], start, size) for name in DTYPES if name in arrays}
@@ -209,9 +230,9 @@ def load_localization(path: str | Path) -> Localization:
         raise ValueError(f"{path}: classes: expected at least one name, all different, got {classes}")
     if not isinstance(info, dict):
         raise ValueError(f"{path}: info: expected an object, got {info}")
-    small = {name: np.array(fields[name]) for name in ("boxes", "offsets", "truth", "labels", "sizes")}
-    _check_fields(path, fields, small, len(classes))
-    return Localization(str(path), tuple(classes), fields["features"], **small, pixels=fields.get("pixels"), info=info)
+    fields = {name: x if name in ("features", "pixels") else np.array(x) for name, x in fields.items()}
+    _check_fields(path, fields, len(classes))
+    return Localization(str(path), tuple(classes), **fields, info=info)
 
 
 def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
@@ -252,24 +273,28 @@ def _mapped(path: str | Path, name: str, said: Any, start: int, size: int) -> np
     return np.memmap(path, dtype, "r", start + offset, shape)
 
 
-def _check_fields(path: str | Path, fields: dict[str, np.ndarray], small: dict[str, np.ndarray], classes: int) -> None:
+def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int) -> None:
     """Raise where fields do not fit to one another, naming the first image where something is wrong."""
-    boxes, offsets, truth, labels, sizes = small.values()
-    n, N = len(labels), len(boxes)
+    boxes, offsets, sizes = (fields[name] for name in ("boxes", "offsets", "sizes"))
+    n, N = len(sizes), len(boxes)
     if n == 0 or math.prod(fields["features"].shape[1:]) == 0:
         raise ValueError(f"{path}: expected at least one image and one feature, got {n} and {fields['features'].shape}")
-    for name, shape in (("boxes", (N, 4)), ("truth", (n, 4)), ("sizes", (n, 2)), ("offsets", (n + 1,))):
-        if small[name].shape != shape:
-            raise ValueError(f"{path}: {name}: expected shape {shape} for {n} images, got {small[name].shape}")
+    shapes = {"boxes": (N, 4), "sizes": (n, 2), "offsets": (n + 1,), "truth": (n, 4), "labels": (n,)}
+    for name, shape in shapes.items():
+        if name in fields and fields[name].shape != shape:
+            raise ValueError(f"{path}: {name}: expected shape {shape} for {n} images, got {fields[name].shape}")
     if len(fields["features"]) != N:
         raise ValueError(f"{path}: features: expected those of {N} boxes, got {len(fields['features'])}")
     if offsets[0] != 0 or offsets[-1] != N:
         raise ValueError(f"{path}: offsets: expected to rise from 0 to {N} boxes, got {offsets[0]} to {offsets[-1]}")
     _first(path, np.diff(offsets) < 1, "offsets: expected at least one candidate, got {}", np.diff(offsets))
     _first(path, np.any(sizes < 1, axis=1), "sizes: expected a height and a width >= 1, got {}", sizes)
-    _first(path, (labels < 0) | (labels >= classes), f"labels: expected 0..{classes - 1}, got {{}}", labels)
+    if "labels" in fields:
+        wrong = (fields["labels"] < 0) | (fields["labels"] >= classes)
+        _first(path, wrong, f"labels: expected 0..{classes - 1}, got {{}}", fields["labels"])
     wanted = "expected (top, left, bottom, right) with a pixel in it, inside the image, got {}"
-    _first(path, _outside(truth, sizes), f"truth: {wanted}", truth)
+    if "truth" in fields:
+        _first(path, _outside(fields["truth"], sizes), f"truth: {wanted}", fields["truth"])
     image = np.repeat(np.arange(n), np.diff(offsets))
     for k in np.flatnonzero(_outside(boxes, sizes[image]))[:1]:
         i = image[k]
@@ -291,30 +316,37 @@ def _outside(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return (top < 0) | (left < 0) | (bottom <= top) | (right <= left) | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
 
 
-def _checked(i: int, image: LocalizationImage, classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Boxes, features as float32 and pixels of an image to write; ValueError naming the field."""
-    boxes, features, truth = np.asarray(image.boxes), np.asarray(image.features), np.asarray(image.truth)
-    size = np.asarray(image.size)
+def _checked(i: int, image: LocalizationImage, classes: int) -> LocalizationImage:
+    """An image to write, as arrays, features as float32; ValueError naming the field."""
+    boxes, features, size = np.asarray(image.boxes), np.asarray(image.features), np.asarray(image.size)
     if size.shape != (2,) or size.dtype.kind not in "iu" or np.any(size < 1):
         raise ValueError(f"image {i}: size: expected (height, width), got {image.size}")
-    for name, x, shape in (("boxes", boxes, (len(boxes) if boxes.ndim else 0, 4)), ("truth", truth, (4,))):
-        if x.shape != shape or x.dtype.kind not in "iu" or not x.size:
-            raise ValueError(f"image {i}: {name}: expected integers of shape {shape}, got {x.dtype} of shape {x.shape}")
-        if np.any(_outside(x.reshape(-1, 4), size[None])):
-            raise ValueError(f"image {i}: {name}: expected boxes with a pixel in them, inside the image of size {size.tolist()}")  # fmt: skip
+    _check_boxes(i, "boxes", boxes, (len(boxes) if boxes.ndim else 0, 4), size)
+    truth = None if image.truth is None else np.asarray(image.truth)
+    if truth is not None:
+        _check_boxes(i, "truth", truth, (4,), size)
     if features.ndim != 4 or features.dtype.kind not in "fiu" or len(features) != len(boxes) or not features.size:
-        raise ValueError(f"image {i}: features: expected shape ({len(boxes)}, h, w, C), got {features.dtype} of shape {features.shape}")  # fmt: skip
+        wanted = f"expected shape ({len(boxes)}, h, w, C)"
+        raise ValueError(f"image {i}: features: {wanted}, got {features.dtype} of shape {features.shape}")
     features = features.astype("<f4")
     if not np.all(np.isfinite(features)):
         raise ValueError(f"image {i}: features: expected finite numbers of float32's range")
-    if not 0 <= image.label < classes:
+    if image.label is not None and not 0 <= image.label < classes:
         raise ValueError(f"image {i}: label: expected 0..{classes - 1}, got {image.label}")
-    if image.pixels is None:
-        return boxes, features, None
-    pixels = np.asarray(image.pixels)
-    if pixels.shape != tuple(size) or pixels.dtype != np.uint8:
-        raise ValueError(f"image {i}: pixels: expected uint8 of shape {tuple(size)}, got {pixels.dtype} of shape {pixels.shape}")  # fmt: skip
-    return boxes, features, pixels
+    pixels = None if image.pixels is None else np.asarray(image.pixels)
+    if pixels is not None and (pixels.shape != tuple(size) or pixels.dtype != np.uint8):
+        wanted = f"expected uint8 of shape {tuple(size.tolist())}"
+        raise ValueError(f"image {i}: pixels: {wanted}, got {pixels.dtype} of shape {pixels.shape}")
+    return LocalizationImage(boxes, features, tuple(size.tolist()), truth, image.label, pixels)
+
+
+def _check_boxes(i: int, name: str, x: np.ndarray, shape: tuple[int, ...], size: np.ndarray) -> None:
+    if x.shape != shape or x.dtype.kind not in "iu" or not x.size:
+        raise ValueError(f"image {i}: {name}: expected integers of shape {shape}, got {x.dtype} of shape {x.shape}")
+    if np.any(_outside(x.reshape(-1, 4), size[None])):
+        raise ValueError(
+            f"image {i}: {name}: expected boxes with a pixel in them, inside the image of size {size.tolist()}"
+        )
 
 
 def _header(names: list[str], info: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:

@@ -101,7 +101,7 @@ def _scenes(
         scene = _scene(draw, letters, classes[label], size)
         boxes = _candidates(draw, scene.things, candidates, size)
         features = box_features(filter_responses(scene.pixels / 255.0, directions, scales), boxes)
-        yield LocalizationImage(boxes, features, scene.truth, label, (size, size), scene.pixels)
+        yield LocalizationImage(boxes, features, (size, size), scene.truth, label, scene.pixels)
 
 
 def _letters(test: bool) -> dict[str, np.ndarray]:
