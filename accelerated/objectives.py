@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 import reference.objectives as reference
-from accelerated import arc_epochs
+from accelerated import arc_epochs, candidate_epochs
 from accelerated.arrays import like, view
+from accelerated.compiled.candidates import new_answers
 from accelerated.compiled.kept import Kept, nothing
 from accelerated.compiled.loops import gradient_range
 from accelerated.compiled.pairs import touched_rows
 from accelerated.compiled.planes import planes_of
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
 from accelerated.epochs import LOOPS
+from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
@@ -43,7 +45,10 @@ class StructuralHinge(reference.StructuralHinge):
     __doc__ = reference.StructuralHinge.__doc__
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
-        if self._problem(mu) is None and not arc_epochs.sweeps(self, w):
+        kernels = (
+            self._problem(mu) is not None or arc_epochs.sweeps(self, w) or candidate_epochs.problem_of(self, w, mu)
+        )
+        if not kernels:
             return super()._sum(w, batch, mu)
         return self._linearized(w, batch, mu)[:2]
 
@@ -55,6 +60,9 @@ class StructuralHinge(reference.StructuralHinge):
         problem = self._problem(mu)
         if arc_epochs.sweeps(self, w):
             return arc_epochs.sweep(self, view("w", w), batch, mu)
+        images = candidate_epochs.problem_of(self, w, mu)
+        if images is not None:
+            return candidate_epochs.sweep(self, images, w, batch, mu, new_answers(0, 0))
         if problem is None:
             return super()._linearized(w, batch, mu)
         w_host = view("w", w)
@@ -119,8 +127,13 @@ class StructuralHinge(reference.StructuralHinge):
             yield like(direction.reshape(-1), w), float(model.cost[truth, y])
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled loop of :data:`accelerated.epochs.LOOPS` or :data:`accelerated.arc_epochs.LOOPS` for exactly our objectives and models; None: the loop."""
-        loops = {SequenceModel: LOOPS, TaggingModel: LOOPS, ParsingModel: arc_epochs.LOOPS}.get(type(self.model))
+        """The compiled loop of ``LOOPS`` in ``epochs``, ``arc_epochs`` or ``candidate_epochs`` for exactly our objectives and models; None: the loop."""
+        loops = {
+            SequenceModel: LOOPS,
+            TaggingModel: LOOPS,
+            ParsingModel: arc_epochs.LOOPS,
+            CandidateModel: candidate_epochs.LOOPS,
+        }.get(type(self.model))
         if type(self) not in (StructuralHinge, LogLoss) or loops is None:
             return None
         if self.nonnegative is not None:  # the loops let all weights go free

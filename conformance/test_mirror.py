@@ -17,6 +17,7 @@ import reference
 OWN = (
     "arc_epochs",
     "arc_rounds",
+    "candidate_epochs",
     "epochs",
     "kernel",
     "kernel_epochs",

@@ -1,10 +1,41 @@
 """Localisation with the features of candidates read by kernels, in the dtype in which they are kept."""
 
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
 import reference.models.localization as reference
+from accelerated.arrays import like, view
+from accelerated.compiled.candidates import add_rows, score_range
+from reference.arrays import Array
 from reference.models.localization import CandidateData, Candidates
+from reference.structures.table import TableScores
 
 __all__ = ["CandidateData", "CandidateModel", "Candidates"]
 
 
+def table_of(data: CandidateData) -> np.ndarray:
+    """The features (N, d) of all candidates, not copied; a memory map as the array that it is."""
+    return np.asarray(data.features).reshape(len(data.features), math.prod(data.shape))
+
+
 class CandidateModel(reference.CandidateModel):
     __doc__ = reference.CandidateModel.__doc__
+
+    def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
+        weights, table = view("w", w), table_of(data)
+        scores = np.empty((len(batch), int(data.lengths[batch[0]]) if len(batch) else 0))
+        for row, i in enumerate(batch.tolist()):
+            score_range(table, data.offsets[i], data.offsets[i + 1], weights, scores[row])
+        return TableScores(like(scores, w))
+
+    def pullback(self, data: CandidateData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
+        factors, gradient = view("g", g.values).ravel(), np.zeros(self.size)
+        some = np.flatnonzero(factors)
+        add_rows(table_of(data), data.candidates(batch).ravel()[some], factors[some], gradient)
+        return like(gradient, w)
+
+    scores.__doc__ = reference.CandidateModel.scores.__doc__
+    pullback.__doc__ = reference.CandidateModel.pullback.__doc__
