@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from conformance import ledger_prox_linear
+
 __all__ = ["rows"]
 
 SMOOTHING, ORACLES, CASIMIR = "test_pillutla_smoothing", "test_pillutla_oracles", "test_pillutla_casimir"
@@ -13,7 +15,14 @@ BOUNDS, SEQUENCES, WORK = "test_bounds", "test_bounds_sequences", "test_bounds_w
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     """The rows, made with the ledger's ``Claim``."""
-    return (*_smoothing(Claim), *_oracles(Claim), *_outer(Claim), *_sequences(Claim), *_inner(Claim))
+    return (
+        *_smoothing(Claim),
+        *_oracles(Claim),
+        *_outer(Claim),
+        *_sequences(Claim),
+        *_inner(Claim),
+        *ledger_prox_linear.rows(Claim),
+    )
 
 
 def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from reference.bounds.online import (
     regret_strongly_convex,
     round_bound,
 )
+from reference.bounds.prox_linear import prox_linear_steps, prox_linear_work, stationarity
 from reference.bounds.sequences import momentum, next_alpha
 from reference.bounds.smoothing import entropy_smoothness, entropy_width, smoothness, squared_l2_width
 
@@ -30,6 +31,8 @@ __all__ = [
     "next_alpha",
     "online_regret",
     "optimum_radius",
+    "prox_linear_steps",
+    "prox_linear_work",
     "regret_constant_step",
     "regret_decaying_step",
     "regret_strongly_convex",
@@ -37,6 +40,7 @@ __all__ = [
     "smoothness",
     "squared_l2_width",
     "start_gap",
+    "stationarity",
     "subgradient_norm",
     "svrg_cost",
     "svrg_rate",

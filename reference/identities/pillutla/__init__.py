@@ -24,6 +24,11 @@ from reference.identities.pillutla.oracles import (
     subgradient_slack,
     top_k_residuals,
 )
+from reference.identities.pillutla.prox_linear import (
+    inexactness_slack,
+    linearization_slack,
+    prox_linear_descent_slack,
+)
 from reference.identities.pillutla.sequences import (
     alpha_residual,
     alpha_slacks,
@@ -62,6 +67,8 @@ __all__ = [
     "fenchel_young_slack",
     "gradient_accuracy_slack",
     "growing_kappa_slacks",
+    "inexactness_slack",
+    "linearization_slack",
     "lipschitz_slack",
     "log_rate_slack",
     "markov_iterations",
@@ -72,6 +79,7 @@ __all__ = [
     "operator_norm_slack",
     "potential",
     "prox_center_slack",
+    "prox_linear_descent_slack",
     "relative_accuracy_slack",
     "row_diameter",
     "sparse_projection",
