@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.app import align, curves, parse, plots, segment, tag
+from reference.app import align, curves, localize, parse, plots, segment, tag
 from reference.app.datasets import Sequences
 from reference.app.jobs import Job, accuracy, check_start, going_on, labellings, load, objective_of, train
 from reference.app.kernel_jobs import kernel_job, refuse_kernel_options, train_kernels
@@ -39,7 +39,15 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
     """
     commands = {"train": _train, "evaluate": _evaluate, "predict": _predict, "compare": _compare, "demo": _demo}
     options = parser(
-        panel.__name__, commands, panel.__version__, align.add, curves.add, parse.add, segment.add, tag.add
+        panel.__name__,
+        commands,
+        panel.__version__,
+        align.add,
+        curves.add,
+        localize.add,
+        parse.add,
+        segment.add,
+        tag.add,
     ).parse_args(argv)
     try:
         interrupted = options.command(panel, options)
