@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, floats, integer, number, real
+from reference.models.nonlinear import NonlinearModel
 from reference.smoothing import Max
 from reference.structures.sampling import generator
+from reference.weighted import Weighted
 
-__all__ = ["check_hinge", "check_objective", "check_options", "generator", "start_of"]
+__all__ = [
+    "check_hinge",
+    "check_objective",
+    "check_options",
+    "generator",
+    "is_nonlinear",
+    "refuse_nonlinear",
+    "start_of",
+]
 
 
 def check_objective(objective: Any, *needed: str) -> None:
@@ -51,6 +61,7 @@ def check_hinge(optimizer: str, objective: Any, lam: float, tol: float | None, n
     if not hasattr(objective, needed):
         raise TypeError(f"objective: {optimizer} needs {needed}(w, batch), which {type(objective).__name__} lacks")
     check_objective(objective, "zeros")
+    refuse_nonlinear(optimizer, objective)
     if getattr(objective, "loss_augmented", False) and not isinstance(getattr(objective, "smoothing", Max()), Max):
         raise ValueError(
             f"objective: {optimizer} solves the unsmoothed hinge, expected StructuralHinge(model, data), got smoothing={objective.smoothing}"
@@ -73,3 +84,17 @@ def start_of(objective: Any, w0: Any) -> Array:
     ):
         raise ValueError(f"w0: expected shape {size}, as objective.zeros() has, got {tuple(start.shape)}")
     return start
+
+
+def is_nonlinear(objective: Any) -> bool:
+    """Whether an objective's scores are known not to be linear in the weights, so that it is not convex."""
+    whole = objective.objective if isinstance(objective, Weighted) else objective
+    return isinstance(getattr(whole, "model", None), NonlinearModel)
+
+
+def refuse_nonlinear(optimizer: str, objective: Any) -> None:
+    """Raise ValueError if an objective's scores are not linear, for an optimiser whose steps or bounds need convexity."""
+    if is_nonlinear(objective):
+        raise ValueError(
+            f"objective: its scores are not linear in the weights, and {optimizer} needs a convex objective: prox_linear and sgd do not"
+        )

@@ -17,7 +17,7 @@ import numpy as np
 
 from reference.arrays import Array, number
 from reference.bounds import momentum, next_alpha
-from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.arguments import check_objective, check_options, refuse_nonlinear, start_of
 from reference.optimizers.casimir_schedules import LEAST_MU, Plan, constant, plan_of
 from reference.optimizers.evaluation import Evaluation, evaluate
 from reference.optimizers.inner_solvers import INNER, Pass, Subproblem, solve
@@ -177,6 +177,7 @@ def casimir(
             number(name, value, positive=True)
     _check(objective, mu, inner, stop=stop, warm_start=warm_start)
     refuse_constraint("casimir", objective)
+    refuse_nonlinear("casimir", objective)
     asked = {"lam": lam, "mu": mu, "kappa": kappa, "schedule": schedule, "accuracy": accuracy, "inner": inner}
     asked |= {"stop": stop, "warm_start": warm_start, "step_size": step_size}
     if stop == "gradient" or schedule == "theory":

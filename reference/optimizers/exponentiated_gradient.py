@@ -19,7 +19,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, host, integer, number, real, squared_norm
 from reference.objectives import _total
-from reference.optimizers.arguments import check_objective, check_options
+from reference.optimizers.arguments import check_objective, check_options, refuse_nonlinear
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.optimizers.result import Callback, Result
 from reference.optimizers.runs import Run
@@ -292,6 +292,7 @@ def _check(
             "objective: exponentiated_gradient knows no weights of examples, got Weighted; lbfgs, svrg, bcfw and others do"
         )
     check_objective(objective, "zeros", "model", "data", "loss_augmented")
+    refuse_nonlinear("exponentiated_gradient", objective)
     if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
     mu = objective._mu(mu)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, Place, host, integer, number
-from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.arguments import check_objective, check_options, is_nonlinear, start_of
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result
 from reference.optimizers.runs import Run
@@ -55,7 +55,7 @@ def lbfgs(
     -------
     Result
         ``success`` is False where the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a bound
-        on the distance to the optimum by strong convexity.
+        on the distance to the optimum by strong convexity; there is none where scores are not linear in the weights.
 
     Raises
     ------
@@ -86,13 +86,17 @@ def lbfgs(
     refuse_constraint("lbfgs", objective)
     start = start_of(objective, w0)
     place, x0, calls, gap, started = Place.of(start), host(start).astype(np.float64), 0, None, time.perf_counter()
+    convex = not is_nonlinear(objective)
     run = Run("lbfgs", objective, start, {}, iterations, callback=callback, unit="iterations")
 
     def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal calls, gap
         value, g = objective.value_and_gradient(place.floats(x), None, mu)
         gradient, calls = host(g).astype(np.float64) + lam * x, calls + 1
-        fun, gap = value + 0.5 * lam * float(x @ x), float(gradient @ gradient) / (2 * lam) if lam > 0 else None
+        fun, gap = (
+            value + 0.5 * lam * float(x @ x),
+            float(gradient @ gradient) / (2 * lam) if lam > 0 and convex else None,
+        )
         if calls == 1:
             run.begin(start, fun, gap, calls=objective.n)
         return fun, gradient
@@ -118,6 +122,8 @@ def lbfgs(
             )
             success, message = bool(found.success), _message(str(found.message))
     certificate = "none: lam = 0 gives no strong convexity" if lam == 0 else run.gap
+    if not convex:
+        certificate = "none: the objective is not convex"
     result = run.result(run.ending or (success, message), iterate="last", certificate=certificate)
     return replace(result, oracle_calls=calls * objective.n)
 

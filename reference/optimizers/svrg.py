@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, host, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.arguments import check_objective, check_options, refuse_nonlinear, start_of
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result, not_above, small_enough
 from reference.optimizers.runs import Point, Run
@@ -141,6 +141,7 @@ def svrg(
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
     _check_smooth(objective, mu)
     refuse_constraint("svrg", objective)
+    refuse_nonlinear("svrg", objective)
     run_epoch = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
     start, asked = start_of(objective, w0), {"lam": lam, "mu": mu, "step_size": step_size, "average": average}
     options: dict[str, Any] = {"lam": lam, "kappa": 0.0, "center": None, "mu": mu, "average": average}
