@@ -11,8 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import casimir_paper, handwriting, parsing_templates, sparse_chains, sparse_table, ssvm_table
+from benchmarks import (
+    casimir_paper,
+    handwriting,
+    localization_linear,
+    localization_nonlinear,
+    parsing_templates,
+    sparse_chains,
+    sparse_table,
+    ssvm_table,
+)
 from benchmarks.entity_curves import FIGURES
+from benchmarks.localization_plan import NONLINEAR
 from reference.app.plots import require_matplotlib
 
 NAMES = ("Ana", "Luis", "Mar", "Sol")
@@ -122,6 +132,18 @@ class Commands:
             _picture(Path(folder) / "parsing-templates.png")
             _ends(parsing_templates.main(["draw", str(report)]), 2)
             _sparse(Path(folder), report)
+            _ends(localization_linear.main(["--quick", "--classes", "a", "--output", folder]), 0)
+            _picture(Path(folder) / "localization-figure-3.png").unlink()
+            _ends(localization_linear.main(["--draw", f"{folder}/localization-figure-3.json"]), 0)
+            _picture(Path(folder) / "localization-figure-3.png")
+            _ends(localization_linear.main(["--draw", f"{folder}/ssvm.json"]), 2)
+            for figure in NONLINEAR:
+                _ends(localization_nonlinear.main([figure, "--quick", "--classes", "a", "--output", folder]), 0)
+                report = Path(folder) / f"localization-{figure}.json"
+                curves += len(json.loads(report.read_text(encoding="utf-8"))["curves"])
+                _picture(report.with_suffix(".png")).unlink()
+            _ends(localization_nonlinear.main(["draw", str(report)]), 0)
+            _picture(report.with_suffix(".png"))
             return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
 
 

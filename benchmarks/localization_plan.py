@@ -1,0 +1,132 @@
+"""What the localisation experiments compare, fixed before they were first run: scenes, classes, weights of the penalty, grids, rngs, budgets.
+
+Of Pillutla et al. (2018): Figure 3 (linear scores, section 7.3.1), Figures 4, 6 and 7 (scores of two layers, section 7.3.2). Each method has a grid of six
+points, BCFW nothing to tune. What is tuned is chosen by the lowest objective at the end of a run of rng 0 (section 7.3, "Tuning Criteria"); curves are runs
+of rng 0 to 4, which draws orders and, for two layers, the start. A pass is n oracle calls, those of full gradients not counted. Where the scales of
+the grids lie was tried on another class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+__all__ = ["ADAPT", "CONST", "LINEAR", "NONLINEAR", "PL", "Curve", "Figure", "K", "Sizes"]
+
+K = 10  # section 7.3
+CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
+
+
+class Sizes(NamedTuple):
+    """Images to train and to test on, of each class, candidates of each; passes of each run; rngs. Other settings of scenes are the defaults of make_scenes."""
+
+    images: int
+    test_images: int
+    candidates: int
+    passes: int
+    repeats: int
+
+
+class Curve(NamedTuple):
+    """A line of a figure: its name, its method with options, and what is tuned: the points of a grid, or what another curve has found."""
+
+    label: str
+    method: str
+    options: dict[str, Any]
+    grid: Sequence[dict[str, float]] = ({},)
+    tuned_as: str | None = None
+
+
+class Figure(NamedTuple):
+    """lam = c/n, a class for each letter, sizes, those of --quick, and the curves of each column."""
+
+    c: float
+    classes: str
+    sizes: Sizes
+    quick: Sizes
+    curves: dict[str, list[Curve]]
+
+
+QUICK = Sizes(images=6, test_images=4, candidates=24, passes=4, repeats=2)
+
+# Figure 3, linear scores -----------------------------------------------------------------------------------------------------
+
+SGD = [{"gamma0": gamma, "t0": t0} for gamma in (2.0**-12, 2.0**-10, 2.0**-8) for t0 in (1, 10)]
+SMOOTH = [{"step_size": step, "mu": mu} for step in (2.0**-10, 2.0**-8, 2.0**-6) for mu in (0.1, 1.0)]
+STEPS = [{"step_size": 2.0**j} for j in range(-11, -5)]
+
+LINEAR = {
+    "figure-3": Figure(
+        10.0,
+        "aeg",
+        Sizes(images=125, test_images=50, candidates=200, passes=30, repeats=5),
+        QUICK,
+        {
+            "": [
+                Curve("SGD", "sgd", {}, SGD),
+                Curve("BCFW", "bcfw", {}),
+                Curve("SVRG", "svrg", {}, SMOOTH),
+                Curve("C-SVRG-const", CONST, {}, SMOOTH),
+                Curve("C-SVRG-adapt", ADAPT, {"mu": 10.0}, STEPS),  # mu of section 7.3.1
+            ]
+        },
+    )
+}
+
+# Figures 4, 6 and 7, two layers ----------------------------------------------------------------------------------------------
+
+
+def _sgd(schedule: str, first: int) -> dict[str, Any]:
+    return {"options": {"schedule": schedule}, "grid": [{"gamma0": 4.0**j} for j in range(first, first + 6)]}
+
+
+def _pl(label: str, tuned: str | None = None, **options: Any) -> Curve:
+    """PL-Casimir-SVRG as section 7.3.2 has it by default, but for some options; eta in powers of 10."""
+    usual = {"mu": 1.0, "schedule": "adapt", "budget": 5, "warm_start": "center"} if tuned is None else {}
+    grid = [{"eta": eta, "L": L} for eta in (0.1, 1.0, 10.0) for L in (2.0**5, 2.0**8)]
+    return Curve(label, PL, usual | options, grid, tuned)
+
+
+SMALL = Sizes(images=60, test_images=50, candidates=200, passes=30, repeats=5)
+
+NONLINEAR = {
+    "figure-4": Figure(
+        1.0,
+        "ag",
+        Sizes(images=125, test_images=50, candidates=200, passes=60, repeats=5),
+        QUICK._replace(passes=5),
+        {
+            "": [
+                Curve("SGD, const", "sgd", **_sgd("const", -7)),
+                Curve("SGD, t^-1/2", "sgd", **_sgd("sqrt", -4)),
+                Curve("SGD, t^-1", "sgd", **_sgd("inverse", -4)),
+                _pl("PL-Casimir-SVRG"),
+            ]
+        },
+    ),
+    "figure-6": Figure(
+        1.0,
+        "a",
+        SMALL,
+        QUICK._replace(passes=5),
+        {
+            "(a) smoothing, each tuned": [_pl("adaptive"), _pl("constant", schedule="const")],
+            "(b) adaptive, as tuned for mu = 1": [_pl(f"adaptive, mu = {mu:g}", "adaptive", mu=mu) for mu in (0.1, 1.0, 10.0)],
+            "(c) constant, as tuned for mu = 1": [_pl(f"constant, mu = {mu:g}", "constant", mu=mu) for mu in (0.1, 1.0, 10.0)],
+        },
+    ),
+    "figure-7": Figure(
+        1.0,
+        "a",
+        SMALL,
+        QUICK._replace(passes=10),
+        {
+            "(a) eta": [_pl("as tuned"), *(_pl(f"eta = {eta:g}", "as tuned", eta=eta) for eta in (0.1, 1.0, 10.0))],
+            "(b) passes of the inner solver": [_pl(f"budget {k}", "as tuned", budget=k) for k in (2, 5, 10)],
+            "(c) its warm start": [
+                _pl(label, "as tuned", warm_start=start)
+                for start, label in (("center", "Prox-center"), ("extrapolated", "Extrapolation"), ("last", "Prev-iterate"))
+            ],
+        },
+    ),
+}  # fmt: skip

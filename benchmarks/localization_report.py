@@ -1,0 +1,185 @@
+"""What the two commands of the localisation experiments share: tuning, curves, tables, files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.localization_pictures import draw
+from benchmarks.localization_plan import Figure, Sizes
+from benchmarks.localization_runs import CERTIFICATE, Run, Runs
+from benchmarks.machine import versions
+from benchmarks.shell import Parser, at_least_one, ended, read_report, say_written
+from reference.app.plots import require_matplotlib
+
+__all__ = ["command"]
+
+FIELDS = ("figure", "settings", "best", "curves")
+LONGER = 4  # the best known objective of linear scores is looked for in so many times more passes
+
+
+def command(name: str, text: str, figures: dict[str, Figure], layers: int, arguments: Sequence[str] | None) -> int:
+    """Run the experiment of one figure, or draw it again; the exit status."""
+    parser = Parser(name, text)
+    several = len(figures) > 1
+    if several:
+        parser.add_argument("figure", choices=[*figures, "draw"])
+        parser.add_argument("file", nargs="?", help="of draw: a figure's JSON, whose picture is drawn again")
+    else:
+        parser.add_argument("--draw", metavar="JSON", dest="file", help="draw the picture of this file again, and print its table")  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="few small scenes, grids of two points, 2 rngs: that it runs")  # fmt: skip
+    parser.add_argument("--classes", help="letters, one a class (default: those of the plan)")
+    parser.add_argument("--passes", type=at_least_one, help="of each run (default: those of the plan)")
+    parser.add_argument("--repeats", type=at_least_one, help="rngs (default: 5)")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one)")
+    parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
+    options = parser.parse_args(arguments)
+    again = options.figure == "draw" if several else options.file is not None
+    if several and again != (options.file is not None):
+        parser.error(
+            "draw: expected a JSON file" if again else f"{options.figure}: expected no file, got {options.file}"
+        )
+    chosen = None if again else figures[options.figure if several else next(iter(figures))]
+    figure = "" if again else options.figure if several else next(iter(figures))
+    return ended(parser, lambda: _draw_again(options) if chosen is None else _run(options, figure, chosen, layers))
+
+
+def _draw_again(options: argparse.Namespace) -> None:
+    source = Path(options.file)
+    path = (options.output or source.parent) / f"{source.stem}.png"
+    with read_report(source, "a localisation experiment", FIELDS) as report:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw(path, report)
+        print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
+    say_written(path)
+
+
+def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
+    require_matplotlib()  # before it is needed
+    sizes = figure.quick if options.quick else figure.sizes
+    sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
+    folder = options.output or Path(".")
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = Runs(folder, layers)
+    found = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
+    report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **found}
+    path = folder / f"localization-{name}.json"
+    path.write_text(json.dumps(report), encoding="utf-8")
+    draw(path.with_suffix(".png"), report)
+    print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
+    say_written(path, path.with_suffix(".png"), runs.kept)
+
+
+def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
+    """Best known objective and dual of each class, the runs over each grid, and those of each curve at the point chosen."""
+    drawn: list[dict[str, Any]] = []
+    best, tuning, every = {}, [], []
+    for name in classes:
+        certificates = []
+        if layers == 1:
+            print(f"{name}: best known objective", file=sys.stderr)
+            longer = sizes._replace(passes=LONGER * sizes.passes)
+            certificates = runs.perform([Run(CERTIFICATE, name, figure.c, {}, 0, longer)])
+        tuned: dict[str, dict[str, Any]] = {}
+        of_class = []
+        for column, curves in figure.curves.items():
+            for curve in curves:
+                print(f"{name}: {column} {curve.label}", file=sys.stderr)
+                grid = _thinned(curve.grid) if quick else curve.grid
+                if curve.tuned_as is None:
+                    tried = runs.perform(
+                        Run(curve.method, name, figure.c, curve.options | point, 0, sizes) for point in grid
+                    )
+                    tuned[curve.label] = min(tried, key=last_objective)["options"]
+                    tuning.append({"name": name, "column": column, "label": curve.label, "runs": tried})
+                    every += tried
+                chosen = tuned[curve.tuned_as or curve.label]
+                options = {**chosen, **curve.options}
+                found = runs.perform(
+                    Run(curve.method, name, figure.c, options, rng, sizes) for rng in range(sizes.repeats)
+                )
+                title = f"class {name}" + (f", {column}" if column else "")
+                ends = _ends(grid, options) if curve.tuned_as is None else {}
+                of_class.append({"column": title, "name": name, "label": curve.label, "method": curve.method, "options": options, "tuned": ends, "runs": found})  # fmt: skip
+                every += found
+        rows = [row for record in [*certificates, *every] if record["name"] == name for row in record["rows"]]
+        best[name] = {
+            "objective": min(row["objective"] for row in rows if row["objective"] is not None),
+            "dual": max((row["dual"] for row in rows if row["dual"] is not None), default=None),
+        }
+        drawn += of_class
+    return {"best": best, "curves": drawn, "tuning": tuning}
+
+
+def _thinned(grid: Sequence[dict[str, float]]) -> Sequence[dict[str, float]]:
+    """Two points of a grid."""
+    return grid if len(grid) < 3 else [grid[len(grid) // 2 - 1], grid[len(grid) // 2]]
+
+
+def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
+    """What was tuned, and whether an end of more than two values was chosen: a longer grid might have been better."""
+    values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
+    return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
+
+
+def last_objective(record: dict[str, Any]) -> float:
+    """Where the run ended; inf where it diverged."""
+    last = record["rows"][-1]["objective"] if record["rows"] else None
+    return math.inf if last is None else last
+
+
+def table(report: dict[str, Any]) -> str:
+    """What was tuned, and the objective and CorLoc of each curve where the budget ends: of steps, of all calls, of seconds; * is an end of the grid.
+
+    Calls and seconds are compared at what the curve of a column with the fewest of them has spent at its end, each curve by its last row within that: a row
+    of prox-linear is a step, of several passes.
+    """
+    lines = [
+        "| column | curve | tuned | objective: equal passes | equal calls, all | equal seconds | CorLoc, test, %: equal passes | equal calls, all | equal seconds | calls, all | seconds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
+        curves = [curve for curve in report["curves"] if curve["column"] == column]
+        least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}
+        limits: list[tuple[str, float]] = [("passes", math.inf), *least.items()]
+        for curve in curves:
+            tuned = ", ".join(f"{name} = {curve['options'][name]:.3g}{'*' if at_end else ''}" for name, at_end in curve["tuned"].items())  # fmt: skip
+            cells = [_at(curve, what, limit, "objective", 1) for what, limit in limits]
+            cells += [_at(curve, what, limit, "corloc", 100) for what, limit in limits]
+            spent = f"{_end(curve, 'oracle_calls'):.0f} | {_end(curve, 'seconds'):.2f}"
+            lines.append(f"| {column} | {curve['label']} | {tuned} | {' | '.join(cells)} | {spent} |")
+    lines.append("\n*: an end of the grid")
+    for name, best in report["best"].items():
+        dual = "" if best["dual"] is None else f", dual {best['dual']:.6g}"
+        lines.append(
+            f"\nclass {name}, lam = {report['settings']['c']:g}/n: best known objective {best['objective']:.6g}{dual}"
+        )
+    return "\n".join(lines)
+
+
+def _end(curve: dict[str, Any], what: str) -> float:
+    """What the runs have spent at their ends, on the average."""
+    return statistics.fmean(record["rows"][-1][what] if record["rows"] else 0.0 for record in curve["runs"])
+
+
+def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float) -> str:
+    """Mean and standard deviation at the last row within the limit (the first row, if none is)."""
+    found = []
+    for record in curve["runs"]:
+        rows = [row for row in record["rows"] if row[what] <= limit * (1 + 1e-9)] or record["rows"][:1]
+        if not rows or rows[-1][value] is None:
+            return "diverged"
+        found.append(scale * rows[-1][value])
+    return f"{statistics.fmean(found):.4g} ± {statistics.pstdev(found):.2g}"
+
+
+def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
+    """Only the last row of each run of a curve, and no tuning."""
+    curves = [{**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]} for curve in report["curves"]]  # fmt: skip
+    return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}

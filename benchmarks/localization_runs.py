@@ -1,0 +1,198 @@
+"""One optimiser on one class of scenes, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and the rows of its run.
+
+Objective: the mean hinge over candidate boxes, loss 1 - IoU, lam/2 ||w||^2 with lam = c/n. Smoothing: squared l2 by the K best candidates (section 7.3).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import accelerated
+from benchmarks.localization_plan import ADAPT, CONST, PL, K, Sizes
+from benchmarks.shell import whole
+from reference.app.localization_files import load_localization, save_localization
+from reference.app.localize_jobs import find, judged, packed
+from reference.app.scenes import make_scenes
+from reference.optimizers.prox_linear import casimir_svrg
+from reference.optimizers.result import Result, Row
+
+__all__ = ["CERTIFICATE", "Problem", "Run", "Runs", "perform"]
+
+CERTIFICATE = "certificate"  # the method that finds the best known objective and dual of linear scores
+SCHEDULES = {"const": accelerated.Constant, "sqrt": accelerated.InverseSqrt, "inverse": accelerated.InverseTime}
+
+
+class Run(NamedTuple):
+    """A method with its options on images of a class, lam = c/n, the number that its orders (and start) are drawn by, and how many passes."""
+
+    method: str
+    name: str
+    c: float
+    options: dict[str, Any]
+    rng: int
+    sizes: Sizes
+
+
+class Problem:
+    """The images of one class, to train and to test on, and the objective of one kind of scores over them."""
+
+    def __init__(self, folder: Path, name: str, sizes: Sizes, layers: int) -> None:
+        both = [_scenes(folder, name, sizes, test) for test in (False, True)]
+        shape = both[0].features.shape[1:]
+        self.model = accelerated.CandidateModel(shape) if layers == 1 else accelerated.TwoLayerModel(shape)
+        self.data, self.test = (packed(self.model, data, np.arange(data.n)) for data in both)
+        self.truth, self.n = both[1].required("truth"), self.data.n
+        self.hinge = accelerated.StructuralHinge(self.model, self.data)
+        self.smoothed = accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.TopK(K))
+
+    def objective(self, w: np.ndarray, lam: float) -> float:
+        """F(w) + lam/2 ||w||^2, not smoothed."""
+        return self.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
+
+    def scores(self, w: np.ndarray) -> dict[str, float]:
+        """CorLoc and average precision on the test images."""
+        return judged(self.truth, find(self.model, self.test, w))
+
+
+def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
+    """The scenes of a class, made unless they are there."""
+    n = sizes.test_images if test else sizes.images
+    settings = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": 0}
+    path = folder / f"scenes-{name}-{n}-{sizes.candidates}{'-test' if test else ''}.boxes"
+    if not path.exists():
+        print(f"  {path}: {n} scenes", file=sys.stderr, flush=True)
+        save_localization(path, make_scenes(n, **settings), [name], {"scenes": settings})
+    return load_localization(path)
+
+
+# the methods of section 7.2: (problem, lam, options, what all take) -> result ------------------------------------------------
+
+
+def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
+    if "t0" in options:
+        steps = accelerated.Steps(options["gamma0"], options["t0"] * problem.n)
+    else:
+        steps = SCHEDULES[options["schedule"]](options["gamma0"])
+        common = common | {"w0": problem.model.initial(problem.data, common["rng"])}
+    return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
+
+
+def _bcfw(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """bcfw-wavg: line search, weighted average."""
+    return accelerated.bcfw(problem.hinge, lam=lam, cached_passes=0, average="weighted", tol=None, **common)
+
+
+def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """BCFW with cached passes, to a relative gap of 1e-4."""
+    return accelerated.bcfw(problem.hinge, lam=lam, tol=1e-4, **common)
+
+
+def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """The average of a pass starts the next."""
+    return accelerated.svrg(problem.smoothed, lam=lam, average="uniform", **options, **common)
+
+
+def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """Proposition 29 with A/mu = L, the tuned one, L = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
+    L = 1 / options["step_size"]
+    kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
+    chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
+    return accelerated.casimir_svrg_const(problem.smoothed, lam=lam, warm_start="center", **chosen, **common)
+
+
+def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """Proposition 30: mu_k falls geometrically, kappa = lam (section 7.3.1)."""
+    return accelerated.casimir_svrg_adapt(problem.smoothed, lam=lam, warm_start="center", **options, **common)
+
+
+def _prox_linear(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
+    """PL-Casimir-SVRG (section 7.3.2): so many passes of Casimir-SVRG-const for each step."""
+    common = dict(common)
+    iterations = common.pop("epochs") // options["budget"]
+    given = {name: options[name] for name in ("eta", "mu", "L", "budget", "schedule")}
+    inner = functools.partial(casimir_svrg, warm_start=options["warm_start"])
+    return accelerated.prox_linear(problem.smoothed, lam=lam, inner=inner, iterations=iterations, **given, **common)
+
+
+METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {
+    "sgd": _sgd,
+    "bcfw": _bcfw,
+    "svrg": _svrg,
+    CONST: _casimir_const,
+    ADAPT: _casimir_adapt,
+    PL: _prox_linear,
+    CERTIFICATE: _certificate,
+}
+
+
+def perform(problem: Problem, run: Run) -> dict[str, Any]:
+    """The run as a record: its settings, a row a pass (or a step of prox-linear), how it ended. Objectives are unsmoothed; what is no number is None."""
+    lam, rows = run.c / problem.n, []
+
+    def note(row: Row, w: np.ndarray) -> bool:
+        value = problem.objective(w, lam) if run.method == "svrg" else row.objective
+        passes = row.epoch * run.options.get("budget", 1)
+        finite = math.isfinite(value)
+        dual = row.dual if run.method in ("bcfw", CERTIFICATE) else None
+        scores = problem.scores(w) if finite and run.method != CERTIFICATE else {}
+        rows.append(
+            {
+                "passes": passes,
+                "oracle_calls": row.oracle_calls,
+                "without_full_gradients": passes * problem.n,
+                "seconds": row.seconds,
+                "objective": value if finite else None,
+                "dual": dual if dual is not None and math.isfinite(dual) else None,
+                "corloc": scores.get("corloc"),
+                "average_precision": scores.get("average_precision"),
+            }
+        )
+        return not finite
+
+    with np.errstate(over="ignore", invalid="ignore"):  # too long steps are part of the grids
+        common = {"epochs": run.sizes.passes, "rng": run.rng, "callback": note}
+        result = whole(METHODS[run.method](problem, lam, run.options, common))
+    return {**run._asdict(), "sizes": run.sizes._asdict(), "n": problem.n, "rows": rows, "message": result.message}
+
+
+class Runs:
+    """Performs runs, one after another. One that was asked for before, by a command before this one too, is not done again: records are kept in a file."""
+
+    def __init__(self, folder: Path, layers: int) -> None:
+        self.folder, self.layers, self.kept = folder, layers, folder / "localization-runs.jsonl"
+        self.records: dict[str, dict[str, Any]] = {}
+        self.problems: dict[Any, Problem] = {}
+        if self.kept.exists():
+            try:
+                self.records = dict(map(json.loads, self.kept.read_text(encoding="utf-8").splitlines()))
+            except (ValueError, TypeError) as problem:
+                raise ValueError(f"{self.kept}: expected a run in each line, got others; mend or delete it: {problem}") from None  # fmt: skip
+
+    def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
+        """The records of the runs, in their order; a line to stderr for each that was done now."""
+        keyed = [(json.dumps([self.layers, run._asdict()], sort_keys=True), run) for run in runs]
+        missing = {key: run for key, run in keyed if key not in self.records}
+        for number, (key, run) in enumerate(missing.items(), 1):
+            self.records[key] = perform(self._problem(run), run)
+            with self.kept.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([key, self.records[key]]) + "\n")
+            rows = self.records[key]["rows"]
+            last = rows[-1]["objective"] if rows else None
+            said = f"{run.name}, {run.method}, {run.options}, rng {run.rng}: {last}"
+            print(f"  {number} of {len(missing)}: {said}", file=sys.stderr, flush=True)
+        return [self.records[key] for key, _ in keyed]
+
+    def _problem(self, run: Run) -> Problem:
+        key = (run.name, run.sizes[:3])
+        if key not in self.problems:
+            self.problems = {key: Problem(self.folder, run.name, run.sizes, self.layers)}  # one at a time is held
+        return self.problems[key]
