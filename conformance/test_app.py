@@ -283,7 +283,7 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
         (["evaluate", "DATA", "DATA"], "not a model file of diptych: no field weights, header; found"),
         (["predict", "nowhere.npz", "DATA"], "nowhere.npz"),
         (["evaluate", "MODEL", "letters"], "letters has 128 features"),
-        (["evaluate", "CLASSES", "DATA"], "holds a MulticlassModel; expected a SequenceModel"),
+        (["evaluate", "TREES", "DATA"], "holds a TreeModel; expected a SequenceModel"),
         (["train", "DATA", "--reverse"], "--reverse has no effect without --fold"),
         (
             ["train", "DATA", "--optimizer", "lbfgs", "--step-size", "1"],
@@ -302,9 +302,9 @@ def test_compare_shows_both_panels(backend, data_file, capsys):
 def test_a_wrong_request_is_one_line_and_status_2(backend, data_file, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(3, ["a", "b", "c"])
     backend.save_model(tmp_path / "m.npz", model, np.zeros(model.size))
-    classes = backend.MulticlassModel(3, 3)
-    backend.save_model(tmp_path / "c.npz", classes, np.zeros(classes.size))
-    places = {"DATA": data_file, "MODEL": tmp_path / "m.npz", "CLASSES": tmp_path / "c.npz"}
+    trees = backend.TreeModel(3, 3)
+    backend.save_model(tmp_path / "t.npz", trees, np.zeros(trees.size))
+    places = {"DATA": data_file, "MODEL": tmp_path / "m.npz", "TREES": tmp_path / "t.npz"}
     status, out, err = run(backend.module, capsys, *[places.get(a, a) for a in arguments])
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]

@@ -238,6 +238,7 @@ def test_ctrl_c_keeps_the_values_that_are_there(backend, data_file, tmp_path, ca
         (["--kernels", "linear"], "--kernels has no effect without --learner mkl"),
         (["--reverse"], "--reverse has no effect without --fold"),
         (["--limit", "0"], "no sequences to train on"),
+        (["--limit", "1", "--held-out", "0.5"], "--held-out: expected 2 or more sequences, got 1"),
         (["--save", "no/such/folder/m.npz"], "no such folder"),
     ],
 )

@@ -339,7 +339,7 @@ def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = 
     elif type(model).__name__ == "MulticlassModel" or hasattr(model, "start_stop"):
         features = model.n_features
     else:
-        raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel")
+        raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel or a MulticlassModel")
     wrong = next((x.shape[1] for x in data.X if x.shape[1] != features), None)
     if wrong is not None:
         raise ValueError(f"{name} has {wrong} features, {path} was trained on {features}")

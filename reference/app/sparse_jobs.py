@@ -185,6 +185,8 @@ def _path(
     most, size, count = panel.beta_max(whole), whole.model.size, job.path or COUNT
     if most == 0:
         raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
+    if job.held_out is not None and n < 2:
+        raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
     pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
     how = {"rule": rule, **job.problem}
     first = {
