@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelerated
 import reference
+from accelerated.structures import boxes as search
 from conformance.laws import check_structure
 from conformance.tolerances import close
 from reference.arrays import host
@@ -208,6 +210,20 @@ def test_panels_meet_boxes_in_the_same_order(other):
                 mine, theirs = (b.Boxes(pixels, loss, truth).topk(k) for b in (other, reference))
                 assert np.array_equal(mine.labels, theirs.labels)
                 close(mine.scores, theirs.scores)
+
+
+def test_a_queue_that_grows_keeps_its_order(monkeypatch):
+    """In pieces of a few splits, from room for a few sets; and beyond the limit it says so."""
+    rng = np.random.default_rng(0)
+    images = [rng.normal(size=(9, 8)), rng.integers(-1, 2, (7, 9)).astype(np.float64), np.zeros((4, 4))]
+    usual = [accelerated.Boxes(pixels).topk(9).labels for pixels in images]
+    monkeypatch.setattr(search, "ROOM", 2)
+    monkeypatch.setattr(search, "SPLITS", 3)
+    for pixels, labels in zip(images, usual, strict=True):
+        assert np.array_equal(accelerated.Boxes(pixels).topk(9).labels, labels)
+    monkeypatch.setattr(search, "LARGEST", 4)
+    with pytest.raises(MemoryError, match="best_boxes: 4 sets of boxes wait"):
+        accelerated.Boxes(images[0]).best()
 
 
 def test_a_planted_region_is_found_in_a_large_image(backend):

@@ -173,6 +173,19 @@ def exercise_segmentation(panel):
     model.predict(data, None, w)
 
 
+def exercise_localization(panel):
+    """All boxes and listed ones, by search; candidates."""
+    panel.Boxes(np.eye(3), 1.0, [0, 0, 1, 1]).among([[0, 0, 2, 2]]).best()
+    model = panel.SubwindowModel(2)
+    data = model.pack([np.array([[0, 1], [1, -1]])], [[0, 0, 1, 1]])
+    w = panel.bcfw(panel.StructuralHinge(model, data), lam=0.1, epochs=2, rng=0).x
+    model.predict(data, None, w)
+    model = panel.CandidateModel(2)
+    data = model.pack([([[0, 0, 1, 1], [0, 1, 2, 3]], np.eye(2, dtype=np.float32))], [[0, 0, 1, 1]])
+    w = panel.casimir(panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), lam=0.1, epochs=1, rng=0).x
+    model.predict(data, None, w)
+
+
 def exercise_parsing(panel):
     """Trees of sentences."""
     model = panel.ParsingModel([("h.tag", "m.tag"), ("b.tag", "distance")], bits=5)
@@ -231,9 +244,11 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
     assert {"viterbi", "forward_backward", "top_k_viterbi", "assignment", "gather_sum", "scatter_sum"} <= armed
     assert {"minimum_cut", "node_max_marginals"} <= armed
+    assert {"best_boxes", "listed_scores"} <= armed
     assert {"maximum_arborescence", "top_k_arborescences", "tree_partition"} <= armed
     exercise(accelerated)
     exercise_segmentation(accelerated)
+    exercise_localization(accelerated)
     exercise_arborescences(accelerated)
     exercise_parsing(accelerated)
     exercise_tagging(accelerated)
@@ -245,7 +260,7 @@ def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
     learned = (exercise_arborescences, exercise_parsing, exercise_tagging, exercise_kernels, exercise_screening)
-    for trained in (exercise, exercise_segmentation, *learned):
+    for trained in (exercise, exercise_segmentation, exercise_localization, *learned):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["Image", "image_of", "scores_of_boxes", "search_boxes"]
+__all__ = ["Image", "Queue", "first_queue", "image_of", "scores_of_boxes", "search_boxes", "with_more_room"]
 
 AFTER = 2**62  # ranks of single boxes lie below those of sets
 
@@ -149,23 +149,56 @@ def scores_of_boxes(image, boxes, scores):
         scores[k] = bound_of(image, t, t, l, l, b, b, r, r)
 
 
+class Queue(NamedTuple):
+    """The sets that wait, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and what is found (k, 4).
+
+    state: how many wait, rows used, sets met, boxes found, splits.
+    """
+
+    sets: np.ndarray
+    bounds: np.ndarray
+    ranks: np.ndarray
+    rows: np.ndarray
+    found: np.ndarray
+    state: np.ndarray
+
+
 @kernel
-def search_boxes(image, k):
-    """The k best boxes (j, 4), j <= k, from high to low, and the number of sets that were split."""
+def first_queue(image, k, room):
+    """The set of all boxes alone; nothing where all are forbidden."""
     H, W = image.positive.shape[0] - 1, image.positive.shape[1] - 1
-    found, count, splits = np.empty((k, 4), np.int64), 0, 0
-    room = 1024
-    sets, bounds = np.empty((room, 8), np.int64), np.empty(room)
-    ranks, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+    sets, bounds = np.empty((room, 8), np.int32), np.empty(room)
+    ranks, rows = np.empty(room, np.int64), np.empty(room, np.int32)
+    state = np.zeros(5, np.int64)
+    everything = (0, H - 1, 0, W - 1, 1, H, 1, W)
+    for s in range(8):
+        sets[0, s] = everything[s]
+    bounds[0], ranks[0], rows[0] = bound_of(image, 0, H - 1, 0, W - 1, 1, H, 1, W), AFTER - 1, 0
+    state[0] = 1 if bounds[0] > -np.inf else 0
+    state[1], state[2] = 1, 1
+    return Queue(sets, bounds, ranks, rows, np.empty((k, 4), np.int64), state)
+
+
+@kernel
+def with_more_room(queue, room):
+    """The same queue with room for so many sets."""
+    sets, bounds = np.empty((room, 8), np.int32), np.empty(room)
+    ranks, rows = np.empty(room, np.int64), np.empty(room, np.int32)
+    size, used = queue.state[0], queue.state[1]
+    sets[:used], bounds[:size] = queue.sets[:used], queue.bounds[:size]
+    ranks[:size], rows[:size] = queue.ranks[:size], queue.rows[:size]
+    return Queue(sets, bounds, ranks, rows, queue.found, queue.state)
+
+
+@kernel
+def search_boxes(image, queue, most):
+    """Split at most ``most`` sets, for which there must be room: whether the search is over."""
+    sets, bounds, ranks, rows, found, state = queue
+    size, used, met, count, splits = state
     part = np.empty(8, np.int64)
-    sets[0] = np.array([0, H - 1, 0, W - 1, 1, H, 1, W])
-    first = bound_of(image, 0, H - 1, 0, W - 1, 1, H, 1, W)
-    if first == -np.inf:
-        return found[:0], splits
-    bounds[0], ranks[0], rows[0] = first, AFTER - 1, 0
-    size, used, met = 1, 1, 1
-    while size > 0 and count < k:
-        bound, row = bounds[0], rows[0]
+    end = splits + most
+    while size > 0 and count < len(found) and splits < end:
+        bound, row = bounds[0], np.int64(rows[0])
         size -= 1
         sink(bounds, ranks, rows, size, bounds[size], ranks[size], rows[size])
         side, longest = 0, -1
@@ -179,17 +212,12 @@ def search_boxes(image, k):
             count += 1
             continue
         splits += 1
-        if used + 1 >= room:  # one row more than leaves; a heap never has more entries than rows
-            room *= 2
-            sets, bounds = grown(sets, room), longer(bounds, room)
-            ranks, rows = longer(ranks, room), longer(rows, room)
-        low, high = sets[row, 2 * side], sets[row, 2 * side + 1]
+        for s in range(8):
+            part[s] = sets[row, s]
+        low, high = part[2 * side], part[2 * side + 1]
         middle = (low + high) // 2
         here = row  # the first child takes the row of its parent
         for half in range(2):
-            if half == 0:
-                for s in range(8):
-                    part[s] = sets[row, s]
             part[2 * side] = low if half == 0 else middle + 1
             part[2 * side + 1] = middle if half == 0 else high
             t1, t2, l1, l2, b1, b2, r1, r2 = part
@@ -212,7 +240,8 @@ def search_boxes(image, k):
             rise(bounds, ranks, rows, size, least, met if alone else AFTER - met, here)
             size += 1
             here = -1
-    return found[:count], splits
+    state[0], state[1], state[2], state[3], state[4] = size, used, met, count, splits
+    return size == 0 or count == len(found)
 
 
 @inlined
@@ -248,19 +277,3 @@ def sink(bounds, ranks, rows, size, bound, rank, row):
         bounds[at], ranks[at], rows[at] = bounds[down], ranks[down], rows[down]
         at = down
     bounds[at], ranks[at], rows[at] = bound, rank, row
-
-
-@kernel
-def grown(x, room):
-    """A matrix of ``room`` rows that begins as x."""
-    y = np.empty((room, x.shape[1]), x.dtype)
-    y[: x.shape[0]] = x
-    return y
-
-
-@kernel
-def longer(x, room):
-    """A vector of ``room`` entries that begins as x."""
-    y = np.empty(room, x.dtype)
-    y[: x.shape[0]] = x
-    return y

@@ -8,10 +8,20 @@ import numpy as np
 
 import reference.structures.boxes as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.subwindows import Image, image_of, scores_of_boxes, search_boxes
+from accelerated.compiled.subwindows import (
+    Image,
+    first_queue,
+    image_of,
+    scores_of_boxes,
+    search_boxes,
+    with_more_room,
+)
 from accelerated.mirror import mirrors
 from reference.arrays import Array
 from reference.structures.boxes import BoxScores, iou
+
+ROOM, LARGEST = 2**12, 2**24  # sets that wait, 56 bytes each
+SPLITS = 2**18  # in one call: between calls Python hears Ctrl-C
 
 __all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
 
@@ -19,7 +29,18 @@ __all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
 @mirrors(reference.best_boxes)
 def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
     H, W = scores.pixels.shape
-    return search_boxes(_image(scores), min(k, H * (H + 1) // 2 * (W * (W + 1) // 2)))[0]
+    image, room = _image(scores), ROOM
+    queue = first_queue(image, min(k, H * (H + 1) // 2 * (W * (W + 1) // 2)), room)
+    while not search_boxes(image, queue, min(SPLITS, room - int(queue.state[1]))):  # a split takes one row at most
+        if queue.state[1] == room:
+            room *= 2
+            if room > LARGEST:
+                raise MemoryError(
+                    f"best_boxes: {room // 2} sets of boxes wait, and no bound tells them apart; pixels of both signs without a "
+                    "region of one do that. among() answers for a list of boxes"
+                )
+            queue = with_more_room(queue, room)
+    return queue.found[: queue.state[3]]
 
 
 @mirrors(reference.listed_scores)

@@ -48,7 +48,8 @@ def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
     -----
     Best-first branch and bound over intervals [top, top'] x [left, left'] x ...: no box of a set scores more than the positive pixels of
     its largest box plus the negative ones of its smallest, each from an integral image, plus the loss at the least overlap. Exhaustive in
-    the worst case. Scores that differ by less than the rounding of sums over the image count as equal; for ties see ``branch_and_bound``.
+    the worst case, such as large images of noise without a region: ``accelerated`` raises MemoryError where 2^24 sets wait. Scores that
+    differ by less than the rounding of sums over the image count as equal; for ties see ``branch_and_bound``.
 
     Source
     ------
@@ -99,6 +100,8 @@ def iou(a: Any, b: Any) -> np.ndarray:
 
 class Boxes(Structure):
     """All boxes of an image, scored by the sum of their pixels.
+
+    The max and top-K oracles search; the exp oracle would have to visit every box, and is left to lists of boxes: :meth:`among`.
 
     Parameters
     ----------
