@@ -23,6 +23,7 @@ from accelerated.models.sequence import SequenceModel
 from accelerated.models.subwindows import SubwindowModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
+from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from accelerated.online_mkl import mkl
 from accelerated.prox import (
@@ -95,7 +96,6 @@ from reference import (
     Table,
     TableScores,
     TopK,
-    TwoLayerModel,
     UnionRule,
     UnsupportedError,
     Weighted,

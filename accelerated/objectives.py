@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import reference.objectives as reference
-from accelerated import arc_epochs, candidate_epochs
+from accelerated import arc_epochs, candidate_epochs, two_layer_epochs
 from accelerated.arrays import like, view
 from accelerated.compiled.candidates import new_answers
 from accelerated.compiled.kept import Kept, nothing
@@ -28,6 +28,7 @@ from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.screening.scored import by_scores
+from accelerated.models.two_layer import TwoLayerModel
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
@@ -127,12 +128,13 @@ class StructuralHinge(reference.StructuralHinge):
             yield like(direction.reshape(-1), w), float(model.cost[truth, y])
 
     def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled loop of ``LOOPS`` in ``epochs``, ``arc_epochs`` or ``candidate_epochs`` for exactly our objectives and models; None: the loop."""
+        """The compiled loop of ``LOOPS`` in ``epochs``, ``arc_epochs``, ``candidate_epochs`` or ``two_layer_epochs`` for exactly our objectives and models; None: the loop."""
         loops = {
             SequenceModel: LOOPS,
             TaggingModel: LOOPS,
             ParsingModel: arc_epochs.LOOPS,
             CandidateModel: candidate_epochs.LOOPS,
+            TwoLayerModel: two_layer_epochs.LOOPS,
         }.get(type(self.model))
         if type(self) not in (StructuralHinge, LogLoss) or loops is None:
             return None

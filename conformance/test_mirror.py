@@ -24,6 +24,7 @@ OWN = (
     "mirror",
     "proximal_epochs",
     "threads",
+    "two_layer_epochs",
     "compiled",
     "__main__",
 )  # of accelerated, without a twin

@@ -25,9 +25,9 @@ def scenes(rng, shape=(2, 2, 3), counts=(3, 1, 4, 3)):
     return X, Y
 
 
-def two_layer(backend, rng, like=None, **options):
+def two_layer(backend, rng, like=None, counts=(3, 1, 4, 3), **options):
     model = backend.TwoLayerModel(options.pop("shape", (2, 2, 3)), hidden=3, **options)
-    return model, model.pack(*scenes(rng, model.shape), like=like)
+    return model, model.pack(*scenes(rng, model.shape, counts), like=like)
 
 
 def slopes_by_differences(of, w, dw, step=1e-6):
@@ -222,3 +222,46 @@ def test_without_torch_it_says_so(backend, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ImportError, match="DifferentiableModel needs PyTorch"):
         backend.DifferentiableModel(lambda w, x: w, backend.Table, size=1)
+
+
+@pytest.mark.parametrize("smoothing", ["Entropy", "TopK"])
+def test_jacobians_written_out_are_the_linearized_objective(backend, rng, smoothing):
+    """Values, gradients, dual points and planes of both forms; and of the objective itself at the point."""
+    from reference.linearized import LinearizedObjective, linearized
+
+    model, data = two_layer(backend, rng)
+    objective = backend.StructuralHinge(
+        model, data, smoothing=backend.TopK(2) if smoothing == "TopK" else backend.Entropy()
+    )
+    w, c, v = (model.initial(data, seed) for seed in range(3))
+    written, implied = linearized(objective, w, c), LinearizedObjective(objective, w, c)
+    assert isinstance(written, backend.StructuralHinge) and written.model.size == model.size
+    for mu in (0.0, 0.4):
+        for batch in (None, np.array([3, 1])):
+            close(written.value_and_gradient(v, batch, mu)[0], implied.value_and_gradient(v, batch, mu)[0])
+            close(written.value_and_gradient(v, batch, mu)[1], implied.value_and_gradient(v, batch, mu)[1])
+            a, b = written.linearize(v, batch, mu), implied.linearize(v, batch, mu)
+            close([a.value, a.task_loss, a.exact], [b.value, b.task_loss, b.exact])
+        value, gradient = objective.value_and_gradient(w, None, mu)
+        close(written.value_and_gradient(w - c, None, mu)[0], value)
+        close(written.value_and_gradient(w - c, None, mu)[1], gradient)
+    a, b = written.corners(v, None, 2), implied.corners(v, None, 2)
+    close(a.directions, b.directions)
+    close(a.losses, b.losses)
+    assert isinstance(linearized(backend.LogLoss(model, data), w, c), LinearizedObjective)
+
+
+@pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
+def test_epochs_of_sgd_are_steps(backend, rng, average):
+    """A fused epoch ends where the loop over single steps does; ties and images whose best output is the true one among them."""
+    from reference.optimizers.sgd import epoch, init
+
+    model, data = two_layer(backend, rng, counts=(3, 1, 4, 3, 3))
+    for objective, mu in ((backend.StructuralHinge(model, data), None), (backend.StructuralHinge(model, data, smoothing=backend.TopK(2)), 0.3), (backend.LogLoss(model, data), None)):  # fmt: skip
+        fused = objective.fused_epoch("sgd") or epoch
+        order, start = np.array([4, 2, 0, 1, 3, 2, 0]), model.initial(data, 0)
+        options = {"batch_size": 1, "steps": np.linspace(0.5, 0.1, 7), "lam": 0.1, "mu": mu, "average": average}
+        a, b = (run(init(start), objective, order, **options) for run in (fused, epoch))
+        close(a.x, b.x)
+        close(a.mean, b.mean)
+        assert a.t == b.t == 7

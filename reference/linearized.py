@@ -15,11 +15,23 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
-from reference.models.nonlinear import HomogeneousModel, LinearizedModel
+from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
 from reference.weighted import Weighted
 
-__all__ = ["LinearizedObjective"]
+__all__ = ["LinearizedObjective", "linearized"]
+
+
+def linearized(objective: Any, w: Array, center: Array) -> Any:
+    """v -> F(center + v; w): the objective over a linear model, where its own can write out its Jacobians and has a task loss to keep constants in;
+    else a :class:`LinearizedObjective`.
+    """
+    whole = _whole(objective)
+    if isinstance(whole.model, NonlinearModel) and whole.loss_augmented:
+        explicit = whole.model.explicit(whole.data, w, center)
+        if explicit is not None:
+            return _with_model(objective, *explicit)
+    return LinearizedObjective(objective, w, center)
 
 
 class LinearizedObjective:
@@ -49,9 +61,7 @@ class LinearizedObjective:
     """
 
     def __init__(self, objective: Any, w: Array, center: Array | None = None) -> None:
-        whole = objective.objective if isinstance(objective, Weighted) else objective
-        if not isinstance(whole, StructuralHinge):
-            raise TypeError(f"objective: expected StructuralHinge or LogLoss, got {type(objective).__name__}")
+        whole = _whole(objective)
         model = LinearizedModel(whole.model, whole.data, w, center)
         self.affine = _with_model(objective, model)
         self.homogeneous = _with_model(objective, HomogeneousModel(model))
@@ -113,14 +123,25 @@ class LinearizedObjective:
         return self.objective.width()
 
 
-def _with_model(objective: Any, model: Any) -> Any:
-    """The objective with another model of its data."""
+def _whole(objective: Any) -> Any:
+    """The objective without weights of examples."""
+    whole = objective.objective if isinstance(objective, Weighted) else objective
+    if not isinstance(whole, StructuralHinge):
+        raise TypeError(f"objective: expected StructuralHinge or LogLoss, got {type(objective).__name__}")
+    return whole
+
+
+def _with_model(objective: Any, model: Any, data: Any = None) -> Any:
+    """The objective with another model of its data, or of other data."""
     found = copy.copy(objective)
     if isinstance(found, Weighted):
-        found.objective = _with_model(objective.objective, model)
+        found.objective = _with_model(objective.objective, model, data)
         return found
     for name in [name for name in vars(found) if isinstance(getattr(type(found), name, None), cached_property)]:
         del vars(found)[name]
+    if data is not None:  # a smoothness that holds everywhere would take longer to find than a step takes
+        found.data = data
+        vars(found).update(_squared_diameter=None, _curvature=None)
     found.model, found._like = model, model.zeros(found.data)
     return found
 

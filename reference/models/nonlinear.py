@@ -50,6 +50,13 @@ class NonlinearModel(LinearModel):
         """The model for many questions about one point w (d,): itself, or one that remembers what it has computed there."""
         return self
 
+    def explicit(self, data: Any, w: Array, center: Array) -> tuple[Any, Any] | None:
+        """The model linearised about w (d,) with its Jacobians written out, or None (here: always).
+
+        A linear model in v, where weights are center + v, and data for it; what is constant in the linearised scores, less that of the true output, is in the task loss.
+        """
+        return None
+
     def restrict(self, columns: Any) -> Any:
         """Refused: screening is for linear scores."""
         raise UnsupportedError(f"{type(self).__name__} is nonlinear: it has no restrictions")

@@ -25,6 +25,7 @@ from reference.structures.table import TableScores
 __all__ = ["TwoLayerModel", "elu"]
 
 REMEMBERED = 2**28  # bytes of hidden units that are kept about one point
+WRITTEN = 2**29  # bytes of Jacobians that are
 
 
 class TwoLayerModel(NonlinearModel, CandidateModel):
@@ -75,6 +76,8 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     >>> result.fun < result.history[0].objective
     True
     """
+
+    linear = CandidateModel  # what a linearised one is, with its Jacobians written out
 
     def __init__(self, shape: Any, hidden: int = 16, *, max_candidates: int = 2048) -> None:
         CandidateModel.__init__(self, shape, max_candidates=max_candidates)
@@ -145,6 +148,28 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         """The model that keeps the hidden units of the images that it was asked about, if all fit into 256 MB."""
         size = 2 * len(data.boxes) * self.places * self.hidden * host(w[:0]).dtype.itemsize
         return _Remembering(self) if size <= REMEMBERED else self
+
+    def explicit(self, data: CandidateData, w: Array, center: Array) -> tuple[CandidateModel, CandidateData] | None:
+        """The linearised model as a linear one of candidates whose features are Jacobians (N, d), if these fit into 512 MB on the host."""
+        best, losses = data.truth()
+        if len(data.boxes) * self.size * data.features.dtype.itemsize > WRITTEN or not isinstance(
+            data.like, np.ndarray
+        ):
+            return None
+        jacobians = np.empty((len(data.boxes), self.size), data.features.dtype)
+        constants, inputs = np.empty(len(data.boxes)), self.channels * self.hidden
+        for i in range(data.n):
+            here = slice(data.offsets[i], data.offsets[i + 1])
+            rows = np.arange(here.start, here.stop)
+            units, slopes = self._both(data, rows, w)
+            features = np.reshape(self._features(data, rows), (len(rows), self.places, self.channels))
+            first, second = jacobians[here, :inputs], jacobians[here, inputs:]  # reshaped, they stay parts of the whole
+            first.reshape(-1, self.channels, self.hidden)[...] = np.matmul(features.transpose(0, 2, 1), slopes)
+            second.reshape(-1, self.hidden, self.places)[...] = units.transpose(0, 2, 1)
+            constants[here] = self._outer(units, w) + jacobians[here] @ (center - w)
+            constants[here] -= constants[here][best[i]]
+        written = data._replace(features=jacobians, losses=losses + constants)
+        return self.linear((self.size,), max_candidates=self.max_candidates), written
 
     def squared_norms(self, data: CandidateData) -> None:  # type: ignore[override]
         """None: there is no feature map."""

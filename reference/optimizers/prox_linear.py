@@ -19,7 +19,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, floats, host, integer, number, squared_norm
-from reference.linearized import LinearizedObjective
+from reference.linearized import linearized
 from reference.optimizers.arguments import check_objective, check_options, start_of
 from reference.optimizers.casimir import casimir
 from reference.optimizers.evaluation import evaluate
@@ -36,13 +36,13 @@ CHOICES = {"schedule": ("const", "adapt"), "accept": ("decrease", "always")}
 
 
 class ProxLinearProblem(NamedTuple):
-    """What an inner solver is given: to minimise objective(v) + lam/2 ||v||^2, from ``start`` (d,), in at most so many ``passes``.
+    """What an inner solver is given: to minimise objective(v) + lam/2 ||v||^2, ``objective`` being convex and as any optimiser takes it, from ``start`` (d,), in at most so many ``passes``.
 
     ``lam`` is that of the subproblem, lam + 1/eta. ``mu``, ``L``: smoothing and smoothness of components, where they are prescribed. ``solved``:
     a callback that ends a run whose gap is small enough. ``rng``: the run's random numbers.
     """
 
-    objective: LinearizedObjective
+    objective: Any
     start: Array
     lam: float
     mu: float | None
@@ -219,7 +219,8 @@ def prox_linear(
             w, fun, eta, k, halved, refused, calls, first, _ = at
             k, curvature = k + 1, lam + 1.0 / eta
             center = w / (1.0 + eta * lam)
-            convex = LinearizedObjective(objective, w, center)
+            with run.timed():
+                convex = linearized(objective, w, center)
             mu_k, L_k = _scheduled(objective, schedule, mu, L, k)
             eps = -np.inf if tolerance is None else tolerance / k
             solved = partial(_small, eps)
@@ -237,6 +238,7 @@ def prox_linear(
                     model_value += 0.5 * curvature * squared_norm(v) + 0.5 * lam * squared_norm(w) / (1.0 + eta * lam)
             calls += found.oracle_calls + 2 * objective.n
             rho, gap = squared_norm(w - new) ** 0.5 / eta, _gap(found, convex, v, curvature, mu_k)
+            del problem, convex  # Jacobians that are written out may be large
             holds = _not_above(after, model_value, fun, new)
             if not (holds or fixed_eta):
                 at = ProxLinearState(w, fun, eta / 2, k - 1, halved + 1, refused, calls, first, np.inf)
@@ -291,7 +293,7 @@ def _scheduled(
     return None if mu is None else max(mu / k, min(mu, LEAST_MU)), None if L is None else k * L
 
 
-def _gap(found: Result, convex: LinearizedObjective, v: Array, lam: float, mu: float | None) -> float:
+def _gap(found: Result, convex: Any, v: Array, lam: float, mu: float | None) -> float:
     """A bound on how far v is from the subproblem's optimum."""
     if not np.all(np.isfinite(host(v))):
         return np.inf
