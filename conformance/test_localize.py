@@ -63,6 +63,32 @@ def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optim
     assert each["test"]["average_precision"] >= 0.7 and each["objective"] < 0.5
 
 
+@pytest.mark.parametrize("optimizer", localize_jobs.MODELS["two-layer"])
+def test_two_layers(backend, tmp_path, rng, capsys, optimizer):
+    """Objects told by whether a feature is near 1/2, which no linear score tells: two layers find them, and the saved weights are those reported."""
+    images = []
+    for _ in range(8):
+        low = rng.integers(0, 30, (9, 2))
+        boxes = np.concatenate([low, low + 2], axis=1) + 3 * np.arange(9)[:, None]  # none of them touches another one
+        u = np.array([0.0, 0.05, 0.1, 0.15, 0.5, 0.85, 0.9, 0.95, 1.0])
+        images.append(
+            LocalizationImage(boxes, np.stack([np.ones(9), u], axis=1).reshape(9, 1, 1, 2), (60, 60), boxes[4], 0)
+        )
+    save_localization(tmp_path / "a.boxes", images, ["middle"])
+    command = ["train", tmp_path / "a.boxes", "--lam", 1e-3, "--save", tmp_path / "m.npz"]
+    linear = told(backend, capsys, *command)["classes"][0]
+    assert linear["train"]["corloc"] == 0 and linear["objective"] >= 0.99
+    more = ["--epochs", 8, "--eta", 10] if optimizer == "prox-linear" else ["--epochs", 150, "--step-size", 0.2]
+    report = told(backend, capsys, *command, "--model", "two-layer", "--hidden", 4, "--optimizer", optimizer, *more)
+    (each,) = report["classes"]
+    assert each["train"]["corloc"] == 1 and each["objective"] < 0.95
+    model, w, info = backend.load_model(tmp_path / "m.npz", backend.module)
+    data = load_localization(tmp_path / "a.boxes")
+    hinge = backend.StructuralHinge(model, model.pack(data.examples(np.arange(8)), data.truth))
+    assert each["objective"] == pytest.approx(hinge.value_and_gradient(w)[0] + 0.0005 * w @ w, rel=1e-9)
+    assert model.hidden == 4 and info["model"] == "two-layer" and info["optimizer"] == optimizer
+
+
 def test_classes_have_models_of_their_own(backend, data_file, capsys):
     """{class} in names; each model scores the images of its class; evaluate and predict say what the models do."""
     folder = data_file.parent
