@@ -152,6 +152,17 @@ def test_images_without_answers(backend, tmp_path, rng, data_file, capsys):
         assert status == 2 and "new.boxes: no field" in error
 
 
+def test_curves_tell_classes_apart(backend, data_file, capsys):
+    """Logs of one class are drawn together, those of two are not of one problem."""
+    folder = data_file.parent
+    told(backend, capsys, "train", data_file, "--log", folder / "{class}.log")
+    told(backend, capsys, "train", data_file, "--class", "left", "--optimizer", "sgd", "--log", folder / "sgd.log")
+    status, text, _ = run(backend.module, capsys, "curves", folder / "left.log", folder / "sgd.log")
+    assert status == 0 and "above bound" in text
+    status, _, error = run(backend.module, capsys, "curves", folder / "left.log", folder / "right.log")
+    assert status == 2 and "different problems: class left and right" in error
+
+
 def test_a_run_goes_on(backend, data_file, capsys):
     """From a checkpoint to the weights of a run that was not cut in two."""
     folder = data_file.parent
@@ -163,6 +174,9 @@ def test_a_run_goes_on(backend, data_file, capsys):
     assert np.array_equal(one, two)
     again = told(backend, capsys, *job, "--epochs", 0, "--start", folder / "whole.npz")
     assert again["classes"][0]["objective"] == whole["classes"][0]["objective"]
+    start = ["--start", folder / "whole.npz", "--model", "two-layer"]
+    status, _, error = run(backend.module, capsys, "localize", "train", data_file, "--class", "left", *start)
+    assert status == 2 and "whole.npz has a CandidateModel, --model two-layer is another" in error
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ PROBLEM = (
     "command",
     *FILES,
     *EXAMPLES,
+    "class",
+    "model",
     "fold",
     "loss",
     "lam",

@@ -17,6 +17,7 @@ from reference.app.box_pictures import Frame, boxes
 from reference.app.localization_files import Localization, LocalizationImage, load_localization, save_localization
 from reference.app.localize_jobs import (
     EPOCHS,
+    KINDS,
     LAM,
     MODELS,
     OPTIONS,
@@ -162,6 +163,8 @@ def _make(panel: ModuleType, options: argparse.Namespace) -> None:
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.hidden is not None and options.model == "linear":
         raise ValueError("--hidden needs --model two-layer")
+    if options.hidden is not None and options.start is not None:
+        raise ValueError("--hidden has no effect with --start: the saved model has its own")
     data, test = load_localization(options.data), load_localization(options.test) if options.test else None
     data.required("truth")
     classes = list(dict.fromkeys(options.classes or data.classes))
@@ -224,6 +227,10 @@ def _train_class(
     model, more = None, {what: files[what] for what in ("checkpoint", "resume") if files[what] is not None}
     if files["start"] is not None:
         model, w0, _ = _load(panel, files["start"])
+        if type(model).__name__ != KINDS[options.model]:
+            raise ValueError(
+                f"--start: {files['start']} has a {type(model).__name__}, --model {options.model} is another"
+            )
         more["w0"] = w0
     if model is None:
         model = new_model(panel, options.model, data.features.shape[1:], options.hidden or 16)

@@ -14,7 +14,7 @@ from reference.arrays import host
 from reference.optimizers.result import Callback, Result
 from reference.structures.boxes import iou
 
-__all__ = ["EPOCHS", "LAM", "MODELS", "OPTIONS", "SCHEDULES", "Found", "find", "job_of", "judged", "new_model", "optimize", "packed"]  # fmt: skip
+__all__ = ["EPOCHS", "KINDS", "LAM", "MODELS", "OPTIONS", "SCHEDULES", "Found", "find", "job_of", "judged", "new_model", "optimize", "packed"]  # fmt: skip
 
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
