@@ -96,6 +96,13 @@ def test_one_beta(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
     assert len(report["history"]) == report["iterations"] == result.nit and picture.read_bytes().startswith(PNG)
     status, out, _ = run(backend.module, capsys, "train", data_file, *HOW, "--beta", 0.25 * most, "--json")
     assert status == 0 and json.loads(out)["objective"] == report["objective"]
+    for rule in ("count", "union", "none"):
+        status, out, _ = run(
+            backend.module, capsys, "train", data_file, *HOW, "--beta-share", 0.25, "--rule", rule, "--json"
+        )
+        found = json.loads(out)
+        assert status == 0 and abs(found["objective"] - report["objective"]) <= 2e-6 * report["objective"]
+        assert bool(found["reservation"]) == (rule != "none")
     status, out, _ = run(backend.module, capsys, "train", data_file, *HOW, "--beta", 10 * most)
     assert status == 0 and "support 0 of" in out
     status, out, _ = run(backend.module, capsys, "curves", log)
@@ -106,7 +113,7 @@ def test_one_beta(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
     assert status == 0 and "not converged: the duality gap is" in out
 
 
-@pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "l1-gap"])
+@pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "count", "l1-gap"])
 def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):  # noqa: F811
     """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
     data, saved = backend.load_sequences(data_file), tmp_path / "m.npz"
@@ -151,7 +158,7 @@ def test_taggers(backend, tmp_path, capsys):
         sum(map(len, shown["labels"].values())) + sum(move[2] != 0 for move in shown["transitions"])
         == report["support"]
     )
-    for option, value in (("--lam", 1), ("--rule", "union"), ("--loss", "hinge"), ("--start", saved)):
+    for option, value in (("--lam", 1), ("--rule", "l2-gap"), ("--loss", "hinge"), ("--start", saved)):
         status, _, err = run(backend.module, capsys, "tag", "train", bank, *how, option, value)
         assert status == 2 and option in err
     status, _, err = run(backend.module, capsys, "tag", "train", bank, "--beta", 1)

@@ -107,7 +107,7 @@ def test_the_weights_are_optimal(estimators, rows, words, alpha):
         assert not np.any(empty.coef_) and empty.selected() == {c: [] for c in empty.classes_.tolist()}
 
 
-@pytest.mark.parametrize("rule", ["l1-gap", "l2-gap", "half-space", "union", "none"])
+@pytest.mark.parametrize("rule", ["l1-gap", "l2-gap", "half-space", "count", "union", "none"])
 def test_rules_by_name(estimators, rows, rule):
     """The same weights by any rule; classes alone are listed."""
     X, y = rows
@@ -330,7 +330,7 @@ def test_a_fit_that_is_not_done_warns(estimators, rows):
         ("SparseClassifier", {"alpha": -1}, "alpha: expected a finite number >= 0"),
         ("SparseClassifier", {"rule": "all"}, "rule: expected one of l1-gap, l2-gap, .* got 'all'"),
         ("SparseClassifier", {"rule": 3}, "rule: expected an object with screen"),
-        ("SparseCRF", {"rule": "l2-gap"}, "the outputs of SequenceModel are not listed"),
+        ("SparseCRF", {"rule": "l2-gap"}, "rule: l2-gap lists all outputs, and sequences have too many"),
         ("SparseCRF", {"bits": 4}, "transitions, bits: of features by name alone"),
         ("SparseCRFPath", {"held_out": 0.0}, r"held_out: expected a number in \(0, 1\)"),
         ("SparseCRFPath", {"held_out": 1.0}, r"held_out: expected a number in \(0, 1\)"),

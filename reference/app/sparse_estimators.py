@@ -33,6 +33,7 @@ class Sparse(BaseEstimator):
 
     panel: ModuleType = reference
     loss = "crf"
+    listed: bool  # whether outputs can be listed
     alpha: float
     tol: float
     rule: Any
@@ -43,7 +44,7 @@ class Sparse(BaseEstimator):
     def _how(self, rng: np.random.Generator) -> dict[str, Any]:
         """What ``solve_sparse`` and ``sparse_path`` take alike."""
         how = {"alpha": self.alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
-        return {**how, "rule": rule_of(self.panel, self.rule, rng)}
+        return {**how, "rule": rule_of(self.panel, self.rule, rng, listed=self.listed)}
 
     def _keep(self, model: Any, w: Any, iterations: int) -> None:
         self.model_, self.coef_, self.n_iter_ = model, w, max(iterations, 1)
@@ -71,6 +72,8 @@ class Sparse(BaseEstimator):
 class SparseRows(Classes, Sparse):
     """Of classes."""
 
+    listed = True
+
     def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
         names: list[Any] = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))  # type: ignore[attr-defined]
         matrix = np.reshape(host(self.coef_), (-1, len(self.classes_)))
@@ -79,6 +82,8 @@ class SparseRows(Classes, Sparse):
 
 class SparseLabels(LabelSequences, Sparse):
     """Of labels of sequences."""
+
+    listed = False
 
     def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
         model = self.model_
@@ -175,8 +180,8 @@ class SparseClassifier(OneBeta, SparseRows):
         0: the lasso.
     tol : float >= 0
         Stop when the duality gap is at most tol times the objective.
-    rule : {"l1-gap", "l2-gap", "half-space", "union", "none"}, or a rule
-        What weights are screened by while training; "union" is l1-gap and half-space. The solution is the same with any.
+    rule : {"l1-gap", "l2-gap", "half-space", "count", "union", "none"}, or a rule
+        What weights are screened by while training; "union" is l1-gap, count and half-space. The solution is the same with any.
     fit_intercept : bool
     solver, iterations
         As :func:`solve_sparse` takes them.
@@ -306,7 +311,7 @@ class SparseCRF(OneBeta, SparseLabels):
     beta_share : float > 0, optional
         beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
     alpha, tol, rule, solver, iterations, random_state
-        As :class:`SparseClassifier` takes them; of the rules, "l1-gap" alone serves sequences.
+        As :class:`SparseClassifier` takes them; of the rules, "l1-gap" and "count" serve sequences, and "union" is these.
     transitions, pairs, bits, least
         Of features by name, as :class:`SequenceLabeler` takes them.
 

@@ -13,13 +13,25 @@ from reference.arrays import host, number
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.rules import check_rule
 
-__all__ = ["RULES", "ChosenPath", "HeldOut", "beta_of", "choose", "follow", "held_out_losses", "rule_of", "splits"]
+__all__ = [
+    "LISTING",
+    "RULES",
+    "ChosenPath",
+    "HeldOut",
+    "beta_of",
+    "choose",
+    "follow",
+    "held_out_losses",
+    "rule_of",
+    "splits",
+]
 
-RULES = ("l1-gap", "l2-gap", "half-space", "union", "none")
+RULES = ("l1-gap", "l2-gap", "half-space", "count", "union", "none")
+LISTING = ("l2-gap", "half-space")  # these list outputs
 
 
-def rule_of(panel: ModuleType, rule: Any, rng: Any) -> Any:
-    """The rule of that name, or the one given; rng draws the half-spaces of those named."""
+def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool) -> Any:
+    """The rule of that name, or the one given; rng draws the half-spaces of those named; listed: whether outputs can be listed."""
     if rule is None or rule == "none":
         return None
     if not isinstance(rule, str):
@@ -27,12 +39,17 @@ def rule_of(panel: ModuleType, rule: Any, rng: Any) -> Any:
         return rule
     if rule not in RULES:
         raise ValueError(f"rule: expected one of {', '.join(RULES)}, or a rule, got {rule!r}")
-    if rule == "l1-gap":
-        return panel.L1GapRule()
-    if rule == "l2-gap":
-        return panel.L2GapRule()
-    half_space = panel.HalfSpaceRule(rng=rng)
-    return half_space if rule == "half-space" else panel.UnionRule(panel.L1GapRule(), half_space)
+    if rule in LISTING and not listed:
+        raise ValueError(f"rule: {rule} lists all outputs, and sequences have too many; l1-gap and count do without")
+    makes: dict[str, Callable[[], Any]] = {
+        "l1-gap": panel.L1GapRule,
+        "l2-gap": panel.L2GapRule,
+        "half-space": lambda: panel.HalfSpaceRule(rng=rng),
+        "count": panel.CountRule,
+    }
+    if rule == "union":
+        return panel.UnionRule(*(makes[name]() for name in ("l1-gap", "count", *(["half-space"] if listed else []))))
+    return makes[rule]()
 
 
 def beta_of(beta: float | None, share: float | None, most: float) -> float:

@@ -15,13 +15,12 @@ from reference.app import plots
 from reference.app.jobs import Job
 from reference.app.logs import LogWriter
 from reference.app.output import announce_compilation, watched
-from reference.app.sparse_fits import RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
+from reference.app.sparse_fits import LISTING, RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
 
 __all__ = ["SparseJob", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
 
 OWN = ("path", "ratio", "alpha", "beta", "beta_share", "rule", "held_out", "positions")  # options of sparse-crf alone
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # those of Job that it has too
-LISTING = ("l2-gap", "half-space", "union")  # rules that list outputs
 COUNT, RATIO = 100, 0.1
 
 
@@ -89,7 +88,7 @@ def add_sparse(sub: argparse.ArgumentParser, number: Any, count: Any, *, positio
     own.add_argument("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
     own.add_argument("--rule", choices=RULES, help="what weights are screened by while training; the solution is the same by any (default: l1-gap)")  # fmt: skip
     if positions:
-        own.add_argument("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap, half-space and union need")  # fmt: skip
+        own.add_argument("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
 
 
 def refuse_sparse_options(options: argparse.Namespace) -> None:
@@ -135,7 +134,7 @@ def run_sparse(
     if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
         panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
     whole = objective(np.arange(n))
-    rule = rule_of(panel, job.rule, job.rng)
+    rule = rule_of(panel, job.rule, job.rng, listed=job.positions)
     if job.path is None:
         return _one(panel, options, job, asked, whole, rule)
     return _path(panel, options, job, asked, objective, whole, rule, n)
