@@ -1,7 +1,7 @@
 """Logs of training: a line of JSON for the job, one for each row of history as it comes, one for the outcome.
 
     {"command": "train", "panel": "accelerated", ..., "job": {...}}
-    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null}
+    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null, "prox_gradient": null}
     {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false, "objective": 3.1, ...}
 
 A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. What is no number is null.

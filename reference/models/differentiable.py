@@ -39,7 +39,7 @@ class DifferentiableData(NamedTuple):
 
 
 class DifferentiableModel(NonlinearModel):
-    """Scores of parts from a differentiable function in PyTorch; for ``prox_linear``, or ``sgd`` from a start that is not 0.
+    """Scores of parts from a differentiable function in PyTorch; for ``prox_linear`` or ``sgd``.
 
     scores of x = score(w, x)
 

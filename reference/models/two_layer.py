@@ -29,7 +29,7 @@ WRITTEN = 2**29  # bytes of Jacobians that are
 
 
 class TwoLayerModel(NonlinearModel, CandidateModel):
-    """The best of an image's candidate boxes by a score with one hidden layer; for ``prox_linear``, or ``sgd`` from a start that is not 0.
+    """The best of an image's candidate boxes by a score with one hidden layer; for ``prox_linear`` or ``sgd``.
 
     score(y; W1, W2) = < elu(phi_y * W1), W2 >
 
@@ -57,8 +57,9 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     Notes
     -----
     Scores cost C m P multiplications a candidate, and so do Jacobian-vector products about a point that was asked about before
-    (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate that has a weight. At w = 0 all slopes vanish: begin
-    at :meth:`initial`.
+    (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate that has a weight. For a hinge over NumPy weights,
+    ``prox_linear`` writes out the Jacobians about each of its points, if they take no more than 512 MB in the features' dtype: its subproblems are then those of linear scores,
+    and in ``accelerated`` run as kernels. At w = 0 all slopes vanish, so that runs begin at :meth:`initial`.
 
     Source
     ------

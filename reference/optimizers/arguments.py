@@ -17,6 +17,7 @@ __all__ = [
     "check_objective",
     "check_options",
     "generator",
+    "initial_of",
     "is_nonlinear",
     "refuse_nonlinear",
     "start_of",
@@ -70,6 +71,14 @@ def check_hinge(optimizer: str, objective: Any, lam: float, tol: float | None, n
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
     if tol is not None:
         number("tol", tol)
+
+
+def initial_of(objective: Any, w0: Any, rng: Any) -> Any:
+    """w0; where it is None, what the objective's model has as a start, drawn by ``rng``, or None if it has none."""
+    whole = objective.objective if isinstance(objective, Weighted) else objective
+    if w0 is None and hasattr(getattr(whole, "model", None), "initial"):
+        return whole.model.initial(whole.data, rng)
+    return w0
 
 
 def start_of(objective: Any, w0: Any) -> Array:

@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, floats, host, integer, number, squared_norm
 from reference.linearized import linearized
-from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.arguments import check_objective, check_options, initial_of, start_of
 from reference.optimizers.casimir import casimir
 from reference.optimizers.evaluation import evaluate
 from reference.optimizers.nonnegative import refuse_constraint
@@ -183,7 +183,7 @@ def prox_linear(
             raise ValueError(f"{name}: expected one of {', '.join(CHOICES[name])}, got {chosen!r}")
     _check(objective, mu, inner)
     refuse_constraint("prox_linear", objective)
-    start = _start(objective, w0, rng)
+    start = start_of(objective, initial_of(objective, w0, rng))
     asked: dict[str, Any] = {
         "lam": lam,
         "eta": eta,
@@ -316,13 +316,6 @@ def _not_above(value: float, other: float, scale: float, x: Array) -> bool:
     """value <= other, up to the rounding of sums of this scale."""
     eps = float(array_namespace(x).finfo(x.dtype).eps)
     return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
-
-
-def _start(objective: Any, w0: Any, rng: Any) -> Array:
-    whole = getattr(objective, "objective", objective)
-    if w0 is None and hasattr(getattr(whole, "model", None), "initial"):
-        w0 = whole.model.initial(whole.data, rng)
-    return start_of(objective, w0)
 
 
 def _check(objective: Any, mu: float | None, inner: Any) -> None:

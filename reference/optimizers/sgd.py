@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, floats, integer, real, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.arguments import check_objective, check_options, initial_of, start_of
 from reference.optimizers.nonnegative import check_start, clipped, constraint
 from reference.optimizers.result import Callback, Result
 from reference.optimizers.runs import Run
@@ -56,7 +56,7 @@ def sgd(
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
-        Start; default ``objective.zeros()``.
+        Start; default ``objective.zeros()``, of a nonlinear model ``model.initial(data, rng)`` where it has that.
     lam : float >= 0
         Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float, optional
@@ -111,7 +111,7 @@ def sgd(
     schedule = _schedule(step_size, objective.n, lam)
     epoch_of = getattr(objective, "fused_epoch", lambda name: None)("sgd") if batch_size == 1 else None
     options: dict[str, Any] = {"lam": lam, "mu": mu, "batch_size": batch_size, "average": average}
-    start = start_of(objective, w0)
+    start = start_of(objective, initial_of(objective, w0, rng))
     check_start(start, constraint(objective))
     asked = {**options, "step_size": schedule}
     run = Run("sgd", objective, start, asked, epochs, rng, callback, checkpoint, resume)
