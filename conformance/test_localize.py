@@ -155,7 +155,8 @@ def test_images_without_answers(backend, tmp_path, rng, data_file, capsys):
 def test_curves_tell_classes_apart(backend, data_file, capsys):
     """Logs of one class are drawn together, those of two are not of one problem."""
     folder = data_file.parent
-    told(backend, capsys, "train", data_file, "--log", folder / "{class}.log")
+    report = told(backend, capsys, "train", data_file, "--log", folder / "{class}.log")
+    assert [each["job"]["lam"] for each in report["classes"]] == [10 / 6, 10 / 6]  # lam = 10/n, as in Figure 3
     told(backend, capsys, "train", data_file, "--class", "left", "--optimizer", "sgd", "--log", folder / "sgd.log")
     status, text, _ = run(backend.module, capsys, "curves", folder / "left.log", folder / "sgd.log")
     assert status == 0 and "above bound" in text

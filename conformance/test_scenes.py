@@ -100,5 +100,9 @@ def test_filters_know_directions():
         np.roll(found.transpose(1, 0, 2)[:, :, 8:16], 4, axis=2)[:, :, [0, 7, 6, 5, 4, 3, 2, 1]],
         atol=1e-12,
     )
+    slope = np.where(np.abs(np.subtract.outer(np.arange(31), np.arange(31))) <= 1, 0.0, 1.0)  # down to the right
+    assert (
+        np.argmax(filter_responses(slope, 8, 2)[15, 15, 8:16]) == 6
+    )  # across it: 3/4 of half a turn, down to the left
     lighter = filter_responses(0.5 + 0.3 * image, 8, 2)
     assert np.allclose(lighter, 0.3 * found, atol=1e-12)  # a change of light is a factor
