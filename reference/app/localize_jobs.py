@@ -29,7 +29,7 @@ OPTIONS = {
     "casimir-svrg-adapt": ("k", "mu", "step_size", "tol"),
     "prox-linear": ("k", "mu", "eta", "budget", "mu_schedule"),
 }
-EPOCHS = {"bcfw": 50, "sgd": 30, "svrg": 30, "casimir-svrg-const": 30, "casimir-svrg-adapt": 30, "prox-linear": 10}
+EPOCHS = {"bcfw": 50, "sgd": 30, "svrg": 30, "casimir-svrg-const": 30, "casimir-svrg-adapt": 30, "prox-linear": 20}
 LAM = {"linear": 10.0, "two-layer": 1.0}  # over the number of images: Figures 3 and 4
 MU = {"svrg": 0.1, "casimir-svrg-const": 0.1, "casimir-svrg-adapt": 10.0, "prox-linear": 1.0}
 K = 10  # section 7.3
