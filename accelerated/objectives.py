@@ -27,8 +27,8 @@ from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
-from accelerated.screening.scored import by_scores
 from accelerated.models.two_layer import TwoLayerModel
+from accelerated.screening.scored import by_scores
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
