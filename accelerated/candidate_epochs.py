@@ -1,17 +1,23 @@
 """The loops of the optimisers for localisation by candidates, as kernels over packed images that read features in their own dtype.
 
-What ``fused_epoch`` of an objective over a ``CandidateModel`` returns, with the signatures of ``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot`` and
-``smoothness.component_smoothness``, and the pass over images of its full gradients.
+What ``fused_epoch`` of an objective over a ``CandidateModel`` returns, with the signatures of ``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``bcfw.epoch``
+and ``smoothness.component_smoothness``, and the pass over images of its full gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from accelerated.arrays import like, view
+from accelerated.compiled.candidate_frank_wolfe import (
+    CandidateSets,
+    bcfw_pass_of_candidates,
+    candidate_sets,
+    sets_with_room,
+)
 from accelerated.compiled.candidates import (
     ENTROPY,
     MAX,
@@ -27,7 +33,8 @@ from accelerated.models.localization import CandidateModel, table_of
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import check_weights
-from reference.optimizers import sgd, svrg
+from reference.optimizers import bcfw, sgd, svrg
+from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.sgd import SGDState
 from reference.optimizers.smoothness import component_smoothness, rounding
 from reference.optimizers.svrg import Snapshot, full_gradient
@@ -128,6 +135,33 @@ def run_svrg(
     return like(total / len(order) if averaged else w, start.x)
 
 
+def run_bcfw(
+    state: BCFWState,
+    objective: Any,
+    orders: Sequence[np.ndarray],
+    *,
+    lam: float,
+    capacity: int,
+    average: str,
+    line_search: bool,
+) -> BCFWState:
+    """As the reference's epoch; the state's sets are packed."""
+    problem = problem_of(objective, state.x, 0.0)
+    if problem is None and isinstance(state.sets, CandidateSets):  # the run has left the finite numbers
+        return state
+    if problem is None:
+        options: dict[str, Any] = {"lam": lam, "capacity": capacity, "average": average, "line_search": line_search}
+        return bcfw.epoch(state, objective, orders, **options)
+    x, mean, averaging = view("x", state.x).copy(), view("mean", state.mean).copy(), average != "last"
+    sets = sets_with_room(state.sets or candidate_sets(problem))
+    loss, mean_loss, t = state.loss, state.mean_loss, state.t
+    for turn, order in enumerate(orders):
+        visit = (turn == 0, len(orders) > 1, lam * objective.n, capacity, line_search, averaging)
+        t, loss, mean_loss = bcfw_pass_of_candidates(problem, order, *visit, t, loss, mean_loss, sets, x, mean)
+    last = like(x, state.x)
+    return BCFWState(last, loss, like(mean, state.x) if averaging else last, mean_loss, t, sets)
+
+
 def find_smoothness(
     objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
 ) -> tuple[float, int]:
@@ -141,6 +175,7 @@ def find_smoothness(
 
 LOOPS: dict[str, Callable[..., Any]] = {
     "sgd": run_sgd,
+    "bcfw": run_bcfw,
     "svrg": run_svrg,
     "snapshot": take_snapshot,
     "component_smoothness": find_smoothness,

@@ -278,6 +278,27 @@ def test_linearizations_agree(other, space, problem, mu, scale):
             close(own[1], plain[1], scale=10.0)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"average": "weighted", "cached_passes": 0},
+        {"capacity": 2},
+        {"line_search": False},
+        {"cached_passes": 2, "average": "weighted"},
+    ],
+)
+def test_panels_keep_the_same_working_sets(other, options):
+    """Block-coordinate Frank-Wolfe with its options: the same weights and gaps; two candidates of the same features and loss are one."""
+    X, Y = planted(np.random.default_rng(5), 9, np.array([1.0, -0.7, 0.4]), 0.5)
+    X = [(np.concatenate([boxes, boxes[:3]]), np.concatenate([x, x[:3]]).astype(np.float32)) for boxes, x in X]
+    runs = []
+    for b in (reference, other):
+        model = b.CandidateModel(3)
+        runs.append(b.bcfw(b.StructuralHinge(model, model.pack(X, Y)), lam=0.05, epochs=6, tol=0.0, rng=0, **options))
+    close(runs[1].x, runs[0].x)
+    close([row.gap for row in runs[1].history], [row.gap for row in runs[0].history])
+
+
 PAIR = ([[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 3)))
 
 
