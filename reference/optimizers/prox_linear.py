@@ -164,9 +164,9 @@ def prox_linear(
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])  # linear scores: prox-linear is then the proximal point algorithm
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
     >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
-    >>> result = prox_linear(hinge, lam=0.1, eta=10.0, tolerance=0.01, iterations=10, rng=0)
+    >>> result = prox_linear(hinge, lam=0.1, eta=10.0, tolerance=0.1, iterations=3, rng=0)
     >>> result.nit, result.history[-1].prox_gradient < 0.05
-    (10, True)
+    (3, True)
     """
     check_objective(objective)
     check_options(lam=lam, mu=mu, iterations=iterations, callback=callback)
