@@ -249,6 +249,14 @@ def test_jacobians_written_out_are_the_linearized_objective(backend, rng, smooth
     close(a.directions, b.directions)
     close(a.losses, b.losses)
     assert isinstance(linearized(backend.LogLoss(model, data), w, c), LinearizedObjective)
+    widest = max(
+        np.sum((x[:, None] - x[None]) ** 2, axis=2).max()
+        for x in np.split(written.data.features, written.data.offsets[1:-1])
+    )
+    if smoothing == "Entropy":
+        assert widest <= 4 * 0.5 * written.smoothness(0.5) <= 4 * widest
+    else:
+        assert widest <= 2 * 0.5 * written.local_smoothness(0.5) <= 4 * widest and written.smoothness(0.5) is None
 
 
 @pytest.mark.parametrize("average", ["last", "uniform", "weighted"])

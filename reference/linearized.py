@@ -17,6 +17,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, Place
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
+from reference.smoothing import Entropy
 from reference.weighted import Weighted
 
 __all__ = ["LinearizedObjective", "linearized"]
@@ -131,17 +132,17 @@ def _whole(objective: Any) -> Any:
     return whole
 
 
-def _with_model(objective: Any, model: Any, data: Any = None) -> Any:
+def _with_model(objective: Any, model: Any, data: Any = None, squared_diameter: float | None = None) -> Any:
     """The objective with another model of its data, or of other data."""
     found = copy.copy(objective)
     if isinstance(found, Weighted):
-        found.objective = _with_model(objective.objective, model, data)
+        found.objective = _with_model(objective.objective, model, data, squared_diameter)
         return found
     for name in [name for name in vars(found) if isinstance(getattr(type(found), name, None), cached_property)]:
         del vars(found)[name]
-    if data is not None:  # a smoothness that holds everywhere would take longer to find than a step takes
-        found.data = data
-        vars(found).update(_squared_diameter=None, _curvature=None)
+    if data is not None:  # what is known of its smoothness, so that nothing is computed again
+        curvature = squared_diameter / 4 if squared_diameter and isinstance(found.smoothing, Entropy) else None
+        vars(found).update(data=data, _squared_diameter=squared_diameter, _curvature=curvature)
     found.model, found._like = model, model.zeros(found.data)
     return found
 

@@ -50,10 +50,11 @@ class NonlinearModel(LinearModel):
         """The model for many questions about one point w (d,): itself, or one that remembers what it has computed there."""
         return self
 
-    def explicit(self, data: Any, w: Array, center: Array) -> tuple[Any, Any] | None:
+    def explicit(self, data: Any, w: Array, center: Array) -> tuple[Any, Any, float] | None:
         """The model linearised about w (d,) with its Jacobians written out, or None (here: always).
 
-        A linear model in v, where weights are center + v, and data for it; what is constant in the linearised scores, less that of the true output, is in the task loss.
+        A linear model in v, where weights are center + v; data for it, with what is constant in the linearised scores, less that of the true output, in the task
+        loss; and a bound on the squared diameter of any example's features.
         """
         return None
 

@@ -150,7 +150,9 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         size = 2 * len(data.boxes) * self.places * self.hidden * host(w[:0]).dtype.itemsize
         return _Remembering(self) if size <= REMEMBERED else self
 
-    def explicit(self, data: CandidateData, w: Array, center: Array) -> tuple[CandidateModel, CandidateData] | None:
+    def explicit(
+        self, data: CandidateData, w: Array, center: Array
+    ) -> tuple[CandidateModel, CandidateData, float] | None:
         """The linearised model as a linear one of candidates whose features are Jacobians (N, d), if these fit into 512 MB on the host."""
         best, losses = data.truth()
         if len(data.boxes) * self.size * data.features.dtype.itemsize > WRITTEN or not isinstance(
@@ -158,7 +160,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         ):
             return None
         jacobians = np.empty((len(data.boxes), self.size), data.features.dtype)
-        constants, inputs = np.empty(len(data.boxes)), self.channels * self.hidden
+        constants, inputs, widest = np.empty(len(data.boxes)), self.channels * self.hidden, 0.0
         for i in range(data.n):
             here = slice(data.offsets[i], data.offsets[i + 1])
             rows = np.arange(here.start, here.stop)
@@ -169,8 +171,12 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
             second.reshape(-1, self.hidden, self.places)[...] = units.transpose(0, 2, 1)
             constants[here] = self._outer(units, w) + jacobians[here] @ (center - w)
             constants[here] -= constants[here][best[i]]
+            block = jacobians[here]
+            true = block[best[i]]
+            distances = np.einsum("kd,kd->k", block, block) - 2 * (block @ true) + true @ true
+            widest = max(widest, float(np.max(distances)))
         written = data._replace(features=jacobians, losses=losses + constants)
-        return self.linear((self.size,), max_candidates=self.max_candidates), written
+        return self.linear((self.size,), max_candidates=self.max_candidates), written, 4 * widest
 
     def squared_norms(self, data: CandidateData) -> None:  # type: ignore[override]
         """None: there is no feature map."""
