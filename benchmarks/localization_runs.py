@@ -18,7 +18,8 @@ import numpy as np
 import accelerated
 from benchmarks.localization_plan import ADAPT, CONST, PL, K, Sizes
 from benchmarks.shell import whole
-from reference.app.localization_files import load_localization, save_localization
+from reference.app.localization_files import load_localization
+from reference.app.localization_writer import save_localization
 from reference.app.localize_jobs import find, judged, packed
 from reference.app.scenes import make_scenes
 from reference.optimizers.prox_linear import casimir_svrg

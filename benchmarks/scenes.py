@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from reference.app.localization_files import load_localization, save_localization
+from reference.app.localization_files import load_localization
+from reference.app.localization_writer import save_localization
 from reference.app.scenes import make_scenes
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from conformance.test_app import PNG, run
 from reference.app import localize_jobs
-from reference.app.localization_files import LocalizationImage, load_localization, save_localization
+from reference.app.localization_files import load_localization
+from reference.app.localization_writer import LocalizationImage, save_localization
 from reference.structures.boxes import iou
 
 SMALL = ["--candidates", 24, "--directions", 4, "--scales", 2, "--size", 64, "--quiet"]

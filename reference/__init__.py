@@ -1,7 +1,8 @@
 """Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
 
 from reference.app.datasets import Sequences, load_letters, load_sequences
-from reference.app.localization_files import Localization, LocalizationImage, load_localization, save_localization
+from reference.app.localization_files import Localization, load_localization
+from reference.app.localization_writer import LocalizationImage, save_localization
 from reference.app.logs import load_log
 from reference.app.metrics import average_precision, corloc
 from reference.app.persistence import load_model, save_model

@@ -14,43 +14,30 @@ multiple of 64 as well. Arrays are little-endian and in C order. For n images wi
 * ``labels`` <i8 (n,), optional: the class of what is in it, a place in ``classes``;
 * ``pixels`` |u1 (sum of heights times widths,), optional: the images, one after another, row by row, 0 black to 255 white.
 
-No pickle. A file is written beside its place and put there when it is whole.
+No pickle. :mod:`reference.app.localization_writer` writes such files.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from reference.files import replacing
 from reference.models.candidate_data import Candidates
 from reference.structures.boxes import iou
 
-__all__ = ["Localization", "LocalizationImage", "load_localization", "save_localization"]
+__all__ = ["ALIGN", "DTYPES", "MAGIC", "MOST", "Localization", "load_localization", "outside"]
 
 MAGIC = b"diptych localization 1\n"
 ALIGN = 64
 LONGEST_HEADER = 1 << 24
 DTYPES = {"features": "<f4", "boxes": "<i4", "offsets": "<i8", "sizes": "<i4", "truth": "<i4", "labels": "<i8", "pixels": "|u1"}  # fmt: skip
 OPTIONAL = ("truth", "labels", "pixels")
-MOST = 10**18  # a number in the header is never longer
-
-
-class LocalizationImage(NamedTuple):
-    """One image: candidate boxes (m, 4), their features (m, h, w, C), size (height, width); the true box (4,), its class, pixels (height, width), or None."""
-
-    boxes: np.ndarray
-    features: np.ndarray
-    size: tuple[int, int]
-    truth: Any = None
-    label: int | None = None
-    pixels: np.ndarray | None = None
+MOST = 10**18  # the largest number in a header
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -130,70 +117,6 @@ class Localization:
         Source: Pillutla et al., section 7.1.2, "Other Implementation Details".
         """
         return np.array([int(np.argmax(self.overlaps(i))) for i in range(self.n)], dtype=np.int64)
-
-
-def save_localization(
-    path: str | Path, images: Iterable[LocalizationImage], classes: Sequence[str], info: dict[str, Any] | None = None
-) -> None:
-    """Write images as they come, so that their features need not fit into memory; ``info`` is any JSON-able dictionary.
-
-    Raises
-    ------
-    ValueError
-        Naming the image and the field; the file is not written then.
-    OSError
-        The file cannot be written; an older one at ``path`` is untouched.
-    """
-    names = list(classes)
-    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"classes: expected at least one name, all different, got {names}")
-    with replacing(path) as file:
-        _write(file, iter(images), names, info or {})
-
-
-def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str], info: dict[str, Any]) -> None:
-    """A header's place, the features, the other arrays, and then the header."""
-    longest = {name: {"dtype": dtype, "shape": [MOST] * 4, "offset": MOST} for name, dtype in DTYPES.items()}
-    space = len(MAGIC) + len(_header(names, info, longest)) + 1
-    start = _aligned(space)
-    file.write(bytes(start))
-    columns: dict[str, list[Any]] = {name: [] for name in DTYPES if name != "features"}
-    first: LocalizationImage | None = None
-    for i, image in enumerate(images):
-        image = _checked(i, image, len(names))
-        first = first or image
-        if image.features.shape[1:] != first.features.shape[1:]:
-            raise ValueError(
-                f"image {i}: features: expected shape (m, {_listed(first.features.shape[1:])}), got {image.features.shape}"
-            )
-        for name in ("truth", "label", "pixels"):
-            if (getattr(image, name) is None) != (getattr(first, name) is None):
-                raise ValueError(f"image {i}: {name}: expected that of all images or of none")
-        file.write(image.features.tobytes())
-        for name, x in zip(
-            ("boxes", "truth", "labels", "sizes"), (image.boxes, image.truth, image.label, image.size), strict=True
-        ):
-            columns[name].append(x)
-        columns["pixels"].append(b"" if image.pixels is None else image.pixels.tobytes())
-    if first is None:
-        raise ValueError("images: expected at least one")
-    lengths = [len(boxes) for boxes in columns["boxes"]]
-    fields = {
-        "boxes": np.concatenate(columns["boxes"]),
-        "offsets": np.concatenate([[0], np.cumsum(lengths)]),
-        "sizes": np.array(columns["sizes"]),
-    }
-    fields |= {} if first.truth is None else {"truth": np.stack(columns["truth"])}
-    fields |= {} if first.label is None else {"labels": np.array(columns["labels"])}
-    fields |= {} if first.pixels is None else {"pixels": np.frombuffer(b"".join(columns["pixels"]), np.uint8)}
-    shape = [sum(lengths), *first.features.shape[1:]]
-    arrays: dict[str, dict[str, Any]] = {"features": {"dtype": DTYPES["features"], "shape": shape, "offset": 0}}
-    for name, x in fields.items():
-        file.write(bytes(_aligned(file.tell()) - file.tell()))
-        arrays[name] = {"dtype": DTYPES[name], "shape": list(x.shape), "offset": file.tell() - start}
-        file.write(x.astype(DTYPES[name]).tobytes())
-    file.seek(0)
-    file.write(MAGIC + _header(names, info, arrays).ljust(start - len(MAGIC) - 1) + b"\n")
 
 
 def load_localization(path: str | Path) -> Localization:
@@ -294,9 +217,9 @@ def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int)
         _first(path, wrong, f"labels: expected 0..{classes - 1}, got {{}}", fields["labels"])
     wanted = "expected (top, left, bottom, right) with a pixel in it, inside the image, got {}"
     if "truth" in fields:
-        _first(path, _outside(fields["truth"], sizes), f"truth: {wanted}", fields["truth"])
+        _first(path, outside(fields["truth"], sizes), f"truth: {wanted}", fields["truth"])
     image = np.repeat(np.arange(n), np.diff(offsets))
-    for k in np.flatnonzero(_outside(boxes, sizes[image]))[:1]:
+    for k in np.flatnonzero(outside(boxes, sizes[image]))[:1]:
         i = image[k]
         got = f"{wanted.format(boxes[k].tolist())} for candidate {k - offsets[i]}"
         raise ValueError(f"{path}: image {i}: boxes: {got}, size {sizes[i].tolist()}")
@@ -310,52 +233,7 @@ def _first(path: str | Path, wrong: np.ndarray, message: str, values: np.ndarray
         raise ValueError(f"{path}: image {i}: {message.format(values[i].tolist())}")
 
 
-def _outside(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def outside(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Whether each box has no pixel, or pixels outside its image (height, width)."""
     top, left, bottom, right = boxes.T
     return (top < 0) | (left < 0) | (bottom <= top) | (right <= left) | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
-
-
-def _checked(i: int, image: LocalizationImage, classes: int) -> LocalizationImage:
-    """An image to write, as arrays, features as float32; ValueError naming the field."""
-    boxes, features, size = np.asarray(image.boxes), np.asarray(image.features), np.asarray(image.size)
-    if size.shape != (2,) or size.dtype.kind not in "iu" or np.any(size < 1):
-        raise ValueError(f"image {i}: size: expected (height, width), got {image.size}")
-    _check_boxes(i, "boxes", boxes, (len(boxes) if boxes.ndim else 0, 4), size)
-    truth = None if image.truth is None else np.asarray(image.truth)
-    if truth is not None:
-        _check_boxes(i, "truth", truth, (4,), size)
-    if features.ndim != 4 or features.dtype.kind not in "fiu" or len(features) != len(boxes) or not features.size:
-        wanted = f"expected shape ({len(boxes)}, h, w, C)"
-        raise ValueError(f"image {i}: features: {wanted}, got {features.dtype} of shape {features.shape}")
-    features = features.astype("<f4")
-    if not np.all(np.isfinite(features)):
-        raise ValueError(f"image {i}: features: expected finite numbers of float32's range")
-    if image.label is not None and not 0 <= image.label < classes:
-        raise ValueError(f"image {i}: label: expected 0..{classes - 1}, got {image.label}")
-    pixels = None if image.pixels is None else np.asarray(image.pixels)
-    if pixels is not None and (pixels.shape != tuple(size) or pixels.dtype != np.uint8):
-        wanted = f"expected uint8 of shape {tuple(size.tolist())}"
-        raise ValueError(f"image {i}: pixels: {wanted}, got {pixels.dtype} of shape {pixels.shape}")
-    return LocalizationImage(boxes, features, tuple(size.tolist()), truth, image.label, pixels)
-
-
-def _check_boxes(i: int, name: str, x: np.ndarray, shape: tuple[int, ...], size: np.ndarray) -> None:
-    if x.shape != shape or x.dtype.kind not in "iu" or not x.size:
-        raise ValueError(f"image {i}: {name}: expected integers of shape {shape}, got {x.dtype} of shape {x.shape}")
-    if np.any(_outside(x.reshape(-1, 4), size[None])):
-        raise ValueError(
-            f"image {i}: {name}: expected boxes with a pixel in them, inside the image of size {size.tolist()}"
-        )
-
-
-def _header(names: list[str], info: dict[str, Any], arrays: dict[str, dict[str, Any]]) -> bytes:
-    return json.dumps({"classes": names, "info": info, "arrays": arrays}, allow_nan=False).encode()
-
-
-def _aligned(k: int) -> int:
-    return -(-k // ALIGN) * ALIGN
-
-
-def _listed(shape: Sequence[int]) -> str:
-    return ", ".join(map(str, shape))

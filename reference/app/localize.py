@@ -14,7 +14,8 @@ import numpy as np
 
 from reference.app import scenes
 from reference.app.box_pictures import Frame, boxes
-from reference.app.localization_files import Localization, LocalizationImage, load_localization, save_localization
+from reference.app.localization_files import Localization, load_localization
+from reference.app.localization_writer import LocalizationImage, save_localization
 from reference.app.localize_jobs import (
     EPOCHS,
     KINDS,

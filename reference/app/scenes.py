@@ -16,7 +16,7 @@ import numpy as np
 
 from reference.app.box_features import box_features, filter_responses
 from reference.app.datasets import load_letters
-from reference.app.localization_files import LocalizationImage
+from reference.app.localization_writer import LocalizationImage
 
 __all__ = ["Scene", "make_scenes"]
 
