@@ -9,8 +9,7 @@ the rngs. Prints what was tuned and where each curve ended. Scenes are made ther
 in that file is not done again. Delete it to measure anew. What is compared is in benchmarks/localization_plan.py.
 
 The paper has photographs of PASCAL VOC 2007 with features of a network trained on ImageNet, 3 x 3 x 256; here a class is a handwritten letter on a cluttered page
-with 3 x 3 x 64 features of fixed filters. So no number can be held against the print; which methods are ahead can. Over candidates SGD and the methods of SVRG run in
-kernels, BCFW in Python: its seconds are no measure of the method.
+with 3 x 3 x 64 features of fixed filters. So no number can be held against the print; which methods are ahead can.
 """
 
 from __future__ import annotations

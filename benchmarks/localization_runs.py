@@ -83,7 +83,6 @@ def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str
         steps = accelerated.Steps(options["gamma0"], options["t0"] * problem.n)
     else:
         steps = SCHEDULES[options["schedule"]](options["gamma0"])
-        common = common | {"w0": problem.model.initial(problem.data, common["rng"])}
     return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
 
 

@@ -104,7 +104,7 @@ def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], call
     elif job.get("step_size") is not None:
         options["step_size"] = job["step_size"]
     if optimizer == "sgd" and job["model"] == "two-layer":
-        options |= {"average": "last"} | ({"w0": model.initial(data, job["rng"])} if "w0" not in more else {})
+        options["average"] = "last"
     return run(objective, epochs=job["epochs"], **options)
 
 
