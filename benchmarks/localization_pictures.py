@@ -36,6 +36,8 @@ def draw(path: Path, report: dict[str, Any]) -> None:
             axis.set(xlabel=below, ylabel=beside if column == columns[0] else "")
             if up == "objective":
                 axis.set_yscale("log")
+            if across == "seconds":
+                axis.set_xscale("log")
         axes[0].set_title(column)
         axes[0].legend(fontsize=7)
     sizes = report["settings"]
