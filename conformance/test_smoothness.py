@@ -66,6 +66,17 @@ def test_component_smoothness_is_the_least_power_of_two_that_is_enough(rng):
     assert 0.5 * (logistic.A[batch] ** 2).sum(axis=1).max() >= L
 
 
+def test_a_loss_that_rounding_hides_asks_for_no_smoothness(backend):
+    """log(1 + exp(-190)) is 0 beside the scores that it is the difference of, its gradient is not."""
+    model = backend.MulticlassModel(n_features=1, labels=["a", "b"])
+    hinge = backend.StructuralHinge(model, model.pack([[0]], ["a"]), smoothing=backend.Entropy())
+    w = np.array([20.0, 0.0])
+    value, g = hinge.value_and_gradient(w, mu=0.1)
+    assert value == 0 < g @ g
+    find = hinge.fused_epoch("component_smoothness") or component_smoothness
+    assert find(hinge, w, 0.1, np.array([0]), 1e-3) == (1e-3, 2)
+
+
 def test_parabolas_have_their_curvature():
     order = np.arange(3)
     parabolas = Parabolas([3.0, 0.5, 0.0], [1.0, 2.0, 0.0])

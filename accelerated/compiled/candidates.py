@@ -264,7 +264,7 @@ def try_components(problem, batch, start, limit, mu, slack, w):
     """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need no more than
     ``limit``, and the oracle calls.
 
-    slack: what the inequality may miss, as a share of f_i(w). inf where no finite L will do.
+    slack: what the inequality may miss, as a share of f_i(w) and mu. inf where no finite L will do.
     """
     work = new_work(problem)
     g, moved = np.empty_like(w), np.empty_like(w)
@@ -283,7 +283,7 @@ def try_components(problem, batch, start, limit, mu, slack, w):
             for j in range(len(w)):
                 moved[j] = w[j] - g[j] / L
             calls += 1
-            if oracle(problem, i, moved, mu, work)[0] <= value - square / (2.0 * L) + slack * abs(value):
+            if oracle(problem, i, moved, mu, work)[0] <= value - square / (2.0 * L) + slack * (abs(value) + mu):
                 break
             L *= 2.0
             if max(limit, start) < L:

@@ -150,7 +150,7 @@ def try_components(problem, batch, start, limit, mu, slack, W, A):
     """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need no more than
     ``limit``, and the oracle calls.
 
-    slack: what the inequality may miss, as a share of f_i(w). inf where no finite L will do.
+    slack: what the inequality may miss, as a share of f_i(w) and mu. inf where no finite L will do.
     """
     longest, room = longest_of(problem, batch, 0, len(batch)), outputs_of(problem)
     work, other = new_work(longest, A.shape[1], room), new_work(longest, A.shape[1], room)
@@ -175,7 +175,7 @@ def try_components(problem, batch, start, limit, mu, slack, W, A):
             moved_A[:] = A - G_A / L
             calls += 1
             trial = oracle(problem, i, 1.0, moved, moved_A, prepared(problem, moved_A, mu, other), mu, other)
-            if trial <= value - square / (2.0 * L) + slack * abs(value):
+            if trial <= value - square / (2.0 * L) + slack * (abs(value) + mu):
                 break
             L *= 2.0
             if max(limit, start) < L:

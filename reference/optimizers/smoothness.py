@@ -126,11 +126,12 @@ def component_smoothness(
     signature, as its ``fused_epoch("component_smoothness")``.
     """
     L, calls = start, 0
+    temperature = getattr(objective, "mu", 0.0) if mu is None else mu  # a smoothed loss is no better known than to its rounding
     for i in range(len(batch)):
         one = batch[i : i + 1]
         value, g = objective.value_and_gradient(w, one, mu)
         square = squared_norm(g)
-        slack = rounding(w) * abs(value)
+        slack = rounding(w) * (abs(value) + temperature)
         before = L
         calls += 1
         while square > 0 and L > 0:
@@ -172,5 +173,5 @@ def secant(objective: Any, w: Array, mu: float | None, batch: np.ndarray) -> tup
 
 
 def rounding(w: Array) -> float:
-    """What an inequality between losses at weights like w may miss, as a share of the loss."""
+    """What an inequality between losses at weights like w may miss, as a share of the loss and the level of smoothing."""
     return 64 * float(array_namespace(w).finfo(w.dtype).eps)
