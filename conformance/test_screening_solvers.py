@@ -435,3 +435,21 @@ def test_bad_paths_are_named(backend, rng):
     model = backend.MulticlassModel(1, 2)
     with pytest.raises(ValueError, match="beta_max is 0"):
         backend.sparse_path(backend.LogLoss(model, model.pack(np.zeros((2, 1)), [0, 1])))
+
+
+def test_a_pair_of_weights_that_have_left_is_forgotten(backend, rng):
+    """Of a move along one weight nothing is left without it: <move, change> = 0 tells of no curvature, and the BFGS matrix would be singular."""
+    objective, _ = words(backend, rng)
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.3 * backend.beta_max(objective))
+    solver = backend.ProximalNewton()
+    memory = solver.step(solver.start(problem.evaluate(np.zeros(problem.size))))
+    alone = np.zeros((1, problem.size))
+    alone[0, 0] = 1.0
+    memory = memory._replace(
+        moves=np.concatenate([memory.moves, alone]), changes=np.concatenate([memory.changes, 2 * alone])
+    )
+    columns = np.arange(1, problem.size)
+    state = problem.narrowed(memory.state, columns)
+    narrowed = solver.narrow(memory, state, columns)
+    assert len(narrowed.moves) == len(narrowed.changes) == 1
+    assert solver.step(narrowed).state.fun < state.fun

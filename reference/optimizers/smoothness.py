@@ -126,7 +126,9 @@ def component_smoothness(
     signature, as its ``fused_epoch("component_smoothness")``.
     """
     L, calls = start, 0
-    temperature = getattr(objective, "mu", 0.0) if mu is None else mu  # a smoothed loss is no better known than to its rounding
+    temperature = (
+        getattr(objective, "mu", 0.0) if mu is None else mu
+    )  # a smoothed loss is no better known than to its rounding
     for i in range(len(batch)):
         one = batch[i : i + 1]
         value, g = objective.value_and_gradient(w, one, mu)

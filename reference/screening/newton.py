@@ -122,7 +122,11 @@ class ProximalNewton:
         slower = memory.slower
         if slower is not None:
             slower = AcceleratedProximalGradient().narrow(slower, state, columns)
-        moves, changes = (x[:, columns] if len(x) else x for x in (memory.moves, memory.changes))
+        moves, changes = memory.moves, memory.changes
+        if len(moves):
+            moves, changes = moves[:, columns], changes[:, columns]
+            kept = convex(moves, changes)
+            moves, changes = moves[kept], changes[kept]
         return memory._replace(state=_with_scores(state), moves=moves, changes=changes, slower=slower)
 
     def _slower(self, memory: Newton) -> Newton:
@@ -152,14 +156,19 @@ class ProximalNewton:
         if memory.curvature == 0:
             return memory
         move, change = after.w - memory.state.w, after.gradient - memory.state.gradient
-        along, square = float(move @ change), float(change @ change)
-        if along <= 1e-10 * np.sqrt(square * float(move @ move)):
+        if not convex(move, change):
             return memory
         moves, changes = (
             np.concatenate([old.reshape(-1, len(new)), new[None]])[-self.memory :]
             for old, new in ((memory.moves, move), (memory.changes, change))
         )
-        return memory._replace(moves=moves, changes=changes, curvature=square / along)
+        return memory._replace(moves=moves, changes=changes, curvature=float(change @ change) / float(move @ change))
+
+
+def convex(moves: np.ndarray, changes: np.ndarray) -> np.ndarray:
+    """Whether <move, change> is clearly positive, for each pair (..., d): without it the BFGS matrix is indefinite, or none."""
+    along, squares = np.sum(moves * changes, axis=-1), np.sum(moves**2, axis=-1) * np.sum(changes**2, axis=-1)
+    return along > 1e-10 * np.sqrt(squares)
 
 
 def line_search(state: State, x: np.ndarray) -> tuple[State, int] | None:
