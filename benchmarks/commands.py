@@ -149,21 +149,23 @@ class Commands:
 
 def _sparse(folder: Path, other: Path) -> None:
     """The commands of the sparse CRFs; ``other``: a report of another command."""
-    found, picture = folder / "sparse.json", folder / "sparse.png"
-    written = ["--json", str(found), "--save", str(picture)]
-    _ends(sparse_table.main(["syn1", "letters", "--quick", "--values", "3", *written]), 0)
-    _picture(picture).unlink()
-    _ends(sparse_table.main(["--draw", str(found), "--save", str(picture)]), 0)
-    _picture(picture).unlink()
-    _ends(sparse_table.main(["syn4", "--quick"]), 2)
+    there = ["--output", str(folder)]
+    table = folder / "sparse-table.json"
+    _ends(sparse_table.main(["syn1", "letters", "--quick", "--values", "3", *there]), 0)
+    _picture(table.with_suffix(".png")).unlink()
+    _ends(sparse_table.main(["--draw", str(table)]), 0)
+    _picture(table.with_suffix(".png"))
+    _ends(sparse_table.main(["syn4", "--quick", *there]), 2)
     _ends(sparse_table.main(["--draw", str(other)]), 2)
-    for source in ("letters", str(made_up_chunks(folder / "chunks.zip"))):
-        _ends(sparse_chains.main([source, "--quick", "--examples", "12", "--values", "3", *written]), 0)
-        _picture(picture).unlink()
-        _ends(sparse_chains.main(["--draw", str(found), "--save", str(picture)]), 0)
-        _picture(picture).unlink()
-    _ends(sparse_chains.main(["letters", "--quick", "--ratio", "2"]), 2)
-    _ends(sparse_chains.main([str(folder / "none.zip"), "--quick"]), 2)
+    chunks = str(made_up_chunks(folder / "chunks.zip"))
+    for source, name in (("letters", "letters"), (chunks, "chunks")):
+        report = folder / f"sparse-{name}.json"
+        _ends(sparse_chains.main([source, "--quick", "--examples", "12", "--values", "3", *there]), 0)
+        _picture(report.with_suffix(".png")).unlink()
+        _ends(sparse_chains.main(["--draw", str(report)]), 0)
+        _picture(report.with_suffix(".png"))
+    _ends(sparse_chains.main(["letters", "--quick", "--ratio", "2", *there]), 2)
+    _ends(sparse_chains.main([str(folder / "none.zip"), "--quick", *there]), 2)
     _ends(sparse_chains.main(["--draw", str(other)]), 2)
 
 

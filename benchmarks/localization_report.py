@@ -13,9 +13,10 @@ from typing import Any
 
 from benchmarks.localization_pictures import draw
 from benchmarks.localization_plan import Figure, Sizes
-from benchmarks.localization_runs import CERTIFICATE, Run, Runs
+from benchmarks.localization_runs import CERTIFICATE, Run, workers
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, read_report, say_written
+from benchmarks.workers import Workers
 from reference.app.plots import require_matplotlib
 
 __all__ = ["command"]
@@ -66,7 +67,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
     folder = options.output or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
-    runs = Runs(folder, layers)
+    runs = workers(folder, layers)
     found = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **found}
     path = folder / f"localization-{name}.json"
@@ -76,7 +77,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     say_written(path, path.with_suffix(".png"), runs.kept)
 
 
-def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
+def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
     """Best known objective and dual of each class, the runs over each grid, and those of each curve at the point chosen."""
     drawn: list[dict[str, Any]] = []
     best, tuning, every = {}, [], []

@@ -6,10 +6,9 @@ Objective: the mean hinge over candidate boxes, loss 1 - IoU, lam/2 ||w||^2 with
 from __future__ import annotations
 
 import functools
-import json
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ import numpy as np
 import accelerated
 from benchmarks.localization_plan import ADAPT, CONST, PL, K, Sizes
 from benchmarks.shell import whole
+from benchmarks.workers import Workers
 from reference.app.localization_files import load_localization
 from reference.app.localization_writer import save_localization
 from reference.app.localize_jobs import find, judged, packed
@@ -25,7 +25,7 @@ from reference.app.scenes import make_scenes
 from reference.optimizers.prox_linear import casimir_svrg
 from reference.optimizers.result import Result, Row
 
-__all__ = ["CERTIFICATE", "Problem", "Run", "Runs", "perform"]
+__all__ = ["CERTIFICATE", "Problem", "Run", "perform", "workers"]
 
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual of linear scores
 SCHEDULES = {"const": accelerated.Constant, "sqrt": accelerated.InverseSqrt, "inverse": accelerated.InverseTime}
@@ -164,35 +164,28 @@ def perform(problem: Problem, run: Run) -> dict[str, Any]:
     return {**run._asdict(), "sizes": run.sizes._asdict(), "n": problem.n, "rows": rows, "message": result.message}
 
 
-class Runs:
-    """Performs runs, one after another. One that was asked for before, by a command before this one too, is not done again: records are kept in a file."""
+class Where(NamedTuple):
+    """Where scenes are kept, and how many layers scores have."""
 
-    def __init__(self, folder: Path, layers: int) -> None:
-        self.folder, self.layers, self.kept = folder, layers, folder / "localization-runs.jsonl"
-        self.records: dict[str, dict[str, Any]] = {}
-        self.problems: dict[Any, Problem] = {}
-        if self.kept.exists():
-            try:
-                self.records = dict(map(json.loads, self.kept.read_text(encoding="utf-8").splitlines()))
-            except (ValueError, TypeError) as problem:
-                raise ValueError(f"{self.kept}: expected a run in each line, got others; mend or delete it: {problem}") from None  # fmt: skip
+    folder: Path
+    layers: int
 
-    def perform(self, runs: Iterable[Run]) -> list[dict[str, Any]]:
-        """The records of the runs, in their order; a line to stderr for each that was done now."""
-        keyed = [(json.dumps([self.layers, run._asdict()], sort_keys=True), run) for run in runs]
-        missing = {key: run for key, run in keyed if key not in self.records}
-        for number, (key, run) in enumerate(missing.items(), 1):
-            self.records[key] = perform(self._problem(run), run)
-            with self.kept.open("a", encoding="utf-8") as file:
-                file.write(json.dumps([key, self.records[key]]) + "\n")
-            rows = self.records[key]["rows"]
-            last = rows[-1]["objective"] if rows else None
-            said = f"{run.name}, {run.method}, {run.options}, rng {run.rng}: {last}"
-            print(f"  {number} of {len(missing)}: {said}", file=sys.stderr, flush=True)
-        return [self.records[key] for key, _ in keyed]
 
-    def _problem(self, run: Run) -> Problem:
-        key = (run.name, run.sizes[:3])
-        if key not in self.problems:
-            self.problems = {key: Problem(self.folder, run.name, run.sizes, self.layers)}  # one at a time is held
-        return self.problems[key]
+def workers(folder: Path, layers: int) -> Workers:
+    """What performs runs, one after another: their seconds are compared."""
+
+    def said(run: Run, record: dict[str, Any]) -> str:
+        last = record["rows"][-1]["objective"] if record["rows"] else None
+        return f"{run.name}, {run.method}, {run.options}, rng {run.rng}: {last}"
+
+    kept = folder / "localization-runs.jsonl"
+    return Workers(_perform, Where(folder, layers), 1, kept, key=lambda run: [layers, run._asdict()], said=said)
+
+
+def _perform(where: Where, run: Run) -> dict[str, Any]:
+    return perform(_problem(where, run.name, run.sizes[:3]), run)
+
+
+@functools.lru_cache(maxsize=1)
+def _problem(where: Where, name: str, sizes: tuple[int, ...]) -> Problem:
+    return Problem(where.folder, name, Sizes(*sizes, passes=0, repeats=0), where.layers)

@@ -1,4 +1,4 @@
-"""Sparse linear-chain CRFs: ``python -m benchmarks.sparse_chains letters|PATH_TO_conll2000.zip [--quick] [--json F] [--save F]``, one core.
+"""Sparse linear-chain CRFs: ``python -m benchmarks.sparse_chains letters|PATH_TO_conll2000.zip [--quick]``, one core.
 
 What the rule of Zhang and Qiu (2019) cannot do, since it lists outputs; the rule by the gap in l1 needs marginals and counts alone. alpha = 1.
 
@@ -200,8 +200,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
     parser.add_argument("--tol", type=positive, help="gap over objective (default: letters 1e-7, chunks 1e-4)")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything")
-    parser.add_argument("--save", metavar="FIGURE.png", type=Path, help="draw the curves")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)
     return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
@@ -212,13 +212,13 @@ def _run(options: argparse.Namespace) -> None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
     if options.ratio is not None and options.ratio >= 1:
         raise ValueError(f"--ratio: expected a number in (0, 1), got {options.ratio}")
-    if options.save is not None:
-        require_matplotlib()  # before it is needed
+    require_matplotlib()  # before it is needed
+    path = (options.output or Path(".")) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     announce_compilation(accelerated)
 
     def keep(report: dict[str, Any]) -> None:
-        if options.json is not None:
-            options.json.write_text(json.dumps(report), encoding="utf-8")
+        path.write_text(json.dumps(report), encoding="utf-8")
 
     with _one_thread():
         if options.source == "letters":
@@ -227,9 +227,8 @@ def _run(options: argparse.Namespace) -> None:
             report = chunks(
                 options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
             )
-    if options.json is not None:
-        say_written(options.json)
-    _show(options, report)
+    say_written(path)
+    _show(options, report, path.with_suffix(".png"))
 
 
 @contextmanager
@@ -242,16 +241,17 @@ def _one_thread() -> Iterator[None]:
 
 
 def _draw_again(options: argparse.Namespace) -> None:
+    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
     with read_report(options.draw, "sparse_chains", ("kind", "rows", "weights")) as report:
-        _show(options, report)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _show(options, report, path)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
-    print(table(report), flush=True)
-    if options.save is not None:
-        draw = sparse_pictures.draw_gaps if report["kind"] == "letters" else sparse_pictures.draw_counts
-        draw(options.save, report)
-        say_written(options.save)
+def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
+    print(json.dumps(report, indent=1) if options.json else table(report), flush=True)
+    draw = sparse_pictures.draw_gaps if report["kind"] == "letters" else sparse_pictures.draw_counts
+    draw(picture, report)
+    say_written(picture)
 
 
 def _timed(run: Any) -> tuple[Any, float]:

@@ -1,9 +1,9 @@
-"""Table 1 of Zhang and Qiu (2019) with every rule: ``python -m benchmarks.sparse_table [syn1 syn2 syn3 letters] [--quick] [--json F] [--save F]``.
+"""Table 1 of Zhang and Qiu (2019) with every rule: ``python -m benchmarks.sparse_table [syn1 syn2 syn3 letters] [--quick]``.
 
 100 values of beta from beta_max to a tenth of it, alpha = 1, each to a duality gap of 1e-6 of the objective from the solution of the last, by one
 accelerated proximal gradient solver on one core, all runs in one process, in turn. For each rule: seconds in the solver and in screening, the speedup
 against no screening, and against a solver without screening that skips the zeros of w; iterations, and the work: weights that are active, summed over
-iterations. Every run is held against the one without screening: objectives to the gaps, weights to 2 sqrt(2 gap/(alpha beta)). ``--save`` draws, as the
+iterations. Every run is held against the one without screening: objectives to the gaps, weights to 2 sqrt(2 gap/(alpha beta)). The picture shows, as the
 paper's figures do, what share of the optimum's zeros was removed after so many iterations, and what share of all weights was left. The paper does
 not say whether its letters are characters or words; here they are characters.
 """
@@ -217,8 +217,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--values", type=at_least_one, default=100, help="of beta (default: 100)")
     parser.add_argument("--tol", type=positive, default=1e-6, help="gap over objective (default: 1e-6)")
     parser.add_argument("--repeats", type=at_least_one, default=1, help="the best of so many (default: 1)")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything")
-    parser.add_argument("--save", metavar="FIGURE.png", type=Path, help="draw rejection and reservation ratios")
+    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)
     return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
@@ -234,8 +234,9 @@ def _checked(what: str, given: Sequence[str], known: Sequence[str]) -> list[str]
 def _run(options: argparse.Namespace) -> None:
     names = _checked("DATA", options.data or sparse_data.NAMES, sparse_data.NAMES)
     rules = ["none", *(rule for rule in _checked("--rules", options.rules, list(RULES)) if rule != "none")]
-    if options.save is not None:
-        require_matplotlib()  # before it is needed
+    require_matplotlib()  # before it is needed
+    path = (options.output or Path(".")) / "sparse-table.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     runs = [(rule, "dense") for rule in rules]
     runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
     set_num_threads(1)
@@ -253,29 +254,28 @@ def _run(options: argparse.Namespace) -> None:
     for name in names:
         objective = sparse_data.named(name, quick=options.quick)
         report["data"][name] = measure(name, objective, runs, options.values, options.tol, options.repeats)
-        if options.json is not None:
-            options.json.write_text(json.dumps(report), encoding="utf-8")  # what there is so far
+        path.write_text(json.dumps(report), encoding="utf-8")  # what there is so far
     set_num_threads(None)
-    _show(options, report)
-    if options.json is not None:
-        say_written(options.json)
+    say_written(path)
+    _show(options, report, path.with_suffix(".png"))
 
 
 def _draw_again(options: argparse.Namespace) -> None:
+    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
     with read_report(options.draw, "sparse_table", ("settings", "paper", "data")) as report:
-        _show(options, report)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _show(options, report, path)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
-    print(table(report), flush=True)
+def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
+    print(json.dumps(lines(report), indent=1) if options.json else table(report), flush=True)
+    sparse_pictures.draw_ratios(picture, report)
+    say_written(picture)
     for name, data in report["data"].items():
         for row in data["rows"]:
             apart = max(row["objectives apart over gap"], row["weights apart over bound"])
             if apart > 1 or not row["converged"]:
                 raise ValueError(f"{name}, {row['rule']}, {row['solver']}: not the solution without screening")
-    if options.save is not None:
-        sparse_pictures.draw_ratios(options.save, report)
-        say_written(options.save)
 
 
 def _say(text: str) -> None:
