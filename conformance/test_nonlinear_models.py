@@ -216,6 +216,59 @@ def test_networks_say_what_is_wrong(backend):
         short.write(np.zeros(3))
 
 
+def test_frozen_parameters_stay_as_they_are(backend):
+    torch, net, _, X, Y = network(backend, "float64")
+    net[0].weight.requires_grad_(False)
+    before = net[0].weight.clone()
+    model = backend.DifferentiableModel.of_module(net, backend.Table, lambda x, y: np.arange(len(x)) != y)
+    assert model.size == sum(p.numel() for p in net.parameters()) - before.numel()
+    data = model.pack(X, Y)
+    w = model.initial(data) + 1.0
+    moved = model.scores(data, np.array([0]), w).values
+    model.write(w)
+    assert torch.equal(net[0].weight, before)
+    close(moved, net(X[0]).detach().numpy())
+    for parameter in net.parameters():
+        parameter.requires_grad_(False)
+    with pytest.raises(ValueError, match="module: expected parameters to train"):
+        backend.DifferentiableModel.of_module(net, backend.Table)
+
+
+def test_layers_that_draw_or_look_at_the_batch_are_refused_in_training(backend):
+    torch = pytest.importorskip("torch")
+    for layer in (torch.nn.Dropout(), torch.nn.BatchNorm1d(4)):
+        net = torch.nn.Sequential(torch.nn.Linear(3, 4), layer, torch.nn.Linear(4, 1), torch.nn.Flatten(0))
+        with pytest.raises(ValueError, match=rf"1 is a {type(layer).__name__} in training mode"):
+            backend.DifferentiableModel.of_module(net, backend.Table)
+        backend.DifferentiableModel.of_module(net.eval(), backend.Table)
+
+
+def test_a_start_is_drawn_for_a_function_and_no_optimiser_begins_at_zero(backend, rng):
+    """At w = 0 neither layer has a slope."""
+    torch = pytest.importorskip("torch")
+
+    def score(w, x):
+        return torch.tanh(x @ w[:6].reshape(2, 3)) @ w[6:]
+
+    model = backend.DifferentiableModel(score, backend.Table, lambda x, y: np.arange(len(x)) != y, size=9)
+    data = model.pack([torch.as_tensor(rng.normal(size=(3, 2))) for _ in range(6)], [0, 1, 2, 0, 1, 2])
+    starts = [model.initial(data, seed) for seed in (0, 0, 1)]
+    assert np.array_equal(starts[0], starts[1]) and not np.array_equal(starts[0], starts[2])
+    result = backend.lbfgs(backend.LogLoss(model, data), lam=1e-3, iterations=30)
+    assert result.nit > 0 and result.fun < np.log(3)
+
+
+def test_a_true_output_is_one_of_the_list(backend):
+    torch, _, model, X, _ = network(backend, "float64")
+    lists = backend.ListModel(lambda x: x, backend.Table, lambda x, y: np.arange(len(x)) != y, size=3)
+    for each, inputs in ((model, X), (lists, [x.numpy() for x in X])):
+        for wrong in (-1, 3):
+            data = each.pack(inputs, [0, 0, 0, wrong])
+            hinge = backend.StructuralHinge(each, data)
+            with pytest.raises(ValueError, match=rf"expected outputs in 0..2, got {wrong}"):
+                hinge.value_and_gradient(np.zeros(each.size))
+
+
 def test_without_torch_it_says_so(backend, monkeypatch):
     import sys
 

@@ -345,6 +345,11 @@ def test_bad_options_are_named(backend, rng, options, message):
     assert message in str(problem.value)
     with pytest.raises(TypeError, match="rule: expected an object with screen"):
         backend.solve_sparse(objective, beta=0.1, rule=backend.L1GapRule)
+    for wrong in ("newton", backend.ProximalNewton):
+        with pytest.raises(TypeError, match="solver: expected an object with start, step and narrow"):
+            backend.solve_sparse(objective, beta=0.1, solver=wrong)
+    with pytest.raises(IndexError, match=r"k: expected a point in 0..1, got 2"):
+        backend.sparse_path(objective, count=2).weights(2)
     for wrong in ({"memory": 0}, {"largest": 0}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
             backend.ProximalNewton(**wrong)

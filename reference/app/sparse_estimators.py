@@ -22,7 +22,7 @@ import reference
 from reference.app.protocol import BaseEstimator, ConvergenceWarning, check_fitted, generator_of
 from reference.app.sparse_fits import beta_of, choose, follow, held_out_losses, rule_of, splits
 from reference.app.targets import Classes, LabelSequences
-from reference.arrays import host
+from reference.arrays import host, integer
 from reference.screening.path import SparsePath
 
 __all__ = ["SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath"]
@@ -56,6 +56,8 @@ class Sparse(BaseEstimator):
         A feature is its name where it has one, else its column; "intercept", "start" and "stop" are those.
         """
         check_fitted(self)
+        if top is not None:
+            integer("top", top, 0)
         matrix, names, classes = self._matrix()
         found = {}
         for label, column in classes:

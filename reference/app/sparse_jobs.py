@@ -225,6 +225,8 @@ def _path(
         message = f"value {k + 1} of {count}" + ("" if pairs or count == 1 else "; --held-out SHARE would choose one")
         if len(held.mean):
             message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
+            if len(held.mean) < len(path.points):
+                message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
         success = not interrupted and all(point.success for point in path.points)
         log.write({"outcome": message, "success": success, "interrupted": interrupted, "objective": path.points[k].fun})
     if options.plot:

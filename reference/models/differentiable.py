@@ -17,7 +17,9 @@ from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
 from reference.models.base import not_packed
+from reference.models.listed import true_parts
 from reference.models.nonlinear import NonlinearModel
+from reference.structures.sampling import generator
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
@@ -113,7 +115,7 @@ class DifferentiableModel(NonlinearModel):
         *,
         shape: Callable[[Any, Array], Scores] | None = None,
     ) -> DifferentiableModel:
-        """The model whose scores are ``module(x)``, its weights the module's parameters one after another.
+        """The model whose scores are ``module(x)``, its weights the module's parameters one after another, without those that are frozen.
 
         Weights are NumPy arrays of the parameters' dtype, unless ``pack(X, Y, like=...)`` says otherwise. :meth:`initial` is what the module's parameters are;
         :meth:`write` puts trained weights there.
@@ -121,7 +123,10 @@ class DifferentiableModel(NonlinearModel):
         torch = _torch()
         if not isinstance(module, torch.nn.Module):
             raise TypeError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
-        named = {name: parameter.shape for name, parameter in module.named_parameters()}
+        named = {name: parameter.shape for name, parameter in module.named_parameters() if parameter.requires_grad}
+        if not named:
+            raise ValueError("module: expected parameters to train, got none with requires_grad")
+        _refuse_training(torch, module)
         counts = [int(np.prod(shape_of, dtype=np.int64)) for shape_of in named.values()]
 
         def score(w: Any, x: Any) -> Any:
@@ -133,18 +138,19 @@ class DifferentiableModel(NonlinearModel):
         return model
 
     def initial(self, data: DifferentiableData, rng: int | np.random.Generator | None = None) -> Array:
-        """The module's parameters as weights (d,); zeros for a model of a bare function."""
+        """The module's parameters as weights (d,); for a model of a bare function 0.1 times normal draws, as at 0 a network may have no slope."""
         if self.module is None:
-            return self.zeros(data)
+            return Place.of(data.like).floats(0.1 * generator(rng).standard_normal(self.size))
         return Place.of(data.like).floats(host(self._vector()))
 
     def write(self, w: Array) -> None:
         """Put weights (d,) into the module's parameters. Raises ValueError for a model of a bare function."""
         if self.module is None:
             raise ValueError("write: this model was made of a function, which has no parameters; of_module has")
-        like = self._vector()
-        values = self.torch.as_tensor(np.array(host(w))).to(like)
-        self.torch.nn.utils.vector_to_parameters(values, self.module.parameters())
+        like, values = self._vector(), np.array(host(w))
+        if values.shape != (self.size,):
+            raise ValueError(f"w: expected {self.size} weights, got shape {values.shape}")
+        self.torch.nn.utils.vector_to_parameters(self.torch.as_tensor(values).to(like), self._parameters())
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> DifferentiableData:
         """Inputs (n) and true outputs (n), in any form that the callables understand; each input is scored once, to count its parts."""
@@ -227,7 +233,7 @@ class DifferentiableModel(NonlinearModel):
         """The indicator of the true output's parts."""
         i = _only(batch)
         empty = self._shaped(data, i, Place.of(data.like).zeros((int(data.parts[i]),)))
-        return self.structure_type.unchecked(empty).parts(self._true(data, i))
+        return true_parts(self.structure_type.unchecked(empty), self._true(data, i))
 
     def zeros(self, data: DifferentiableData) -> Array:
         """Weights of zero (d,)."""
@@ -252,7 +258,11 @@ class DifferentiableModel(NonlinearModel):
         return values.to(w.dtype) if is_torch_array(w) else Place.of(w).floats(values.cpu().numpy())
 
     def _vector(self) -> Any:
-        return self.torch.nn.utils.parameters_to_vector(self.module.parameters()).detach().cpu()
+        return self.torch.nn.utils.parameters_to_vector(self._parameters()).detach().cpu()
+
+    def _parameters(self) -> list[Any]:
+        """Those of the module that are not frozen."""
+        return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
     def _shaped(self, data: DifferentiableData, i: int, values: Array) -> Scores:
         if self._shape is not None:
@@ -297,3 +307,14 @@ def _torch() -> Any:
         raise ImportError(
             "DifferentiableModel needs PyTorch: pip install diptych[torch], or pip install torch"
         ) from None
+
+
+def _refuse_training(torch: Any, module: Any) -> None:
+    """Scores must be a function of weights and input: no draws, no statistics of a batch."""
+    kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase)
+    for name, part in module.named_modules():
+        if isinstance(part, kinds) and part.training:
+            raise ValueError(
+                f"module: {name or 'it'} is a {type(part).__name__} in training mode, whose scores are no function of weights and input; "
+                "call module.eval() first"
+            )

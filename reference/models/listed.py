@@ -174,7 +174,7 @@ class ListModel(LinearModel):
         """The indicator of the true output's parts."""
         i = _only(batch)
         empty = self._shaped(data, i, data.features[i].place.zeros((data.features[i].n,)))
-        return self.structure_type.unchecked(empty).parts(self._true(data, i))
+        return true_parts(self.structure_type.unchecked(empty), self._true(data, i))
 
     def zeros(self, data: ListData) -> Array:
         """Weights of zero (d,)."""
@@ -196,6 +196,14 @@ def _dense(rows: Rows) -> np.ndarray:
     dense = np.zeros((rows.n, rows.width))
     np.add.at(dense, (np.repeat(np.arange(rows.n), np.diff(rows.indptr)), host(rows.indices)), host(rows.data))
     return dense
+
+
+def true_parts(structure: Any, y: Any) -> Scores:
+    """The parts of a true output. Raises ValueError also for -1, which to a Table is no output at all."""
+    parts = structure.parts(y)
+    if isinstance(structure, Table) and int(y) < 0:
+        raise ValueError(f"Y: expected outputs in 0..{structure.listed - 1}, got {int(y)}")
+    return parts
 
 
 def _only(batch: np.ndarray) -> int:

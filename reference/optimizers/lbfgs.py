@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, Place, host, integer, number
-from reference.optimizers.arguments import check_objective, check_options, is_nonlinear, start_of
+from reference.optimizers.arguments import check_objective, check_options, initial_of, is_nonlinear, start_of
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result
 from reference.optimizers.runs import Run
@@ -35,7 +35,7 @@ def lbfgs(
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
         Differentiable; on the non-smooth hinge the line search may stop early, and the result says so.
     w0 : array (d,), optional
-        Start; default ``objective.zeros()``.
+        Start; default ``model.initial(data, 0)`` where the model has it, else ``objective.zeros()``.
     lam : float >= 0
         Weight of the squared norm.
     mu : float, optional
@@ -84,7 +84,7 @@ def lbfgs(
     integer("memory", memory, 1)
     number("tol", tol)
     refuse_constraint("lbfgs", objective)
-    start = start_of(objective, w0)
+    start = start_of(objective, initial_of(objective, w0, 0))
     place, x0, calls, gap, started = Place.of(start), host(start).astype(np.float64), 0, None, time.perf_counter()
     convex = not is_nonlinear(objective)
     run = Run("lbfgs", objective, start, {}, iterations, callback=callback, unit="iterations")

@@ -81,7 +81,9 @@ class SparsePath:
         return sum(point.solver_seconds + point.screening_seconds for point in self.points)
 
     def weights(self, k: int) -> Array:
-        """The weights (d,) of point k."""
+        """The weights (d,) of point k. Raises IndexError where there is none."""
+        if not -len(self.points) <= k < len(self.points):
+            raise IndexError(f"k: expected a point in 0..{len(self.points) - 1}, got {k}")
         point = self.points[k]
         w = np.zeros(self.size)
         w[point.support] = host(point.values)

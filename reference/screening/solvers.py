@@ -184,6 +184,8 @@ def solve_problem(
         raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
     if rule is not None:
         check_rule(rule)
+    if solver is not None:
+        check_solver(solver)
     run = ScreenedRun(problem, ProximalNewton() if solver is None else solver, w0, before)
     gap, ending = np.inf, None  # the gap at the last screening
     try:
@@ -203,6 +205,16 @@ def solve_problem(
     except KeyboardInterrupt:
         return run.result(False, f"interrupted after {run.iteration} of {iterations} iterations", True), run.memory
     return run.result(*ending), run.memory
+
+
+def check_solver(solver: Any) -> None:
+    """Raise TypeError unless this is a solver."""
+    if isinstance(solver, type) or not all(
+        callable(getattr(solver, name, None)) for name in ("start", "step", "narrow")
+    ):
+        raise TypeError(
+            f"solver: expected an object with start, step and narrow, such as ProximalNewton(), got {solver!r}"
+        )
 
 
 class ScreenedRun:
