@@ -259,7 +259,7 @@ def test_a_start_is_drawn_for_a_function_and_no_optimiser_begins_at_zero(backend
 
 
 def test_a_true_output_is_one_of_the_list(backend):
-    torch, _, model, X, _ = network(backend, "float64")
+    _, _, model, X, _ = network(backend, "float64")
     lists = backend.ListModel(lambda x: x, backend.Table, lambda x, y: np.arange(len(x)) != y, size=3)
     for each, inputs in ((model, X), (lists, [x.numpy() for x in X])):
         for wrong in (-1, 3):
