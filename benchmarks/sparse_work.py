@@ -42,7 +42,7 @@ class Path:
 
     def setup(self, problem, rule):
         if problem == "chains" and rule in LISTED_ONLY:
-            raise NotImplementedError("its outputs are not listed")
+            raise NotImplementedError("its outputs are not listed")  # asv's word for: skip
 
     def track_work(self, problem, rule):
         """Active weights summed over iterations, over those without screening."""

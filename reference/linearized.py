@@ -18,7 +18,7 @@ from reference.arrays import Array, Place
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
 from reference.smoothing import Entropy
-from reference.weighted import Weighted
+from reference.weighted import OfObjective, Weighted
 
 __all__ = ["LinearizedObjective", "linearized"]
 
@@ -35,7 +35,7 @@ def linearized(objective: Any, w: Array, center: Array) -> Any:
     return LinearizedObjective(objective, w, center)
 
 
-class LinearizedObjective:
+class LinearizedObjective(OfObjective):
     """v -> F(center + v; w), convex, as any optimiser of ours takes it.
 
     Parameters
@@ -67,26 +67,6 @@ class LinearizedObjective:
         self.affine = _with_model(objective, model)
         self.homogeneous = _with_model(objective, HomogeneousModel(model))
         self.objective, self.w, self.center = objective, model.w, model.center
-
-    @property
-    def n(self) -> int:
-        """Number of examples."""
-        return self.objective.n
-
-    @property
-    def mu(self) -> float:
-        """What mu=None means."""
-        return self.objective.mu
-
-    @property
-    def smoothing(self) -> Any:
-        """The objective's own."""
-        return self.objective.smoothing
-
-    @property
-    def loss_augmented(self) -> bool:
-        """Whether the loss is a maximum over outputs, of scores and task losses."""
-        return self.objective.loss_augmented
 
     def zeros(self) -> Array:
         """v = 0 (d,), the center."""

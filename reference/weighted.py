@@ -13,10 +13,36 @@ from reference.arrays import Array, Place, floats, host
 from reference.models.base import all_of
 from reference.objectives import Corners, Linearization, StructuralHinge
 
-__all__ = ["Weighted"]
+__all__ = ["OfObjective", "Weighted"]
 
 
-class Weighted:
+class OfObjective:
+    """What an objective made of another, ``objective``, has from it as it is."""
+
+    objective: Any
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.objective.n
+
+    @property
+    def mu(self) -> float:
+        """What mu=None means."""
+        return self.objective.mu
+
+    @property
+    def smoothing(self) -> Any:
+        """The objective's own."""
+        return self.objective.smoothing
+
+    @property
+    def loss_augmented(self) -> bool:
+        """Whether the loss is a maximum over outputs, of scores and task losses."""
+        return self.objective.loss_augmented
+
+
+class Weighted(OfObjective):
     """An objective of ours with a weight for each example.
 
     F(w) = (1/n) sum_i s_i f_i(w), with the weights s divided by their mean
@@ -58,26 +84,6 @@ class Weighted:
             raise ValueError("weights: expected finite numbers >= 0, at least one of them > 0")
         self.objective, largest = objective, values.max()
         self.weights = (values / largest) / np.mean(values / largest)
-
-    @property
-    def n(self) -> int:
-        """Number of examples."""
-        return self.objective.n
-
-    @property
-    def mu(self) -> float:
-        """What mu=None means."""
-        return self.objective.mu
-
-    @property
-    def smoothing(self) -> Any:
-        """The objective's own."""
-        return self.objective.smoothing
-
-    @property
-    def loss_augmented(self) -> bool:
-        """Whether the loss is a maximum over outputs, of scores and task losses."""
-        return self.objective.loss_augmented
 
     @property
     def nonnegative(self) -> slice | None:

@@ -12,7 +12,7 @@ What is minimised is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -34,6 +34,8 @@ class Sparse(BaseEstimator):
     panel: ModuleType = reference
     loss = "crf"
     listed: bool  # whether outputs can be listed
+    _matrix: Callable[[], tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]]
+    # the weights of features (F, L), what the features are called, and the column of each class
     alpha: float
     tol: float
     rule: Any
@@ -65,10 +67,6 @@ class Sparse(BaseEstimator):
             order = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
             found[label] = [(names[j], float(weights[j])) for j in order[:top].tolist()]
         return found
-
-    def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
-        """The weights of features (F, L), what the features are called, and the column of each class."""
-        raise NotImplementedError
 
 
 class SparseRows(Classes, Sparse):

@@ -194,7 +194,10 @@ class DifferentiableModel(NonlinearModel):
 
         try:
             value, slope = _dual_numbers(of, point, direction)
-        except (NotImplementedError, RuntimeError):
+        except (
+            NotImplementedError,
+            RuntimeError,
+        ):  # PyTorch's words for: no forward mode; an error of the score itself comes again below
             value, slope = self.torch.autograd.functional.jvp(of, point, direction)
         return tuple(self._shaped(data, i, self._array(each.detach(), w)) for each in (value, slope))  # type: ignore[return-value]
 
