@@ -17,11 +17,10 @@ from array_api_compat import is_torch_array
 
 from reference.arrays import Array, Place, host, integer
 from reference.models.base import not_packed
-from reference.models.listed import true_parts
+from reference.models.listed import FromCallables, only
 from reference.models.nonlinear import NonlinearModel
 from reference.structures.sampling import generator
 from reference.structures.scores import Scores, flatten
-from reference.structures.table import Table, TableScores
 
 __all__ = ["DifferentiableData", "DifferentiableModel"]
 
@@ -40,7 +39,7 @@ class DifferentiableData(NamedTuple):
         return len(self.inputs)
 
 
-class DifferentiableModel(NonlinearModel):
+class DifferentiableModel(FromCallables, NonlinearModel):
     """Scores of parts from a differentiable function in PyTorch; for ``prox_linear`` or ``sgd``.
 
     scores of x = score(w, x)
@@ -174,7 +173,7 @@ class DifferentiableModel(NonlinearModel):
 
     def scores(self, data: DifferentiableData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
-        i = _only(batch)
+        i = only(batch)
         with self.torch.no_grad():
             values = self._scored(data, i, self._tensor(w))
         return self._shaped(data, i, self._array(values, w))
@@ -187,7 +186,7 @@ class DifferentiableModel(NonlinearModel):
         self, data: DifferentiableData, batch: np.ndarray, w: Array, dw: Array
     ) -> tuple[Scores, Scores]:
         """The scores at w, and their Jacobian there times dw (d,); forward-mode, or backward twice where an operation has no forward mode."""
-        i, point, direction = _only(batch), self._tensor(w), self._tensor(dw)
+        i, point, direction = only(batch), self._tensor(w), self._tensor(dw)
 
         def of(x: Any) -> Any:
             return self._scored(data, i, x)
@@ -209,7 +208,7 @@ class DifferentiableModel(NonlinearModel):
         self, data: DifferentiableData, batch: np.ndarray, w: Array, g: Scores
     ) -> tuple[Scores, Array]:
         """The scores at w, and the adjoint of their Jacobian there at g, a gradient (d,)."""
-        i = _only(batch)
+        i = only(batch)
         point = self._tensor(w).detach().requires_grad_()
         with self.torch.enable_grad():
             values = self._scored(data, i, point)
@@ -221,7 +220,7 @@ class DifferentiableModel(NonlinearModel):
 
     def task_loss(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
         """The task loss of the example as scores to add."""
-        i = _only(batch)
+        i = only(batch)
         place, parts = Place.of(data.like), int(data.parts[i])
         if self._task_loss is None:
             return self._shaped(data, i, place.zeros((parts,)))
@@ -234,9 +233,9 @@ class DifferentiableModel(NonlinearModel):
 
     def gold(self, data: DifferentiableData, batch: np.ndarray) -> Scores:
         """The indicator of the true output's parts."""
-        i = _only(batch)
+        i = only(batch)
         empty = self._shaped(data, i, Place.of(data.like).zeros((int(data.parts[i]),)))
-        return true_parts(self.structure_type.unchecked(empty), self._true(data, i))
+        return self._true_parts(empty, self._true(data, i))
 
     def zeros(self, data: DifferentiableData) -> Array:
         """Weights of zero (d,)."""
@@ -266,21 +265,6 @@ class DifferentiableModel(NonlinearModel):
     def _parameters(self) -> list[Any]:
         """Those of the module that are not frozen."""
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
-
-    def _shaped(self, data: DifferentiableData, i: int, values: Array) -> Scores:
-        if self._shape is not None:
-            return self._shape(data.inputs[i], values)
-        return TableScores(values) if issubclass(self.structure_type, Table) else values
-
-    def _true(self, data: DifferentiableData, i: int) -> Any:
-        if data.outputs is None:
-            raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
-        return data.outputs[i]
-
-
-def _only(batch: np.ndarray) -> int:
-    (i,) = batch
-    return int(i)
 
 
 def _dual_numbers(of: Callable[[Any], Any], point: Any, direction: Any) -> tuple[Any, Any]:

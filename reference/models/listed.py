@@ -33,7 +33,33 @@ class ListData(NamedTuple):
         return len(self.inputs)
 
 
-class ListModel(LinearModel):
+class FromCallables:
+    """What models of a user's callables share: data with ``inputs`` and ``outputs``, one example at a time."""
+
+    structure_type: Any
+    _shape: Any
+
+    def _shaped(self, data: Any, i: int, values: Array) -> Scores:
+        """Numbers, one a part, as the structure takes them."""
+        if self._shape is not None:
+            return self._shape(data.inputs[i], values)
+        return TableScores(values) if issubclass(self.structure_type, Table) else values
+
+    def _true(self, data: Any, i: int) -> Any:
+        if data.outputs is None:
+            raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
+        return data.outputs[i]
+
+    def _true_parts(self, scores: Scores, y: Any) -> Scores:
+        """The parts of a true output. Raises ValueError also for -1, which to a Table is no output at all."""
+        structure = self.structure_type.unchecked(scores)
+        parts = structure.parts(y)
+        if isinstance(structure, Table) and int(y) < 0:
+            raise ValueError(f"Y: expected outputs in 0..{structure.listed - 1}, got {int(y)}")
+        return parts
+
+
+class ListModel(FromCallables, LinearModel):
     """Scores of parts = part_features(x) @ w; the joint feature vector is part_features(x).T @ parts(y).
 
     Parameters
@@ -101,12 +127,12 @@ class ListModel(LinearModel):
 
     def scores(self, data: ListData, batch: np.ndarray, w: Array) -> Scores:
         """The scores of one example (batch of one) at weights w (d,)."""
-        i = _only(batch)
+        i = only(batch)
         return self._shaped(data, i, self.arrays.gather_sum(data.features[i], w[:, None])[:, 0])
 
     def pullback(self, data: ListData, batch: np.ndarray, w: Array, g: Scores) -> Array:
         """part_features(x).T @ g, flattened: (d,)."""
-        return self.arrays.scatter_sum(data.features[_only(batch)], flatten(g)[:, None])[:, 0]
+        return self.arrays.scatter_sum(data.features[only(batch)], flatten(g)[:, None])[:, 0]
 
     def squared_norms(self, data: ListData) -> np.ndarray | None:
         """The squared spectral norm of each example's features, for a Table whose outputs are the parts; None for other structures."""
@@ -159,7 +185,7 @@ class ListModel(LinearModel):
 
     def task_loss(self, data: ListData, batch: np.ndarray) -> Scores:
         """The task loss of the example as scores to add."""
-        i = _only(batch)
+        i = only(batch)
         place = data.features[i].place
         if self._task_loss is None:
             return self._shaped(data, i, place.zeros((data.features[i].n,)))
@@ -172,23 +198,13 @@ class ListModel(LinearModel):
 
     def gold(self, data: ListData, batch: np.ndarray) -> Scores:
         """The indicator of the true output's parts."""
-        i = _only(batch)
+        i = only(batch)
         empty = self._shaped(data, i, data.features[i].place.zeros((data.features[i].n,)))
-        return true_parts(self.structure_type.unchecked(empty), self._true(data, i))
+        return self._true_parts(empty, self._true(data, i))
 
     def zeros(self, data: ListData) -> Array:
         """Weights of zero (d,)."""
         return (data.features[0].place if data.features else Place.of(None)).zeros((self.size,))
-
-    def _shaped(self, data: ListData, i: int, values: Array) -> Scores:
-        if self._shape is not None:
-            return self._shape(data.inputs[i], values)
-        return TableScores(values) if issubclass(self.structure_type, Table) else values
-
-    def _true(self, data: ListData, i: int) -> Any:
-        if data.outputs is None:
-            raise ValueError("Y: this data was packed without outputs; pack(X, Y) gives them")
-        return data.outputs[i]
 
 
 def _dense(rows: Rows) -> np.ndarray:
@@ -198,14 +214,7 @@ def _dense(rows: Rows) -> np.ndarray:
     return dense
 
 
-def true_parts(structure: Any, y: Any) -> Scores:
-    """The parts of a true output. Raises ValueError also for -1, which to a Table is no output at all."""
-    parts = structure.parts(y)
-    if isinstance(structure, Table) and int(y) < 0:
-        raise ValueError(f"Y: expected outputs in 0..{structure.listed - 1}, got {int(y)}")
-    return parts
-
-
-def _only(batch: np.ndarray) -> int:
+def only(batch: np.ndarray) -> int:
+    """The example of a batch of one."""
     (i,) = batch
     return int(i)

@@ -17,6 +17,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
 from reference.models.base import LinearModel, not_packed
+from reference.models.listed import only
 from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
 
 __all__ = ["SubwindowData", "SubwindowModel"]
@@ -116,7 +117,7 @@ class SubwindowModel(LinearModel):
 
     def scores(self, data: SubwindowData, batch: np.ndarray, w: Array) -> BoxScores:
         """The scores of one image (batch of one) at weights w (d,): pixels (H, W), no loss."""
-        i = _only(batch)
+        i = only(batch)
         pixels = self.arrays.gather_sum(data.features[i], w[:, None])
         truth = None if data.truth is None else data.truth[i]
         return BoxScores(array_namespace(w).reshape(pixels, data.sides[i]), self._place(data).floats(0.0), truth)
@@ -124,11 +125,11 @@ class SubwindowModel(LinearModel):
     def pullback(self, data: SubwindowData, batch: np.ndarray, w: Array, g: BoxScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the weights."""
         pixels = array_namespace(w).reshape(g.pixels, (-1, 1))
-        return self.arrays.scatter_sum(data.features[_only(batch)], pixels)[:, 0]
+        return self.arrays.scatter_sum(data.features[only(batch)], pixels)[:, 0]
 
     def task_loss(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
         """1 - IoU with the true box, as scores to add: no pixels, and the weight 1."""
-        i, place = _only(batch), self._place(data)
+        i, place = only(batch), self._place(data)
         return BoxScores(place.zeros(data.sides[i]), place.floats(1.0), self._true(data, i))
 
     def gold(self, data: SubwindowData, batch: np.ndarray) -> BoxScores:
@@ -178,8 +179,3 @@ class SubwindowModel(LinearModel):
 
     def _split(self, data: SubwindowData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         return [host(outputs)]
-
-
-def _only(batch: np.ndarray) -> int:
-    (i,) = batch
-    return int(i)
