@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import accelerated
 import reference
 from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, words
 from conformance.tolerances import close
@@ -167,7 +168,8 @@ def test_a_gap_from_the_gradient_at_another_point(backend, pair, rng, alpha):
         close(state.entropy, listed.entropy(listed.theta(y)))
         close(state.dual, -listed.dual(theta))
         if len(kept):
-            fewer, part = listed.reduced(kept), problem.narrowed(state, kept)
+            fewer, (part, calls) = listed.reduced(kept), problem.narrowed(state, kept)
+            assert calls == 0
             reduced = [
                 state.s * t + (1 - state.s) * np.eye(len(t))[g]
                 for t, g in zip(listed.theta(y), listed.gold, strict=True)
@@ -188,7 +190,8 @@ def test_weights_that_leave_a_point_behind_are_asked_anew(backend, rng):
     answer = problem.scored.loss_and_gradient(problem.scored.forward(y))
     state = problem.state(x, problem.evaluate(x).loss, y, answer, problem.scored.forward(x))
     for columns in (np.arange(4), np.arange(2)):
-        part = problem.narrowed(state, columns)
+        part, calls = problem.narrowed(state, columns)
+        assert calls == problem.n
         fresh = problem.reduced(columns).evaluate(x[columns])
         assert part.y is part.w and part.gap == fresh.gap
 
@@ -210,6 +213,38 @@ def test_a_state_is_resumed_without_a_call(backend, rng, make, alpha):
         assert np.array_equal(after.w, w)
         close(after.gap, fresh.gap)
         close(after.gradient, fresh.gradient)
+
+
+@pytest.mark.parametrize(
+    "number, kind",
+    [
+        (1.0, np.int8),
+        (-127.0, np.int8),
+        (128.0, np.float32),
+        (0.5, np.float32),
+        (2.0**24 + 1, np.float64),
+        (0.1, np.float64),
+    ]
+    + [(1e-46, np.float64), (1e300, np.float64)],
+)
+def test_products_over_pairs_go_by_the_smallest_exact_type(rng, number, kind):
+    """Whatever type holds the features: the same scores and gradients from few pairs as from all."""
+    X = rng.integers(-1, 2, (40, 6)).astype(np.float64)
+    X[3, 2] = number
+    model = accelerated.MulticlassModel(6, 5)
+    problem = accelerated.ElasticNetCRF(
+        accelerated.LogLoss(model, model.pack(X, rng.integers(0, 5, 40))), alpha=1.0, beta=1.0
+    )
+    assert problem.scored.exact.dtype == kind and np.array_equal(problem.scored.exact, X.T)
+    columns = np.array([3, 9, 10, 14, 27])  # number's feature is 2: weights 10 to 14
+    w = rng.normal(size=5) / abs(number)
+    whole = np.zeros(30)
+    whole[columns] = w
+    few = problem.reduced(columns).scored
+    scores = problem.scored.forward(whole, skip_zeros=False)
+    close(few.forward(w), scores)
+    all_pairs, pairs = problem.scored.loss_and_gradient(scores), few.loss_and_gradient(few.forward(w))
+    close(pairs.gradient, all_pairs.gradient[columns])
 
 
 def test_the_panels_agree(other):

@@ -1,6 +1,7 @@
 """Inference over classes and products with dense features, class-major: scores Z (K, n), features X (F, n).
 
-Blocks of examples stay in the cache while classes pass. Products over pairs (feature, class) take those of class k as rows[start[k]:start[k+1]].
+Blocks of examples stay in the cache while classes pass. Products over pairs (feature, class) take those of class k as rows[start[k]:start[k+1]];
+their features may be of any smaller type that holds them exactly: less to read.
 """
 
 from __future__ import annotations
@@ -111,12 +112,13 @@ def pairs_forward(start, rows, values, X, Z):
                 c, d = X[rows[e + 2], lo:hi], X[rows[e + 3], lo:hi]
                 s, t, u, v = values[e], values[e + 1], values[e + 2], values[e + 3]
                 for i in range(m):
-                    z[i] = muladd(s, a[i], muladd(t, b[i], muladd(u, c[i], muladd(v, d[i], z[i]))))
+                    y = muladd(t, np.float64(b[i]), muladd(u, np.float64(c[i]), muladd(v, np.float64(d[i]), z[i])))
+                    z[i] = muladd(s, np.float64(a[i]), y)
                 e += 4
             while e < start[k + 1]:
                 a, s = X[rows[e], lo:hi], values[e]
                 for i in range(m):
-                    z[i] = muladd(s, a[i], z[i])
+                    z[i] = muladd(s, np.float64(a[i]), z[i])
                 e += 1
 
 
@@ -137,10 +139,10 @@ def pairs_back(start, rows, X, R, G):
                 c, d = X[rows[e + 2], lo:hi], X[rows[e + 3], lo:hi]
                 s, t, u, v = 0.0, 0.0, 0.0, 0.0
                 for i in range(m):
-                    s = fused_plus(s, a[i], r[i])
-                    t = fused_plus(t, b[i], r[i])
-                    u = fused_plus(u, c[i], r[i])
-                    v = fused_plus(v, d[i], r[i])
+                    s = fused_plus(s, np.float64(a[i]), r[i])
+                    t = fused_plus(t, np.float64(b[i]), r[i])
+                    u = fused_plus(u, np.float64(c[i]), r[i])
+                    v = fused_plus(v, np.float64(d[i]), r[i])
                 G[e] += s
                 G[e + 1] += t
                 G[e + 2] += u
@@ -149,7 +151,7 @@ def pairs_back(start, rows, X, R, G):
             while e < start[k + 1]:
                 a, s = X[rows[e], lo:hi], 0.0
                 for i in range(m):
-                    s = fused_plus(s, a[i], r[i])
+                    s = fused_plus(s, np.float64(a[i]), r[i])
                 G[e] += s
                 e += 1
 

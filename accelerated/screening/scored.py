@@ -62,13 +62,16 @@ class Pieces(reference.Pieces):
 class ClassScores:
     """The log loss of classes over dense features: Z is (K, n).
 
-    X (m, n): the features that have a weight. row, label (d,): of each weight, its row of X and its class.
+    X (m, n): features, all that have a weight among them. exact (m, n): the same in the smallest type that holds them, for products over pairs.
+    row, label (d,): of each weight, its row of X and its class.
     """
 
     keeps = True
 
-    def __init__(self, X: np.ndarray, labels: np.ndarray, K: int, row: np.ndarray, label: np.ndarray) -> None:
-        self.X, self.labels, self.K, self.row, self.label = X, labels, K, row, label
+    def __init__(
+        self, X: np.ndarray, exact: np.ndarray, labels: np.ndarray, K: int, row: np.ndarray, label: np.ndarray
+    ) -> None:
+        self.X, self.exact, self.labels, self.K, self.row, self.label = X, exact, labels, K, row, label
         self.n = len(labels)
         self.by_class = np.argsort(label, kind="stable")
 
@@ -79,7 +82,7 @@ class ClassScores:
             here = here[w[here] != 0]
         if len(here) <= FORWARD * self.K * len(self.X):
             Z = np.empty((self.K, self.n))
-            pairs_forward(self._start(here), self.row[here], w[here], self.X, Z)
+            pairs_forward(self._start(here), self.row[here], w[here], self.exact, Z)
             return Z
         W = np.zeros((self.K, len(self.X)))
         W[self.label, self.row] = w
@@ -103,7 +106,7 @@ class ClassScores:
             return (R @ self.X.T)[self.label, self.row]
         here, found = self.by_class, np.empty(len(self.row))
         sums = np.empty(len(here))
-        pairs_back(self._start(here), self.row[here], self.X, R, sums)
+        pairs_back(self._start(here), self.row[here], self.exact, R, sums)
         found[here] = sums
         return found
 
@@ -170,14 +173,16 @@ class ClassScores:
         return Z
 
     def narrow(self, reduced: Any, columns: np.ndarray) -> ClassScores:
-        """The same of the weights ``columns`` alone; features leave X once a third of them are not needed."""
+        """The same of the weights ``columns`` alone; features leave X once a third are not needed, unless products go over pairs then anyway."""
         row, label = self.row[columns], self.label[columns]
         needed = np.zeros(len(self.X), dtype=bool)
         needed[row] = True
-        many = int(np.sum(needed))
-        if many > 2 / 3 * len(self.X):
-            return ClassScores(self.X, self.labels, self.K, row, label)
-        return ClassScores(self.X[needed], self.labels, self.K, (np.cumsum(needed) - 1)[row], label)
+        many = np.count_nonzero(needed)
+        if many > 2 / 3 * len(self.X) or len(row) <= FORWARD * self.K * many:
+            return ClassScores(self.X, self.exact, self.labels, self.K, row, label)
+        X = self.X[needed]
+        exact = X if self.exact is self.X else self.exact[needed]
+        return ClassScores(X, exact, self.labels, self.K, (np.cumsum(needed) - 1)[row], label)
 
     def _start(self, pairs: np.ndarray) -> np.ndarray:
         """Where each class begins among pairs sorted by class (K + 1,)."""
@@ -237,6 +242,14 @@ class ChainLoss(Whole):
         return whole
 
 
+def smallest(X: np.ndarray) -> np.ndarray:
+    """X (m, n) as int8 or float32, the first that holds all its numbers exactly; else X itself."""
+    for kind, most in ((np.int8, np.iinfo(np.int8).max), (np.float32, np.finfo(np.float32).max)):
+        if all(np.max(np.abs(row), initial=0.0) <= most and np.array_equal(row.astype(kind), row) for row in X):
+            return X.astype(kind)
+    return X
+
+
 @mirrors(reference.by_scores)
 def by_scores(objective: Any) -> Any:
     model, data = objective.model, objective.data
@@ -248,7 +261,9 @@ def by_scores(objective: Any) -> Any:
             spread_out(rows.indptr, view("features", rows.indices, np.int64), view("features", rows.data), X)
             columns = np.arange(inside.size) if inside is model else model.columns
             labels = view("labels", data.labels, np.int64)
-            return ClassScores(X, labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels)
+            return ClassScores(
+                X, smallest(X), labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels
+            )
     if type(inside) in (SequenceModel, TaggingModel) and data.labels is not None:
         return ChainLoss(objective)
     return kept_or_not(objective, Pieces, Whole)

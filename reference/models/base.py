@@ -184,7 +184,8 @@ def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndar
     """sqrt of the sum of squares of the values (m,) of each column (width,), at any scale."""
     sizes = np.abs(values)
     if sizes.size and np.min(sizes) > 1e-140 and np.max(sizes) < 1e140:  # squares can be added as they are
-        return np.sqrt(np.bincount(columns, sizes * sizes, width))
+        sizes *= sizes
+        return np.sqrt(np.bincount(columns, sizes, width))
     top = np.zeros(width)
     np.maximum.at(top, columns, np.abs(values))
     scale = np.where(top > 0, top, 1.0)

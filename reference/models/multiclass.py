@@ -162,7 +162,7 @@ class MulticlassModel(LinearModel):
     def _cells(self, data: MulticlassData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Examples, features and values (m,) of the entries, each once: an index that occurs twice in a row adds up."""
         example = np.repeat(np.arange(data.n), np.diff(data.rows.indptr))
-        return cell_sums(data.rows, example, host(data.rows.data).astype(np.float64))
+        return cell_sums(data.rows, example, host(data.rows.data).astype(np.float64, copy=False))
 
     def pullback(self, data: MulticlassData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""

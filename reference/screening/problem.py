@@ -302,18 +302,19 @@ class ElasticNetCRF:
         found.__dict__.pop("objective", None)
         return found
 
-    def narrowed(self, state: State, columns: np.ndarray) -> State:
-        """The state of :meth:`reduced` at what is left of the weights: without an oracle call where those that leave are 0, in w and in y."""
-        smaller = self.reduced(columns)
-        gone = np.ones(self.size, dtype=bool)
-        gone[columns] = False
-        if np.any(state.w[gone] != 0) or np.any(state.y[gone] != 0):
-            return smaller.evaluate(state.w[columns])
-        w, answer = state.w[columns], state.answer._replace(gradient=state.gradient[columns])
+    def narrowed(self, state: State, columns: np.ndarray) -> tuple[State, int]:
+        """The state of :meth:`reduced` at what is left of the weights, and the oracle calls that it took.
+
+        None where the weights that leave are 0, in w and in y.
+        """
+        smaller, w = self.reduced(columns), state.w[columns]
         y = w if state.y is state.w else state.y[columns]
+        if _any_leave(state.w, w) or (y is not w and _any_leave(state.y, y)):
+            return smaller.evaluate(w), self.n
+        answer = state.answer._replace(gradient=state.gradient[columns])
         gap = float(np.sum(smaller.fenchel_young(w, state.s * answer.gradient))) + state.divergence
         scores = None if state.scores is None else self.scored.taken(state.scores, columns)
-        return state._replace(problem=smaller, w=w, y=y, answer=answer, gap=gap, scores=scores)
+        return state._replace(problem=smaller, w=w, y=y, answer=answer, gap=gap, scores=scores), 0
 
 
 def beta_max(objective: Any) -> float:
@@ -344,6 +345,11 @@ def check_log_loss(objective: Any) -> None:
         raise TypeError(f"objective: expected LogLoss(model, data), got {type(objective).__name__}")
     if objective.nonnegative is not None:
         raise ValueError(f"objective: {type(objective.model).__name__} has weights that must be >= 0: no elastic net")
+
+
+def _any_leave(w: np.ndarray, left: np.ndarray) -> bool:
+    """Whether any weight that is not 0 is missing from ``left``."""
+    return bool(np.count_nonzero(w != 0) > np.count_nonzero(left != 0))
 
 
 def _divergence(loss: np.ndarray, s: float) -> np.ndarray:

@@ -10,7 +10,7 @@ At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). 
     UnionRule         all of its rules' sets                                         any of them
 
 Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the unit of rounding of their dtype;
-bounds are raised by that, and radii by what such an error of G does to them: the root of the gap by ||delta|| / sqrt(2 alpha beta). CountRule's
+bounds are raised by that, and radii by what such an error of G does to them: the root of the gap by no less than ||delta|| / sqrt(2 alpha beta). CountRule's
 sums are taken to be right to 4096 eps (beta + (|least_j| + |most_j|) / n). That is the slack of every rule; it is never 0, so nothing at
 |G_j(theta*)| = beta exactly is ever removed.
 
@@ -183,15 +183,24 @@ def listed_spread(state: State) -> Any:
 
 
 def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
-    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack of floating point."""
-    problem, delta = state.problem, rounding(state)
+    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack of floating point, :func:`rounding`, written out: few passes over d numbers."""
+    problem, unit, span = state.problem, ROUNDING * state.problem.eps, state.problem.features.range
+    per_span = 0.0 if span is None else unit / np.sqrt(problem.n)
     if problem.alpha > 0:
-        root = np.sqrt(state.gap) + float(np.linalg.norm(delta)) / np.sqrt(2 * problem.alpha * problem.beta)
+        largest = unit * (float(np.linalg.norm(state.gradient)) + problem.beta * np.sqrt(problem.size))  # >= ||delta||
+        largest += 0.0 if span is None else per_span * float(np.linalg.norm(span))
+        root = np.sqrt(state.gap) + largest / np.sqrt(2 * problem.alpha * problem.beta)
     else:
-        root = np.sqrt(state.gap + ROUNDING * problem.eps * state.fun)
-    delta += state.s * np.abs(state.gradient)
-    delta += (factor * root / problem.n) * spread
-    return delta
+        root = np.sqrt(state.gap + unit * state.fun)
+    bound = np.abs(state.gradient)
+    bound *= state.s + unit
+    bound += unit * problem.beta
+    if span is spread:
+        bound += (factor * root / problem.n + per_span) * spread
+    else:
+        bound += (factor * root / problem.n) * spread
+        bound += 0.0 if span is None else per_span * span
+    return bound
 
 
 def rounding(state: State) -> np.ndarray:
