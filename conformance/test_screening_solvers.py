@@ -290,6 +290,19 @@ def test_scaled_features_scale_the_weights(backend, rng, scale):
     np.testing.assert_allclose(scale * np.asarray(other.x), one.x, atol=1e-4)
 
 
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+@pytest.mark.parametrize("solver", ["ProximalNewton", "AcceleratedProximalGradient"])
+def test_no_tolerance_ends_at_the_unit_of_rounding(backend, rng, alpha, solver):
+    """tol = 0 is as near as floating point gets, not as long as there are iterations."""
+    objective, listed_at = random_classes(backend, rng)
+    beta = 0.2 * backend.beta_max(objective)
+    result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=0.0, solver=getattr(backend, solver)())
+    listed, x = listed_at(alpha, beta), np.asarray(result.x)
+    theta = listed.theta(x) if alpha > 0 else listed.shrunken(listed.theta(x))
+    assert result.success and 0 < result.nit < 2000
+    assert listed.primal(x) + listed.dual(theta) <= 1e-14 * result.fun
+
+
 def test_a_callback_and_the_number_of_iterations_end_a_run(backend, rng):
     objective, _ = random_classes(backend, rng)
     beta, seen = 0.1 * backend.beta_max(objective), []
@@ -434,6 +447,8 @@ def test_bad_paths_are_named(backend, rng):
         (([],), {}, "betas: expected at least one"),
         ((), {"count": 0}, "count: expected an integer >= 1, got 0"),
         ((), {"ratio": 1.0}, "ratio: expected a number in"),
+        (([0.1],), {"count": 3}, "count: expected nothing, betas says which, got 3"),
+        (([0.1],), {"ratio": 0.5}, "ratio: expected nothing, betas says which, got 0.5"),
     ):
         with pytest.raises(ValueError, match=message):
             backend.sparse_path(objective, *arguments, **options)
@@ -454,7 +469,7 @@ def test_a_pair_of_weights_that_have_left_is_forgotten(backend, rng):
         moves=np.concatenate([memory.moves, alone]), changes=np.concatenate([memory.changes, 2 * alone])
     )
     columns = np.arange(1, problem.size)
-    state = problem.narrowed(memory.state, columns)
+    state, _ = problem.narrowed(memory.state, columns)
     narrowed = solver.narrow(memory, state, columns)
     assert len(narrowed.moves) == len(narrowed.changes) == 1
     assert solver.step(narrowed).state.fun < state.fun

@@ -95,8 +95,8 @@ def sparse_path(
     betas: Sequence[float] | np.ndarray | None = None,
     *,
     alpha: float = 1.0,
-    count: int = 100,
-    ratio: float = 0.1,
+    count: int | None = None,
+    ratio: float | None = None,
     tol: float = 1e-6,
     rule: Rule | None = L1GapRule(),  # noqa: B008, frozen
     gamma: float = 0.5,
@@ -113,8 +113,10 @@ def sparse_path(
     betas : sequence (k,) of floats > 0, optional
         Best from large to small; default: ``count`` values from :func:`beta_max` to ``ratio`` of it, equally spaced on the logarithmic scale.
     alpha : float >= 0
-    count : int >= 1
-    ratio : float in (0, 1)
+    count : int >= 1, optional
+        Default 100.
+    ratio : float in (0, 1), optional
+        Default 0.1.
     tol, rule, gamma, solver, iterations
         As :func:`solve_sparse` takes them, for each beta.
     callback : callable, optional
@@ -175,13 +177,16 @@ def sparse_path(
     return SparsePath(float(alpha), most, problem.size, tuple(points), result.interrupted)
 
 
-def _betas(betas: Any, most: float, count: int, ratio: float) -> list[float]:
+def _betas(betas: Any, most: float, count: int | None, ratio: float | None) -> list[float]:
     if betas is not None:
+        for name, given in (("count", count), ("ratio", ratio)):
+            if given is not None:
+                raise ValueError(f"{name}: expected nothing, betas says which, got {given!r}")
         found = [number(f"betas[{i}]", beta, positive=True) for i, beta in enumerate(betas)]
         if not found:
             raise ValueError("betas: expected at least one")
         return found
-    integer("count", count, 1)
+    count, ratio = 100 if count is None else integer("count", count, 1), 0.1 if ratio is None else ratio
     if not 0 < number("ratio", ratio) < 1:
         raise ValueError(f"ratio: expected a number in (0, 1), got {ratio}")
     if most == 0:

@@ -116,7 +116,7 @@ def solve_sparse(
     beta : float > 0
         :func:`beta_max` is the least at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective.
+        Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the unit of rounding, is read as that.
     rule : rule or None
         An object with ``screen(state)``; default ``L1GapRule()``, None: no screening.
     gamma : float in (0, 1)
@@ -178,7 +178,7 @@ def solve_problem(
 
     w0: None: where that memory stands, or else 0.
     """
-    number("tol", tol)
+    tol = max(number("tol", tol), float(np.finfo(np.float64).eps))
     integer("iterations", iterations, 0)
     if not 0 < number("gamma", gamma) < 1:
         raise ValueError(f"gamma: expected a number in (0, 1), got {gamma}")
@@ -195,7 +195,7 @@ def solve_problem(
                 gap = run.state.gap
             stopped = run.iteration > 0 and run.tell(callback)
             if small_enough(run.state.gap, run.state.fun, tol):
-                ending = True, f"the duality gap is at most {tol} of the objective after {run.iteration} iterations"
+                ending = True, f"the duality gap is at most {tol:.4g} of the objective after {run.iteration} iterations"
             elif stopped:
                 ending = True, f"stopped by the callback after {run.iteration} of {iterations} iterations"
             elif run.iteration == iterations:
@@ -266,9 +266,8 @@ class ScreenedRun:
         screened = rule.screen(self.state)
         if np.any(screened):
             kept = np.flatnonzero(~screened)
-            if np.any(self.state.w[screened] != 0) or np.any(self.state.y[screened] != 0):
-                self.calls_besides += self.problem.n
-            state = self.state.problem.narrowed(self.state, kept)
+            state, calls = self.state.problem.narrowed(self.state, kept)
+            self.calls_besides += calls
             self.columns, self.memory = self.columns[kept], self.solver.narrow(self.memory, state, kept)
         self.screenings.append(Screening(self.iteration, self.state.gap, len(self.columns), self.problem.size))
         self.screening += time.perf_counter() - started
