@@ -27,6 +27,7 @@ from benchmarks.arborescences import figures as arborescence_figures
 from benchmarks.clock import best_of
 from benchmarks.kernel_learning import figures as kernel_figures
 from benchmarks.matchings import figures as matching_figures
+from benchmarks.screening import figures as sparse_figures
 from benchmarks.start import first_train
 
 Add = Callable[..., None]
@@ -138,6 +139,12 @@ def kernels(add: Add) -> None:
         add(what, value, unit, most)
 
 
+def sparse(add: Add) -> None:
+    """The path of sparse classifiers over all letters."""
+    for what, value, unit, most in sparse_figures():
+        add(what, value, unit, most)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
@@ -157,6 +164,7 @@ GROUPS = {
         arborescences,
         cuts,
         kernels,
+        sparse,
         starts,
     )
 }

@@ -198,6 +198,23 @@ def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
         assert learner.beta_ == learner.betas_[np.argmin(pooled)] and np.ptp(pooled) > 0.05 * np.min(pooled)
 
 
+def test_alpha_is_the_best_of_what_is_held_out(estimators, rows, words):
+    """Of several alphas each has the path that it has alone, and the one with the least loss is kept; of equals the first."""
+    for make, X, y, _ in cases(estimators, True, rows, words):
+        options = {"betas": [0.1, 0.03, 0.003], "cv": 2, "tol": 1e-10, "random_state": 0}
+        alone = [make(alpha=alpha, **options).fit(X, y) for alpha in (4.0, 0.0, 1.0)]
+        learner = make(alpha=[4.0, 0.0, 1.0], **options).fit(X, y)
+        for one, each in zip(alone, learner.searched_, strict=True):
+            close(one.held_out_losses_, each.held_out.losses, scale=1.0)
+            assert one.alpha_ == each.path.alpha and one.beta_ == each.path.betas[each.chosen]
+        losses = [each.loss for each in learner.searched_]
+        best = alone[int(np.argmin(losses))]
+        assert len(set(losses)) == 3 and learner.alpha_ == best.alpha_ and learner.beta_ == best.beta_
+        close(learner.coef_, best.coef_, scale=1.0)
+        twice = make(alpha=[best.alpha_, best.alpha_], **options).fit(X, y)
+        assert twice.path_ is twice.searched_[0].path
+
+
 def test_the_largest_of_equal_betas_is_chosen(backend, rows):
     model = backend.MulticlassModel(5, 3)
     path = backend.sparse_path(
@@ -341,6 +358,8 @@ def test_a_fit_that_is_not_done_warns(estimators, rows):
         ("SparseCRFPath", {"ratio": 1.0}, r"ratio: expected a number in \(0, 1\)"),
         ("SparseCRFPath", {"count": 0}, "count: expected an integer >= 1"),
         ("SparseCRFPath", {"betas": []}, "betas: expected at least one"),
+        ("SparseCRFPath", {"alpha": []}, "alpha: expected at least one"),
+        ("SparseCRFPath", {"alpha": [1.0, -1.0]}, r"alpha\[1\]: expected a finite number >= 0, got -1.0"),
     ],
 )
 def test_errors_name_the_parameter(estimators, rows, words, name, options, message):

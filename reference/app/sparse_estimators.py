@@ -20,9 +20,9 @@ import numpy as np
 
 import reference
 from reference.app.protocol import BaseEstimator, ConvergenceWarning, check_fitted, generator_of
-from reference.app.sparse_fits import beta_of, choose, follow, held_out_losses, rule_of, splits
+from reference.app.sparse_fits import ChosenPath, beta_of, choose, follow, held_out_losses, rule_of, splits
 from reference.app.targets import Classes, LabelSequences
-from reference.arrays import host, integer
+from reference.arrays import host, integer, number
 from reference.screening.path import SparsePath
 
 __all__ = ["SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath"]
@@ -123,6 +123,7 @@ class OneBeta(Sparse):
 class ManyBetas(Sparse):
     """Along a path, with beta chosen by what is held out."""
 
+    alpha: Any
     betas: Any
     count: int
     ratio: float
@@ -144,20 +145,37 @@ class ManyBetas(Sparse):
 
         how = self._how(rng)
         whole = objective(np.arange(n))
-        betas = [1.0] if self.betas is None and self.panel.beta_max(whole) == 0 else self.betas
-        path = follow(self.panel, whole, betas=betas, count=self.count, ratio=self.ratio, **how)
+        values: dict[str, Any] = {"count": self.count, "ratio": self.ratio}
+        if self.betas is not None:
+            values = {"betas": self.betas}
+        elif self.panel.beta_max(whole) == 0:
+            values = {"betas": [1.0]}
         parts = [(objective(training), objective(held)) for training, held in pairs]
-        if path.interrupted:
-            parts = []
-        held_out, _ = held_out_losses(self.panel, parts, path.betas, **how)
-        found = choose(path, held_out)
-        self.path_, self.betas_, self.held_out_losses_ = path, path.betas, held_out.losses
-        self.beta_max_, self.beta_ = path.beta_max, float(path.betas[found.chosen])
+        searched: list[ChosenPath] = []
+        for alpha in self._alphas():
+            how["alpha"] = alpha
+            path = follow(self.panel, whole, **values, **how)
+            losses, stopped = held_out_losses(self.panel, [] if path.interrupted else parts, path.betas, **how)
+            searched.append(choose(path, losses))
+            if path.interrupted or stopped:
+                break
+        found = min(searched, key=lambda each: each.loss)
+        path, self.searched_ = found.path, tuple(searched)
+        self.path_, self.betas_, self.held_out_losses_ = path, path.betas, found.held_out.losses
+        self.alpha_, self.beta_max_, self.beta_ = path.alpha, path.beta_max, float(path.betas[found.chosen])
         self._keep(model, path.weights(found.chosen), sum(point.iterations for point in path.points))
         if wrong := [point for point in path.points if not point.success]:
             gap = f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}"
             warnings.warn(f"sparse_path: {gap}, and {len(wrong) - 1} more", ConvergenceWarning, stacklevel=2)
         return self
+
+    def _alphas(self) -> list[float]:
+        if np.ndim(self.alpha) == 0:
+            return [number("alpha", self.alpha)]
+        found = [number(f"alpha[{i}]", alpha) for i, alpha in enumerate(self.alpha)]
+        if not found:
+            raise ValueError("alpha: expected at least one")
+        return found
 
     @property
     def coefs_(self) -> np.ndarray:
@@ -250,7 +268,9 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         Share of the examples that are held out to choose beta, drawn, as evenly over the classes as may be.
     cv : int, pairs of arrays, or an object with ``split(X, y)``, optional
         Several folds to choose beta by, instead of ``held_out``: their number, or training and held-out examples of each.
-    alpha, tol, rule, fit_intercept, solver, iterations, random_state
+    alpha : float >= 0, or a sequence of these
+        Several: a path for each, and that one is kept at which examples that are held out are likeliest; of equals, the first.
+    tol, rule, fit_intercept, solver, iterations, random_state
         As :class:`SparseClassifier` takes them; ``random_state`` draws what is held out, too.
 
     Attributes
@@ -263,6 +283,9 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         Mean of -log p(y | x) over the held-out examples of each fold, at weights from the others.
     beta_ : float
         The one of ``betas_`` with the least mean of these over all held-out examples; of equals, the largest.
+    alpha_ : float
+    searched_ : tuple
+        For each alpha its path, its ``held_out`` losses (with ``losses`` and their ``mean``) and the number of its ``chosen`` point.
     coef_, support_, classes_, beta_max_, model_
         As :class:`SparseClassifier` has them, at ``beta_``.
 
@@ -286,7 +309,7 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         ratio: float = 0.1,
         held_out: float = 0.2,
         cv: Any = None,
-        alpha: float = 1.0,
+        alpha: Any = 1.0,
         tol: float = 1e-6,
         rule: Any = "l1-gap",
         fit_intercept: bool = True,
@@ -371,14 +394,14 @@ class SparseCRFPath(ManyBetas, SparseLabels):
 
     Parameters
     ----------
-    betas, count, ratio, held_out, cv
+    betas, count, ratio, held_out, cv, alpha
         As :class:`SparseClassifierPath` takes them.
-    alpha, tol, rule, transitions, pairs, bits, least, solver, iterations, random_state
+    tol, rule, transitions, pairs, bits, least, solver, iterations, random_state
         As :class:`SparseCRF` takes them.
 
     Attributes
     ----------
-    path_, betas_, coefs_, held_out_losses_, beta_
+    path_, betas_, coefs_, held_out_losses_, beta_, alpha_, searched_
         As :class:`SparseClassifierPath` has them.
     coef_, support_, classes_, beta_max_, model_
         As :class:`SparseCRF` has them, at ``beta_``.
@@ -400,7 +423,7 @@ class SparseCRFPath(ManyBetas, SparseLabels):
         ratio: float = 0.1,
         held_out: float = 0.2,
         cv: Any = None,
-        alpha: float = 1.0,
+        alpha: Any = 1.0,
         tol: float = 1e-6,
         rule: Any = "l1-gap",
         transitions: str | None = None,

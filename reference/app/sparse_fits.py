@@ -122,6 +122,11 @@ class ChosenPath:
     held_out: HeldOut = field(repr=False)
     chosen: int
 
+    @property
+    def loss(self) -> float:
+        """Of what is held out, at the chosen point; inf where none is known."""
+        return float(self.held_out.mean[self.chosen]) if self.chosen < len(self.held_out.mean) else np.inf
+
 
 def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
     """The point with the least loss of what is held out, of equals the one with the largest beta; where none is known, the last that was solved."""
