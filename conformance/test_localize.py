@@ -153,6 +153,15 @@ def test_images_without_answers(backend, tmp_path, rng, data_file, capsys):
         assert status == 2 and "new.boxes: no field" in error
 
 
+def test_classes_without_images(backend, tmp_path, rng, capsys):
+    """They are passed over unless they are asked for."""
+    some = tmp_path / "some.boxes"
+    save_localization(some, (image._replace(label=1) for image in spots(rng, 4)), ["left", "right", "top"])
+    assert [each["class"] for each in told(backend, capsys, "train", some)["classes"]] == ["right"]
+    status, _, error = run(backend.module, capsys, "localize", "train", some, "--class", "top")
+    assert status == 2 and "some.boxes: no image of class top" in error
+
+
 def test_curves_tell_classes_apart(backend, data_file, capsys):
     """Logs of one class are drawn together, those of two are not of one problem."""
     folder = data_file.parent

@@ -76,7 +76,7 @@ def add(commands: Any) -> None:
 
     sub = action("train", _train, "train a model for each class, and test it on other images")
     sub.add_argument("data", help="a file of images, such as make writes")
-    sub.add_argument("--class", dest="classes", action="append", metavar="NAME", help="only this class; repeatable (default: all)")  # fmt: skip
+    sub.add_argument("--class", dest="classes", action="append", metavar="NAME", help="only this class; repeatable (default: all that have images)")  # fmt: skip
     sub.add_argument("--test", metavar="FILE", help="report how well objects are found in these images too")
     sub.add_argument("--save", metavar="FILE", help=f"write the model (.npz, loads in either panel); {PLACE} in the name is the class, here and in the names of the other files")  # fmt: skip
     add_run(sub, start=True)
@@ -123,7 +123,7 @@ def add(commands: Any) -> None:
     sub = action("show", _show, "a picture of images with their true boxes and those that models find")
     sub.add_argument("data", help="a file of images with pixels")
     sub.add_argument("models", nargs="*", metavar="MODEL", help="files written by localize train --save")
-    sub.add_argument("--out", required=True, metavar="FILE", help="the picture (PNG)")
+    sub.add_argument("--out", required=True, metavar="FILE", help="the picture (.png, .pdf or .svg)")
     sub.add_argument("--images", type=_positive, default=12, metavar="N", help="so many, spread evenly (default: 12)")
 
 
@@ -168,7 +168,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError("--hidden has no effect with --start: the saved model has its own")
     data, test = load_localization(options.data), load_localization(options.test) if options.test else None
     data.required("truth")
-    classes = list(dict.fromkeys(options.classes or data.classes))
+    asked = options.classes or [name for name in data.classes if len(data.of_class(name))]
+    classes = list(dict.fromkeys(asked))
     images = {name: data.of_class(name) for name in classes}
     for name in classes:
         if not len(images[name]):
