@@ -23,6 +23,8 @@ LEAST = 1e-3  # of the best known objective: what is nearer to it is drawn here
 def draw(path: Path, report: dict[str, Any]) -> None:
     """Draw a report of ``localization_linear`` or ``localization_nonlinear`` as PNG."""
     figure_class = require_matplotlib()
+    from matplotlib.ticker import LogLocator, NullLocator
+
     columns = list(dict.fromkeys(curve["column"] for curve in report["curves"]))
     figure = figure_class(figsize=(1.0 + 3.6 * len(columns), 12), layout="constrained")
     grid = figure.subplots(len(ROWS), len(columns), squeeze=False)
@@ -38,8 +40,10 @@ def draw(path: Path, report: dict[str, Any]) -> None:
                 axis.set_yscale("log")
             if across == "seconds":
                 axis.set_xscale("log")
+                axis.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_locator=NullLocator())  # fmt: skip
         axes[0].set_title(column)
-        axes[0].legend(fontsize=7)
+        lines, labels = axes[0].get_legend_handles_labels()
+        axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
     sizes = report["settings"]
     figure.suptitle(
         f"{report['figure']}: {sizes['images']} images a class, {sizes['repeats']} rngs with one standard deviation",
