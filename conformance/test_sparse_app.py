@@ -281,3 +281,11 @@ def test_pictures_of_paths(backend, problem, tmp_path):
     plot_path(tmp_path / "nothing.png", nothing)
     for name in ("plain", "held", "nothing"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(PNG)
+    plot_path(tmp_path / "plain.PDF", path)
+    assert (tmp_path / "plain.PDF").read_bytes().startswith(b"%PDF")
+    plot_path(tmp_path / "plain.svg", path)
+    assert b"<svg" in (tmp_path / "plain.svg").read_bytes()
+    for name in ("plain.gif", "plain"):
+        with pytest.raises(ValueError, match=f"{name}: expected a name that ends with .png, .pdf or .svg"):
+            plot_path(tmp_path / name, path)
+        assert not (tmp_path / name).exists()

@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("left", help="text file")
     sub.add_argument("right", help="text file")
-    sub.add_argument("--plot", metavar="FILE", help="write the matrix of scores, the pairs marked, as PNG")
+    sub.add_argument("--plot", metavar="FILE", help="write the matrix of scores, the pairs marked (.png, .pdf or .svg)")
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reference.app.plots import require_matplotlib
+from reference.app.plots import require_matplotlib, save_figure
 
 __all__ = ["Frame", "boxes"]
 
@@ -46,7 +46,7 @@ def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
     lines = [axes[0].plot([], [], color=color, label=label)[0] for there, color, label in some if there]
     if lines:
         figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 def _outline(axis: Any, box: np.ndarray | None, color: str, width: float) -> None:

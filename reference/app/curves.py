@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
     )
     sub.set_defaults(command=_curves, name="curves")
     sub.add_argument("logs", nargs="+", metavar="LOG", help="files of lines of JSON, one a run")
-    sub.add_argument("--save", metavar="FILE", help="write the picture (PNG)")
+    sub.add_argument("--save", metavar="FILE", help="write the picture (.png, .pdf or .svg)")
     sub.add_argument("--against", action="append", choices=list(AXES), help="repeatable (default: calls and seconds)")
     sub.add_argument("--json", action="store_true", help="print the curves as one JSON object")
 

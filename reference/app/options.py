@@ -50,7 +50,9 @@ def parser(
     add_sparse(sub, number, count, positions=True)
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
     add_run(sub, start=True)
-    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf, as PNG")
+    sub.add_argument(
+        "--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf (.png, .pdf or .svg)"
+    )
 
     for name, summary in (
         ("evaluate", "accuracy of a saved model"),
@@ -70,7 +72,7 @@ def parser(
     _add_data(sub)
     _add_job(sub)
     sub.set_defaults(scale=1e-6)
-    sub.add_argument("--plot", metavar="FILE", help="write both convergence curves as PNG")
+    sub.add_argument("--plot", metavar="FILE", help="write both convergence curves (.png, .pdf or .svg)")
 
     sub = command("demo", "both panels learn to read handwritten words; pictures of what they read")
     sub.add_argument("--output", default="demo", metavar="FOLDER", help="where the pictures go (default: demo)")

@@ -79,7 +79,7 @@ def writable(*paths: str | None) -> None:
         if path is not None and Path(path).is_dir():
             raise ValueError(f"{path}: is a folder")
     if paths and paths[-1] is not None:
-        plots.require_matplotlib()
+        plots.writable_figure(paths[-1])
 
 
 def announce_compilation(panel: ModuleType) -> None:

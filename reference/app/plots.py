@@ -1,4 +1,7 @@
-"""Pictures: convergence curves and words with the letters read. Needs matplotlib, imported when a picture is asked for."""
+"""Pictures: convergence curves and words with the letters read. Needs matplotlib, imported when a picture is asked for.
+
+The name's end is the format: .png, .pdf or .svg.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,19 @@ from reference.arrays import host
 from reference.optimizers.result import Row
 from reference.screening.path import SparsePath
 
-__all__ = ["alignment", "convergence", "pictures", "plot_path", "require_matplotlib", "runs", "words"]
+__all__ = [
+    "alignment",
+    "convergence",
+    "pictures",
+    "plot_path",
+    "require_matplotlib",
+    "runs",
+    "save_figure",
+    "words",
+    "writable_figure",
+]
+
+FORMATS = (".png", ".pdf", ".svg")
 
 
 def require_matplotlib() -> Any:
@@ -24,8 +39,21 @@ def require_matplotlib() -> Any:
     return Figure
 
 
+def writable_figure(path: str | Path) -> None:
+    """Raise where a figure could not be written in the format that the name asks for."""
+    if Path(path).suffix.lower() not in FORMATS:
+        raise ValueError(f"{path}: expected a name that ends with {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
+    require_matplotlib()
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a figure in the format that the name asks for."""
+    writable_figure(path)
+    figure.savefig(path, dpi=120)
+
+
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
-    """Objective against epochs and seconds, and the duality gap where one is known; one curve for each history, as PNG."""
+    """Objective against epochs and seconds, and the duality gap where one is known; one curve for each history."""
     gaps = {
         name: [(row.epoch, row.gap / abs(row.objective)) for row in history if row.gap]
         for name, history in histories.items()
@@ -49,11 +77,11 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
         axis.set(xlabel="epochs", ylabel="gap / objective", yscale="log")
     by_epoch.legend()
     figure.suptitle(title)
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
-    """Distances from a bound, or objectives where there is none, of each run (as ``curves`` gives them) against what is asked, as PNG."""
+    """Distances from a bound, or objectives where there is none, of each run (as ``curves`` gives them) against what is asked."""
     figure = require_matplotlib()(figsize=(5.0 * len(against), 3.8), layout="constrained")
     labels = {"calls": "oracle calls", "seconds": "seconds", "epochs": "epochs"}
     axes = figure.subplots(1, len(against), squeeze=False, sharey=True)[0]
@@ -68,13 +96,13 @@ def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence
     axes[0].set(ylabel="(objective - best dual) / |best dual|" if logarithmic else "objective")
     axes[0].set_yscale("log" if logarithmic else "linear")
     axes[0].legend(fontsize=8)
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 def plot_path(
     file: str | Path, path: SparsePath, *, held_out: Any = None, chosen: int | None = None, most: int = 300
 ) -> None:
-    """The weights of a path of sparse CRFs against beta, how many are not 0, and the loss of what is held out, as PNG.
+    """The weights of a path of sparse CRFs against beta, how many are not 0, and the loss of what is held out.
 
     Parameters
     ----------
@@ -119,7 +147,7 @@ def plot_path(
         sizes.set_title(
             f"beta = {path.betas[chosen]:.3g}: {path.points[chosen].nonzeros} weights", fontsize=9, color="crimson"
         )
-    figure.savefig(file, format="png", dpi=120)
+    save_figure(figure, file)
 
 
 def _largest(path: SparsePath, most: int) -> np.ndarray:
@@ -147,7 +175,7 @@ def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[s
             axis.text(y=20, s=z, color="black" if y == z else "crimson", **at)
             if y != z:
                 axis.text(y=26, s=f"({y})", color="grey", **at)
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 def alignment(
@@ -168,7 +196,7 @@ def alignment(
         range(len(right)), [text.replace("$", r"\$") for text in right], rotation=60, ha="right", fontsize=8
     )
     axis.set_yticks(range(len(left)), [text.replace("$", r"\$") for text in left], fontsize=8)
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 def pictures(path: str | Path, shown: Mapping[str, np.ndarray]) -> None:
@@ -182,4 +210,4 @@ def pictures(path: str | Path, shown: Mapping[str, np.ndarray]) -> None:
         axis.set_title(name, fontsize=9)
         axis.set_xticks([])
         axis.set_yticks([])
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)

@@ -78,7 +78,9 @@ def add(commands: Any) -> None:
     sub.add_argument("--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
     sub.add_argument("--out", metavar="FILE", help="write the restored picture (.npy, .pbm, .pgm or .png)")
     sub.add_argument(
-        "--plot", metavar="FILE", help="write clean (where known), noisy and restored beside one another, as PNG"
+        "--plot",
+        metavar="FILE",
+        help="write clean (where known), noisy and restored beside one another (.png, .pdf or .svg)",
     )
     sub.add_argument("--words", type=_positive, help="letters: words on the page (default: 6)")
     sub.add_argument("--noise", type=_share, help="letters: share of pixels turned over (default: as in training)")

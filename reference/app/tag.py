@@ -84,7 +84,9 @@ def add(commands: Any) -> None:
     add_casimir(sub)
     sub.add_argument("--learner", choices=("linear", "sparse-crf"), default="linear", help="sparse-crf: few weights, by the elastic net (default: linear)")  # fmt: skip
     add_sparse(sub, number, count)
-    sub.add_argument("--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf, as PNG")
+    sub.add_argument(
+        "--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf (.png, .pdf or .svg)"
+    )
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
