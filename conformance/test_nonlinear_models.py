@@ -201,7 +201,9 @@ def test_a_function_is_a_model(backend, rng):
 
 
 def test_networks_say_what_is_wrong(backend):
-    _, _, model, X, Y = network(backend)
+    torch, _, model, X, Y = network(backend)
+    with pytest.raises(ValueError, match=r"X\[2\]: expected scores, the module gives nan"):
+        model.pack([*X[:2], torch.where(X[2] > 0, torch.nan, X[2])], Y[:3])
     for scores, found in ((lambda w, x: w[0], r"shape \(\)"), (lambda w, x: [1.0], "list")):
         with pytest.raises(ValueError, match=f"score: expected a tensor .* for example 0, got {found}"):
             backend.DifferentiableModel(scores, backend.Table, size=2).pack([0])

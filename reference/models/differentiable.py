@@ -64,7 +64,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     ImportError
         PyTorch is not installed.
     ValueError
-        From ``pack``, ``scores`` and ``task_loss``: scores that are no vector, another number of them than before, naming the example.
+        From ``pack``, ``scores`` and ``task_loss``: scores that are no vector, another number of them than before, or nan from a module as it
+        is, naming the example.
 
     Notes
     -----
@@ -163,7 +164,10 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         w = self._tensor(self.initial(data))
         for i in range(len(inputs)):
             with self.torch.no_grad():
-                data.parts[i] = len(self._scored(data, i, w, counted=False))
+                scores = self._scored(data, i, w, counted=False)
+            if self.module is not None and bool(self.torch.isnan(scores).any()):
+                raise ValueError(f"X[{i}]: expected scores, the module gives nan")
+            data.parts[i] = len(scores)
         return data
 
     def check(self, data: DifferentiableData) -> None:
