@@ -29,6 +29,7 @@ from accelerated.compiled.candidates import (
     svrg_epoch,
     try_components,
 )
+from accelerated.compiled.kept import MOST
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -102,7 +103,7 @@ def take_snapshot(objective: Any, x: Array, mu: float | None) -> Snapshot:
     if problem is None:
         return full_gradient(objective, x, mu)
     room = int(np.max(objective.data.lengths)) if problem.outputs == ENTROPY else abs(problem.outputs)
-    kept = new_answers(objective.n, room)
+    kept = new_answers(objective.n, room if 16 * objective.n * room <= MOST else 0)
     value, gradient, *_ = sweep(objective, problem, x, np.arange(objective.n), temperature, kept)
     return Snapshot(x, value / objective.n, gradient / objective.n, kept)
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelerated
 import reference
+from accelerated import candidate_epochs
 from conformance.tolerances import close
 from reference.arrays import host
 from reference.structures.scores import inner
@@ -249,6 +251,20 @@ def test_panels_take_the_same_steps(other):
             runs.append(getattr(b, optimizer)(hinge, lam=0.1, epochs=3, rng=0, **options))
         close(runs[1].x, runs[0].x)
         close(runs[1].fun, runs[0].fun)
+
+
+@pytest.mark.parametrize("smoothing", [accelerated.TopK(3), accelerated.Entropy()], ids=["TopK", "Entropy"])
+def test_answers_at_a_snapshot_are_kept_where_there_is_room(monkeypatch, rng, smoothing):
+    """Beyond the bound they are asked for again, with the same result."""
+    X, Y = planted(rng, 6, np.array([1.0, -0.7, 0.4]), 0.3)
+    model = accelerated.CandidateModel(3)
+    hinge = accelerated.StructuralHinge(model, model.pack(X, Y), smoothing=smoothing)
+    kept = candidate_epochs.take_snapshot(hinge, np.ones(3), 0.5).kept
+    assert kept.rows.shape[1] > 0 and kept.counts.sum() > 0
+    run = accelerated.svrg(hinge, lam=0.1, mu=0.5, epochs=3, rng=0)
+    monkeypatch.setattr(candidate_epochs, "MOST", 16 * kept.rows.size - 1)
+    assert candidate_epochs.take_snapshot(hinge, np.ones(3), 0.5).kept.rows.shape[1] == 0
+    close(accelerated.svrg(hinge, lam=0.1, mu=0.5, epochs=3, rng=0).x, run.x)
 
 
 @given(problem=images(), mu=st.sampled_from([0.0, 0.05, 1.0, 30.0]), scale=st.sampled_from([0.0, 1.0, 50.0]))

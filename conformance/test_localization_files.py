@@ -40,6 +40,17 @@ def test_read_as_written(tmp_path, rng, pixels):
         found.of_class("dog")
 
 
+@pytest.mark.parametrize("label", [0.7, True, "0"])
+def test_labels_are_integers_and_what_is_told_beside_is_a_dictionary(tmp_path, rng, label):
+    path, (first, *_) = tmp_path / "a.boxes", images(rng)
+    with pytest.raises(TypeError, match="image 0: label: expected an integer >= 0"):
+        save_localization(path, [first._replace(label=label)], ["a", "b"])
+    with pytest.raises(TypeError, match="info: expected a dictionary, got list"):
+        save_localization(path, [first], ["a", "b"], ["x"])
+    save_localization(path, [first._replace(label=np.int32(1))], ["a", "b"])
+    assert load_localization(path).labels.tolist() == [1]
+
+
 def test_features_are_mapped(tmp_path, rng):
     """What the format promises to other readers: two lines, arrays at multiples of 64 bytes; features are not read, and cannot be written."""
     path = tmp_path / "a.boxes"

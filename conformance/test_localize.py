@@ -153,6 +153,32 @@ def test_images_without_answers(backend, tmp_path, rng, data_file, capsys):
         assert status == 2 and "new.boxes: no field" in error
 
 
+def test_true_boxes_that_no_candidate_touches(backend, tmp_path, rng, capsys):
+    """Training refuses them; elsewhere they are misses, and a prediction needs no truth. A test file that does not fit is refused before the run."""
+    far, good = tmp_path / "far.boxes", tmp_path / "good.boxes"
+    images = [i._replace(boxes=np.minimum(i.boxes, 13), truth=np.array([14, 14, 16, 16])) for i in spots(rng, 3)]
+    images = [i._replace(boxes=np.concatenate([i.boxes[:, :2] // 2, 9 + i.boxes[:, 2:] // 4], axis=1)) for i in images]
+    save_localization(far, images, ["left"])
+    save_localization(good, spots(rng, 6), ["left"])
+    model, log = tmp_path / "m.npz", tmp_path / "m.log"
+    report = told(backend, capsys, "train", good, "--test", far, "--save", model)
+    assert report["classes"][0]["test"]["corloc"] == 0.0
+    assert told(backend, capsys, "evaluate", far, model)["mean"]["corloc"] == 0.0
+    assert all(each["overlap"] == 0.0 for each in told(backend, capsys, "predict", far, model)["boxes"])
+    status, _, error = run(backend.module, capsys, "localize", "train", far)
+    assert status == 2 and "far.boxes: image 0: truth: no candidate touches the true box" in error
+    other = tmp_path / "other.boxes"
+    save_localization(other, (i._replace(features=i.features[..., :1]) for i in spots(rng, 3)), ["left"])
+    status, _, error = run(backend.module, capsys, "localize", "train", good, "--test", other, "--log", log)
+    assert status == 2 and "other.boxes: features: expected shape" in error and not log.exists()
+
+
+def test_no_weight_of_the_norm_needs_no_tolerance(backend, tmp_path, rng, capsys):
+    save_localization(tmp_path / "a.boxes", spots(rng, 6), ["left"])
+    report = told(backend, capsys, "train", tmp_path / "a.boxes", "--optimizer", "svrg", "--lam", 0, "--epochs", 2)
+    assert report["classes"][0]["job"]["tol"] is None and report["classes"][0]["success"]
+
+
 def test_classes_without_images(backend, tmp_path, rng, capsys):
     """They are passed over unless they are asked for."""
     some = tmp_path / "some.boxes"

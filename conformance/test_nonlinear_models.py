@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from conformance.sines import sines
 from conformance.tolerances import close
 from reference.arrays import Place, host
+from reference.linearized import linearized
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel
 from reference.models.two_layer import elu
 from reference.structures.scores import flatten, inner
@@ -107,6 +108,58 @@ def test_what_is_remembered_is_what_is_computed(backend, rng):
         for g in (rng.normal(size=a.shape), np.eye(a.shape[1])[[1] * len(a)], np.zeros(a.shape)):
             g = backend.TableScores(g)
             close(here.pullback(data, batch, w, g), model.pullback(data, batch, w, g))
+
+
+def test_a_subclass_keeps_its_own_scores_and_losses(backend, rng):
+    """What is remembered or written out about a point is of TwoLayerModel itself; linearised, another model is what it says it is."""
+
+    class Harsh(backend.TwoLayerModel):
+        def task_loss(self, data, batch):
+            found = super().task_loss(data, batch)
+            return type(found)(5.0 * (found.values > 0))
+
+    class Loud(backend.TwoLayerModel):
+        def scores(self, data, batch, w):
+            return type(found := super().scores(data, batch, w))(3.0 * found.values)
+
+        def gold_scores(self, data, batch, w):
+            return 3.0 * super().gold_scores(data, batch, w)
+
+        def value_and_pushforward(self, data, batch, w, dw):
+            _, slope = super().value_and_pushforward(data, batch, w, dw)
+            return self.scores(data, batch, w), type(slope)(3.0 * slope.values)
+
+    X, Y = scenes(rng)
+    plain = backend.StructuralHinge(model := backend.TwoLayerModel((2, 2, 3), hidden=3), model.pack(X, Y))
+    w = model.initial(plain.data, 0)
+    for kind in (Harsh, Loud):
+        hinge = backend.StructuralHinge(model := kind((2, 2, 3), hidden=3), model.pack(X, Y))
+        value = hinge.value_and_gradient(w, None, 0.0)[0]
+        assert abs(value - plain.value_and_gradient(w, None, 0.0)[0]) > 0.01
+        close(linearized(hinge, w, w).value_and_gradient(np.zeros_like(w), None, 0.0)[0], value)
+
+
+def test_images_of_other_sizes_are_no_piece(backend, rng):
+    """Scores are a matrix: images with other numbers of candidates do not fit into one."""
+    X, Y = scenes(rng, counts=(1, 3))
+    for model in (backend.TwoLayerModel((2, 2, 3), hidden=3), backend.CandidateModel((2, 2, 3))):
+        data = model.pack(X, Y)
+        with pytest.raises(ValueError, match=r"batch: expected images of as many candidates each, got \[1, 3\]"):
+            model.scores(data, np.array([0, 1]), model.zeros(data))
+
+
+def test_forbidden_outputs_have_no_slope(backend):
+    """Scores of -inf that do not depend on the weights: the linearised model keeps them."""
+    torch = pytest.importorskip("torch")
+
+    def score(w, x):
+        return torch.tensor([-torch.inf, 0.0, 1.0], dtype=w.dtype) if x == 0 else torch.stack([w[0], w[1] * w[0]])
+
+    model = backend.DifferentiableModel(score, backend.Table, lambda x, y: np.arange(3 - x) != y, size=2)
+    hinge, w = backend.StructuralHinge(model, model.pack([0, 1], [1, 0])), np.array([0.5, 2.0])
+    value = hinge.value_and_gradient(w, None, 0.0)[0]
+    assert np.isfinite(value)
+    close(linearized(hinge, w, w).value_and_gradient(np.zeros(2), None, 0.0)[0], value)
 
 
 def test_errors_say_what_was_wrong(backend, rng):
@@ -238,11 +291,14 @@ def test_frozen_parameters_stay_as_they_are(backend):
 
 def test_layers_that_draw_or_look_at_the_batch_are_refused_in_training(backend):
     torch = pytest.importorskip("torch")
-    for layer in (torch.nn.Dropout(), torch.nn.BatchNorm1d(4)):
+    layers = (torch.nn.Dropout(), torch.nn.BatchNorm1d(4), torch.nn.RReLU(), torch.nn.LSTM(4, 4, 2, dropout=0.5))
+    for layer in (*layers, torch.nn.MultiheadAttention(4, 2, dropout=0.1)):
         net = torch.nn.Sequential(torch.nn.Linear(3, 4), layer, torch.nn.Linear(4, 1), torch.nn.Flatten(0))
         with pytest.raises(ValueError, match=rf"1 is a {type(layer).__name__} in training mode"):
             backend.DifferentiableModel.of_module(net, backend.Table)
         backend.DifferentiableModel.of_module(net.eval(), backend.Table)
+    still = torch.nn.Sequential(torch.nn.LSTM(4, 4, 2), torch.nn.MultiheadAttention(4, 2))
+    assert still.training and backend.DifferentiableModel.of_module(still, backend.Table).size > 0
 
 
 def test_a_start_is_drawn_for_a_function_and_no_optimiser_begins_at_zero(backend, rng):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,31 @@ def test_tolerances_are_met(backend, rng):
     assert result.nit == 3 and len(gaps) == 3
     for k, (gap, certificate) in enumerate(gaps, 1):
         assert -1e-7 <= gap <= certificate <= 0.05 / k
+
+
+def test_a_tolerance_that_is_not_met_is_no_success(backend, rng):
+    """Within one pass, or with a smoothing that stays."""
+    objective, w = sine_hinge(backend, rng, n=4), rng.normal(size=3)
+    for options in ({"budget": 1}, {"mu": 1.0, "schedule": "const", "budget": 30}):
+        result = backend.prox_linear(objective, w, lam=0.1, eta=0.2, tolerance=1e-6, iterations=3, rng=0, **options)
+        assert not result.success and "3 subproblems left with a gap of more than tolerance / k" in result.message
+    assert backend.prox_linear(objective, w, lam=0.1, eta=0.2, tolerance=0.05, iterations=3, rng=0).success
+
+
+def test_no_step_is_no_success(backend, rng):
+    """Steps too long for the inequality that they must keep; an inner solver that returns nan."""
+    objective, w = sine_hinge(backend, rng, n=4, amplitude=4.0), rng.normal(size=3)
+    result = backend.prox_linear(objective, w, lam=0.1, eta=1e9, inner=exactly, iterations=2)
+    assert not result.success and "eta halved 2 times" in result.message and "no step was taken" in result.message
+
+    def lost(problem):
+        found = exactly(problem)
+        return dataclasses.replace(found, x=np.nan * found.x)
+
+    for options in ({}, {"fixed_eta": True}, {"fixed_eta": True, "accept": "always"}):
+        result = backend.prox_linear(objective, w, lam=0.1, eta=0.5, inner=lost, iterations=3, **options)
+        assert not result.success and np.array_equal(result.x, w) and "no step was taken" in result.message
+    assert backend.prox_linear(objective, w, lam=0.1, iterations=0).success
 
 
 def test_it_stops_where_it_is_stationary(backend, rng):
@@ -260,6 +287,8 @@ def test_options_are_checked(backend, rng):
     ):
         with pytest.raises(ValueError, match=message):
             backend.prox_linear(objective, **{"lam": 0.1, **options})
+    with pytest.raises(ValueError, match="mu: LogLoss has no smoothing"):
+        backend.prox_linear(backend.LogLoss(objective.model, objective.data), lam=0.1, mu=7.0)
     with pytest.raises(TypeError, match="inner: expected a function"):
         backend.prox_linear(objective, lam=0.1, inner="svrg")
     with pytest.raises(ValueError, match="needs a smoothing"):

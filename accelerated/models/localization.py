@@ -26,7 +26,7 @@ class CandidateModel(reference.CandidateModel):
 
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
         weights, table = view("w", w), table_of(data)
-        scores = np.empty((len(batch), int(data.lengths[batch[0]]) if len(batch) else 0))
+        scores = np.empty(data.candidates(batch).shape)
         for row, i in enumerate(batch.tolist()):
             score_range(table, data.offsets[i], data.offsets[i + 1], weights, scores[row])
         return TableScores(like(scores, w))

@@ -26,7 +26,7 @@ class Frame(NamedTuple):
 
 
 def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
-    """Images beside and below one another, as PNG: true boxes green; boxes found blue where they overlap the true one by half, red where not."""
+    """Images beside and below one another: true boxes green; boxes found blue where they overlap the true one by half, red where not."""
     columns = min(6, len(frames))
     rows = -(-len(frames) // columns)
     figure = require_matplotlib()(figsize=(2.0 * columns, 2.3 * rows + 0.3), layout="constrained")

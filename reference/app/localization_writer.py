@@ -10,6 +10,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from reference.app.localization_files import ALIGN, DTYPES, MAGIC, MOST, outside
+from reference.arrays import integer
 from reference.files import replacing
 
 __all__ = ["LocalizationImage", "save_localization"]
@@ -33,7 +34,7 @@ def save_localization(
 
     Raises
     ------
-    ValueError
+    ValueError, TypeError
         Naming the image and the field; the file is not written then.
     OSError
         The file cannot be written; an older one at ``path`` is untouched.
@@ -41,6 +42,8 @@ def save_localization(
     names = list(classes)
     if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise ValueError(f"classes: expected at least one name, all different, got {names}")
+    if info is not None and not isinstance(info, dict):
+        raise TypeError(f"info: expected a dictionary, got {type(info).__name__}")
     with replacing(path) as file:
         _write(file, iter(images), names, info or {})
 
@@ -105,7 +108,7 @@ def _checked(i: int, image: LocalizationImage, classes: int) -> LocalizationImag
     features = features.astype("<f4")
     if not np.all(np.isfinite(features)):
         raise ValueError(f"image {i}: features: expected finite numbers of float32's range")
-    if image.label is not None and not 0 <= image.label < classes:
+    if image.label is not None and not integer(f"image {i}: label", image.label, 0) < classes:
         raise ValueError(f"image {i}: label: expected 0..{classes - 1}, got {image.label}")
     pixels = None if image.pixels is None else np.asarray(image.pixels)
     if pixels is not None and (pixels.shape != tuple(size) or pixels.dtype != np.uint8):

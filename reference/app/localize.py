@@ -100,7 +100,9 @@ def add(commands: Any) -> None:
     sub.add_argument("--budget", type=_positive, help="prox-linear: passes of Casimir-SVRG for each step (default: 5)")
     sub.add_argument("--step-size", type=number, help="of sgd: constant, or as --schedule says; of svrg and casimir: the step (default: found)")  # fmt: skip
     sub.add_argument("--schedule", choices=list(SCHEDULES), help="sgd: step-size, over sqrt(t), over t (default: 1/(lam (t + max(n, 1/lam))); of two layers: constant)")  # fmt: skip
-    sub.add_argument("--tol", type=number, help="stop at this gap, relative to the objective (default: 0.01)")
+    sub.add_argument(
+        "--tol", type=number, help="stop at this gap, relative to the objective (default: 0.01, without lam none)"
+    )
     sub.add_argument("--rng", type=count, default=0, help="seed of the orders and of two layers' start (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -236,10 +238,14 @@ def _train_class(
         more["w0"] = w0
     if model is None:
         model = new_model(panel, options.model, data.features.shape[1:], options.hidden or 16)
-    examples = packed(model, data, images)
+    examples = packed(model, data, images, truth=True)
+    others = np.zeros(0, np.int64) if test is None else test.of_class(name)
+    held_out = None if test is None else packed(model, test, others)
     asked = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
     given = argparse.Namespace(**{**vars(options), **files})
     result = watched(panel, given, asked, job["epochs"], lambda callback: optimize(panel, model, examples, job, callback, **more))  # fmt: skip
+    if files["save"]:
+        save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
     report = {
         "class": name,
         "images": len(images),
@@ -256,10 +262,8 @@ def _train_class(
         "history": [row.as_dict() for row in result.history],
     }
     if test is not None:
-        others = test.of_class(name)
-        report["test"] = judged(_truth(test, others), find(model, packed(model, test, others), result.x))
+        report["test"] = judged(_truth(test, others), find(model, held_out, result.x))
     if files["save"]:
-        save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
         report["saved"] = str(files["save"])
     report["seconds"] = time.perf_counter() - started
     return report

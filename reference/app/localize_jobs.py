@@ -66,6 +66,8 @@ def job_of(kind: str, optimizer: str | None, given: dict[str, Any], n: int) -> d
         raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
     lam = LAM[kind] / n if given["lam"] is None else given["lam"]
     epochs = EPOCHS[optimizer] if given["epochs"] is None else given["epochs"]
+    if lam == 0 and given["tol"] is None and "tol" in job:
+        job["tol"] = None  # without lam there is no gap
     return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": given["rng"], **job}
 
 
@@ -75,19 +77,18 @@ def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -
     return make(tuple(shape)) if kind == "linear" else make(tuple(shape), hidden)
 
 
-def packed(model: Any, data: Localization, images: np.ndarray) -> Any:
-    """Images as the model packs them, with their true boxes where there are some; ValueError naming the file, the image and the field."""
+def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
+    """Images as the model packs them, with true boxes to train by if asked for; ValueError naming the file, the image and the field."""
     if data.features.shape[1:] != tuple(model.shape):
         raise ValueError(
             f"{data.name}: features: expected shape {tuple(model.shape)} as the model, got {data.features.shape[1:]}"
         )
     for i in images.tolist():
         data.features_of(i)  # checks them
-        if data.truth is not None and not data.overlaps(i).max() > 0:
-            raise ValueError(
-                f"{data.name}: image {i}: truth: no candidate touches the true box {data.truth[i].tolist()}"
-            )
-    return model.pack(data.examples(images), None if data.truth is None else data.truth[images])
+        if truth and not data.overlaps(i).max() > 0:
+            box = data.required("truth")[i].tolist()
+            raise ValueError(f"{data.name}: image {i}: truth: no candidate touches the true box {box}")
+    return model.pack(data.examples(images), data.required("truth")[images] if truth else None)
 
 
 def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:

@@ -70,8 +70,12 @@ class CandidateData(NamedTuple):
 
     def candidates(self, piece: np.ndarray) -> np.ndarray:
         """The numbers (b, m), within all candidates, of those of the images ``piece`` (b,), which have m each."""
-        m = int(self.lengths[piece[0]]) if len(piece) else 0
-        return self.offsets[piece][:, None] + np.arange(m)
+        starts = self.offsets[piece]
+        lengths = self.offsets[np.asarray(piece) + 1] - starts
+        m = int(lengths[0]) if len(lengths) else 0
+        if np.any(lengths != m):
+            raise ValueError(f"batch: expected images of as many candidates each, got {sorted(set(lengths.tolist()))}")
+        return starts[:, None] + np.arange(m)
 
     def tensors(self, candidates: np.ndarray) -> Array:
         """The features (..., *shape) of candidates (...) numbered within all of them, where the weights are."""

@@ -273,10 +273,10 @@ class DifferentiableModel(FromCallables, NonlinearModel):
 
 def _dual_numbers(of: Callable[[Any], Any], point: Any, direction: Any) -> tuple[Any, Any]:
     """The value of a function of tensors and its directional derivative, by one forward pass."""
-    forward = _forward_mode()
+    torch, forward = _torch(), _forward_mode()
     with forward.dual_level():
         value, slope = forward.unpack_dual(of(forward.make_dual(point, direction)))
-        return value, value * 0 if slope is None else slope
+        return value, torch.zeros_like(value) if slope is None else slope
 
 
 @functools.cache
@@ -302,9 +302,11 @@ def _torch() -> Any:
 
 def _refuse_training(torch: Any, module: Any) -> None:
     """Scores must be a function of weights and input: no draws, no statistics of a batch."""
-    kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase)
+    kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase, torch.nn.RReLU)
     for name, part in module.named_modules():
-        if isinstance(part, kinds) and part.training:
+        dropout = getattr(part, "dropout", None)  # of recurrent layers and attention, the probability
+        draws = isinstance(dropout, int | float) and dropout > 0
+        if part.training and (draws or isinstance(part, kinds)):
             raise ValueError(
                 f"module: {name or 'it'} is a {type(part).__name__} in training mode, whose scores are no function of weights and input; "
                 "call module.eval() first"

@@ -26,6 +26,10 @@ __all__ = ["TwoLayerModel", "elu"]
 
 REMEMBERED = 2**28  # bytes of hidden units that are kept about one point
 WRITTEN = 2**29  # bytes of Jacobians that are
+OWN = (  # what is remembered and written out is of these
+    *("scores", "pushforward", "pullback", "value_and_pushforward", "value_and_pullback", "gold", "gold_scores"),
+    *("task_loss", "split", "_both", "_units", "_mapped", "_outer", "_features"),
+)
 
 
 class TwoLayerModel(NonlinearModel, CandidateModel):
@@ -148,15 +152,17 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     def at(self, data: CandidateData, w: Array) -> NonlinearModel:
         """The model that keeps the hidden units of the images that it was asked about, if all fit into 256 MB."""
         size = 2 * len(data.boxes) * self.places * self.hidden * host(w[:0]).dtype.itemsize
-        return _Remembering(self) if size <= REMEMBERED else self
+        return _Remembering(self) if self._is_plain() and size <= REMEMBERED else self
 
     def explicit(
         self, data: CandidateData, w: Array, center: Array
     ) -> tuple[CandidateModel, CandidateData, float] | None:
         """The linearised model as a linear one of candidates whose features are Jacobians (N, d), if these fit into 512 MB on the host."""
         best, losses = data.truth()
-        if len(data.boxes) * self.size * data.features.dtype.itemsize > WRITTEN or not isinstance(
-            data.like, np.ndarray
+        if (
+            not self._is_plain()
+            or len(data.boxes) * self.size * data.features.dtype.itemsize > WRITTEN
+            or not isinstance(data.like, np.ndarray)
         ):
             return None
         jacobians = np.empty((len(data.boxes), self.size), data.features.dtype)
@@ -177,6 +183,10 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
             widest = max(widest, float(np.max(distances)))
         written = data._replace(features=jacobians, losses=losses + constants)
         return self.linear((self.size,), max_candidates=self.max_candidates), written, 4 * widest
+
+    def _is_plain(self) -> bool:
+        """Whether scores and losses are those of this class, not of a subclass that has its own."""
+        return all(getattr(type(self), name) is getattr(TwoLayerModel, name) for name in OWN)
 
     def squared_norms(self, data: CandidateData) -> None:  # type: ignore[override]
         """None: there is no feature map."""

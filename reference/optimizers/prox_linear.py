@@ -53,8 +53,8 @@ class ProxLinearProblem(NamedTuple):
 
 
 class ProxLinearState(NamedTuple):
-    """w (d,); fun, the objective there; eta; k, the steps done; halved, how often eta was; refused, the steps that were not accepted; calls, the
-    oracles asked for; first, the objective at the start; bound, on the norm of the prox-gradient where the last step began.
+    """w (d,); fun, the objective there; eta; k, the steps done; halved, how often eta was; refused, the steps that were not accepted; missed, the
+    subproblems that were not solved to their tolerance; calls, the oracles asked for; first, the objective at the start; bound, on the norm of the prox-gradient where the last step began.
     """
 
     w: Array
@@ -63,6 +63,7 @@ class ProxLinearState(NamedTuple):
     k: int
     halved: int
     refused: int
+    missed: int
     calls: int
     first: float
     bound: float
@@ -106,7 +107,7 @@ def prox_linear(
         Step length. It is halved whenever a subproblem's solution w breaks F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}), which holds for
         eta <= 1/L, L the smoothness of scores: that step is taken back.
     mu : float > 0, optional
-        Smoothing of the subproblems; default 1 for the default solver and a budget. Otherwise none is prescribed: ``casimir`` then lets it
+        Smoothing of a hinge's subproblems; default 1 for the default solver and a budget. Otherwise none is prescribed: ``casimir`` then lets it
         fall by itself, until the subproblem is solved.
     schedule : {"adapt", "const"}
         In the k-th step, mu_k = mu/k and L_k = k L; or mu_k = mu and L_k = L.
@@ -115,10 +116,11 @@ def prox_linear(
     budget : int >= 1, optional
         Passes of the inner solver for each subproblem. Default 5; with a tolerance, at most 1000.
     tolerance : float > 0, optional
-        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k.
+        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k. ``success`` is False where the budget did not suffice; with the
+        default solver a constant ``mu`` keeps the gap above what smoothing costs.
     inner : function, optional
         What solves a subproblem: ``inner(problem) -> Result``, of a :class:`ProxLinearProblem`. Default :func:`casimir_svrg`. Any optimiser will
-        do: ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)``.
+        do: ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)`` for a hinge without smoothing.
     accept : {"decrease", "always"}
         Whether w_k is taken only where the objective is not larger there (else w_k = w_{k-1}), or always.
     fixed_eta : bool
@@ -150,7 +152,8 @@ def prox_linear(
 
     Notes
     -----
-    ``oracle_calls`` are the inner solver's and n for each evaluation that decides: of the objective and of F_eta at the subproblem's solution. An
+    ``oracle_calls`` are the inner solver's and n for each evaluation that decides: of the objective and of F_eta at the subproblem's solution, with a
+    tolerance or tol also those of its gap. An
     oracle of a subproblem costs a score and a Jacobian-vector product, and a vector-Jacobian product for the gradient.
 
     Source
@@ -211,12 +214,12 @@ def prox_linear(
         if at is None:
             with run.timed():
                 fun = regularised(objective, start, lam)
-            at = ProxLinearState(start, fun, eta, 0, 0, 0, objective.n, fun, np.inf)
+            at = ProxLinearState(start, fun, eta, 0, 0, 0, 0, objective.n, fun, np.inf)
             run.begin(at.w, at.fun, calls=at.calls)
         else:
             run.begin(at.w, regularised(objective, at.w, lam))
         for j in run.epochs():
-            w, fun, eta, k, halved, refused, calls, first, _ = at
+            w, fun, eta, k, halved, refused, missed, calls, first, _ = at
             k, curvature = k + 1, lam + 1.0 / eta
             center = w / (1.0 + eta * lam)
             with run.timed():
@@ -237,16 +240,21 @@ def prox_linear(
                     model_value = convex.value_and_gradient(v, None, _plain(objective))[0]
                     model_value += 0.5 * curvature * squared_norm(v) + 0.5 * lam * squared_norm(w) / (1.0 + eta * lam)
             calls += found.oracle_calls + 2 * objective.n
-            rho, gap = squared_norm(w - new) ** 0.5 / eta, _gap(found, convex, v, curvature, mu_k)
+            rho, gap = squared_norm(w - new) ** 0.5 / eta, np.inf
+            if tol is not None or tolerance is not None:
+                with run.timed():
+                    gap, more = _gap(found, convex, v, curvature, mu_k)
+                calls += more
             del problem, convex  # Jacobians that are written out may be large
-            holds = _not_above(after, model_value, fun, new)
+            missed += tolerance is not None and gap > (1 + 1e-6) * eps
+            holds = np.isfinite(after) and _not_above(after, model_value, fun, new)
             if not (holds or fixed_eta):
-                at = ProxLinearState(w, fun, eta / 2, k - 1, halved + 1, refused, calls, first, np.inf)
+                at = ProxLinearState(w, fun, eta / 2, k - 1, halved + 1, refused, missed, calls, first, np.inf)
             else:
-                taken = accept == "always" or after <= fun
+                taken = np.isfinite(after) and (accept == "always" or after <= fun)
                 bound = rho + (2.0 * max(gap, 0.0) / curvature) ** 0.5 / eta
                 kept = (new, after) if taken else (w, fun)
-                at = ProxLinearState(*kept, eta, k, halved, refused + (not taken), calls, first, bound)
+                at = ProxLinearState(*kept, eta, k, halved, refused + (not taken), missed, calls, first, bound)
             run.record(at, at.w, at.fun, calls=calls, epoch=j, prox_gradient=rho if np.isfinite(rho) else None)
     certificate = "none: the objective is not convex"
     return run.result(_outcome(run, at, tol), iterate="last", certificate=certificate, nit=at.k if at else 0)
@@ -293,14 +301,15 @@ def _scheduled(
     return None if mu is None else max(mu / k, min(mu, LEAST_MU)), None if L is None else k * L
 
 
-def _gap(found: Result, convex: Any, v: Array, lam: float, mu: float | None) -> float:
-    """A bound on how far v is from the subproblem's optimum."""
+def _gap(found: Result, convex: Any, v: Array, lam: float, mu: float | None) -> tuple[float, int]:
+    """A bound on how far v is from the subproblem's optimum, and the oracle calls that it took."""
     if not np.all(np.isfinite(host(v))):
-        return np.inf
+        return np.inf, 0
     known = found.certificate if found.iterate == "last" and not isinstance(found.certificate, str) else np.inf
     smoothed = mu if mu is not None else _plain(convex)
     now = evaluate(convex, v, lam, smoothed)
-    return min(now.objective - now.dual, known if _unsmoothed(found, now.objective) else np.inf)
+    gap = min(now.objective - now.dual, known if _unsmoothed(found, now.objective) else np.inf)
+    return gap, convex.n * (2 if smoothed else 1)
 
 
 def _unsmoothed(found: Result, value: float) -> bool:
@@ -325,7 +334,9 @@ def _check(objective: Any, mu: float | None, inner: Any) -> None:
         raise ValueError(
             "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
         )
-    if mu is not None and getattr(objective, "loss_augmented", False):
+    if mu is not None:
+        if not getattr(objective, "loss_augmented", False):
+            raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
         positive_mu(mu)
 
 
@@ -338,10 +349,16 @@ def _outcome(run: Run, at: ProxLinearState | None, tol: float | None) -> tuple[b
         done += f", {at.refused} of them refused as the objective would have grown"
     if at.halved:
         done += f", eta halved {at.halved} times to {at.eta:.3g}"
+    if at.missed:
+        done += f", {at.missed} subproblems left with a gap of more than tolerance / k"
     if run.solved:
         return True, f"{done}: the norm of the prox-gradient is at most {at.bound:.3g}"
+    if at.k == at.refused and (at.refused or at.halved):
+        return False, f"{done}: no step was taken"
     if not at.fun <= at.first:
         return False, f"{done}: the objective grew from {at.first} to {at.fun}"
+    if at.missed:
+        return False, done
     if tol is not None:
         return False, f"{done}: the norm of the prox-gradient is at most {at.bound:.3g}, more than {tol}"
     return True, done
