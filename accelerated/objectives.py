@@ -28,7 +28,7 @@ from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.two_layer import TwoLayerModel
-from accelerated.screening.scored import by_scores
+from accelerated.screening.scored import Whole, by_scores
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
@@ -183,6 +183,7 @@ def _oracle_of(smoothing: Any, mu: float) -> tuple[type | None, tuple[int, ...]]
 class LogLoss(reference.LogLoss, StructuralHinge):
     __doc__ = reference.LogLoss.__doc__
     scorer = staticmethod(by_scores)
+    whole = Whole
 
 
 def _accumulators(W: np.ndarray) -> int:

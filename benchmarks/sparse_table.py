@@ -234,6 +234,8 @@ def _checked(what: str, given: Sequence[str], known: Sequence[str]) -> list[str]
 def _run(options: argparse.Namespace) -> None:
     names = _checked("DATA", options.data or sparse_data.NAMES, sparse_data.NAMES)
     rules = ["none", *(rule for rule in _checked("--rules", options.rules, list(RULES)) if rule != "none")]
+    if len(rules) == 1:
+        raise ValueError("--rules: expected one that screens, to be held against none")
     require_matplotlib()  # before it is needed
     path = (options.output or Path(".")) / "sparse-table.json"
     path.parent.mkdir(parents=True, exist_ok=True)

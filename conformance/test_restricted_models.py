@@ -8,6 +8,7 @@ import pytest
 from conformance.listed_crf import classes
 from conformance.listed_problems import CHAINS, LISTED
 from conformance.tolerances import close
+from reference.structures.base import UnsupportedError
 from reference.structures.scores import add
 
 
@@ -81,6 +82,43 @@ def test_a_model_that_reads_features_in_its_own_way_is_heard(backend, rng):
     some, w = model.restrict([1, 4]), rng.normal(size=2)
     value, _ = backend.LogLoss(some, some.narrow(model.pack(X, Y))).value_and_gradient(w)
     close(value, classes(2 * X, Y, 2, 1.0, 1.0).loss(np.array([0, w[0], 0, 0, w[1], 0])))
+
+
+def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
+    """A subclass that reads the features in its own way has none unless it says so; whole or restricted, no rule removes what it needs."""
+
+    class Louder(backend.MulticlassModel):
+        def scores(self, data, batch, w):
+            scores = super().scores(data, batch, w)
+            return scores._replace(values=10 * scores.values)
+
+        def pullback(self, data, batch, w, g):
+            return 10 * super().pullback(data, batch, w, g)
+
+    class Said(Louder):
+        def feature_range(self, data):
+            return 10 * super().feature_range(data)
+
+    X, Y = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
+    for kind, bounded in ((Louder, False), (Said, True)):
+        model = kind(4, 3)
+        objective = backend.LogLoss(model, model.pack(X, Y))
+        beta = 0.5 * backend.beta_max(objective)
+        listed = classes(10 * X, Y, 3, 1.0, beta)
+        for rule, says in (
+            (backend.L1GapRule(), bounded), (backend.CountRule(), False), (backend.L2GapRule(), False), (backend.HalfSpaceRule(rng=0), False),
+        ):  # fmt: skip
+            if says:
+                found = backend.solve_sparse(objective, beta=beta, tol=1e-12, rule=rule)
+                assert found.screenings[-1].kept < model.size
+                close(found.fun, listed.primal(listed.solve()))
+            else:
+                with pytest.raises(UnsupportedError):
+                    backend.solve_sparse(objective, beta=beta, rule=rule)
+        some = model.restrict([1, 4, 7])
+        fewer = backend.LogLoss(some, some.narrow(objective.data))
+        problem = backend.ElasticNetCRF(fewer, alpha=1.0, beta=beta)
+        assert (problem.features.range is not None) == bounded and problem.features.spread is None
 
 
 @pytest.mark.parametrize(

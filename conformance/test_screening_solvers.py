@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, two_outputs, words
+from conformance.sines import sines
 from conformance.tolerances import close
 from reference.screening.proximal import proximal_step
 from reference.screening.solvers import Screening, solve_problem
+from reference.structures.base import UnsupportedError
 
 
 def rules(backend, listed, alpha):
@@ -198,11 +200,12 @@ class Counted:
 
 @pytest.mark.parametrize("make", [random_classes, random_list, words], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("solver", ["AcceleratedProximalGradient", "ProximalNewton"])
-def test_products_are_counted(backend, rng, make, solver):
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+def test_products_are_counted(backend, rng, make, solver, alpha):
     """An iteration takes one product each way, but for steps that are tried again; no other inference than is counted."""
     objective, _ = make(backend, rng)
-    count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "back"), 0)
-    scored, problem = objective.by_scores, backend.ElasticNetCRF(objective, alpha=1.0, beta=1.0)
+    count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "losses"), 0)
+    scored, problem = objective.by_scores, backend.ElasticNetCRF(objective, alpha=alpha, beta=1.0)
     for beta in (0.5, 0.1):
         problem = problem.at(beta * backend.beta_max(objective))
         problem.scored = Counted(scored, count)
@@ -210,10 +213,12 @@ def test_products_are_counted(backend, rng, make, solver):
         made = getattr(backend, solver)()
         result, memory = solve_problem(problem, None, 1e-6, backend.L1GapRule(), 0.5, made, 100)
         assert result.success and result.nit > 1
-        assert count["loss"] + count["loss_and_gradient"] == result.oracle_calls / objective.n
+        assert count["loss"] + count["loss_and_gradient"] + count["losses"] == result.oracle_calls / objective.n
+        if alpha == 0:
+            continue  # steps along which the dual point is far are taken again more often
         tried_again = count["loss"] - result.nit if solver == "AcceleratedProximalGradient" else 1
         assert count["forward"] <= result.nit + tried_again + 3 and tried_again <= 0.3 * result.nit + 2
-        assert count["loss_and_gradient"] <= result.nit + tried_again + 3 and count["back"] == 0
+        assert count["loss_and_gradient"] <= result.nit + tried_again + 3 and count["losses"] == 0
         count.update(dict.fromkeys(count, 0))
         problem.at(0.9 * problem.beta).resumed(memory.state)
         if solver == "ProximalNewton" and scored.keeps:
@@ -438,6 +443,26 @@ def test_values_in_any_order_and_a_callback(backend, rng):
     short = backend.sparse_path(objective, count=5, callback=lambda point: point.beta < most)
     assert len(short.points) == 2
     assert len(backend.sparse_path(objective, count=1).points) == 1
+
+
+@pytest.mark.parametrize("make", [random_classes, words], ids=lambda make: make.__name__)
+def test_values_up_and_down_beyond_the_largest(backend, rng, make):
+    """All weights may leave and come back, whatever a solver remembers of them."""
+    objective, listed_at = make(backend, rng)
+    for shares in ((0.5, 1.2, 1.5, 1.8, 0.3), (0.05, 0.1, 0.5, 2.0, 3.0, 0.4)):
+        betas = backend.beta_max(objective) * np.array(shares)
+        path = backend.sparse_path(objective, betas, tol=1e-10)
+        for beta, point in zip(betas, path.points, strict=True):
+            listed = listed_at(1.0, beta)
+            assert point.success and (point.nonzeros == 0) == (beta > path.beta_max)
+            close(point.fun, listed.primal(listed.solve()))
+
+
+def test_scores_that_are_not_linear_have_no_elastic_net(backend, rng):
+    model, data = sines(backend, rng)
+    for call in (backend.beta_max, lambda objective: backend.solve_sparse(objective, beta=0.1)):
+        with pytest.raises(UnsupportedError, match="objective: the scores of SineModel are not linear in the weights"):
+            call(backend.LogLoss(model, data))
 
 
 def test_bad_paths_are_named(backend, rng):

@@ -224,10 +224,26 @@ def test_the_largest_of_equal_betas_is_chosen(backend, rows):
         held_out = HeldOut([5])
         held_out.folds[0] = losses
         assert choose(path, held_out).chosen == expected
+    Y = np.unique(rows[1], return_inverse=True)[1]
+    rising = backend.sparse_path(backend.LogLoss(model, model.pack(rows[0], Y)), betas=[0.1, 0.3, 0.2])
+    for losses, expected in (([1.0, 1.0, 1.0], 1), ([1.0, 2.0, 1.0], 2)):
+        held_out = HeldOut([5])
+        held_out.folds[0] = losses
+        assert choose(rising, held_out).chosen == expected
     uneven = HeldOut([1, 3])
     uneven.folds = [[4.0, 0.0, 9.0], [0.0, 1.0]]  # the second fold is not done
     close(uneven.mean, [1.0, 0.75])
     assert choose(path, uneven).chosen == 1
+
+
+def test_masks_are_folds_and_unions_leave_out_what_they_cannot_use(estimators, rows, words):
+    for make, X, y, _ in cases(estimators, True, rows, words):
+        mask = np.arange(len(y)) % 3 == 0
+        options = {"count": 3, "tol": 1e-8, "rule": "union", "alpha": [1, 0]}
+        by_mask = make(cv=[(~mask, mask)], **options).fit(X, y)
+        by_number = make(cv=[(np.flatnonzero(~mask), np.flatnonzero(mask))], **options).fit(X, y)
+        close(by_mask.held_out_losses_, by_number.held_out_losses_)
+        assert [each.path.alpha for each in by_mask.searched_] == [1.0, 0.0]
 
 
 def test_what_is_held_out(rng):
@@ -359,6 +375,14 @@ def test_a_fit_that_is_not_done_warns(estimators, rows):
         ("SparseCRFPath", {"count": 0}, "count: expected an integer >= 1"),
         ("SparseCRFPath", {"betas": []}, "betas: expected at least one"),
         ("SparseCRFPath", {"alpha": []}, "alpha: expected at least one"),
+        ("SparseClassifier", {"rule": "half-space", "alpha": 0}, "rule: half-space needs alpha > 0"),
+        (
+            "SparseCRFPath",
+            {"cv": [(np.ones(4, bool), np.arange(3))]},
+            "cv: expected numbers of examples, or 10 booleans",
+        ),
+        ("SparseCRFPath", {"cv": [(np.arange(3), [0.5])]}, "cv: expected numbers of examples"),
+        ("SparseCRFPath", {"cv": [(np.arange(3), [10])]}, "cv: expected numbers of examples in 0..9, got 10..10"),
         ("SparseCRFPath", {"alpha": [1.0, -1.0]}, r"alpha\[1\]: expected a finite number >= 0, got -1.0"),
     ],
 )

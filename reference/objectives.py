@@ -372,6 +372,7 @@ class LogLoss(StructuralHinge):
     mu = 1.0
     loss_augmented = False
     scorer = staticmethod(by_scores)
+    whole = Whole
 
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())
@@ -390,7 +391,7 @@ class LogLoss(StructuralHinge):
     def by_scores(self) -> Any:
         """The same by way of scores, for solvers that go along lines; kept as long as the objective. See reference.screening.scored."""
         ours = type(self).value_and_gradient is StructuralHinge.value_and_gradient
-        return self.scorer(self) if ours else Whole(self)
+        return self.scorer(self) if ours else self.whole(self)
 
     def _mu(self, mu: float | None) -> float:
         if mu is not None and real("mu", mu) != 1.0:

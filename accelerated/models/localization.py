@@ -37,5 +37,10 @@ class CandidateModel(reference.CandidateModel):
         add_rows(table_of(data), data.candidates(batch).ravel()[some], factors[some], gradient)
         return like(gradient, w)
 
+    feature_range, listed_spread = (
+        reference.CandidateModel.feature_range,
+        reference.CandidateModel.listed_spread,
+    )  # of these scores, too
+
     scores.__doc__ = reference.CandidateModel.scores.__doc__
     pullback.__doc__ = reference.CandidateModel.pullback.__doc__

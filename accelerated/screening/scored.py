@@ -218,7 +218,7 @@ class ChainLoss(Whole):
         W, A = model.padded(self._embedded(w))
         found = np.zeros(data.n)
         in_parallel(lambda lo, hi: chain_losses(problem, lo, hi, W, A, found), ranges(data.offsets))
-        return found
+        return np.maximum(found, 0.0)
 
     losses.__doc__ = Whole.losses.__doc__
 

@@ -43,10 +43,10 @@ class Sparse(BaseEstimator):
     iterations: int
     random_state: Any
 
-    def _how(self, rng: np.random.Generator) -> dict[str, Any]:
+    def _how(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
         """What ``solve_sparse`` and ``sparse_path`` take alike."""
-        how = {"alpha": self.alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
-        return {**how, "rule": rule_of(self.panel, self.rule, rng, listed=self.listed)}
+        how = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
+        return {**how, "rule": rule_of(self.panel, self.rule, rng, listed=self.listed, alpha=alpha)}
 
     def _keep(self, model: Any, w: Any, iterations: int) -> None:
         self.model_, self.coef_, self.n_iter_ = model, w, max(iterations, 1)
@@ -113,7 +113,8 @@ class OneBeta(Sparse):
         objective = self.panel.LogLoss(model, model.pack(X, Y))
         self.beta_max_ = self.panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
-        self.result_ = self.panel.solve_sparse(objective, beta=self.beta_, **self._how(generator_of(self.random_state)))
+        how = self._how(generator_of(self.random_state), number("alpha", self.alpha))
+        self.result_ = self.panel.solve_sparse(objective, beta=self.beta_, **how)
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success:
             warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
@@ -143,7 +144,6 @@ class ManyBetas(Sparse):
             some = X[examples] if hasattr(X, "shape") else [X[i] for i in examples]
             return self.panel.LogLoss(model, model.pack(some, [Y[i] for i in examples]))
 
-        how = self._how(rng)
         whole = objective(np.arange(n))
         values: dict[str, Any] = {"count": self.count, "ratio": self.ratio}
         if self.betas is not None:
@@ -153,7 +153,7 @@ class ManyBetas(Sparse):
         parts = [(objective(training), objective(held)) for training, held in pairs]
         searched: list[ChosenPath] = []
         for alpha in self._alphas():
-            how["alpha"] = alpha
+            how = self._how(rng, alpha)
             path = follow(self.panel, whole, **values, **how)
             losses, stopped = held_out_losses(self.panel, [] if path.interrupted else parts, path.betas, **how)
             searched.append(choose(path, losses))

@@ -30,7 +30,7 @@ RULES = ("l1-gap", "l2-gap", "half-space", "count", "union", "none")
 LISTING = ("l2-gap", "half-space")  # these list outputs
 
 
-def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool) -> Any:
+def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool, alpha: float) -> Any:
     """The rule of that name, or the one given; rng draws the half-spaces of those named; listed: whether outputs can be listed."""
     if rule is None or rule == "none":
         return None
@@ -48,7 +48,10 @@ def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool) -> Any:
         "count": panel.CountRule,
     }
     if rule == "union":
-        return panel.UnionRule(*(makes[name]() for name in ("l1-gap", "count", *(["half-space"] if listed else []))))
+        half_space = ["half-space"] if listed and alpha > 0 else []
+        return panel.UnionRule(*(makes[name]() for name in ("l1-gap", "count", *half_space)))
+    if rule == "half-space" and alpha == 0:
+        raise ValueError("rule: half-space needs alpha > 0, the dual has no gradient at 0")
     return makes[rule]()
 
 
@@ -89,10 +92,22 @@ def splits(n: int, held_out: float, cv: Any, rng: np.random.Generator, classes: 
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
     if isinstance(cv, str) or not isinstance(cv, Iterable):
         raise TypeError(f"cv: expected a number of folds, or pairs of training and held-out examples, got {cv!r}")
-    found = [(np.asarray(training), np.asarray(held)) for training, held in cv]
+    found = [(_examples(training, n), _examples(held, n)) for training, held in cv]
     if not found or not all(len(training) and len(held) for training, held in found):
         raise ValueError("cv: expected pairs of training and held-out examples, none of them empty")
     return found
+
+
+def _examples(some: Any, n: int) -> np.ndarray:
+    """Numbers of examples, also of those that are True in a mask (n,)."""
+    found = np.asarray(some)
+    if found.dtype == bool and found.shape == (n,):
+        return np.flatnonzero(found)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise TypeError(f"cv: expected numbers of examples, or {n} booleans, got {found.dtype} of shape {found.shape}")
+    if found.size and not (-n <= np.min(found) and np.max(found) < n):
+        raise ValueError(f"cv: expected numbers of examples in 0..{n - 1}, got {np.min(found)}..{np.max(found)}")
+    return found.astype(np.int64)
 
 
 class HeldOut:
@@ -132,7 +147,8 @@ def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
     """The point with the least loss of what is held out, of equals the one with the largest beta; where none is known, the last that was solved."""
     losses = held_out.mean[: len(path.points)]
     if len(losses):
-        return ChosenPath(path, held_out, int(np.argmin(losses)))
+        best = np.flatnonzero(losses == np.min(losses))
+        return ChosenPath(path, held_out, int(best[np.argmax(path.betas[best])]))
     done = [k for k, point in enumerate(path.points) if point.success]
     return ChosenPath(path, held_out, done[-1] if done else len(path.points) - 1)
 

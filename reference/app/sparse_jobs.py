@@ -71,6 +71,9 @@ class SparseJob:
                 f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
             )
 
+        if self.rule == "half-space" and self.alpha == 0:
+            raise ValueError("--rule half-space: it needs --alpha > 0")
+
     @property
     def problem(self) -> dict[str, Any]:
         """What ``solve_sparse`` and ``sparse_path`` take alike, but for the rule."""
@@ -134,7 +137,7 @@ def run_sparse(
     if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
         panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
     whole = objective(np.arange(n))
-    rule = rule_of(panel, job.rule, job.rng, listed=job.positions)
+    rule = rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
     if job.path is None:
         return _one(panel, options, job, asked, whole, rule)
     return _path(panel, options, job, asked, objective, whole, rule, n)

@@ -16,7 +16,9 @@ from reference.arrays import Array, Place, Rows, host, integer, refuse_nan_and_i
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, inner
 
-__all__ = ["FeatureTotals", "LinearModel", "ListedSpread", "integer"]
+__all__ = ["FeatureTotals", "LinearModel", "ListedSpread", "bound_of", "integer"]
+
+READS = ("scores", "pullback")  # how a model reads its features
 
 
 class ListedSpread(NamedTuple):
@@ -100,7 +102,8 @@ class LinearModel:
     def feature_range(self, data: Any) -> np.ndarray | None:
         """(d,) bounds on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of example i; None where the model knows none.
 
-        Screening by the duality gap asks for it: L1GapRule.
+        Screening by the duality gap asks for it: L1GapRule. It is of the scores of the class that defines it, or of those that this inherits: a
+        subclass with ``scores`` or ``pullback`` of its own has no such bounds (:func:`bound_of`) unless it says them, too.
         """
         return None
 
@@ -169,6 +172,16 @@ class LinearModel:
     def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
         """The outputs of a piece, one for each example."""
         return [outputs]
+
+
+def bound_of(model: Any, name: str, data: Any) -> Any:
+    """``model.feature_range(data)``, ``feature_totals`` or ``listed_spread`` by name; None where it is older than the model's scores.
+
+    A class that defines ``scores`` or ``pullback`` below the one that defines the bound reads the features in a way that this does not know.
+    """
+    kinds = type(model).__mro__
+    at = {method: next((k for k, kind in enumerate(kinds) if method in vars(kind)), 0) for method in (name, *READS)}
+    return getattr(model, name)(data) if all(at[name] <= at[method] for method in READS) else None
 
 
 def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, Place
-from reference.models.base import FeatureTotals, LinearModel
+from reference.models.base import FeatureTotals, LinearModel, bound_of
 from reference.structures.scores import Scores
 
 __all__ = ["RestrictedModel"]
@@ -108,16 +108,16 @@ class RestrictedModel(LinearModel):
 
     def feature_range(self, data: Any) -> np.ndarray | None:
         """Those of the weights that are left (k,)."""
-        return self._taken(self.model.feature_range(data))
+        return self._taken(bound_of(self.model, "feature_range", data))
 
     def feature_totals(self, data: Any) -> FeatureTotals | None:
         """Those of the weights that are left."""
-        found = self.model.feature_totals(data)
+        found = bound_of(self.model, "feature_totals", data)
         return None if found is None else FeatureTotals(*(bound[self.columns] for bound in found))
 
     def listed_spread(self, data: Any) -> Any:
         """Those of the weights that are left."""
-        found = self.model.listed_spread(data)
+        found = bound_of(self.model, "listed_spread", data)
         return None if found is None else type(found)(*map(self._taken, found))
 
     def _taken(self, whole: np.ndarray | None) -> np.ndarray | None:

@@ -86,14 +86,14 @@ class ProximalNewton:
 
     def start(self, state: State, before: Newton | None = None) -> Newton:
         """With the pairs that another problem of a path ended with."""
-        state = _with_scores(state)
-        if before is None or before.curvature == 0:
-            return Newton(state)
+        state, calls = _with_scores(state)
+        if before is None or len(before.moves) == 0:
+            return Newton(state, calls)
         problem, last = state.problem, before.state.problem
         inside = np.searchsorted(problem.columns, last.columns)
         moves, changes = np.zeros((2, len(before.moves), problem.size))
         moves[:, inside], changes[:, inside] = before.moves, before.changes
-        return Newton(state, steps=before.steps, moves=moves, changes=changes, curvature=before.curvature)
+        return Newton(state, calls, steps=before.steps, moves=moves, changes=changes, curvature=before.curvature)
 
     def step(self, memory: Newton) -> Newton:
         """One iteration."""
@@ -114,20 +114,21 @@ class ProximalNewton:
             return self._slower(memory)
         after, tried = found
         return self._remembered(memory, after)._replace(
-            state=after, calls=memory.calls + tried * problem.n, steps=memory.steps + 1
+            state=after, calls=memory.calls + tried * problem.n + after.more_calls, steps=memory.steps + 1
         )
 
     def narrow(self, memory: Newton, state: State, columns: np.ndarray) -> Newton:
         """The same, of the weights that are left."""
         slower = memory.slower
         if slower is not None:
-            slower = AcceleratedProximalGradient().narrow(slower, state, columns)
+            return memory._replace(state=state, slower=AcceleratedProximalGradient().narrow(slower, state, columns))
+        state, calls = _with_scores(state)
         moves, changes = memory.moves, memory.changes
         if len(moves):
             moves, changes = moves[:, columns], changes[:, columns]
             kept = convex(moves, changes)
             moves, changes = moves[kept], changes[kept]
-        return memory._replace(state=_with_scores(state), moves=moves, changes=changes, slower=slower)
+        return memory._replace(state=state, calls=memory.calls + calls, moves=moves, changes=changes)
 
     def _slower(self, memory: Newton) -> Newton:
         """A step of accelerated proximal gradient, from here on."""
@@ -212,8 +213,9 @@ def limited_memory(moves: np.ndarray, changes: np.ndarray, curvature: float, col
     return found - Q.T @ np.linalg.solve(M, Q)
 
 
-def _with_scores(state: State) -> State:
-    """The state with its scores, and everything asked at w."""
+def _with_scores(state: State) -> tuple[State, int]:
+    """The state with its scores, and everything asked at w; the oracle calls that it took."""
     if state.y is not state.w:
-        return state.problem.evaluate(state.w, state.scores)
-    return state if state.scores is not None else state._replace(scores=state.problem.scored.forward(state.w))
+        found = state.problem.evaluate(state.w, state.scores)
+        return found, found.problem.n + found.more_calls
+    return state if state.scores is not None else state._replace(scores=state.problem.scored.forward(state.w)), 0

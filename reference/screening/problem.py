@@ -30,6 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
+from reference.models.base import bound_of
+from reference.models.nonlinear import NonlinearModel
 from reference.models.restricted import checked_columns
 from reference.objectives import LogLoss
 from reference.screening.scored import Answer
@@ -46,7 +48,7 @@ class State(NamedTuple):
     y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). answer: what is known at y. fun: P(w).
     s: the dual point is s theta + (1 - s) (the true outputs), so that G there is ``s * gradient``; 1 unless alpha = 0. divergence:
     mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a bound on P(w) - min P. scores: those at w, as ``problem.scored`` has
-    them; None: not kept.
+    them; None: not kept. more_calls: oracle calls for what the answer did not have.
     """
 
     problem: ElasticNetCRF
@@ -59,6 +61,7 @@ class State(NamedTuple):
     s: float = 1.0
     divergence: float = 0.0
     scores: Any = None
+    more_calls: int = 0
 
     @property
     def gradient(self) -> np.ndarray:
@@ -89,7 +92,7 @@ class Features:
         """sqrt(sum_i R_ij^2) (d,); None where the model does not bound it."""
         if self.whole is not None:
             return None if self.whole.range is None else self.whole.range[self.columns]
-        return self.problem.objective.model.feature_range(self.problem.objective.data)
+        return bound_of(self.problem.objective.model, "feature_range", self.problem.objective.data)
 
     @cached_property
     def spread(self) -> Any:
@@ -97,7 +100,7 @@ class Features:
         if self.whole is not None:
             found = self.whole.spread
             return None if found is None else type(found)(*(x[self.columns] for x in found))
-        return self.problem.objective.model.listed_spread(self.problem.objective.data)
+        return bound_of(self.problem.objective.model, "listed_spread", self.problem.objective.data)
 
     @cached_property
     def farthest(self) -> np.ndarray | None:
@@ -105,7 +108,7 @@ class Features:
         if self.whole is not None:
             return None if self.whole.farthest is None else self.whole.farthest[self.columns]
         model, data = self.problem.objective.model, self.problem.objective.data
-        totals = model.feature_totals(data)
+        totals = bound_of(model, "feature_totals", data)
         if totals is None:
             return None
         w, gold = model.zeros(data), np.zeros(model.size)
@@ -189,7 +192,7 @@ class ElasticNetCRF:
         return self.scored.loss_and_gradient(self.scored.forward(w))[:2]
 
     def evaluate(self, w: Array, scores: Any = None) -> State:
-        """Everything at w (d,): one oracle call an example, two with alpha = 0; scores at w are taken as they are, where given.
+        """Everything at w (d,): one oracle call an example and ``more_calls``; scores at w are taken as they are, where given.
 
         Raises
         ------
@@ -211,16 +214,19 @@ class ElasticNetCRF:
         KL(theta || p(. | w)) is F(w) - F(y) - <G(y), w - y>, to which rounding adds its own.
         """
         gradient = answer.gradient
-        s, divergence = self.shrinkage(gradient), 0.0
+        s, divergence, more_calls = self.shrinkage(gradient), 0.0, 0
         if s < 1:
-            each = self.scored.losses(y) if answer.losses is None else answer.losses
+            each = answer.losses
+            if each is None:
+                each, more_calls = self.scored.losses(y), self.n
+                answer = answer._replace(losses=each)
             divergence = float(np.mean(_divergence(each, s)))
         if y is not w:
             divergence += loss - answer.loss - s * float(gradient @ (w - y)) + 64 * self.eps * (1 + abs(loss))
             divergence = max(divergence, 0.0)
         fun = loss + self.regulariser(w)
         gap = float(np.sum(self.fenchel_young(w, s * gradient))) + divergence
-        return State(self, w, y, loss, answer, fun, gap, s, divergence, scores)
+        return State(self, w, y, loss, answer, fun, gap, s, divergence, scores, more_calls)
 
     def resumed(self, state: State) -> tuple[State, int]:
         """The state at the weights of another one, of this problem with another beta or reduced, and the oracle calls that it took.
@@ -230,13 +236,15 @@ class ElasticNetCRF:
         w, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
         w[inside] = state.w
         if state.y is not state.w or state.answer.moment is None:
-            return self.evaluate(w, state.scores if self.scored.keeps else None), self.n
+            found = self.evaluate(w, state.scores if self.scored.keeps else None)
+            return found, self.n + found.more_calls
         gradient, missing = np.zeros(self.size), np.ones(self.size, dtype=bool)
         gradient[inside], missing[inside] = state.gradient, False
         if np.any(missing):
             rest = np.flatnonzero(missing)
             gradient[rest] = self.reduced(rest).scored.back(state.answer.moment) / self.n
-        return self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores), 0
+        found = self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores)
+        return found, found.more_calls
 
     def regulariser(self, w: np.ndarray) -> float:
         """beta (alpha/2 ||w||^2 + ||w||_1)."""
@@ -310,7 +318,8 @@ class ElasticNetCRF:
         smaller, w = self.reduced(columns), state.w[columns]
         y = w if state.y is state.w else state.y[columns]
         if _any_leave(state.w, w) or (y is not w and _any_leave(state.y, y)):
-            return smaller.evaluate(w), self.n
+            found = smaller.evaluate(w)
+            return found, self.n + found.more_calls
         answer = state.answer._replace(gradient=state.gradient[columns])
         gap = float(np.sum(smaller.fenchel_young(w, state.s * answer.gradient))) + state.divergence
         scores = None if state.scores is None else self.scored.taken(state.scores, columns)
@@ -343,6 +352,10 @@ def check_log_loss(objective: Any) -> None:
     """Raise unless this is a log loss whose weights are all free."""
     if not isinstance(objective, LogLoss):
         raise TypeError(f"objective: expected LogLoss(model, data), got {type(objective).__name__}")
+    if isinstance(objective.model, NonlinearModel):
+        raise UnsupportedError(
+            f"objective: the scores of {type(objective.model).__name__} are not linear in the weights"
+        )
     if objective.nonnegative is not None:
         raise ValueError(f"objective: {type(objective.model).__name__} has weights that must be >= 0: no elastic net")
 

@@ -119,6 +119,7 @@ class AcceleratedProximalGradient:
                 break
             L *= self.grow
         state = problem.state(x, loss, y, at_y, scores) if at_x is None else problem.state(x, loss, x, at_x, scores)
+        calls += state.more_calls
         if float((y - x) @ (x - here.w)) > 0:
             return Momentum(state, x, scores, 1.0, 0.0, L * self.shrink, calls)
         further = 0.5 * (1 + np.sqrt(1 + 4 * t**2))

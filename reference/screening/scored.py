@@ -24,6 +24,7 @@ from reference.structures.table import Table
 __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
 MOST_SCORES = 2**25  # numbers that are kept
+MOST_FEATURES, BLOCK = 2**27, 2**22  # of which a Hessian is made, and how many of them at a time
 SWEEPS, ENOUGH = 200, 1e-10  # of coordinate descent
 
 
@@ -132,23 +133,28 @@ class Pieces:
         return host(found).astype(np.float64)
 
     def hessian(self, Z: Any, columns: np.ndarray, turn: int = 0) -> np.ndarray | None:
-        """The Hessian of F at Z among the weights ``columns`` (k, k): mean_i Cov_theta_i(phi_ij, phi_il). None where outputs are not listed.
+        """The Hessian of F at Z among the weights ``columns`` (k, k): mean_i Cov_theta_i(phi_ij, phi_il).
+
+        None where outputs are not listed, or those of all examples have more than 2^27 features together.
 
         It may be that of a sample of the examples, another one for each turn.
         """
         if not issubclass(self.model.structure_type, Table):
             return None
-        found, w = np.zeros((len(columns), len(columns))), self.objective.zeros()
-        for piece, scores in zip(self.pieces, Z, strict=True):
+        k, outputs = len(columns), [math.prod(scores.values.shape) for scores in Z]
+        if k * sum(outputs) > MOST_FEATURES:
+            return None
+        found, w, units = np.zeros((k, k)), self.objective.zeros(), np.zeros((k, self.model.size))
+        units[np.arange(k), columns] = 1.0
+        for piece, scores, many in zip(self.pieces, Z, outputs, strict=True):
             theta = host(self.model.structure_type.unchecked(scores).expectation()[1].values).astype(np.float64)
-            phi = np.zeros((len(columns), *theta.shape))
-            for k, j in enumerate(columns):
-                unit = np.zeros(self.model.size)
-                unit[j] = 1.0
-                phi[k] = host(self.model.pushforward(self.data, piece, w, self.place.floats(unit)).values)
-            mean = np.sum(theta * phi, axis=-1, keepdims=True)
-            centred = np.reshape((phi - mean) * np.sqrt(theta), (len(columns), -1))
-            found += centred @ centred.T
+            each = max(1, BLOCK * len(piece) // max(k * many, 1))  # examples at a time
+            for lo in range(0, len(piece), each):
+                some, p = piece[lo : lo + each], theta[lo : lo + each] if theta.ndim > 1 else theta
+                phi = np.stack([host(self.model.pushforward(self.data, some, w, self.place.floats(unit)).values) for unit in units]) if k else np.zeros((0, *p.shape))  # fmt: skip
+                phi = phi - np.sum(p * phi, axis=-1, keepdims=True)
+                phi = np.reshape(phi * np.sqrt(p), (k, -1))
+                found += phi @ phi.T
         return found / self.n
 
     def _inferred(self, Z: Any) -> Any:

@@ -231,7 +231,7 @@ class ScreenedRun:
             state, self.calls_besides = problem.resumed(before.state)
         else:
             state = problem.evaluate(np.zeros(problem.size) if w0 is None else w0)
-            self.calls_besides = problem.n
+            self.calls_besides = problem.n + state.more_calls
         self.memory = solver.start(state, before)
         self.solving += time.perf_counter() - started
 
