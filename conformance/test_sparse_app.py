@@ -62,6 +62,8 @@ def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, c
     assert "(value 5 of 5; --held-out SHARE would choose one)" in out and "not converged" not in out
     status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--epochs", 0)
     assert status == 0 and "not converged: 4 of the values" in out  # at the first, all weights are 0
+    status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--epochs", 0, "--held-out", 0.34)
+    assert status == 0 and "of the values without what is held out" in out
 
 
 def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys):  # noqa: F811

@@ -352,6 +352,10 @@ def test_a_fit_that_is_not_done_warns(estimators, rows):
     for make in (estimators.SparseClassifier, estimators.SparseClassifierPath):
         with pytest.warns(UserWarning, match="the duality gap is"):
             make(iterations=0).fit(*rows)
+    with pytest.warns(
+        UserWarning, match="sparse_path: .* more; 6 of the solutions that beta is chosen by have not converged"
+    ):
+        estimators.SparseClassifierPath(betas=[0.01, 0.02], cv=3, iterations=0, tol=0.0).fit(*rows)
 
 
 @pytest.mark.parametrize(

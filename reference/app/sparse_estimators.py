@@ -164,9 +164,13 @@ class ManyBetas(Sparse):
         self.path_, self.betas_, self.held_out_losses_ = path, path.betas, found.held_out.losses
         self.alpha_, self.beta_max_, self.beta_ = path.alpha, path.beta_max, float(path.betas[found.chosen])
         self._keep(model, path.weights(found.chosen), sum(point.iterations for point in path.points))
+        said = []
         if wrong := [point for point in path.points if not point.success]:
-            gap = f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}"
-            warnings.warn(f"sparse_path: {gap}, and {len(wrong) - 1} more", ConvergenceWarning, stacklevel=2)
+            said.append(f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}, and {len(wrong) - 1} more")
+        if unsolved := sum(each.held_out.unsolved for each in searched):
+            said.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
+        if said:
+            warnings.warn(f"sparse_path: {'; '.join(said)}", ConvergenceWarning, stacklevel=2)
         return self
 
     def _alphas(self) -> list[float]:

@@ -111,11 +111,15 @@ def _examples(some: Any, n: int) -> np.ndarray:
 
 
 class HeldOut:
-    """Mean losses of what is held out, as they come. folds: one list a fold, by value; weights (folds,): shares of the examples."""
+    """Mean losses of what is held out, as they come. folds: one list a fold, by value; weights (folds,): shares of the examples.
+
+    unsolved: how many of them are at weights that have not converged.
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.folds: list[list[float]] = [[] for _ in sizes]
         self.weights = np.array(sizes, np.float64) / max(sum(sizes), 1)
+        self.unsolved = 0
 
     @property
     def losses(self) -> np.ndarray:
@@ -194,6 +198,7 @@ def held_out_losses(
             w[point.support] = host(point.values)
             loss = float(held.value_and_gradient(w)[0])
             found.folds[fold].append(loss)
+            found.unsolved += not point.success
             if callback is not None:
                 callback(fold, point, loss)
 

@@ -254,6 +254,7 @@ def _path(
             else []
         ),
         *([f"not converged: {wrong} of the values"] if wrong and not interrupted else []),
+        *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
         *(["not converged: Ctrl-C ended it"] if interrupted else []),
     ]
     return Trained(path.weights(k), report, lines, interrupted)
