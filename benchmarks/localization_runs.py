@@ -49,7 +49,7 @@ class Problem:
         both = [_scenes(folder, name, sizes, test) for test in (False, True)]
         shape = both[0].features.shape[1:]
         self.model = accelerated.CandidateModel(shape) if layers == 1 else accelerated.TwoLayerModel(shape)
-        self.data, self.test = (packed(self.model, data, np.arange(data.n)) for data in both)
+        self.data, self.test = (packed(self.model, data, np.arange(data.n), truth=True) for data in both)
         self.truth, self.n = both[1].required("truth"), self.data.n
         self.hinge = accelerated.StructuralHinge(self.model, self.data)
         self.smoothed = accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.TopK(K))

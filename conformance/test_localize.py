@@ -153,6 +153,18 @@ def test_images_without_answers(backend, tmp_path, rng, data_file, capsys):
         assert status == 2 and "new.boxes: no field" in error
 
 
+def test_classes_that_a_run_did_not_come_to_begin_anew(backend, data_file, capsys):
+    """Of several classes some have a checkpoint to go on from; without any it is a mistake."""
+    folder = data_file.parent
+    job = ["--optimizer", "sgd", "--step-size", 0.1, "--epochs", 4, "--checkpoint", folder / "{class}.run"]
+    whole = told(backend, capsys, "train", data_file, *job)["classes"]
+    (folder / "right.run").unlink()
+    again = told(backend, capsys, "train", data_file, *job, "--resume", folder / "{class}.run")["classes"]
+    assert [each["objective"] for each in again] == [each["objective"] for each in whole]
+    status, _, error = run(backend.module, capsys, "localize", "train", data_file, "--resume", folder / "{class}.none")
+    assert status == 2 and "left.none: no such file" in error
+
+
 def test_true_boxes_that_no_candidate_touches(backend, tmp_path, rng, capsys):
     """Training refuses them; elsewhere they are misses, and a prediction needs no truth. A test file that does not fit is refused before the run."""
     far, good = tmp_path / "far.boxes", tmp_path / "good.boxes"

@@ -255,6 +255,9 @@ def test_a_function_is_a_model(backend, rng):
 
 def test_networks_say_what_is_wrong(backend):
     torch, _, model, X, Y = network(backend)
+    for wrong in (9, -1, "a"):
+        with pytest.raises(ValueError, match=rf"Y\[1\]: expected an output of X\[1\], got {wrong!r}"):
+            model.pack(X, [Y[0], wrong, *Y[2:]])
     with pytest.raises(ValueError, match=r"X\[2\]: expected scores, the module gives nan"):
         model.pack([*X[:2], torch.where(X[2] > 0, torch.nan, X[2])], Y[:3])
     for scores, found in ((lambda w, x: w[0], r"shape \(\)"), (lambda w, x: [1.0], "list")):
@@ -321,9 +324,8 @@ def test_a_true_output_is_one_of_the_list(backend):
     lists = backend.ListModel(lambda x: x, backend.Table, lambda x, y: np.arange(len(x)) != y, size=3)
     for each, inputs in ((model, X), (lists, [x.numpy() for x in X])):
         for wrong in (-1, 3):
-            data = each.pack(inputs, [0, 0, 0, wrong])
-            hinge = backend.StructuralHinge(each, data)
-            with pytest.raises(ValueError, match=rf"expected outputs in 0..2, got {wrong}"):
+            with pytest.raises(ValueError, match=rf"(Y\[3\]: .*)?expected outputs in 0..2, got {wrong}"):
+                hinge = backend.StructuralHinge(each, each.pack(inputs, [0, 0, 0, wrong]))
                 hinge.value_and_gradient(np.zeros(each.size))
 
 

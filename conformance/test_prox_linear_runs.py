@@ -265,9 +265,10 @@ def test_convex_methods_refuse_what_is_not_convex(backend, rng):
         ("casimir", smooth), ("svrg", smooth), ("bcfw", plain), ("multisample", plain), ("cutting_planes", plain),
         ("exponentiated_gradient", log), ("svrg", Weighted(log, np.ones(6))),
     ):  # fmt: skip
-        options = {"mu": 0.5} if optimiser == "svrg" and objective is smooth else {}
         with pytest.raises(ValueError, match=f"not linear in the weights, and {optimiser} needs a convex objective"):
-            getattr(backend, optimiser)(objective, lam=0.1, **options)
+            getattr(backend, optimiser)(objective, lam=0.1)
+    with pytest.raises(ValueError, match="not linear in the weights, and online_proximal needs a convex objective"):
+        backend.online_proximal(log, backend.L1(0.1), step_size=0.1)
     result = backend.lbfgs(log, rng.normal(size=3), lam=0.1)
     assert result.certificate == "none: the objective is not convex" and result.history[-1].gap is None
 
@@ -289,6 +290,8 @@ def test_options_are_checked(backend, rng):
             backend.prox_linear(objective, **{"lam": 0.1, **options})
     with pytest.raises(ValueError, match="mu: LogLoss has no smoothing"):
         backend.prox_linear(backend.LogLoss(objective.model, objective.data), lam=0.1, mu=7.0)
+    with pytest.raises(TypeError, match="inner: expected a function that returns a Result, got NoneType"):
+        backend.prox_linear(objective, lam=0.1, inner=lambda problem: None)
     with pytest.raises(TypeError, match="inner: expected a function"):
         backend.prox_linear(objective, lam=0.1, inner="svrg")
     with pytest.raises(ValueError, match="needs a smoothing"):

@@ -449,13 +449,36 @@ def test_values_in_any_order_and_a_callback(backend, rng):
 def test_values_up_and_down_beyond_the_largest(backend, rng, make):
     """All weights may leave and come back, whatever a solver remembers of them."""
     objective, listed_at = make(backend, rng)
-    for shares in ((0.5, 1.2, 1.5, 1.8, 0.3), (0.05, 0.1, 0.5, 2.0, 3.0, 0.4)):
+    solvers = (backend.ProximalNewton(), backend.ProximalNewton(largest=2), backend.ProximalNewton(memory=1))
+    for shares in ((0.5, 1.2, 1.5, 1.8, 0.3), (0.05, 0.1, 0.5, 2.0, 3.0, 0.4), (0.6, 0.3, 0.1, 0.03)):
         betas = backend.beta_max(objective) * np.array(shares)
-        path = backend.sparse_path(objective, betas, tol=1e-10)
-        for beta, point in zip(betas, path.points, strict=True):
-            listed = listed_at(1.0, beta)
-            assert point.success and (point.nonzeros == 0) == (beta > path.beta_max)
-            close(point.fun, listed.primal(listed.solve()))
+        for alpha, solver in itertools.product((1.0, 0.0), solvers):
+            path = backend.sparse_path(objective, betas, alpha=alpha, tol=1e-10, solver=solver)
+            for beta, point in zip(betas, path.points, strict=True):
+                listed = listed_at(alpha, beta)
+                assert point.success and (point.nonzeros == 0) == (beta > path.beta_max)
+                close(point.fun, listed.primal(listed.solve()))
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], np.arange(5), np.ones(3, bool), np.zeros(12), np.ones(13, bool)], ids=repr
+)
+def test_what_a_rule_or_a_solver_gives_is_checked(backend, rng, answer):
+    objective, _ = random_classes(backend, rng)
+
+    class Other:
+        def screen(self, state):
+            return answer
+
+        def start(self, state, before=None):
+            return answer
+
+        step = narrow = start
+
+    with pytest.raises(ValueError, match=r"rule: expected screen\(state\) to give 12 booleans, got"):
+        backend.solve_sparse(objective, beta=0.1, rule=Other())
+    with pytest.raises(TypeError, match="solver: expected start to give a memory with state and calls"):
+        backend.solve_sparse(objective, beta=0.1, solver=Other())
 
 
 def test_scores_that_are_not_linear_have_no_elastic_net(backend, rng):

@@ -184,6 +184,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     files = {name: {what: _named(options, what, name, classes) for what in NAMED} for name in classes}
     for named in files.values():
         writable(named["save"], named["log"], named["checkpoint"], None)
+    there = [name for name in classes if files[name]["resume"] is None or Path(str(files[name]["resume"])).exists()]
+    for name in (
+        classes if there else []
+    ):  # of several classes, those that an interrupted run did not come to begin anew
+        if name not in there:
+            files[name]["resume"] = None
     announce_compilation(panel)
     found: list[dict[str, Any]] = []
     interrupted = False
@@ -211,6 +217,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         for each in found
     ])  # fmt: skip
     lines += [f"{each['class']}: not converged: {each['message']}" for each in found if not each["success"]]
+    lines += [f"{name}: not trained" for name in classes[len(found) :]]
     lines += [f"saved {each['saved']}" for each in found if "saved" in each]
     print_report(options, report, lines)
     return interrupted

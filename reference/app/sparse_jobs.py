@@ -226,6 +226,9 @@ def _path(
         found = choose(path, held)
         k = found.chosen
         message = f"value {k + 1} of {count}" + ("" if pairs or count == 1 else "; --held-out SHARE would choose one")
+        if not len(held.mean):
+            message += ", the last that has converged" if k + 1 < len(path.points) else ""
+            message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
         if len(held.mean):
             message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
             if len(held.mean) < len(path.points):

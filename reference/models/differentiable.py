@@ -168,6 +168,13 @@ class DifferentiableModel(FromCallables, NonlinearModel):
             if self.module is not None and bool(self.torch.isnan(scores).any()):
                 raise ValueError(f"X[{i}]: expected scores, the module gives nan")
             data.parts[i] = len(scores)
+            if data.outputs is not None:
+                try:
+                    self.gold(data, np.array([i]))
+                except (TypeError, ValueError) as problem:
+                    raise ValueError(
+                        f"Y[{i}]: expected an output of X[{i}], got {data.outputs[i]!r}: {problem}"
+                    ) from None
         return data
 
     def check(self, data: DifferentiableData) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, floats, host, integer, number, real, squared_norm
-from reference.optimizers.arguments import check_objective, check_options, start_of
+from reference.optimizers.arguments import check_objective, check_options, refuse_nonlinear, start_of
 from reference.optimizers.nonnegative import refuse_constraint
 from reference.optimizers.result import Callback, Result
 from reference.optimizers.runs import Run
@@ -146,6 +146,7 @@ def online_proximal(
     if project is not None and not isinstance(project, (Ball, Simplex)):
         raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {project!r}")
     refuse_constraint("online_proximal", objective)
+    refuse_nonlinear("online_proximal", objective)
     schedule = step_size if callable(step_size) else Constant(real("step_size", step_size))
     epoch_of = getattr(objective, "fused_epoch", lambda name: None)("online_proximal") or epoch
     options: dict[str, Any] = {"batch_size": batch_size, "sigma": sigma, "mu": mu, "average": average}

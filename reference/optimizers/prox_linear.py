@@ -229,6 +229,8 @@ def prox_linear(
             solved = partial(_small, eps)
             problem = ProxLinearProblem(convex, w - center, curvature, mu_k, L_k, budget, solved, run.rng)
             found = solver(problem)
+            if not isinstance(found, Result):
+                raise TypeError(f"inner: expected a function that returns a Result, got {type(found).__name__}")
             if found.interrupted:
                 raise KeyboardInterrupt
             (v,) = floats(v=found.x)

@@ -139,9 +139,9 @@ def svrg(
     check_options(lam=lam, mu=mu, epochs=epochs, step_size=step_size, tol=tol, callback=callback)
     if average not in AVERAGES:
         raise ValueError(f"average: expected one of {', '.join(AVERAGES)}, got {average!r}")
+    refuse_nonlinear("svrg", objective)
     _check_smooth(objective, mu)
     refuse_constraint("svrg", objective)
-    refuse_nonlinear("svrg", objective)
     run_epoch = getattr(objective, "fused_epoch", lambda name: None)("svrg") or epoch
     start, asked = start_of(objective, w0), {"lam": lam, "mu": mu, "step_size": step_size, "average": average}
     options: dict[str, Any] = {"lam": lam, "kappa": 0.0, "center": None, "mu": mu, "average": average}

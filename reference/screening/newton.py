@@ -119,16 +119,17 @@ class ProximalNewton:
 
     def narrow(self, memory: Newton, state: State, columns: np.ndarray) -> Newton:
         """The same, of the weights that are left."""
-        slower = memory.slower
-        if slower is not None:
-            return memory._replace(state=state, slower=AcceleratedProximalGradient().narrow(slower, state, columns))
-        state, calls = _with_scores(state)
+        slower, calls = memory.slower, 0
+        if slower is None:
+            state, calls = _with_scores(state)
+        else:
+            slower = AcceleratedProximalGradient().narrow(slower, state, columns)
         moves, changes = memory.moves, memory.changes
         if len(moves):
             moves, changes = moves[:, columns], changes[:, columns]
             kept = convex(moves, changes)
             moves, changes = moves[kept], changes[kept]
-        return memory._replace(state=state, calls=memory.calls + calls, moves=moves, changes=changes)
+        return memory._replace(state=state, calls=memory.calls + calls, moves=moves, changes=changes, slower=slower)
 
     def _slower(self, memory: Newton) -> Newton:
         """A step of accelerated proximal gradient, from here on."""

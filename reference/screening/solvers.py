@@ -118,7 +118,7 @@ def solve_sparse(
     tol : float >= 0
         Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the unit of rounding, is read as that.
     rule : rule or None
-        An object with ``screen(state)``; default ``L1GapRule()``, None: no screening.
+        An object with ``screen(state)``, booleans (state.problem.size,): True where the optimal weight is 0; default ``L1GapRule()``, None: no screening.
     gamma : float in (0, 1)
     solver : solver, optional
         An object with ``start``, ``step`` and ``narrow``; default ``ProximalNewton()``.
@@ -233,6 +233,10 @@ class ScreenedRun:
             state = problem.evaluate(np.zeros(problem.size) if w0 is None else w0)
             self.calls_besides = problem.n + state.more_calls
         self.memory = solver.start(state, before)
+        if not hasattr(self.memory, "state") or not hasattr(self.memory, "calls"):
+            raise TypeError(
+                f"solver: expected start to give a memory with state and calls, got {type(self.memory).__name__}"
+            )
         self.solving += time.perf_counter() - started
 
     @property
@@ -263,7 +267,10 @@ class ScreenedRun:
     def screen(self, rule: Rule) -> None:
         """Drop what the rule screens."""
         started = time.perf_counter()
-        screened = rule.screen(self.state)
+        screened = np.asarray(rule.screen(self.state))
+        if screened.dtype != bool or screened.shape != (len(self.columns),):
+            got = f"{screened.dtype} of shape {screened.shape}"
+            raise ValueError(f"rule: expected screen(state) to give {len(self.columns)} booleans, got {got}")
         if np.any(screened):
             kept = np.flatnonzero(~screened)
             state, calls = self.state.problem.narrowed(self.state, kept)
