@@ -184,11 +184,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     files = {name: {what: _named(options, what, name, classes) for what in NAMED} for name in classes}
     for named in files.values():
         writable(named["save"], named["log"], named["checkpoint"], None)
-    there = [name for name in classes if files[name]["resume"] is None or Path(str(files[name]["resume"])).exists()]
-    for name in (
-        classes if there else []
-    ):  # of several classes, those that an interrupted run did not come to begin anew
-        if name not in there:
+    missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
+    if len(missing) < len(classes):  # the interrupted run did not come to these: they begin anew
+        for name in missing:
             files[name]["resume"] = None
     announce_compilation(panel)
     found: list[dict[str, Any]] = []

@@ -144,14 +144,20 @@ class Pieces:
         k, outputs = len(columns), [math.prod(scores.values.shape) for scores in Z]
         if k * sum(outputs) > MOST_FEATURES:
             return None
-        found, w, units = np.zeros((k, k)), self.objective.zeros(), np.zeros((k, self.model.size))
-        units[np.arange(k), columns] = 1.0
+        found, w, unit = np.zeros((k, k)), self.objective.zeros(), np.zeros(self.model.size)
+
+        def features(some: np.ndarray, j: int) -> np.ndarray:
+            unit[j] = 1.0
+            values = host(self.model.pushforward(self.data, some, w, self.place.floats(unit.copy())).values)
+            unit[j] = 0.0
+            return values
+
         for piece, scores, many in zip(self.pieces, Z, outputs, strict=True):
             theta = host(self.model.structure_type.unchecked(scores).expectation()[1].values).astype(np.float64)
             each = max(1, BLOCK * len(piece) // max(k * many, 1))  # examples at a time
             for lo in range(0, len(piece), each):
                 some, p = piece[lo : lo + each], theta[lo : lo + each] if theta.ndim > 1 else theta
-                phi = np.stack([host(self.model.pushforward(self.data, some, w, self.place.floats(unit)).values) for unit in units]) if k else np.zeros((0, *p.shape))  # fmt: skip
+                phi = np.stack([features(some, j) for j in columns.tolist()]) if k else np.zeros((0, *p.shape))
                 phi = phi - np.sum(p * phi, axis=-1, keepdims=True)
                 phi = np.reshape(phi * np.sqrt(p), (k, -1))
                 found += phi @ phi.T
