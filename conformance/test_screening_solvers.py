@@ -397,69 +397,6 @@ def test_it_works_in_every_namespace(backend, space, rng):
 # paths ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [random_classes, duplicates, words], ids=lambda make: make.__name__)
-@pytest.mark.parametrize("alpha", [1.0, 0.0])
-def test_a_path_is_its_problems(backend, rng, make, alpha):
-    objective, listed_at = make(backend, rng)
-    most = backend.beta_max(objective)
-    path = backend.sparse_path(objective, alpha=alpha, count=4, ratio=0.1, tol=1e-10)
-    np.testing.assert_allclose(path.betas, most * 0.1 ** (np.arange(4) / 3))
-    assert path.betas[0] == path.beta_max == most and path.alpha == alpha
-    first = path.points[0]
-    assert first.iterations == 0 and first.gap == 0 and first.nonzeros == 0 and not np.any(path.weights(0))
-    for k, point in enumerate(path.points):
-        listed = listed_at(alpha, point.beta)
-        best = listed.solve()
-        assert point.success and point.gap <= 1e-10 * point.fun
-        close(point.fun, listed.primal(best))
-        close(point.fun, listed.primal(np.asarray(path.weights(k))))
-        assert np.array_equal(point.support, np.flatnonzero(path.weights(k))) and point.screenings[0].iteration == 0
-        assert len(point.rejection) == len(point.reservation) == len(point.screenings)
-    without = backend.sparse_path(objective, alpha=alpha, count=4, ratio=0.1, tol=1e-10, rule=None)
-    for one, other in zip(path.points, without.points, strict=True):
-        assert abs(one.fun - other.fun) <= max(one.gap, other.gap) + 1e-13
-    work, whole = (sum(p.work for p in each.points) for each in (path, without))
-    assert work < whole or (make is duplicates and work == whole)
-    assert path.seconds >= sum(p.solver_seconds for p in path.points)
-
-
-def test_steps_of_a_path_screen_before_they_start(backend, rng):
-    """Close values of beta: the last solution's small gap removes weights before the first iteration."""
-    objective, _ = random_classes(backend, rng)
-    most = backend.beta_max(objective)
-    path = backend.sparse_path(objective, most * np.array([0.5, 0.499, 0.498]), tol=1e-9)
-    assert all(point.screenings[0].kept < path.size for point in path.points[1:])
-
-
-def test_values_in_any_order_and_a_callback(backend, rng):
-    objective, listed_at = random_list(backend, rng)
-    most, seen = backend.beta_max(objective), []
-    betas = [0.2 * most, 2 * most, 0.5 * most]
-    path = backend.sparse_path(objective, betas, tol=1e-10, callback=seen.append)
-    assert seen == list(path.points) and path.points[1].nonzeros == 0
-    for k, beta in enumerate(betas):
-        listed = listed_at(1.0, beta)
-        close(path.points[k].fun, listed.primal(listed.solve()))
-    short = backend.sparse_path(objective, count=5, callback=lambda point: point.beta < most)
-    assert len(short.points) == 2
-    assert len(backend.sparse_path(objective, count=1).points) == 1
-
-
-@pytest.mark.parametrize("make", [random_classes, words], ids=lambda make: make.__name__)
-def test_values_up_and_down_beyond_the_largest(backend, rng, make):
-    """All weights may leave and come back, whatever a solver remembers of them."""
-    objective, listed_at = make(backend, rng)
-    solvers = (backend.ProximalNewton(), backend.ProximalNewton(largest=2), backend.ProximalNewton(memory=1))
-    for shares in ((0.5, 1.2, 1.5, 1.8, 0.3), (0.05, 0.1, 0.5, 2.0, 3.0, 0.4), (0.6, 0.3, 0.1, 0.03)):
-        betas = backend.beta_max(objective) * np.array(shares)
-        for alpha, solver in itertools.product((1.0, 0.0), solvers):
-            path = backend.sparse_path(objective, betas, alpha=alpha, tol=1e-10, solver=solver)
-            for beta, point in zip(betas, path.points, strict=True):
-                listed = listed_at(alpha, beta)
-                assert point.success and (point.nonzeros == 0) == (beta > path.beta_max)
-                close(point.fun, listed.primal(listed.solve()))
-
-
 @pytest.mark.parametrize(
     "answer", [None, [], np.arange(5), np.ones(3, bool), np.zeros(12), np.ones(13, bool)], ids=repr
 )
@@ -486,23 +423,6 @@ def test_scores_that_are_not_linear_have_no_elastic_net(backend, rng):
     for call in (backend.beta_max, lambda objective: backend.solve_sparse(objective, beta=0.1)):
         with pytest.raises(UnsupportedError, match="objective: the scores of SineModel are not linear in the weights"):
             call(backend.LogLoss(model, data))
-
-
-def test_bad_paths_are_named(backend, rng):
-    objective, _ = two_outputs(backend, rng)
-    for arguments, options, message in (
-        (([0.1, -1.0],), {}, r"betas\[1\]: expected a finite number > 0, got -1.0"),
-        (([],), {}, "betas: expected at least one"),
-        ((), {"count": 0}, "count: expected an integer >= 1, got 0"),
-        ((), {"ratio": 1.0}, "ratio: expected a number in"),
-        (([0.1],), {"count": 3}, "count: expected nothing, betas says which, got 3"),
-        (([0.1],), {"ratio": 0.5}, "ratio: expected nothing, betas says which, got 0.5"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            backend.sparse_path(objective, *arguments, **options)
-    model = backend.MulticlassModel(1, 2)
-    with pytest.raises(ValueError, match="beta_max is 0"):
-        backend.sparse_path(backend.LogLoss(model, model.pack(np.zeros((2, 1)), [0, 1])))
 
 
 def test_a_pair_of_weights_that_have_left_is_forgotten(backend, rng):

@@ -383,10 +383,11 @@ def test_a_fit_that_is_not_done_warns(estimators, rows):
         (
             "SparseCRFPath",
             {"cv": [(np.ones(4, bool), np.arange(3))]},
-            "cv: expected numbers of examples, or 10 booleans",
+            r"cv: expected example numbers of shape \(b,\), got bool of shape \(4,\)",
         ),
-        ("SparseCRFPath", {"cv": [(np.arange(3), [0.5])]}, "cv: expected numbers of examples"),
-        ("SparseCRFPath", {"cv": [(np.arange(3), [10])]}, "cv: expected numbers of examples in 0..9, got 10..10"),
+        ("SparseCRFPath", {"cv": [(np.arange(3), [0.5])]}, "cv: expected example numbers of shape"),
+        ("SparseCRFPath", {"cv": [(np.arange(3), [10])]}, "cv: expected example numbers in 0..9, got 10..10"),
+        ("SparseCRFPath", {"cv": [(np.arange(3), [-1])]}, "cv: expected example numbers in 0..9, got -1..-1"),
         ("SparseCRFPath", {"alpha": [1.0, -1.0]}, r"alpha\[1\]: expected a finite number >= 0, got -1.0"),
     ],
 )

@@ -37,10 +37,9 @@ class CandidateModel(reference.CandidateModel):
         add_rows(table_of(data), data.candidates(batch).ravel()[some], factors[some], gradient)
         return like(gradient, w)
 
-    feature_range, listed_spread = (
-        reference.CandidateModel.feature_range,
-        reference.CandidateModel.listed_spread,
-    )  # of these scores, too
+    # the bounds are of these scores, too: see reference.models.base.bound_of
+    feature_range = reference.CandidateModel.feature_range
+    listed_spread = reference.CandidateModel.listed_spread
 
     scores.__doc__ = reference.CandidateModel.scores.__doc__
     pullback.__doc__ = reference.CandidateModel.pullback.__doc__

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import host, number
+from reference.models.base import all_of
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.rules import check_rule
 
@@ -103,11 +104,7 @@ def _examples(some: Any, n: int) -> np.ndarray:
     found = np.asarray(some)
     if found.dtype == bool and found.shape == (n,):
         return np.flatnonzero(found)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
-        raise TypeError(f"cv: expected numbers of examples, or {n} booleans, got {found.dtype} of shape {found.shape}")
-    if found.size and not (-n <= np.min(found) and np.max(found) < n):
-        raise ValueError(f"cv: expected numbers of examples in 0..{n - 1}, got {np.min(found)}..{np.max(found)}")
-    return found.astype(np.int64)
+    return all_of(n, found, "cv")
 
 
 class HeldOut:

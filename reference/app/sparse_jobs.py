@@ -70,7 +70,6 @@ class SparseJob:
             raise ValueError(
                 f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
             )
-
         if self.rule == "half-space" and self.alpha == 0:
             raise ValueError("--rule half-space: it needs --alpha > 0")
 
@@ -229,7 +228,7 @@ def _path(
         if not len(held.mean):
             message += ", the last that has converged" if k + 1 < len(path.points) else ""
             message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
-        if len(held.mean):
+        else:
             message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
             if len(held.mean) < len(path.points):
                 message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"

@@ -251,15 +251,15 @@ def check_weights(model: Any, w: Array, like: Array) -> None:
         raise TypeError(f"w: expected {like.dtype} in {type(like)}, as the packed data, got {w.dtype} in {type(w)}")
 
 
-def all_of(n: int, batch: Any) -> np.ndarray:
-    """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused."""
+def all_of(n: int, batch: Any, name: str = "batch") -> np.ndarray:
+    """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused, by ``name``."""
     if batch is None:
         return np.arange(n)
     batch = np.asarray(batch)
     if batch.ndim != 1 or (batch.size and batch.dtype.kind not in "iu"):
-        raise TypeError(f"batch: expected example numbers of shape (b,), got {batch.dtype} of shape {batch.shape}")
+        raise TypeError(f"{name}: expected example numbers of shape (b,), got {batch.dtype} of shape {batch.shape}")
     if batch.size and not 0 <= batch.min() <= batch.max() < n:
-        raise ValueError(f"batch: expected example numbers in 0..{n - 1}, got {batch.min()}..{batch.max()}")
+        raise ValueError(f"{name}: expected example numbers in 0..{n - 1}, got {batch.min()}..{batch.max()}")
     return batch.astype(np.int64)
 
 

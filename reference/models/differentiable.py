@@ -204,10 +204,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
 
         try:
             value, slope = _dual_numbers(of, point, direction)
-        except (
-            NotImplementedError,
-            RuntimeError,
-        ):  # PyTorch's words for: no forward mode; an error of the score itself comes again below
+        # PyTorch's words for: no forward mode; an error of the score itself comes again below
+        except (NotImplementedError, RuntimeError):
             value, slope = self.torch.autograd.functional.jvp(of, point, direction)
         return tuple(self._shaped(data, i, self._array(each.detach(), w)) for each in (value, slope))  # type: ignore[return-value]
 
