@@ -180,8 +180,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "holds",
             ("screening.path.sparse_path",),
             (
-                f"{SOLVERS}::test_a_path_is_its_problems",
-                f"{SOLVERS}::test_steps_of_a_path_screen_before_they_start",
+                "test_screening_paths::test_a_path_is_its_problems",
+                "test_screening_paths::test_steps_of_a_path_screen_before_they_start",
             ),
         ),
         Claim(
