@@ -11,6 +11,7 @@ import reference.arrays
 from accelerated.kernel import kernel
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, Rows, fits
+from reference.packed import check_range
 
 __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
@@ -23,7 +24,24 @@ def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
                 f"{name}: kernels run on the CPU, got {type(x).__name__} on {device(x)}; reference computes there"
             )
         x = np.from_dlpack(x)
-    return np.ascontiguousarray(x, dtype=dtype)
+    x = np.ascontiguousarray(x, dtype=dtype)
+    return x if x.flags.writeable else np.asarray(_Unlocked(x))
+
+
+class _Unlocked:
+    """A read-only array for kernels, which do not write to what they are given: a type of its own would compile them twice."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self.x = x
+        self.__array_interface__ = {**x.__array_interface__, "data": (x.__array_interface__["data"][0], False)}
+
+
+def numbers(name: str, x: Array, below: int) -> np.ndarray:
+    """Integers of packed data that say where a kernel reads; looked at again where they are another library's, which cannot be locked."""
+    found = view(name, x, np.int64)
+    if not is_numpy_array(x):
+        check_range(name, found, 0, below)
+    return found
 
 
 def like(x: np.ndarray, original: Array) -> Array:
@@ -34,11 +52,17 @@ def like(x: np.ndarray, original: Array) -> Array:
     return x if is_numpy_array(original) else xp.asarray(x)
 
 
+def entries(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sparse rows as kernels take them: indptr, indices and data."""
+    indices = numbers("rows.indices", rows.indices, rows.width)
+    return view("rows.indptr", rows.indptr, np.int64), indices, view("rows.data", rows.data)
+
+
 @mirrors(reference.arrays.gather_sum)
 def gather_sum(rows: Rows, W: Array) -> Array:
     fits("W", W, rows.width)
     out = np.zeros((rows.n, W.shape[1]))
-    _gather_sum(rows.indptr, view("rows", rows.indices, np.int64), view("rows", rows.data), view("W", W), out)
+    _gather_sum(*entries(rows), view("W", W), out)
     return like(out, W)
 
 
@@ -46,7 +70,7 @@ def gather_sum(rows: Rows, W: Array) -> Array:
 def scatter_sum(rows: Rows, G: Array) -> Array:
     fits("G", G, rows.n)
     out = np.zeros((rows.width, G.shape[1]))
-    _scatter_sum(rows.indptr, view("rows", rows.indices, np.int64), view("rows", rows.data), view("G", G), out)
+    _scatter_sum(*entries(rows), view("G", G), out)
     return like(out, G)
 
 

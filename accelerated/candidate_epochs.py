@@ -57,7 +57,8 @@ def problem_of(objective: Any, w: Array, mu: float) -> CandidateProblem | None:
         outputs = min(smoothing.k, int(np.max(data.lengths, initial=1)))
     else:
         return None
-    return CandidateProblem(table_of(data), data.offsets, data.best, data.losses, objective.loss_augmented, outputs)
+    where = view("offsets", data.offsets, np.int64), view("best", data.best, np.int64), view("losses", data.losses)
+    return CandidateProblem(table_of(data), *where, objective.loss_augmented, outputs)
 
 
 def sweep(

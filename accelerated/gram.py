@@ -9,7 +9,7 @@ from array_api_compat import array_namespace
 
 import accelerated.arrays
 import reference.gram as reference
-from accelerated.arrays import view
+from accelerated.arrays import numbers, view
 from accelerated.kernel import kernel
 from reference.arrays import Array, Rows
 from reference.gram import BUDGET, STORAGES, chosen_storage
@@ -57,7 +57,7 @@ class Gram(reference.Gram):
             values.append(np.empty(total, self.X.dtype))
             _nonzero(block, columns[-1], values[-1])
         indptr = np.cumsum(np.concatenate(counts), dtype=np.int64)
-        return Rows(indptr, np.concatenate(columns), np.concatenate(values), self.n)
+        return Rows.unchecked(indptr, np.concatenate(columns), np.concatenate(values), self.n)
 
     def _all(self) -> Array:
         return _filled([self.kernel], self.X)[0] if isinstance(self.X, np.ndarray) else super()._all()
@@ -82,14 +82,14 @@ def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np
     """
     dense = [view("whole", gram._whole, gram._whole.dtype) for gram in grams if gram._whole is not None]
     sparse = [gram._rows for gram in grams if gram._rows is not None]
-    numbers = iter(range(len(dense))), iter(range(len(sparse)))
-    place = [next(numbers[0]) if gram._rows is None else -1 - next(numbers[1]) for gram in grams]
+    next_of = iter(range(len(dense))), iter(range(len(sparse)))
+    place = [next(next_of[0]) if gram._rows is None else -1 - next(next_of[1]) for gram in grams]
     shift, N = np.cumsum([0, *(len(rows.data) for rows in sparse)]), grams[0].n if grams else 0
     return (
         np.array(place, np.int64),
         _one_upon_the_other(dense) if dense else np.zeros((0, N, N), _single_or_double(grams)),
         np.array([rows.indptr + s for rows, s in zip(sparse, shift, strict=False)], np.int64).reshape(-1, N + 1),
-        np.concatenate([np.zeros(0, np.int64), *(view("columns", rows.indices, np.int64) for rows in sparse)]),
+        np.concatenate([np.zeros(0, np.int64), *(numbers("columns", rows.indices, rows.width) for rows in sparse)]),
         np.concatenate([np.zeros(0), *(view("values", rows.data) for rows in sparse)]),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import reference.prox
-from accelerated.arrays import like, view
+from accelerated.arrays import entries, like, numbers, view
 from accelerated.compiled.kernel_rounds import Grams, Learned, Positions, mkl_rounds
 from accelerated.gram import stacked
 from accelerated.prox import L1, HalfSquaredL2, SquaredL1
@@ -52,14 +52,11 @@ def fused(model: Any, data: KernelData, rules: Rules) -> Callable[..., MKLState]
 
 
 def _positions(model: Any, data: KernelData) -> Positions:
-    rows = data.rows or Rows.of(np.zeros((data.X.shape[0], 0)))
     return Positions(
-        data.offsets,
-        view("labels", data.labels, np.int64),
+        view("offsets", data.offsets, np.int64),
+        numbers("labels", data.labels, model.n_labels),
         np.asarray(model.cost, np.float64),
-        rows.indptr,
-        view("rows", rows.indices, np.int64),
-        view("rows", rows.data),
+        *entries(data.rows or Rows.of(np.zeros((data.X.shape[0], 0)))),
     )
 
 

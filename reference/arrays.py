@@ -9,6 +9,7 @@ computed on lives in the caller's namespace, on the caller's device.
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ from array_api_compat import (
     is_numpy_namespace,
     is_torch_namespace,
 )
+
+from reference.packed import Packed, check_offsets, check_range, lock
 
 __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
@@ -40,6 +43,9 @@ class Place(NamedTuple):
             like = np.zeros(0)
         (like,) = floats(like=like)
         return cls(array_namespace(like), device(like), like.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:  # modules cannot be pickled, arrays can
+        return Place.of, (self.zeros((0,)),)
 
     def floats(self, values: Any) -> Array:
         """Host numbers as a floating array in this place; always a copy."""
@@ -181,11 +187,17 @@ def squared_norm(x: Array) -> float:
     return float(flat @ flat)
 
 
-class Rows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rows(Packed):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
 
     ``indptr`` (N + 1,) is NumPy int64 on the host, because it decides shapes; ``indices`` (nnz,) int64 and ``data``
     (nnz,) live in the namespace. An index that occurs twice in a row counts twice (the entries add).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Fields that do not fit one another, a column outside 0..width-1, a number that is not finite.
     """
 
     indptr: np.ndarray
@@ -197,6 +209,22 @@ class Rows(NamedTuple):
     def n(self) -> int:
         """Number of rows N."""
         return len(self.indptr) - 1
+
+    def validate(self) -> None:
+        """Raise unless ``indptr`` rises from 0 to the number of entries, and these are finite, of columns 0..width-1."""
+        integer("rows.width", self.width, 0)
+        if not is_array_api_obj(self.indices) or not is_array_api_obj(self.data):
+            raise TypeError("rows: expected indices and data as arrays")
+        xp, nnz = self.place.xp, int(self.data.shape[0]) if self.data.ndim == 1 else -1
+        if nnz < 0 or self.data.dtype not in (xp.float32, xp.float64):
+            raise TypeError(f"rows.data: expected float32 or float64 of shape (nnz,), got {_described(self.data)}")
+        if array_namespace(self.indices) is not xp or self.indices.dtype != xp.int64:
+            raise TypeError(f"rows.indices: expected int64 in the namespace of data, got {_described(self.indices)}")
+        if tuple(self.indices.shape) != (nnz,):
+            raise ValueError(f"rows.indices: expected shape ({nnz},), as data has, got {tuple(self.indices.shape)}")
+        check_offsets("rows.indptr", self.indptr, nnz, "entries in rows.data and rows.indices")
+        check_range("rows.indices", host(self.indices), 0, self.width)
+        refuse_nan_and_inf("rows.data", self.data, forbidden=False)
 
     @property
     def place(self) -> Place:
@@ -224,8 +252,7 @@ class Rows(NamedTuple):
             A width that does not fit, a column outside 0..width-1, a number that is not finite.
         """
         if isinstance(x, Rows):
-            indptr, indices, data, columns = x
-            data = host(data)
+            indptr, indices, data, columns = x.indptr, x.indices, host(x.data), x.width
         elif all(hasattr(x, field) for field in ("indptr", "indices", "data", "shape")):
             if getattr(x, "format", "csr") != "csr" or len(x.indptr) != x.shape[0] + 1:
                 raise TypeError(
@@ -257,7 +284,12 @@ class Rows(NamedTuple):
         indptr, indices = np.asarray(indptr, np.int64), np.asarray(host(indices), np.int64)
         _check_rows(name, indptr, indices, data, int(columns))
         place = Place.of(like)
-        return cls(indptr.copy(), place.integers(indices), place.floats(data), int(columns))
+        return cls.unchecked(indptr.copy(), place.integers(indices), place.floats(data), int(columns))
+
+    @classmethod
+    def unchecked(cls, indptr: np.ndarray, indices: Array, data: Array, width: int) -> Rows:
+        """Rows of arrays that were made here, of what was checked."""
+        return cls._trusted(indptr=lock(indptr), indices=lock(indices), data=lock(data), width=width)
 
     def take(self, positions: np.ndarray) -> Rows:
         """The rows at host ``positions`` (m,), in that order; the index is built on the host and sent once."""
@@ -265,7 +297,7 @@ class Rows(NamedTuple):
         indptr = _offsets(counts)
         index = self.place.integers(np.repeat(starts - indptr[:-1], counts) + np.arange(indptr[-1]))
         xp = self.place.xp
-        return Rows(indptr, xp.take(self.indices, index), xp.take(self.data, index), self.width)
+        return Rows.unchecked(indptr, xp.take(self.indices, index), xp.take(self.data, index), self.width)
 
     def select(self, columns: np.ndarray) -> Rows:
         """The host ``columns`` (m,), different and in order, of all rows, renumbered 0..m-1."""
@@ -275,11 +307,15 @@ class Rows(NamedTuple):
         kept = renumbered >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr].astype(np.int64)
         data = self.place.xp.take(self.data, self.place.integers(np.flatnonzero(kept)))
-        return Rows(indptr, self.place.integers(renumbered[kept]), data, len(columns))
+        return Rows.unchecked(indptr, self.place.integers(renumbered[kept]), data, len(columns))
 
     def row_ids(self) -> Array:
         """The row of each entry (nnz,), in the namespace."""
         return self.place.integers(np.repeat(np.arange(self.n), np.diff(self.indptr)))
+
+
+def _described(x: Array) -> str:
+    return f"{x.dtype} of shape {tuple(x.shape)}"
 
 
 def _columns(name: str, row: Any) -> np.ndarray:
@@ -298,7 +334,12 @@ def _offsets(counts: Any) -> np.ndarray:
 
 
 def _check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, width: int) -> None:
-    if len(indptr) == 0 or indptr[0] != 0 or np.any(np.diff(indptr) < 0) or not indptr[-1] == len(indices) == len(data):
+    if (
+        len(indptr) == 0
+        or indptr[0] != 0
+        or np.any(indptr[1:] < indptr[:-1])
+        or not indptr[-1] == len(indices) == len(data)
+    ):
         raise ValueError(
             f"{name}: indptr must rise from 0 to the number of entries ({len(indices)} indices, {len(data)} data)"
         )

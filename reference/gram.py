@@ -113,7 +113,7 @@ class Gram:
         columns = np.concatenate([np.zeros(0, np.int64), *(c for _, c in at)])
         data = np.concatenate([np.zeros(0), *(piece[where] for where, piece in zip(at, pieces, strict=True))])
         indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *counts]))]).astype(np.int64)
-        return Rows(indptr, place.integers(columns), place.floats(data), self.n)
+        return Rows.unchecked(indptr, place.integers(columns), place.floats(data), self.n)
 
 
 def chosen_storage(kernel: Kernel, X: Array, budget: int) -> str:

@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host, integer, number, real
 from reference.gram import Gram
-from reference.kernels import titled
+from reference.kernels import Kernel, titled
 from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
 from reference.optimizers.arguments import check_options
 from reference.optimizers.result import Callback, Result
@@ -266,6 +266,14 @@ def _check(model: Any, data: Any, rules: Rules) -> None:
         raise TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
     if data.labels is None:
         raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
+    implicit = [isinstance(group, Kernel) for group in model.groups]
+    if (
+        implicit != [gram is not None for gram in data.grams]
+        or int(np.max(host(data.labels), initial=0)) >= model.n_labels
+    ):
+        raise ValueError(
+            f"data: packed for other groups, or with labels beyond the model's {model.n_labels}: it is another model's"
+        )
     if rules.loss not in ("hinge", "crf"):
         raise ValueError(f"loss: expected hinge or crf, got {rules.loss!r}")
     if not isinstance(rules.penalty, Regularizer):

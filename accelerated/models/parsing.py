@@ -34,9 +34,20 @@ class ParsingModel(reference.ParsingModel):
         """Packed data as the kernels take it: views, and the vocabulary's table."""
         slots, numbers = self._table
         keys = (data.head_keys, data.modifier_keys, data.between_keys, self._reach)
-        head, modifier, between, reach = (np.ascontiguousarray(k).view(np.int64) for k in keys)
+        head, modifier, between, reach = (view("keys", k.view(np.int64), np.int64) for k in keys)
         mask, block = 2**self.bits - 1, 2**self.bits if self.blocks else 0
-        return ArcFeatures(head, modifier, data.tags, between, reach, np.array(DISTANCES), mask, block, slots, numbers)
+        return ArcFeatures(
+            head,
+            modifier,
+            view("tags", data.tags, np.int64),
+            between,
+            reach,
+            np.array(DISTANCES),
+            mask,
+            block,
+            slots,
+            numbers,
+        )
 
     @property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:

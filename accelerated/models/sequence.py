@@ -8,7 +8,7 @@ import numpy as np
 
 import accelerated.arrays
 import reference.models.sequence as reference
-from accelerated.arrays import view
+from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.loops import tag_range
 from accelerated.compiled.pairs import no_pairs
 from accelerated.compiled.problems import MaxProblem
@@ -65,13 +65,10 @@ def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> l
 
 def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
     """Packed data as a problem of the kernels, of type ``kind``: views, no copies of float64 data."""
-    rows = data.rows
     return kind(
-        data.offsets,
-        rows.indptr,
-        view("features", rows.indices, np.int64),
-        view("features", rows.data),
-        view("labels", labels, np.int64),
+        view("offsets", data.offsets, np.int64),
+        *entries(data.rows),
+        numbers("labels", labels, len(cost)),
         cost,
         no_pairs(len(cost)),
         *options,

@@ -9,24 +9,17 @@ import numpy as np
 
 import accelerated.arrays
 import reference.models.tagging as reference
-from accelerated.arrays import view
+from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.pairs import Pairs
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, tagged
 from accelerated.structures.chain import Chain
 from reference.arrays import Array
 from reference.models.sequence import ChainData
-from reference.models.token_templates import TokenAttributes
 
 __all__ = ["TaggingModel"]
 
 ROW = 4  # labels: an attribute with so many observed ones gets a row
-
-
-class TaggingData(ChainData):
-    """ChainData that remembers, beside its fields, how the kernels of a model take it."""
-
-    laid_out: tuple[Any, Any] | None = None
 
 
 class Weights(NamedTuple):
@@ -57,19 +50,16 @@ class TaggingModel(reference.TaggingModel):
 
     predict.__doc__ = reference.TaggingModel.predict.__doc__
 
-    def _packed(self, found: TokenAttributes, Y: Any, like: Array | None) -> ChainData:
-        return TaggingData(*super()._packed(found, Y, like))
-
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""
         if not self.restricted:
             return SequenceModel.problem(self, kind, data, labels, cost, *options)  # type: ignore[arg-type]
-        kept = data.laid_out if isinstance(data, TaggingData) else None
-        if kept is None or kept[0] is not self:
-            kept = (self, self._laid_out(data))
-            if isinstance(data, TaggingData):
-                data.laid_out = kept
-        return kind(data.offsets, *kept[1][:3], view("labels", labels, np.int64), cost, kept[1][3], *options)
+        # kept with the data, which outlives a run: one model at a time
+        if vars(data).get("_laid_out", (None,))[0] is not self:
+            vars(data)["_laid_out"] = self, self._laid_out(data)
+        *rows, pairs = vars(data)["_laid_out"][1]
+        offsets = view("offsets", data.offsets, np.int64)
+        return kind(offsets, *rows, numbers("labels", labels, len(cost)), cost, pairs, *options)
 
     def padded(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for what is forbidden."""
@@ -107,7 +97,7 @@ class TaggingModel(reference.TaggingModel):
     def _laid_out(self, data: ChainData) -> tuple[np.ndarray, np.ndarray, np.ndarray, Pairs]:
         """Features that have a row (indptr, indices, data), and pairs: those of the others, and -inf for labels that may not begin or end."""
         weights, rows = self._weights, data.rows
-        attributes, counted = view("features", rows.indices, np.int64), view("features", rows.data)
+        _, attributes, counted = entries(rows)
         row = weights.row[attributes]
         in_row = row >= 0
         indptr = np.concatenate([[0], np.cumsum(in_row)])[rows.indptr]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import reference.screening.scored as reference
-from accelerated.arrays import view
+from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.chain_losses import chain_losses
 from accelerated.compiled.class_scores import (
     class_losses,
@@ -258,9 +258,9 @@ def by_scores(objective: Any) -> Any:
         rows, F = data.rows, inside.n_features
         if F * rows.n <= MOST_CELLS and rows.data.shape[0] >= LEAST_DENSITY * F * rows.n:
             X = np.zeros((F, rows.n))
-            spread_out(rows.indptr, view("features", rows.indices, np.int64), view("features", rows.data), X)
+            spread_out(*entries(rows), X)
             columns = np.arange(inside.size) if inside is model else model.columns
-            labels = view("labels", data.labels, np.int64)
+            labels = numbers("labels", data.labels, inside.n_labels)
             return ClassScores(
                 X, smallest(X), labels, inside.n_labels, columns // inside.n_labels, columns % inside.n_labels
             )

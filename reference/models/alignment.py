@@ -8,24 +8,48 @@ each row then has a column of its own that stands for none, so that the structur
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
+from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
-from reference.models.base import LinearModel, all_of
+from reference.models.base import LinearModel, all_of, checked, not_packed
+from reference.packed import Packed, check_indices, lock
 from reference.structures.matching import Matching, MatchingScores
 
 __all__ = ["AlignmentData", "AlignmentModel"]
 
 
-class AlignmentData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class AlignmentData(Packed):
     """Packed examples: features of each (p_i, q_i, F), and the true columns of each (p_i,) int64 on the host, or None."""
 
-    features: list[Array]
-    columns: list[np.ndarray] | None
+    features: tuple[Array, ...]
+    columns: tuple[np.ndarray, ...] | None
     place: Place
+
+    as_given = ("place",)
+
+    def validate(self) -> None:
+        """Raise unless features are finite, and true columns such as there are, or -1, none of them twice."""
+        checked("place", self.place, Place)
+        for i, x in enumerate(self.features):
+            if not is_array_api_obj(x) or array_namespace(x) is not self.place.xp or x.dtype != self.place.dtype:
+                raise TypeError(
+                    f"features[{i}]: expected {self.place.dtype} of the namespace in place, got {type(x).__name__}"
+                )
+            if x.ndim != 3 or x.shape[2] != self.features[0].shape[2]:
+                raise ValueError(f"features[{i}]: expected shape (p, q, F), got {tuple(x.shape)}")
+            refuse_nan_and_inf(f"features[{i}]", x, forbidden=False)
+        if self.columns is None:
+            return
+        if len(self.columns) != len(self.features):
+            raise ValueError(f"columns: expected {len(self.features)}, one for each example, got {len(self.columns)}")
+        for i, (x, y) in enumerate(zip(self.features, self.columns, strict=True)):
+            check_indices(f"columns[{i}]", y, (x.shape[0],))
+            _check_columns(f"columns[{i}]", y, x.shape[1])
 
     @property
     def n(self) -> int:
@@ -94,13 +118,13 @@ class AlignmentModel(LinearModel):
             are not finite.
         """
         place = Place.of(like)
-        features = [self._pairs(f"X[{i}]", x, place) for i, x in enumerate(X)]
+        features = tuple(self._pairs(f"X[{i}]", x, place) for i, x in enumerate(X))
         if Y is None:
             return AlignmentData(features, None, place)
         if len(Y) != len(features):
             raise ValueError(f"Y: expected {len(features)} alignments, one for each of X, got {len(Y)}")
-        columns = [self._columns(f"Y[{i}]", y, *x.shape[:2]) for i, (x, y) in enumerate(zip(features, Y, strict=True))]
-        return AlignmentData(features, columns, place)
+        columns = (self._columns(f"Y[{i}]", y, *x.shape[:2]) for i, (x, y) in enumerate(zip(features, Y, strict=True)))
+        return AlignmentData(features, tuple(columns), place)
 
     def _pairs(self, name: str, x: Any, place: Place) -> Array:
         """The features (p, q, F) of one example, in a place."""
@@ -108,7 +132,7 @@ class AlignmentModel(LinearModel):
         if x.ndim != 3 or x.shape[2] != self.n_features:
             raise ValueError(f"{name}: expected features of shape (p, q, {self.n_features}), got {tuple(x.shape)}")
         refuse_nan_and_inf(name, x, forbidden=False)
-        return place.floats(host(x))
+        return lock(place.floats(host(x)))
 
     def _columns(self, name: str, y: Any, p: int, q: int) -> np.ndarray:
         """The true columns (p,) of one example."""
@@ -117,17 +141,15 @@ class AlignmentModel(LinearModel):
             raise TypeError(f"{name}: expected column numbers of shape ({p},), got {y.dtype} of shape {y.shape}")
         if len(y) != p:
             raise ValueError(f"{name}: expected {p} columns, one for each row, got {len(y)}")
-        if p and not -1 <= y.min() <= y.max() < q:
-            raise ValueError(f"{name}: expected columns in 0..{q - 1}, or -1 for none, got {y.min()}..{y.max()}")
-        taken = y[y >= 0]
-        if len(np.unique(taken)) < len(taken):
-            raise ValueError(f"{name}: expected each column once at most, got {y.tolist()}")
+        taken = _check_columns(name, y, q)
         if not self.null and len(taken) != min(p, q):
             raise ValueError(f"{name}: expected {min(p, q)} aligned rows (null=True allows fewer), got {len(taken)}")
         return y.astype(np.int64)
 
     def check(self, data: AlignmentData) -> None:
-        """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one cannot leave."""
+        """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one cannot leave; TypeError if it was not packed."""
+        if not isinstance(data, AlignmentData):
+            raise not_packed(data)
         wrong = next((x.shape[2] for x in data.features if x.shape[2] != self.n_features), None)
         if wrong is not None:
             raise ValueError(f"data: packed with {wrong} features, the model has {self.n_features}")
@@ -216,7 +238,7 @@ class AlignmentModel(LinearModel):
         spread = np.linalg.norm(x - x.mean(axis=1, keepdims=True), axis=2)
         return float(2 * spread.max(axis=1).sum())
 
-    def true_columns(self, data: AlignmentData) -> list[np.ndarray]:
+    def true_columns(self, data: AlignmentData) -> tuple[np.ndarray, ...]:
         """The columns (p_i,) of all examples; ValueError where the data was packed without."""
         if data.columns is None:
             raise ValueError("Y: this data was packed without alignments; pack(X, Y) gives them")
@@ -234,3 +256,13 @@ class AlignmentModel(LinearModel):
         """The column (p,) of each row on the host, -1 for none."""
         columns = host(outputs)
         return [np.where(columns < data.features[self._only(data, piece)].shape[1], columns, -1)]
+
+
+def _check_columns(name: str, y: np.ndarray, q: int) -> np.ndarray:
+    """The columns that rows have, of y with -1 for none; ValueError for one out of range or taken twice."""
+    if y.size and not -1 <= y.min() <= y.max() < q:
+        raise ValueError(f"{name}: expected columns in 0..{q - 1}, or -1 for none, got {y.min()}..{y.max()}")
+    taken = y[y >= 0]
+    if len(np.unique(taken)) < len(taken):
+        raise ValueError(f"{name}: expected each column once at most, got {y.tolist()}")
+    return taken

@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, Rows, host, integer, refuse_nan_and_inf
+from reference.packed import check_range
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, inner
 
@@ -239,6 +240,25 @@ def check_packed(data: Any, kind: Any, width: int, n_labels: int) -> None:
         and int(array_namespace(data.labels).max(data.labels)) >= n_labels
     ):
         raise ValueError(f"data: packed with labels beyond the model's {n_labels}: it is another model's")
+
+
+def checked(name: str, value: Any, kind: type) -> Any:
+    """A field of packed data if it is of its type; TypeError otherwise."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def check_labels(labels: Any, n: int, xp: Any) -> None:
+    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace; how many there may be is known to a model's ``check``."""
+    if labels is None:
+        return
+    if not is_array_api_obj(labels) or array_namespace(labels) is not xp or labels.dtype != xp.int64:
+        found = getattr(labels, "dtype", type(labels).__name__)
+        raise TypeError(f"labels: expected int64 in the namespace of the features, got {found}")
+    if tuple(labels.shape) != (n,):
+        raise ValueError(f"labels: expected shape ({n},), one for each position, got {tuple(labels.shape)}")
+    check_range("labels", host(labels), 0, 2**62)
 
 
 def check_weights(model: Any, w: Array, like: Array) -> None:

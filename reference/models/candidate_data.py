@@ -8,6 +8,7 @@ section 7.1.2: candidates stand for all boxes, and the best of them for the true
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from array_api_compat import is_array_api_obj
 
 from reference.arrays import Array, Place, floats, host
 from reference.models.base import not_packed
+from reference.packed import Packed, check_indices, check_offsets, lock
 from reference.structures.boxes import checked_boxes, iou
 
 __all__ = ["CandidateData", "Candidates", "check_candidates", "pack_candidates", "pieces_of_equal_length"]
@@ -34,7 +36,8 @@ class Candidates(NamedTuple):
     offsets: Any
 
 
-class CandidateData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CandidateData(Packed):
     """Packed images: what :class:`Candidates` holds, on the host, and for each image its best candidate.
 
     ``best`` (n,) int64: the candidate (a number within the image) that stands for the true box, or None without true boxes; ``losses`` (N,)
@@ -47,6 +50,34 @@ class CandidateData(NamedTuple):
     best: np.ndarray | None
     losses: np.ndarray | None
     like: Array
+
+    not_copied = ("features",)
+
+    def validate(self) -> None:
+        """Raise unless ``offsets`` divide boxes and finite features into images of a candidate or more, and ``best`` are such."""
+        x = self.features
+        if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float64):
+            raise TypeError(
+                f"features: expected float32 or float64 of NumPy, got {getattr(x, 'dtype', type(x).__name__)}"
+            )
+        if x.ndim < 2 or not x.flags.c_contiguous:
+            raise ValueError(f"features: expected an array (candidates, features, ...) in C order, got shape {x.shape}")
+        check_offsets("offsets", self.offsets, len(x), "candidates", least=1)
+        _refuse_non_finite(x, self.offsets)
+        checked_boxes("boxes", self.boxes, (len(x), 4))
+        if (self.best is None) != (self.losses is None):
+            raise ValueError("best: expected it with losses, or neither of them")
+        if self.best is None or self.losses is None:
+            return
+        check_indices("best", self.best, (self.n,))
+        for i in np.flatnonzero((self.best < 0) | (self.best >= self.lengths))[:1]:
+            raise ValueError(f"best: expected a candidate in 0..{self.lengths[i] - 1} of image {i}, got {self.best[i]}")
+        if not isinstance(self.losses, np.ndarray) or self.losses.dtype != np.float64 or self.losses.shape != (len(x),):
+            raise ValueError(
+                f"losses: expected float64 of shape ({len(x)},), one for each candidate, got {np.shape(self.losses)}"
+            )
+        if not np.all(np.isfinite(self.losses)):
+            raise ValueError(f"losses: expected finite numbers, got {self.losses[~np.isfinite(self.losses)][0]}")
 
     @property
     def n(self) -> int:
@@ -116,10 +147,9 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
         Naming the image: shapes that do not fit, boxes without pixels, a true box that no candidate touches, features that are not finite.
     """
     boxes, features, offsets = _given(X) if isinstance(X, Candidates) else _together(X)
-    _refuse_non_finite(features, offsets)
     empty = Place.of(like).zeros((0,))
     if Y is None:
-        return CandidateData(boxes, features, offsets, None, None, empty)
+        return CandidateData(lock(boxes), features, lock(offsets), None, None, empty)
     n = len(offsets) - 1
     if len(Y) != n:
         raise ValueError(f"Y: expected {n} boxes, one for each image of X, got {len(Y)}")
@@ -131,7 +161,7 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
         if overlap[best[i]] == 0:
             raise ValueError(f"Y[{i}]: no candidate of X[{i}] touches the true box {np.asarray(host(Y[i])).tolist()}")
         losses[here] = 1.0 - iou(boxes[here], boxes[here][best[i]])
-    return CandidateData(boxes, features, offsets, best, losses, empty)
+    return CandidateData(lock(boxes), features, lock(offsets), lock(best), lock(losses), empty)
 
 
 def check_candidates(data: Any, shape: tuple[int, ...]) -> None:

@@ -10,7 +10,8 @@ import functools
 import importlib
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_torch_array
@@ -19,19 +20,30 @@ from reference.arrays import Array, Place, host, integer
 from reference.models.base import not_packed
 from reference.models.listed import FromCallables, only
 from reference.models.nonlinear import NonlinearModel
+from reference.packed import Packed, check_indices, check_range
 from reference.structures.sampling import generator
 from reference.structures.scores import Scores, flatten
 
 __all__ = ["DifferentiableData", "DifferentiableModel"]
 
 
-class DifferentiableData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class DifferentiableData(Packed):
     """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array where the weights are."""
 
-    inputs: list[Any]
+    inputs: tuple[Any, ...]
     parts: np.ndarray
-    outputs: list[Any] | None
+    outputs: tuple[Any, ...] | None
     like: Array
+
+    as_given = ("inputs", "outputs")
+
+    def validate(self) -> None:
+        """Raise unless there is a number of parts for each input, and an output, or none."""
+        check_indices("parts", self.parts, (len(self.inputs),))
+        check_range("parts", self.parts, 0, 2**62)
+        if self.outputs is not None and len(self.outputs) != len(self.inputs):
+            raise ValueError(f"outputs: expected {len(self.inputs)}, one for each input, got {len(self.outputs)}")
 
     @property
     def n(self) -> int:
@@ -154,21 +166,18 @@ class DifferentiableModel(FromCallables, NonlinearModel):
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> DifferentiableData:
         """Inputs (n) and true outputs (n), in any form that the callables understand; each input is scored once, to count its parts."""
-        inputs = list(X)
+        inputs = tuple(X)
         if Y is not None and len(Y) != len(inputs):
             raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
         if like is None and self.module is not None:
             like = host(self._vector()[:0])
         empty = Place.of(like).zeros((0,))
-        data = DifferentiableData(inputs, np.zeros(len(inputs), np.int64), None if Y is None else list(Y), empty)
+        unknown = np.zeros(len(inputs), np.int64)
+        data = DifferentiableData(inputs, unknown, None if Y is None else tuple(Y), empty)
         w = self._tensor(self.initial(data))
-        for i in range(len(inputs)):
-            with self.torch.no_grad():
-                scores = self._scored(data, i, w, counted=False)
-            if self.module is not None and bool(self.torch.isnan(scores).any()):
-                raise ValueError(f"X[{i}]: expected scores, the module gives nan")
-            data.parts[i] = len(scores)
-            if data.outputs is not None:
+        data = data._replace(parts=np.array([self._count(data, i, w) for i in range(len(inputs))], np.int64))
+        if data.outputs is not None:
+            for i in range(len(inputs)):
                 try:
                     self.gold(data, np.array([i]))
                 except (TypeError, ValueError) as problem:
@@ -176,6 +185,14 @@ class DifferentiableModel(FromCallables, NonlinearModel):
                         f"Y[{i}]: expected an output of X[{i}], got {data.outputs[i]!r}: {problem}"
                     ) from None
         return data
+
+    def _count(self, data: DifferentiableData, i: int, w: Any) -> int:
+        """The number of parts of example i: it is scored once, at w."""
+        with self.torch.no_grad():
+            scores = self._scored(data, i, w, counted=False)
+        if self.module is not None and bool(self.torch.isnan(scores).any()):
+            raise ValueError(f"X[{i}]: expected scores, the module gives nan")
+        return len(scores)
 
     def check(self, data: DifferentiableData) -> None:
         """Raise TypeError if ``data`` was not packed."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Rows, host
 from reference.gram import PIECE, Gram
+from reference.models.base import check_labels
+from reference.packed import Packed, check_offsets
 
 __all__ = ["KernelData", "KernelWeights", "checked_sequences", "offsets_of", "pieces", "scaled"]
 
 
-class KernelData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class KernelData(Packed):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
 
     grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, where a group is explicit.
@@ -25,6 +29,29 @@ class KernelData(NamedTuple):
     labels: Array | None
     grams: tuple[Gram | None, ...]
     rows: Rows | None
+
+    as_given = ("grams",)
+
+    def validate(self) -> None:
+        """Raise unless ``offsets`` divide the positions, each kernel's matrix is of them, and so are labels >= 0 and sparse rows."""
+        if not is_array_api_obj(self.X) or self.X.ndim != 2:
+            raise ValueError(f"X: expected an array (N, d), got {getattr(self.X, 'shape', type(self.X).__name__)}")
+        xp, N = array_namespace(self.X), int(self.X.shape[0])
+        if self.X.dtype not in (xp.float32, xp.float64):
+            raise TypeError(f"X: expected float32 or float64, got {self.X.dtype}")
+        if not bool(xp.all(xp.isfinite(self.X))):
+            raise ValueError("X: expected finite numbers")
+        check_offsets("offsets", self.offsets, N, "positions")
+        for k, gram in enumerate(self.grams):
+            if gram is None and self.rows is None:
+                raise ValueError(f"rows: expected sparse rows, as group {k} is explicit, got None")
+            if gram is not None and (not isinstance(gram, Gram) or gram.n != N):
+                raise ValueError(f"grams[{k}]: expected a Gram matrix of {N} positions")
+        if self.rows is not None and (
+            not isinstance(self.rows, Rows) or (self.rows.n, self.rows.width) != tuple(self.X.shape)
+        ):
+            raise ValueError(f"rows: expected sparse rows of shape {tuple(self.X.shape)}, as X has")
+        check_labels(self.labels, N, xp)
 
     @property
     def n(self) -> int:

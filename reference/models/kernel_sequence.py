@@ -21,6 +21,7 @@ from reference.kernels import Explicit, Kernel, blocks
 from reference.models.base import label_cost, label_indices, label_names
 from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, offsets_of, pieces, scaled
 from reference.models.kernel_names import described
+from reference.packed import lock
 from reference.prox import SquaredL1
 from reference.prox.base import Regularizer
 from reference.structures.chain import Chain, ChainScores
@@ -119,7 +120,7 @@ class KernelSequenceModel:
         if not each:
             raise ValueError("X: expected at least one sequence, got none")
         offsets = offsets_of(each)
-        flat = place.floats(np.concatenate(each).astype(np.float64))
+        flat = lock(place.floats(np.concatenate(each).astype(np.float64)))
         labels = None
         if Y is not None:
             if len(Y) != len(each):
@@ -128,10 +129,10 @@ class KernelSequenceModel:
             for i, (y, x) in enumerate(zip(indices, each, strict=True)):
                 if len(y) != len(x):
                     raise ValueError(f"Y[{i}]: expected {len(x)} labels, one for each position of X[{i}], got {len(y)}")
-            labels = place.integers(np.concatenate(indices))
+            labels = lock(place.integers(np.concatenate(indices)))
         held = iter(self.gram_type.several(self._kernels(), flat, storage, budget))
         grams = tuple(next(held) if isinstance(group, Kernel) else None for group in self.groups)
-        return KernelData(flat, offsets, labels, grams, self._explicit_rows(flat))
+        return KernelData(flat, lock(offsets), labels, grams, self._explicit_rows(flat))
 
     def zeros(self, data: KernelData) -> KernelWeights:
         """Weights of zero in the data's place."""

@@ -6,26 +6,40 @@ The user says what the features of each part are; scores, adjoint and gradient f
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import FeatureTotals, LinearModel, ListedSpread, not_packed
+from reference.models.base import FeatureTotals, LinearModel, ListedSpread, checked, not_packed
+from reference.packed import Packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
 
 __all__ = ["ListData", "ListModel"]
 
 
-class ListData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ListData(Packed):
     """Packed examples: the inputs, their part features (p_i, d) as Rows, and the true outputs (or None)."""
 
-    inputs: list[Any]
-    features: list[Rows]
-    outputs: list[Any] | None
+    inputs: tuple[Any, ...]
+    features: tuple[Rows, ...]
+    outputs: tuple[Any, ...] | None
+
+    as_given = ("inputs", "outputs")
+
+    def validate(self) -> None:
+        """Raise unless there are features for each input, and an output, or none."""
+        for name in ("features", "outputs"):
+            each = getattr(self, name)
+            if each is not None and len(each) != len(self.inputs):
+                raise ValueError(f"{name}: expected {len(self.inputs)}, one for each input, got {len(each)}")
+        for i, rows in enumerate(self.features):
+            checked(f"features[{i}]", rows, Rows)
 
     @property
     def n(self) -> int:
@@ -115,7 +129,7 @@ class ListModel(FromCallables, LinearModel):
             Rows.of(self.part_features(x), width=self.size, like=like, name=f"part_features(X[{i}])")
             for i, x in enumerate(inputs)
         ]
-        return ListData(inputs, features, None if Y is None else list(Y))
+        return ListData(tuple(inputs), tuple(features), None if Y is None else tuple(Y))
 
     def check(self, data: ListData) -> None:
         """Raise ValueError if ``data`` was packed by a model with another number of weights, TypeError if it was not packed."""

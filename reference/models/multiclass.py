@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj
@@ -17,7 +18,9 @@ from reference.models.base import (
     LinearModel,
     ListedSpread,
     cell_sums,
+    check_labels,
     check_packed,
+    checked,
     column_norms,
     integer,
     label_cost,
@@ -26,16 +29,22 @@ from reference.models.base import (
     label_totals,
 )
 from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
+from reference.packed import Packed, lock
 from reference.structures.table import Table, TableScores
 
 __all__ = ["MulticlassData", "MulticlassModel"]
 
 
-class MulticlassData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class MulticlassData(Packed):
     """Packed examples: rows (n, F) of features; labels (n,) int64 in the rows' place, or None."""
 
     rows: Rows
     labels: Array | None
+
+    def validate(self) -> None:
+        """Raise unless there is a label >= 0 for each row, or none."""
+        check_labels(self.labels, checked("rows", self.rows, Rows).n, self.rows.place.xp)
 
     @property
     def n(self) -> int:
@@ -93,7 +102,7 @@ class MulticlassModel(LinearModel):
         labels = label_indices("Y", host(Y) if is_array_api_obj(Y) else Y, self.labels)
         if len(labels) != rows.n:
             raise ValueError(f"Y: expected {rows.n} labels, one for each row of X, got {len(labels)}")
-        return MulticlassData(rows, rows.place.integers(labels))
+        return MulticlassData(rows, lock(rows.place.integers(labels)))
 
     def check(self, data: MulticlassData) -> None:
         """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes; TypeError if not packed."""

@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, one_hot
-from reference.models.base import LinearModel, all_of, not_packed
+from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
+from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 
 __all__ = ["ParsingData", "ParsingModel"]
@@ -32,7 +34,8 @@ DERIVED = {"prefix": slice(None, 5), "suffix": slice(-3, None)}  # of words
 ROOT, OUTSIDE = "\0root", "\0outside"  # values that no file has
 
 
-class ParsingData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ParsingData(Packed):
     """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All but ``place`` is NumPy's.
 
     head_keys, modifier_keys (P, T) uint64: H and M at each position; tags (P,) int64: rows of between_keys (V, T - S) uint64, the templates from
@@ -48,6 +51,28 @@ class ParsingData(NamedTuple):
     templates: tuple[Template, ...]
     place: Place
 
+    as_given = ("templates", "place")
+
+    def validate(self) -> None:
+        """Raise unless ``offsets`` divide the positions, tags are rows of the keys between, and the heads of each sentence are a tree."""
+        if check_templates(self.templates) != self.templates:
+            raise ValueError(f"templates: expected tuples, those with b.tag last, got {self.templates}")
+        T = len(self.templates)
+        checked("place", self.place, Place)
+        P = _check_keys("head_keys", self.head_keys, T)
+        check_offsets("offsets", self.offsets, P, "positions", least=1)
+        if _check_keys("modifier_keys", self.modifier_keys, T) != P:
+            raise ValueError(f"modifier_keys: expected {P} rows, as head_keys has, got {len(self.modifier_keys)}")
+        V = _check_keys("between_keys", self.between_keys, sum("b.tag" in template for template in self.templates))
+        check_indices("tags", self.tags, (P,))
+        check_range("tags", self.tags, 0, V)
+        if self.heads is None:
+            return
+        check_indices("heads", self.heads, (P,))
+        if not np.array_equal(np.flatnonzero(self.heads < 0), self.offsets[:-1]):
+            raise ValueError("heads: expected -1 for the root of each sentence, and for no token")
+        check_forests("heads", self.heads, self.offsets)
+
     @property
     def n(self) -> int:
         """Number of sentences."""
@@ -61,6 +86,15 @@ class ParsingData(NamedTuple):
     def positions(self, i: int) -> slice:
         """The positions of sentence i, root first."""
         return slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+
+
+def _check_keys(name: str, keys: Any, width: int) -> int:
+    """The number of rows of keys (m, width) uint64."""
+    if not isinstance(keys, np.ndarray) or keys.dtype != np.uint64:
+        raise TypeError(f"{name}: expected a NumPy array of uint64, got {getattr(keys, 'dtype', type(keys).__name__)}")
+    if keys.ndim != 2 or keys.shape[1] != width:
+        raise ValueError(f"{name}: expected shape (m, {width}), a column for each template, got {keys.shape}")
+    return len(keys)
 
 
 class SingleRootArborescence(Arborescence):
@@ -230,12 +264,12 @@ class ParsingModel(LinearModel):
         tags, values = columns.numbered("tag" if "tag" in self._fields() else None, 0)
         between = np.stack([keys_of(t, "b.tag", values) for t in self.templates], axis=1)[:, self.simple :]
         return ParsingData(
-            offsets,
-            self._side("h", columns),
-            self._side("m", columns),
-            tags,
+            lock(offsets),
+            lock(self._side("h", columns)),
+            lock(self._side("m", columns)),
+            lock(tags),
             np.ascontiguousarray(between),
-            heads,
+            lock(heads),
             self.templates,
             Place.of(like),
         )
@@ -349,7 +383,7 @@ class ParsingModel(LinearModel):
             arcs, numbers = arcs[known], numbers[known]
         n = int(data.lengths[i])
         indptr = np.searchsorted(arcs, np.arange(n * (n + 1) + 1))
-        return Rows(indptr, data.place.integers(numbers), data.place.floats(np.ones(len(numbers))), self.size)
+        return Rows.unchecked(indptr, data.place.integers(numbers), data.place.floats(np.ones(len(numbers))), self.size)
 
     def scores(self, data: ParsingData, batch: np.ndarray, w: Array) -> ArborescenceScores:
         """The scores (n, n + 1) of one sentence (batch of one) at weights w (d,); 0 for a token as its own head."""

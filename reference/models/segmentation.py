@@ -9,27 +9,44 @@ loss, the number of wrong nodes, is a sum over nodes. Weights are one vector w (
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
-from reference.models.base import LinearModel, not_packed
+from reference.models.base import LinearModel, checked, not_packed
+from reference.packed import Packed, check_indices, check_range
 from reference.structures.cut import Cut, CutScores
 
 __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
 
 
-class SegmentationData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SegmentationData(Packed):
     """Packed images: for each its node features (p, F), edges (e, 2), edge features (e, G) and labels (p,), the integers on the host."""
 
-    features: list[Rows]
-    edges: list[np.ndarray]
-    edge_features: list[Rows]
-    labels: list[np.ndarray] | None
+    features: tuple[Rows, ...]
+    edges: tuple[np.ndarray, ...]
+    edge_features: tuple[Rows, ...]
+    labels: tuple[np.ndarray, ...] | None
+
+    def validate(self) -> None:
+        """Raise unless edges join nodes that there are, with features >= 0, and nodes have labels 0 or 1, or none."""
+        for name in ("edges", "edge_features", "labels"):
+            each = getattr(self, name)
+            if each is not None and len(each) != len(self.features):
+                raise ValueError(f"{name}: expected {len(self.features)}, one for each image, got {len(each)}")
+        for i, (rows, edges, edge_rows) in enumerate(zip(self.features, self.edges, self.edge_features, strict=True)):
+            p = checked(f"features[{i}]", rows, Rows).n
+            _check_edges(f"edges[{i}]", edges, p)
+            _check_edge_features(f"edge_features[{i}]", checked(f"edge_features[{i}]", edge_rows, Rows), edges)
+            if self.labels is not None:
+                check_indices(f"labels[{i}]", self.labels[i], (p,))
+                check_range(f"labels[{i}]", self.labels[i], 0, 2)
 
     @property
     def n(self) -> int:
@@ -107,8 +124,10 @@ class SegmentationModel(LinearModel):
         if Y is not None and len(Y) != len(images):
             raise ValueError(f"Y: expected {len(images)} labellings, one for each of X, got {len(Y)}")
         each = [self._image(f"X[{i}]", image, like) for i, image in enumerate(images)]
-        labels = None if Y is None else [_labels(f"Y[{i}]", y, each[i][0].n) for i, y in enumerate(Y)]
-        return SegmentationData([x for x, _, _ in each], [e for _, e, _ in each], [g for _, _, g in each], labels)
+        labels = None if Y is None else tuple(_labels(f"Y[{i}]", y, each[i][0].n) for i, y in enumerate(Y))
+        return SegmentationData(
+            tuple(x for x, _, _ in each), tuple(e for _, e, _ in each), tuple(g for _, _, g in each), labels
+        )
 
     def check(self, data: SegmentationData) -> None:
         """Raise ValueError if ``data`` was packed by a model with other numbers of features, TypeError if it was not packed."""
@@ -173,23 +192,10 @@ class SegmentationModel(LinearModel):
         x, edges, g = image
         rows = Rows.of(x, width=self.n_features, like=like, name=f"{name} features")
         edges = integers(f"{name} edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()  # ours: kernels trust it
-        if edges.ndim != 2 or edges.shape[1] != 2:
-            raise ValueError(f"{name} edges: expected shape (e, 2), got {edges.shape}")
-        if len(edges) and not 0 <= edges.min() <= edges.max() < rows.n:
-            raise ValueError(f"{name} edges: expected nodes in 0..{rows.n - 1}, got {edges.min()}..{edges.max()}")
-        for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
-            raise ValueError(f"{name} edges: edge {e} joins node {edges[e, 0]} to itself")
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges
+        _check_edges(f"{name} edges", edges, rows.n)
         edge_rows = Rows.of(g, width=self.n_edge_features, like=like, name=f"{name} edge features")
-        if edge_rows.n != len(edges):
-            raise ValueError(f"{name} edge features: expected {len(edges)} rows, one for each edge, got {edge_rows.n}")
-        entries = host(edge_rows.data)
-        for k in np.flatnonzero(entries < 0)[:1]:
-            e = int(np.searchsorted(edge_rows.indptr, k, side="right")) - 1
-            raise ValueError(
-                f"{name} edge features: expected numbers >= 0, got {float(entries[k])} for edge {e}, "
-                f"which joins nodes {edges[e, 0]} and {edges[e, 1]}"
-            )
+        _check_edge_features(f"{name} edge features", edge_rows, edges)
         return rows, edges, edge_rows
 
     def _scores(self, data: SegmentationData, i: int, foreground: Array, strength: Array) -> CutScores:
@@ -261,3 +267,28 @@ def _labels(name: str, y: Any, p: int) -> np.ndarray:
 def _only(batch: np.ndarray) -> int:
     (i,) = batch
     return int(i)
+
+
+def _check_edges(name: str, edges: np.ndarray, p: int) -> None:
+    """Raise unless edges (e, 2) int64 join different nodes in 0..p - 1."""
+    if not isinstance(edges, np.ndarray) or edges.ndim != 2 or edges.shape[1] != 2:
+        raise ValueError(f"{name}: expected shape (e, 2), got {getattr(edges, 'shape', type(edges).__name__)}")
+    if edges.dtype != np.int64:
+        raise TypeError(f"{name}: expected int64, got {edges.dtype}")
+    if len(edges) and not 0 <= edges.min() <= edges.max() < p:
+        raise ValueError(f"{name}: expected nodes in 0..{p - 1}, got {edges.min()}..{edges.max()}")
+    for e in np.flatnonzero(edges[:, 0] == edges[:, 1])[:1]:
+        raise ValueError(f"{name}: edge {e} joins node {edges[e, 0]} to itself")
+
+
+def _check_edge_features(name: str, rows: Rows, edges: np.ndarray) -> None:
+    """Raise unless there is a row of numbers >= 0 for each edge."""
+    if rows.n != len(edges):
+        raise ValueError(f"{name}: expected {len(edges)} rows, one for each edge, got {rows.n}")
+    entries = host(rows.data)
+    for k in np.flatnonzero(entries < 0)[:1]:
+        e = int(np.searchsorted(rows.indptr, k, side="right")) - 1
+        raise ValueError(
+            f"{name}: expected numbers >= 0, got {float(entries[k])} for edge {e}, "
+            f"which joins nodes {edges[e, 0]} and {edges[e, 1]}"
+        )

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
@@ -29,7 +30,9 @@ from reference.models.base import (
     LinearModel,
     all_of,
     cell_sums,
+    check_labels,
     check_packed,
+    checked,
     column_norms,
     integer,
     label_cost,
@@ -38,12 +41,14 @@ from reference.models.base import (
     label_totals,
 )
 from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
+from reference.packed import Packed, check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
 
 __all__ = ["ChainData", "SequenceModel"]
 
 
-class ChainData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ChainData(Packed):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
 
     rows: features of all N positions; offsets (n+1,) NumPy int64; labels (N,) int64 in the rows' place, or None.
@@ -52,6 +57,11 @@ class ChainData(NamedTuple):
     rows: Rows
     offsets: np.ndarray
     labels: Array | None
+
+    def validate(self) -> None:
+        """Raise unless ``offsets`` divide the rows, and there is a label >= 0 for each, or none."""
+        check_offsets("offsets", self.offsets, checked("rows", self.rows, Rows).n, "positions")
+        check_labels(self.labels, self.rows.n, self.rows.place.xp)
 
     @property
     def n(self) -> int:
@@ -159,8 +169,8 @@ class SequenceModel(LinearModel):
             for i, (y, length) in enumerate(zip(each, np.diff(offsets), strict=True)):
                 if len(y) != length:
                     raise ValueError(f"Y[{i}]: expected {length} labels, one for each position of X[{i}], got {len(y)}")
-            labels = packed.place.integers(np.concatenate([np.zeros(0, np.int64), *each]))
-        return ChainData(packed, offsets, labels)
+            labels = lock(packed.place.integers(np.concatenate([np.zeros(0, np.int64), *each])))
+        return ChainData(packed, lock(offsets), labels)
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """All positions of X as host rows, and the offsets of the sequences."""
@@ -335,7 +345,7 @@ def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndar
 def _stacked(each: list[Rows], width: int) -> Rows:
     """Host rows one below the other."""
     counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(r.indptr) for r in each)])
-    return Rows(
+    return Rows.unchecked(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         np.concatenate([np.zeros(0, np.int64), *(r.indices for r in each)]),
         np.concatenate([np.zeros(0), *(r.data for r in each)]),
@@ -351,7 +361,7 @@ def _with_boundaries(rows: Rows, offsets: np.ndarray, first_column: int) -> Rows
     by_row = np.argsort(at, kind="stable")
     at, columns = at[by_row], columns[by_row]
     behind = rows.indptr[at + 1]  # each row's own entries
-    return Rows(
+    return Rows.unchecked(
         rows.indptr + np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.n))]),
         np.insert(rows.indices, behind, columns),
         np.insert(rows.data, behind, 1.0),

@@ -8,27 +8,45 @@ visual word of the local feature at its place, or none.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
-from reference.models.base import LinearModel, not_packed
+from reference.models.base import LinearModel, checked, not_packed
 from reference.models.listed import only
+from reference.packed import Packed, check_indices
 from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
 
 __all__ = ["SubwindowData", "SubwindowModel"]
 
 
-class SubwindowData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SubwindowData(Packed):
     """Packed images: features of each one's pixels (H W, F), row by row, its sides (H, W) and the true boxes (n, 4) on the host, or None."""
 
-    features: list[Rows]
-    sides: list[tuple[int, int]]
+    features: tuple[Rows, ...]
+    sides: tuple[tuple[int, int], ...]
     truth: np.ndarray | None
+
+    def validate(self) -> None:
+        """Raise unless each image has a row for each of its pixels, and its true box lies within."""
+        if len(self.sides) != len(self.features):
+            raise ValueError(f"sides: expected {len(self.features)} pairs, one for each image, got {len(self.sides)}")
+        for i, (rows, (H, W)) in enumerate(zip(self.features, self.sides, strict=True)):
+            integer(f"sides[{i}]", H, 1), integer(f"sides[{i}]", W, 1)
+            if checked(f"features[{i}]", rows, Rows).n != H * W:
+                raise ValueError(
+                    f"features[{i}]: expected {H * W} rows, one for each of {H} x {W} pixels, got {rows.n}"
+                )
+        if self.truth is not None:
+            check_indices("truth", self.truth, (len(self.features), 4))
+            for i, box in enumerate(self.truth):
+                within(f"truth[{i}]", checked_boxes(f"truth[{i}]", box, (4,)), self.sides[i])
 
     @property
     def n(self) -> int:
@@ -99,13 +117,13 @@ class SubwindowModel(LinearModel):
             Naming the image.
         """
         images = [self._image(f"X[{i}]", x, like) for i, x in enumerate(X)]
-        sides = [shape for _, shape in images]
+        sides = tuple(shape for _, shape in images)
         if Y is None:
-            return SubwindowData([rows for rows, _ in images], sides, None)
+            return SubwindowData(tuple(rows for rows, _ in images), sides, None)
         if len(Y) != len(images):
             raise ValueError(f"Y: expected {len(images)} boxes, one for each image of X, got {len(Y)}")
         truth = [within(f"Y[{i}]", checked_boxes(f"Y[{i}]", y, (4,)), sides[i]) for i, y in enumerate(Y)]
-        return SubwindowData([rows for rows, _ in images], sides, np.array(truth, dtype=np.int64).reshape(-1, 4))
+        return SubwindowData(tuple(rows for rows, _ in images), sides, np.array(truth, dtype=np.int64).reshape(-1, 4))
 
     def check(self, data: SubwindowData) -> None:
         """Raise ValueError if ``data`` was packed by a model with another number of features, TypeError if it was not packed."""

@@ -8,8 +8,9 @@ matrix of pairs (L, L). The last feature is our own: it is active on roots, so t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
@@ -21,7 +22,9 @@ from reference.models.base import (
     LinearModel,
     all_of,
     cell_sums,
+    check_labels,
     check_packed,
+    checked,
     column_norms,
     integer,
     label_cost,
@@ -29,13 +32,15 @@ from reference.models.base import (
     label_names,
     label_totals,
 )
+from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
 from reference.structures.tree import Tree, TreeScores
 from reference.structures.tree_scores import order
 
 __all__ = ["TreeData", "TreeModel"]
 
 
-class TreeData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TreeData(Packed):
     """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
 
     rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, each counted within its tree, -1 for roots; labels
@@ -46,6 +51,14 @@ class TreeData(NamedTuple):
     offsets: np.ndarray
     parents: np.ndarray
     labels: Array | None
+
+    def validate(self) -> None:
+        """Raise unless ``offsets`` divide the rows, the parents make a forest of each tree, and each node has a label >= 0, or none."""
+        N = checked("rows", self.rows, Rows).n
+        check_offsets("offsets", self.offsets, N, "nodes")
+        check_indices("parents", self.parents, (N,))
+        check_forests("parents", self.parents, self.offsets)
+        check_labels(self.labels, self.rows.n, self.rows.place.xp)
 
     @property
     def n(self) -> int:
@@ -145,8 +158,8 @@ class TreeModel(LinearModel):
             for i, (y, tree) in enumerate(zip(found, each, strict=True)):
                 if len(y) != tree.n:
                     raise ValueError(f"Y[{i}]: expected {tree.n} labels, one for each node of X[{i}], got {len(y)}")
-            labels = rows.place.integers(np.concatenate([np.zeros(0, np.int64), *found]))
-        return TreeData(rows, offsets, parents, labels)
+            labels = lock(rows.place.integers(np.concatenate([np.zeros(0, np.int64), *found])))
+        return TreeData(rows, lock(offsets), lock(parents), labels)
 
     def check(self, data: TreeData) -> None:
         """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels; TypeError if it was not packed."""
@@ -256,7 +269,7 @@ def _with_roots(each: list[Rows], is_root: np.ndarray, width: int) -> Rows:
     """Host rows one below the other, with one more column, of number ``width``, active on the roots."""
     counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.indptr) for rows in each)])
     ends = np.cumsum(counts)[is_root]
-    return Rows(
+    return Rows.unchecked(
         np.concatenate([[0], np.cumsum(counts + is_root)]).astype(np.int64),
         np.insert(np.concatenate([np.zeros(0, np.int64), *(rows.indices for rows in each)]), ends, width),
         np.insert(np.concatenate([np.zeros(0), *(rows.data for rows in each)]), ends, 1.0),

@@ -1,0 +1,265 @@
+"""Packed data are checked whenever one is made and cannot be written to: no kernel reads where there is nothing."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reference import grid_edges
+
+FAR = 10**7
+
+
+def sequences(backend):
+    model = backend.SequenceModel(3, 2)
+    return model, model.pack([np.eye(3), np.ones((2, 3))], [[0, 1, 1], [1, 0]])
+
+
+def tagged(backend):
+    X, Y = [{"word": ["the", "duck", "swims"]}, {"word": ["a", "duck"]}], [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"]]
+    model = backend.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions="bio")
+    return model, model.pack(X, Y)
+
+
+def classes(backend):
+    model = backend.MulticlassModel(3, 3)
+    return model, model.pack(np.eye(3), [0, 2, 1])
+
+
+def trees(backend):
+    model = backend.TreeModel(2, 2)
+    return model, model.pack([(np.ones((3, 2)), [-1, 0, 0]), (np.eye(2), [1, -1])], [[0, 1, 0], [1, 1]])
+
+
+def parsed(backend):
+    model = backend.ParsingModel([("h.tag", "m.tag"), ("b.tag", "h.tag")], bits=6)
+    return model, model.pack([{"tag": ["D", "N", "V"]}, {"tag": ["N", "V"]}], [[2, 3, 0], [2, 0]])
+
+
+def segmented(backend):
+    model = backend.SegmentationModel(1, 1)
+    images = [(np.array([[2.0], [-1.0], [2.0], [0.5]]), grid_edges(2, 2), np.ones((4, 1)))] * 2
+    return model, model.pack(images, [[1, 0, 1, 1], [0, 0, 1, 1]])
+
+
+def aligned(backend):
+    model = backend.AlignmentModel(2)
+    return model, model.pack([np.ones((2, 3, 2)), np.ones((1, 1, 2))], [[2, 0], [0]])
+
+
+def boxed(backend):
+    model = backend.SubwindowModel(2)
+    return model, model.pack([np.ones((3, 2, 2)), np.ones((2, 2, 2))], [[0, 0, 1, 1], [0, 0, 2, 2]])
+
+
+def candidates(backend):
+    model, boxes = backend.CandidateModel(2), [[0, 0, 4, 4], [2, 2, 6, 6]]
+    return model, model.pack([(boxes, np.eye(2)), (boxes, np.ones((2, 2)))], boxes)
+
+
+def listed(backend):
+    model = backend.ListModel(lambda x: np.eye(3) * x, backend.Table, size=3)
+    return model, model.pack([1.0, 2.0], [0, 2])
+
+
+def kernels(backend):
+    model = backend.KernelSequenceModel([backend.Linear(), backend.Explicit()], 2)
+    return model, model.pack([[[0.0], [1.0]], [[2.0], [1.0]]], [[0, 1], [0, 1]])
+
+
+PACKED = (sequences, tagged, classes, trees, parsed, segmented, aligned, boxed, candidates, listed, kernels)
+FREE = ("templates", "place", "inputs", "outputs", "like", "grams", "width")  # no kernel reads where these say
+NO_SUM = ("SegmentationModel", "AlignmentModel", "SubwindowModel")  # partition functions are intractable, or not there
+
+
+def used(backend, model, data):
+    """All that reads packed data: predictions, objectives, a pass of training."""
+    if isinstance(model, backend.KernelSequenceModel):
+        return backend.mkl(model, data, lam=0.1, step_size=0.1, epochs=1, rng=0).fun
+    w = np.full(model.size, 0.25)
+    model.predict(data, None, w)
+    hinge = backend.StructuralHinge(model, data)
+    hinge.value_and_gradient(w)
+    if type(model).__name__ not in NO_SUM:
+        backend.LogLoss(model, data).value_and_gradient(w)
+    backend.sgd(hinge, lam=0.1, step_size=0.1, epochs=1, rng=0)
+    return backend.bcfw(hinge, lam=0.1, epochs=1, rng=0).fun
+
+
+def places(value, path=()):
+    """Paths to all arrays of a record that kernels trust."""
+    if is_dataclass(value):
+        return [p for f in fields(value) if f.name not in FREE for p in places(getattr(value, f.name), (*path, f.name))]
+    if isinstance(value, tuple):
+        return [p for i, each in enumerate(value) for p in places(each, (*path, i))]
+    return [path] if isinstance(value, np.ndarray) else []
+
+
+def at(value, path):
+    for step in path:
+        value = value[step] if isinstance(step, int) else getattr(value, step)
+    return value
+
+
+def with_changed(value, path, change):
+    """The record with the array at the path changed, each record on the way made anew."""
+    if not path:
+        return change(value)
+    step, *rest = path
+    if isinstance(step, int):
+        return (*value[:step], with_changed(value[step], rest, change), *value[step + 1 :])
+    return value._replace(**{step: with_changed(getattr(value, step), rest, change)})
+
+
+def ways(name, x):
+    """How to make an array one that no record may have at this place."""
+    kinds = ["short", "deep", "type"]
+    if name not in ("offsets", "indptr", "between_keys"):  # there an entry more is one that nobody uses
+        kinds.append("long")
+    if x.size and x.dtype == np.int64 and name != "boxes":
+        kinds += ["far", "below"] * 3
+    if x.size and x.dtype.kind == "f":
+        kinds += ["nan", "inf"]
+    return kinds
+
+
+def broken(x, kind, draw):
+    """The array, broken."""
+    x = np.array(x)
+    if kind == "short":
+        return x[:-1] if len(x) else np.zeros((1, *x.shape[1:]), x.dtype)
+    if kind in ("long", "deep"):
+        return (
+            np.concatenate([x, x[-1:] if len(x) else np.zeros((1, *x.shape[1:]), x.dtype)])
+            if kind == "long"
+            else x[None]
+        )
+    if kind == "type":
+        return x.astype(np.complex128) if x.dtype.kind == "f" else x.astype(np.float64)
+    flat = x.reshape(-1)
+    flat[draw(st.integers(0, x.size - 1))] = {"far": FAR, "below": -FAR, "nan": np.nan, "inf": np.inf}[kind]
+    return x
+
+
+@pytest.mark.parametrize("make", PACKED, ids=lambda make: make.__name__)
+@given(drawn=st.data())
+def test_a_broken_field_is_named(backend, make, drawn):
+    """Whatever is out of range, too short, too long, nan or of another type: the error names the field, and no kernel runs."""
+    model, data = make(backend)
+    path = drawn.draw(st.sampled_from(places(data)))
+    names = [step for step in path if isinstance(step, str)]
+    kind = drawn.draw(st.sampled_from(ways(names[-1], at(data, path))))
+    if kind in ("short", "long", "deep"):  # then it does not fit another field, and either may be the wrong one
+        names += [field.name for field in fields(data)]
+
+    def change(x):
+        return broken(x, kind, drawn.draw)
+
+    with pytest.raises((ValueError, TypeError), match="|".join(names)):
+        if drawn.draw(st.booleans()):
+            used(backend, model, with_changed(data, path, change))
+        else:
+            used(backend, model, pickle.loads(pickle.dumps(Forged(data, path, change))))
+
+
+class Forged:
+    """What unpickles as a record with a field of another's choice."""
+
+    def __init__(self, data, path, change):
+        self.data, (self.step, *self.rest), self.change = data, path, change
+
+    def __reduce__(self):
+        kind, values = self.data.__reduce__()
+        names = [field.name for field in fields(self.data)]
+        values = dict(zip(names, values, strict=True))
+        values[self.step] = with_changed(values[self.step], self.rest, self.change)
+        return kind, tuple(values.values())
+
+
+@pytest.mark.parametrize("make", PACKED, ids=lambda make: make.__name__)
+def test_packed_data_cannot_be_written_to(backend, make):
+    """Not in place, not by name, not through an array that it was made of, mapped from a file or not."""
+    model, data = make(backend)
+    found = used(backend, model, data)
+    for path in places(data):
+        x = at(data, path)
+        with pytest.raises(ValueError, match="read-only"):
+            x[...] = 0
+        given = np.array(x)
+        again = with_changed(data, path, lambda _, given=given: given)
+        if (
+            given.dtype.kind in "iu"
+        ):  # of features, which say nothing about where to read, there may be too many to copy
+            given[...] = 1
+            np.testing.assert_array_equal(at(again, path), x)
+    for field in fields(data):
+        with pytest.raises(AttributeError):
+            setattr(data, field.name, getattr(data, field.name))
+    for same in (copy.copy(data), copy.deepcopy(data), data._replace()):
+        assert used(backend, model, same) == pytest.approx(found, rel=1e-12)
+    if make is not listed:  # of a function of its own
+        assert used(backend, model, pickle.loads(pickle.dumps(data))) == pytest.approx(found, rel=1e-12)
+
+
+def test_offsets_mapped_from_a_file_are_copied(backend, tmp_path):
+    """A file that changes later does not change what was checked."""
+    model, data = sequences(backend)
+    found = used(backend, model, data)
+    mapped = np.memmap(tmp_path / "offsets", np.int64, "w+", shape=data.offsets.shape)
+    mapped[...] = data.offsets
+    again = data._replace(offsets=mapped)
+    mapped[1:] = FAR
+    mapped.flush()
+    assert used(backend, model, again) == pytest.approx(found, rel=1e-12)
+
+
+def test_offsets_that_wrap_around_are_refused(backend):
+    """Differences of int64 wrap: numbers that fall must not seem to rise."""
+    _, data = sequences(backend)
+    huge = np.iinfo(np.int64).max
+    for offsets in ([0, huge, -5, 5], [0, -huge - 1, 5], [0, 6, 5], [1, 5], []):
+        with pytest.raises(ValueError, match="^offsets: expected numbers that rise from 0 to 5"):
+            data._replace(offsets=np.array(offsets, np.int64), labels=None)
+    with pytest.raises(ValueError, match="indptr"):
+        backend.Rows(np.array([0, huge, -5, 1]), np.zeros(1, np.int64), np.ones(1), 1)
+
+
+@pytest.mark.parametrize("make", [sequences, classes, tagged], ids=lambda make: make.__name__)
+def test_labels_beyond_the_models_are_refused(backend, make):
+    """Data do not know how many labels a model has: whoever uses both does."""
+    model, data = make(backend)
+    wrong = data._replace(labels=np.full(len(data.labels), model.n_labels))
+    w = np.zeros(model.size)
+    for use in (
+        lambda: model.predict(wrong, None, w),
+        lambda: backend.StructuralHinge(model, wrong),
+        lambda: backend.LogLoss(model, wrong),
+    ):
+        with pytest.raises(ValueError, match=f"labels beyond the model's {model.n_labels}"):
+            use()
+
+
+def test_data_of_others_are_refused(backend):
+    """Every model takes what it has packed, and says so otherwise."""
+    for make in PACKED[:-1]:
+        model, data = make(backend)
+        for other in (*(kind(backend)[1] for kind in PACKED if kind is not make), [], None, np.zeros(3)):
+            if type(other) is not type(data):
+                with pytest.raises(TypeError, match=r"data: expected what model\.pack returned"):
+                    model.predict(other, None, np.zeros(model.size))
+
+
+def test_tensors_that_changed_are_found_out(backend):
+    """Arrays of other libraries cannot be locked: kernels look at them again."""
+    torch = pytest.importorskip("torch")
+    model = backend.SequenceModel(3, 2)
+    data = model.pack([np.eye(3)], [[0, 1, 1]], like=torch.zeros(1, dtype=torch.float64))
+    data.rows.indices[0] = FAR
+    with pytest.raises((ValueError, IndexError, RuntimeError)):
+        model.predict(data, None, torch.ones(model.size, dtype=torch.float64))

@@ -1,0 +1,109 @@
+"""Packed data: records of named arrays that nobody can write to, checked whenever one is made.
+
+Kernels trust packed data and check nothing per call. So a record is checked when it is packed, changed by ``_replace``, copied or unpickled,
+and NumPy arrays in it are locked: arrays of integers, which say where kernels read, are copied unless the record's maker owns them alone.
+Arrays of other libraries cannot be locked; :func:`accelerated.arrays.numbers` looks at them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+__all__ = ["Packed", "check_forests", "check_indices", "check_offsets", "check_range", "lock"]
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A record of read-only fields. A subclass is a frozen dataclass that says in :meth:`validate` what its fields must be.
+
+    as_given: names of fields that are the user's, neither locked nor copied. not_copied: of fields of numbers to compute with, perhaps mapped
+    from a file, which are locked as they are.
+    """
+
+    as_given: ClassVar[tuple[str, ...]] = ()
+    not_copied: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        for name in (each.name for each in fields(self) if each.name not in self.as_given):
+            object.__setattr__(self, name, _locked(getattr(self, name), copied=name not in self.not_copied))
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise ValueError or TypeError that names the first field that is not as it must be."""
+        raise NotImplementedError
+
+    def _replace(self, **changes: Any) -> Self:
+        """The same record but for some fields, checked."""
+        return replace(self, **changes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, each.name) for each in fields(self))
+
+    @classmethod
+    def _trusted(cls, **values: Any) -> Self:
+        """A record of fields that were checked before: neither checked nor locked."""
+        made = object.__new__(cls)
+        for name, value in values.items():
+            object.__setattr__(made, name, value)
+        return made
+
+
+def lock(x: Any) -> Any:
+    """An array that its maker has just made and hands on, made read-only where it is NumPy's."""
+    if isinstance(x, np.ndarray):
+        x.flags.writeable = False
+    return x
+
+
+def _locked(value: Any, copied: bool) -> Any:
+    """An array that cannot be written to, by this name or another; lists of arrays as tuples; what is neither as it is."""
+    if type(value) in (list, tuple):
+        return tuple(_locked(each, copied) for each in value)
+    if not isinstance(value, np.ndarray):
+        return value
+    if not copied:
+        return lock(value.view())
+    ours = type(value) is np.ndarray and value.flags.owndata and not value.flags.writeable
+    return value if ours else lock(np.array(value, order="C"))
+
+
+def check_indices(name: str, x: Any, shape: tuple[int, ...] | None = None) -> None:
+    """Raise TypeError unless x is a NumPy array of int64, ValueError unless it has the shape; None: (n,)."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.int64:
+        raise TypeError(f"{name}: expected a NumPy array of int64, got {getattr(x, 'dtype', type(x).__name__)}")
+    if x.ndim != 1 if shape is None else x.shape != shape:
+        raise ValueError(f"{name}: expected shape {'(n,)' if shape is None else shape}, got {x.shape}")
+
+
+def check_offsets(name: str, offsets: Any, end: int, of: str, least: int = 0) -> None:
+    """Raise unless offsets (n + 1,) rise from 0 to ``end``, the number of ``of``, by at least ``least`` each."""
+    check_indices(name, offsets)
+    wrong = len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != end or np.any(offsets[1:] < offsets[:-1])
+    if wrong or np.any(np.diff(offsets) < least):
+        steps = f" by at least {least} each" if least else ""
+        raise ValueError(
+            f"{name}: expected numbers that rise from 0 to {end}, the number of {of}{steps}, got {offsets}"
+        )
+
+
+def check_range(name: str, x: np.ndarray, least: int, below: int) -> None:
+    """Raise ValueError unless all numbers of x are in least..below - 1."""
+    if x.size and not least <= x.min() <= x.max() < below:
+        raise ValueError(f"{name}: expected numbers in {least}..{below - 1}, got {x.min()}..{x.max()}")
+
+
+def check_forests(name: str, parents: np.ndarray, offsets: np.ndarray) -> None:
+    """Raise ValueError unless parents (N,) make a forest of each part offsets[i]:offsets[i + 1]; they count within it, -1 for roots."""
+    lengths, N = np.diff(offsets), len(parents)
+    part = np.repeat(np.arange(len(lengths)), lengths)
+    for v in np.flatnonzero((parents < -1) | (parents >= lengths[part]))[:1]:
+        i = part[v]
+        raise ValueError(f"{name}: expected numbers in -1..{lengths[i] - 1} in tree {i}, got {parents[v]}")
+    above = np.append(np.where(parents < 0, N, parents + offsets[part]), N)
+    for _ in range(int(lengths.max(initial=0)).bit_length()):  # 1, 2, 4, ... edges up
+        above = above[above]
+    for v in np.flatnonzero(above < N)[:1]:
+        raise ValueError(f"{name}: expected a forest, got a cycle above node {v - offsets[part[v]]} of tree {part[v]}")
