@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ HERE = Path(__file__).parent
 
 def main(arguments: list[str]) -> int:
     """Run pytest over this package with its own plugin and settings; leave nothing behind."""
-    chosen = any(Path(argument.split("::")[0]).exists() for argument in arguments if not argument.startswith("-"))
+    chosen = any(os.path.exists(argument.split("::")[0]) for argument in arguments if not argument.startswith("-"))
     ours = [
         "-c",
         str(HERE / "pytest.ini"),
