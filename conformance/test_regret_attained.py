@@ -1,0 +1,196 @@
+"""Regret bounds of online learning are attained, exactly or in the limit: adversaries that ask what the proofs give away least on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from reference import bounds
+
+G = 3.0
+
+
+class Adversary:
+    """T linear losses <a_t, w>, each a_t = choose(t, w_t) when its round comes; ``slopes`` and ``models`` of the rounds so far."""
+
+    def __init__(self, T, choose):
+        self.n, self.choose, self.slopes, self.models = T, choose, [], []
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        if batch is None:  # the whole sum, when all is over
+            return float(np.mean(self.slopes, axis=0) @ w), np.mean(self.slopes, axis=0)
+        self.models.append(w)
+        self.slopes.append(self.choose(len(self.models), w))
+        return float(self.slopes[-1] @ w), self.slopes[-1]
+
+
+def play(backend, T, d, choose, step_size, radius, sigma=0.0):
+    """(regret, norm of the best model in hindsight, largest norm of a subgradient, adversary) after T rounds within a ball."""
+    adversary = Adversary(T, choose)
+    options = {"step_size": step_size, "sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
+    backend.online_proximal(adversary, backend.L1(0.0), np.zeros(d), **options)
+    slopes, models = np.array(adversary.slopes), np.array(adversary.models)
+    assert len(models) == T
+    total = slopes.sum(axis=0)
+    length = np.linalg.norm(total)
+    if length <= 1e-9 * G:  # every model is as good
+        best = np.zeros(d)
+    else:  # along -total, to where sigma or the ball ends it
+        best = -total / length * min(radius, length / (sigma * T) if sigma > 0 else np.inf)
+    paid = np.sum(slopes * models) + 0.5 * sigma * np.sum(models**2)
+    owed = total @ best + 0.5 * sigma * T * best @ best
+    largest = np.max(np.linalg.norm(slopes + sigma * models, axis=1))
+    return paid - owed, float(np.linalg.norm(best)), float(largest), adversary
+
+
+def one_way(t, w):
+    """The same slope in every round."""
+    return G * np.eye(len(w))[0]
+
+
+def to_and_fro(t, w):
+    """Slopes that cancel; the learner is always a step late."""
+    return G * (-1.0) ** t * np.eye(len(w))[0]
+
+
+def anyhow(t, w):
+    """Slopes of length G in no particular direction."""
+    a = np.random.default_rng(t).normal(size=len(w))
+    return G * a / np.linalg.norm(a)
+
+
+def along(t, w):
+    """Slopes along the model, as it happens to be."""
+    length = np.linalg.norm(w)
+    return G * w / length if length > 0 else one_way(t, w)
+
+
+@pytest.mark.parametrize("T", [1, 2, 60])
+@pytest.mark.parametrize("gamma", [0.01, 0.5])
+@pytest.mark.parametrize("choose", [one_way, to_and_fro, anyhow, along])
+def test_constant_steps(backend, choose, gamma, T):
+    """Proposition 5.1: equality for slopes that never change, in a ball that the last step reaches, and for slopes that cancel."""
+    regret, norm, largest, _ = play(backend, T, 2, choose, gamma, gamma * T * G)
+    bound = bounds.regret_constant_step(T, gamma, largest, norm)
+    assert largest == pytest.approx(G) and regret <= bound * (1 + 1e-12)
+    if choose is one_way or (choose is to_and_fro and T % 2 == 0):
+        assert regret >= bound * (1 - 1e-9)
+
+
+def stay_then_fall(T, gamma, radius):
+    """To one end of the ball, to and fro there, and in the last rounds down to the other end."""
+    step = gamma * G / np.sqrt(np.arange(1, T + 1))
+    last = T - int(np.argmax(np.cumsum(step[::-1]) >= 2 * radius))  # from here on steps add up to the diameter
+
+    def choose(t, w):
+        if t >= last:
+            return np.array([G])
+        return np.array([G if w[0] > radius - 0.5 * step[t - 1] else -G])
+
+    return choose
+
+
+@pytest.mark.parametrize("ratio", [0.3, 1.4, 6.0])
+@pytest.mark.parametrize("gamma", [0.1, 1.0])
+def test_decaying_steps(backend, gamma, ratio):
+    """Proposition 5.2: most of the bound, where its part in G is the larger, where its part in F is, and between."""
+    T, diameter = 1000, ratio * gamma * G
+    choose = stay_then_fall(T, gamma, diameter / 2)
+    regret, _, largest, _ = play(backend, T, 1, choose, backend.InverseSqrt(gamma), diameter / 2)
+    bound = bounds.regret_decaying_step(T, gamma, largest, diameter)
+    assert largest == pytest.approx(G) and 0.85 * bound <= regret <= bound
+
+
+@pytest.mark.parametrize("T", [1, 2, 300])
+@pytest.mark.parametrize("sigma", [0.05, 2.0])
+@pytest.mark.parametrize("choose", [to_and_fro, anyhow, along])
+def test_strong_convexity(backend, choose, sigma, T):
+    """Proposition 5.3: G^2/(2 sigma) sum_t 1/t where all subgradients, with their sigma w, are of length G; the bound has 1 + log T for the sum."""
+    regret, _, largest, _ = play(
+        backend, T, 2, lambda t, w: choose(t, w) - sigma * w, backend.Pegasos(), 10 * G / sigma, sigma
+    )
+    bound = bounds.regret_strongly_convex(T, sigma, largest)
+    share = np.sum(1.0 / np.arange(1, T + 1)) / (1.0 + np.log(T))
+    assert largest == pytest.approx(G) and share >= 0.88
+    np.testing.assert_allclose(regret, share * bound, rtol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_rounds_over_lines_and_parabolas(backend, sigma):
+    """Lemma 4 with equality: L_t a line and sigma/2 ||w||^2, no regularizer, and the step well within the ball."""
+    gamma = 0.1
+    _, _, _, adversary = play(backend, 20, 2, anyhow, gamma, 100.0, sigma)
+    u = np.array([0.7, -1.1])
+    for a, w, after in zip(adversary.slopes, adversary.models, adversary.models[1:], strict=False):
+        there, g = a @ u + 0.5 * sigma * u @ u, a + sigma * w
+        bound = bounds.round_bound(there, g @ g, gamma, np.sum((u - w) ** 2), np.sum((u - after) ** 2), sigma)
+        np.testing.assert_allclose(a @ w + 0.5 * sigma * w @ w, bound, atol=1e-12)
+
+
+@pytest.mark.parametrize(("lam", "sigma"), [(0.4, 0.0), (0.1, 0.3)])
+def test_the_optimum_is_on_the_sphere(backend, lam, sigma):
+    """max(0, 1 + <w, v>) with ||v||^2 = lam + sigma: the regularizer lets w reach the kink, and no further."""
+    x = np.sqrt((lam + sigma) / 2.0)
+    model = backend.MulticlassModel(1, 2)
+    objective = backend.StructuralHinge(model, model.pack(np.array([[x]]), [0]))
+    w = backend.bcfw(objective, lam=lam + sigma, tol=1e-9, rng=0).x  # one group: (sum of norms)^2 is the squared norm
+    np.testing.assert_allclose(np.linalg.norm(w), bounds.optimum_radius(1.0, lam, sigma), rtol=1e-6)
+
+
+class Hinges(Adversary):
+    """max(0, 1 - <w, x_t>) in round t."""
+
+    def __init__(self, X):
+        super().__init__(len(X), None)
+        self.X = X
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        if batch is not None:
+            self.models.append(w)
+            batch = [len(self.models) - 1]
+        X = self.X if batch is None else self.X[batch]
+        g = -np.mean((X @ w < 1.0)[:, None] * X, axis=0)
+        self.slopes += [] if batch is None else [g]
+        return float(np.mean(np.maximum(0.0, 1.0 - X @ w))), g
+
+
+def best_in_hindsight(X, tau, sigma):
+    """min_w of the hinges' sum + T (tau ||w||_1 + sigma/2 ||w||^2), and w = p - q: a programme over p, q >= 0 and slacks above the hinges."""
+    T, d = X.shape
+    rows = np.hstack([X, -X, np.eye(T)])  # <w, x_t> + slack_t >= 1
+
+    def whole(v):
+        w = v[:d] - v[d : 2 * d]
+        value = v[2 * d :].sum() + T * (tau * v[: 2 * d].sum() + 0.5 * sigma * w @ w)
+        return value, np.concatenate([T * (tau + sigma * w), T * (tau - sigma * w), np.ones(T)])
+
+    at_most = {"type": "ineq", "fun": lambda v: rows @ v - 1.0, "jac": lambda v: rows}
+    start = np.concatenate([np.zeros(2 * d), np.ones(T)])
+    found = minimize(whole, start, jac=True, bounds=[(0, None)] * len(start), constraints=[at_most], method="SLSQP", options={"ftol": 1e-12, "maxiter": 500})  # fmt: skip
+    assert found.success
+    return found.fun, found.x[:d] - found.x[d : 2 * d]
+
+
+@pytest.mark.parametrize("steps", ["constant", "decaying", "strongly convex"])
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_regret_against_the_best_model_of_a_solver(backend, rng, steps, noise):
+    """Hinges of examples of which some are mislabelled, with an l1 norm."""
+    T, d, tau, radius, sigma = 40, 3, 0.02, 8.0, 0.1 if steps == "strongly convex" else 0.0
+    X = rng.normal(size=(T, d))
+    X *= (np.sign(X @ np.ones(d)) * np.where(rng.random(T) < noise, -1.0, 1.0))[:, None]
+    phi, played = backend.L1(tau), Hinges(X)
+    schedule = {"constant": 0.2, "decaying": backend.InverseSqrt(0.5), "strongly convex": backend.Pegasos()}[steps]
+    options = {"step_size": schedule, "sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
+    backend.online_proximal(played, phi, np.zeros(d), **options)
+    models = np.array(played.models)
+    paid = np.sum(np.maximum(0.0, 1.0 - np.sum(models * X, axis=1)) + 0.5 * sigma * np.sum(models**2, axis=1))
+    least, best = best_in_hindsight(X, tau, sigma)
+    largest, norm = np.max(np.linalg.norm(np.array(played.slopes) + sigma * models, axis=1)), np.linalg.norm(best)
+    assert norm < radius
+    bound = {
+        "constant": bounds.regret_constant_step(T, 0.2, largest, norm),
+        "decaying": bounds.regret_decaying_step(T, 0.5, largest, 2 * radius),
+        "strongly convex": bounds.regret_strongly_convex(T, sigma or 1.0, largest),
+    }[steps]
+    assert paid + np.sum(phi.value(models)) - least <= bound
