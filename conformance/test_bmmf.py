@@ -119,14 +119,23 @@ def test_bmmf_asks_for_at_most_2k_sets_of_max_marginals(backend, rng, ties):
         assert kind.calls["best"] == min(k, 27)
 
 
-@given(data=st.data(), noise=st.sampled_from([1e-12, 1e-3]))
+@given(data=st.data(), noise=st.sampled_from([1e-12, 1e-3, 30.0]))
 def test_bmmf_misses_nothing_and_repeats_nothing_when_max_marginals_are_rounded(backend, data, noise):
-    """Also where a state without any output has a finite max-marginal."""
+    """Also where a state without any output has a finite max-marginal; in order, though found in any."""
     structure = listed(backend, noise)(data.draw(joints()))
     expected = sorted((structure.score(y) for y in structure.enumerate()), reverse=True)
     found = backend.bmmf(structure, 30)
     assert found.count == len(expected)
     assert found.scores[: len(expected)].tolist() == expected and distinct(found.labels[: len(expected)])
+
+
+@pytest.mark.parametrize("k", [3, 10, 27])
+def test_bmmf_sorts_what_rounded_max_marginals_found_in_another_order(backend, rng, k):
+    """Scores that differ by less than the max-marginals are wrong by."""
+    structure = listed(backend, 1.0)(JointScores(np.zeros((3, 3)), 1e-3 * rng.normal(size=(3, 3, 3))))
+    found = backend.bmmf(structure, k)
+    assert found.count == k and np.all(np.diff(found.scores) < 0)
+    assert [structure.score(tuple(y)) for y in found.labels] == found.scores.tolist()
 
 
 def test_decoding_variable_by_variable_needs_unambiguous_scores(backend):
