@@ -127,6 +127,7 @@ def _largest(x: Array, k: int) -> tuple[Array, Array]:
     """The k largest along the last axis (or all), from high to low, and their indices; among equals the smaller index first."""
     xp = array_namespace(x)
     order = xp.argsort(x, axis=-1, descending=True, stable=True)[..., : min(k, x.shape[-1])]
+    order = xp.asarray(order, copy=True)  # a view would keep the whole order, L times as much
     return xp.take_along_axis(x, order, axis=-1), order
 
 
