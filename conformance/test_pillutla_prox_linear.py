@@ -181,21 +181,6 @@ def test_a_bound_of_accuracy_is_not_enough():
     assert least > accuracy and least**2 <= bounds.stationarity(eta, 1.0, [0.0] * K)
 
 
-@given(
-    n=st.sampled_from([1, 10, 1000]), A=st.floats(0.1, 10), D=st.floats(0.1, 5), gap=st.floats(0.1, 10),
-    eta=st.floats(0.5, 10), eps_0=st.floats(0.1, 5), accuracy=st.floats(0.3, 1),
-)  # fmt: skip
-def test_total_work_of_proposition_37(n, A, D, gap, eta, eps_0, accuracy):
-    """The sum over subproblems is O~ of what is printed; one step at least."""
-    K = bounds.prox_linear_steps(accuracy, eta, gap, eps_0)
-    start = gap + eps_0
-    logs = 1 + log(1 + 4 * (gap + 4 * eps_0) / (eta * accuracy**2))
-    order = n * (1 + start / (eta * accuracy**2)) + sqrt(A * D * n / eps_0) * (
-        start**1.5 / (eta * accuracy**3) + sqrt(eta)
-    )
-    assert bounds.prox_linear_work(K, n=n, eta=eta, A=A, D=D, eps_0=eps_0) <= 200 * logs**1.5 * order
-
-
 def test_remark_38(backend, rng):
     """Task losses >= 0 make F >= 0 (the true output is one of the outputs), so that F(w_0) bounds F(w_0) - F*."""
     for _ in range(20):
