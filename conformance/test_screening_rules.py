@@ -450,28 +450,34 @@ def test_lemma_2_with_the_sharper_modulus(rng, alpha):
 
 
 def test_lemma_3(backend, rng):
-    """I_1, I_2 >= 0, both vanish at theta*, and n I_1 + 2n I_2 bounds the squared distance of the centre to theta*."""
-    _, listed_at = random_list(backend, rng)
+    """I_1, I_2 >= 0, both vanish at theta*; n I_1 + 2n I_2 is the ball's squared radius at one point, and at two bounds its centre's distance to theta*."""
+    objective, listed_at = random_list(backend, rng)
     listed = listed_at(0.5, 0.1)
-    best = listed.theta(listed.solve())
-    n, at_best, least = listed.n, without_last(best), listed.dual(best)
+    problem, best, n = backend.ElasticNetCRF(objective, alpha=0.5, beta=0.1), listed.solve(), listed.n
+    (B, constant, block), at_best, least = (
+        rows(listed),
+        without_last(listed.theta(best)),
+        listed.dual(listed.theta(best)),
+    )
+    lengths = np.linalg.norm(B, axis=1)
 
-    def slacks(theta):
+    def of(w):
+        theta = listed.theta(w)
         g = np.concatenate(listed.dual_gradient(theta))
-        return n * g @ g - 2 * listed.dual(theta) + 2 * least, listed.dual(theta) - least, g
+        dual = listed.dual(theta)
+        return n * g @ g - 2 * dual + 2 * least, dual - least, dual_ball(problem.evaluate(w), 1)
 
-    for share in (1.0, 0.3, 1e-2, 1e-5):
-        points = []
-        for _ in range(10):
-            other = [rng.dirichlet(np.ones(len(t))) for t in best]
-            points.append([(1 - share) * t + share * o for t, o in zip(best, other, strict=True)])
-        for first, second in zip(points, points[::-1], strict=True):
-            i1, i2, g = slacks(first)
+    for distance in (3.0, 0.3, 1e-2, 1e-5):
+        points = [of(best + distance * rng.normal(size=len(best))) for _ in range(8)]
+        for (i1, i2, ball), (_, other, _) in zip(points, points[::-1], strict=True):
             assert i1 >= -1e-9 and i2 >= -1e-9
-            if share == 1e-5:
-                assert i1 <= 1e-6 and i2 <= 1e-6
-            squared = np.sum((at_best - (without_last(first) - n * g)) ** 2)
-            assert squared <= n * i1 + 2 * n * slacks(second)[1] + 1e-8
+            if distance == 1e-5:
+                assert i1 <= 1e-5 and i2 <= 1e-5
+            close(ball.radius**2, n * i1 + 2 * n * i2)
+            reach = np.sqrt(max(n * i1 + 2 * n * other, 0.0)) + 1e-7
+            assert np.all(np.abs(ball.at_centre + constant + B @ at_best) <= reach * lengths)
+            of_best = np.bincount(block, at_best, n)
+            assert np.all(np.abs(ball.sums - of_best) <= reach * np.sqrt(ball.sizes - 1.0))
 
 
 def test_the_printed_ball_loses_the_optimum():
