@@ -21,9 +21,10 @@ from reference.app.datasets import Sequences
 from reference.app.jobs import Job, accuracy, check_start, going_on, labellings, load, objective_of, train
 from reference.app.kernel_jobs import kernel_job, refuse_kernel_options, train_kernels
 from reference.app.options import parser
-from reference.app.output import Progress, announce_compilation, print_report, watched, writable
+from reference.app.output import Progress, announce_compilation, print_report, say, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.app.sparse_jobs import refuse_sparse_options, run_sparse, sparse_job
+from reference.files import save_bytes
 from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.result import Result, Row
 
@@ -51,12 +52,12 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
     ).parse_args(argv)
     try:
         interrupted = options.command(panel, options)
-        sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush at the exit
+        _drop_output()
         return 141
     except (ValueError, OSError, ImportError) as problem:
         print(f"python -m {panel.__name__} {options.name}: {problem}", file=sys.stderr)
+        _drop_output()
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -273,8 +274,8 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
     rest, held_out = load("letters").split(0)
     training = _limited(rest, options.limit)
     if not options.json:
-        print(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
-        print(f"then it reads {len(held_out.X)} words that it has not seen.\n")
+        say(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
+        say(f"then it reads {len(held_out.X)} words that it has not seen.\n")
     report, trained = compare(panel, job, training, held_out, options.quiet)
     report["command"] = "demo"
     model, w = trained["accelerated"]
@@ -283,7 +284,7 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
     report["words"] = [
         {"true": _word(model, y), "predicted": _word(model, z)} for y, z in zip(shown.Y, guess, strict=True)
     ]
-    (folder / "compare.json").write_text(json.dumps(report, indent=2, allow_nan=False) + "\n")
+    save_bytes(folder / "compare.json", (json.dumps(report, indent=2, allow_nan=False) + "\n").encode())
     written = ["compare.json"]
     lines = [*_side_by_side(report), "", "word         read as"]
     lines += [f"{word['true']:12} {word['predicted']}" for word in report["words"]]
@@ -297,6 +298,14 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 # pieces ------------------------------------------------------------------------------------------------------------
+
+
+def _drop_output() -> None:
+    """Nothing is left to flush at the exit, where a reader has gone or a disk is full."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _job(options: argparse.Namespace) -> Job:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from reference.files import append
 from reference.optimizers.result import Result, Row
 
 __all__ = ["Log", "LogWriter", "jsonable", "load_log"]
@@ -76,12 +78,13 @@ def load_log(path: str | Path) -> Log:
 class LogWriter:
     """A callback that writes a log; every line is on disk when the next epoch begins.
 
-    path: None writes nothing. more: whether a log that is there is gone on with. It is left alone until the first row, or the outcome, comes.
+    path: None writes nothing. more: whether a log that is there is gone on with, without a last line that was cut off. It is left alone until
+    the first row, or the outcome, comes. A line that cannot be written raises an OSError that names the log, and none of it is left there.
     """
 
     def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:
-        self.path, self.job, self.mode = path, job, "a" if more else "w"
-        self.file: IO[str] | None = None
+        self.path, self.job, self.more = path, job, more
+        self.file: IO[bytes] | None = None
         self.epoch = 0  # of the last row written
 
     def __enter__(self) -> LogWriter:
@@ -97,7 +100,7 @@ class LogWriter:
 
     def ended(self, result: Result) -> None:
         """The last line, after the row that an interrupt may have kept from being written."""
-        begun = self.epoch > 0 or self.mode == "w"
+        begun = self.epoch > 0 or not self.more
         if begun and result.history and result.history[-1].epoch > self.epoch:
             self(result.history[-1], None)
         self.write(
@@ -116,10 +119,15 @@ class LogWriter:
         if self.path is None:
             return
         if self.file is None:
-            self.file = open(self.path, self.mode, encoding="utf-8")  # noqa: SIM115 (closed by __exit__)
+            self.file = self._opened(self.path)
             self.write(self.job)
-        self.file.write(json.dumps(jsonable(fields), allow_nan=False) + "\n")
-        self.file.flush()
+        append(self.file, self.path, (json.dumps(jsonable(fields), allow_nan=False) + "\n").encode())
+
+    def _opened(self, path: str | Path) -> IO[bytes]:
+        """The log, to be added to: its whole lines where it is gone on with, else empty."""
+        if Path(path).is_file():
+            os.truncate(path, Path(path).read_bytes().rfind(b"\n") + 1 if self.more else 0)
+        return open(path, "ab", buffering=0)
 
 
 def jsonable(x: Any) -> Any:

@@ -15,7 +15,7 @@ from reference.app import plots
 from reference.app.logs import LogWriter, jsonable
 from reference.optimizers.result import Callback, Result, Row
 
-__all__ = ["Progress", "announce_compilation", "print_report", "watched", "writable"]
+__all__ = ["Progress", "announce_compilation", "print_report", "say", "watched", "writable"]
 
 
 class Progress:
@@ -91,7 +91,14 @@ def announce_compilation(panel: ModuleType) -> None:
 
 def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str]) -> None:
     """The report as one JSON object with ``--json``, else the lines."""
-    if options.json:
-        print(json.dumps(jsonable(report), allow_nan=False))
-    else:
-        print("\n".join(lines))
+    say(json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines))
+
+
+def say(text: str) -> None:
+    """Print at once; an OSError, as of a full disk, says that it is of the standard output."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise OSError(problem.errno, problem.strerror, "standard output") from None

@@ -15,7 +15,7 @@ import numpy as np
 
 from reference.app.datasets import load_letters
 from reference.app.plots import require_matplotlib
-from reference.files import read_npz
+from reference.files import read_npz, save_bytes
 from reference.models.segmentation import grid_edges
 
 __all__ = [
@@ -125,22 +125,21 @@ def writable_picture(path: str | Path) -> None:
 
 
 def write_picture(path: str | Path, picture: np.ndarray) -> None:
-    """Write a picture (h, w) of 0 and 1; the name's end is the format."""
+    """Write a picture (h, w) of 0 and 1, whole or not at all; the name's end is the format; OSError names a file that cannot be written."""
     kind, (height, width) = _kind(path), picture.shape
+    content = io.BytesIO()
     if kind == ".npy":
-        np.save(path, picture.astype(np.uint8))
+        np.save(content, picture.astype(np.uint8))
     elif kind == ".pbm":
-        Path(path).write_bytes(
-            b"P4\n%d %d\n" % (width, height) + np.packbits(picture.astype(np.uint8), axis=1).tobytes()
-        )
+        content.write(b"P4\n%d %d\n" % (width, height) + np.packbits(picture.astype(np.uint8), axis=1).tobytes())
     elif kind == ".pgm":
-        grey = (255 * (1 - picture)).astype(np.uint8)
-        Path(path).write_bytes(b"P5\n%d %d\n255\n" % (width, height) + grey.tobytes())
+        content.write(b"P5\n%d %d\n255\n" % (width, height) + (255 * (1 - picture)).astype(np.uint8).tobytes())
     else:
         require_matplotlib()
         from matplotlib.image import imsave
 
-        imsave(path, 1 - picture, cmap="gray", vmin=0, vmax=1, format="png")
+        imsave(content, 1 - picture, cmap="gray", vmin=0, vmax=1, format="png")
+    save_bytes(path, content.getvalue())
 
 
 def _kind(path: str | Path) -> str:

@@ -5,6 +5,7 @@ The name's end is the format: .png, .pdf or .svg.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import host
+from reference.files import save_bytes
 from reference.optimizers.result import Row
 from reference.screening.path import SparsePath
 
@@ -47,9 +49,11 @@ def writable_figure(path: str | Path) -> None:
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure in the format that the name asks for."""
+    """Write a figure in the format that the name asks for, whole or not at all; OSError names a file that cannot be written."""
     writable_figure(path)
-    figure.savefig(path, dpi=120)
+    content = io.BytesIO()
+    figure.savefig(content, format=Path(path).suffix[1:].lower(), dpi=120)
+    save_bytes(path, content.getvalue())
 
 
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
