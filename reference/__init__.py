@@ -1,5 +1,10 @@
 """Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
 
+from reference.interrupts import handle as _handle_interrupts
+
+_handle_interrupts()  # before the imports that take long
+
+# isort: split
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.localization_files import Localization, load_localization
 from reference.app.localization_writer import LocalizationImage, save_localization

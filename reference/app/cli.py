@@ -25,6 +25,7 @@ from reference.app.output import Progress, announce_compilation, print_report, s
 from reference.app.persistence import load_model, save_model
 from reference.app.sparse_jobs import refuse_sparse_options, run_sparse, sparse_job
 from reference.files import save_bytes
+from reference.interrupts import listening
 from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.result import Result, Row
 
@@ -51,7 +52,8 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
         tag.add,
     ).parse_args(argv)
     try:
-        interrupted = options.command(panel, options)
+        with listening():
+            interrupted = options.command(panel, options)
     except BrokenPipeError:
         _drop_output()
         return 141
