@@ -1,8 +1,10 @@
 """``@kernel``: the only way to compile here. Compiled code is kept on disk in a folder named by a hash of our sources.
 
 Numba's disk cache does not see that a function called from another file has changed and would run stale machine code.
-So for the moment of decoration its cache points at ``BASE/<hash of accelerated/**/*.py>``: an edit anywhere compiles
-afresh, and nobody needs a setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory.
+So the cache lies in ``BASE/diptych-<hash of accelerated/**/*.py>``: an edit anywhere compiles afresh, and nobody needs
+a setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file holds one
+function's code for one signature behind a digest: nothing of a damaged file is used, and processes that compile at once
+lose nothing.
 Kernels are float64 loops over arrays without fastmath (it breaks -inf), divide as NumPy does, and release the GIL.
 """
 
@@ -11,20 +13,28 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import pickle
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba import njit
-from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator, _SourceFileBackedLocatorMixin
+from numba.core.serialize import dumps
+
+from reference.files import replacing
 
 __all__ = ["cache_folder", "cache_is_cold", "inlined", "kernel"]
 
 KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are dropped after this long without use
+SUFFIX = ".nbc"  # of files of compiled code
+DIGEST = hashlib.sha256
 
 
 def _source_hash() -> str:
@@ -55,8 +65,9 @@ def _prepare() -> Path | None:
             pass
         os.utime(folder)
         for other in base.glob("diptych-*"):
-            if other != folder and time.time() - other.stat().st_mtime > KEEP_SECONDS:
-                shutil.rmtree(other, ignore_errors=True)
+            with suppress(FileNotFoundError):  # another process was faster
+                if other != folder and time.time() - other.stat().st_mtime > KEEP_SECONDS:
+                    shutil.rmtree(other, ignore_errors=True)
     except (OSError, RuntimeError) as problem:
         logging.getLogger(__name__).warning("kernels are compiled in each process: no cache folder (%s)", problem)
         return None
@@ -77,13 +88,10 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    if _FOLDER is None:
-        return njit(nogil=True, error_model="numpy", **options)(function)
-    before, config.CACHE_DIR = config.CACHE_DIR, str(_FOLDER)  # type: ignore[attr-defined]
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    finally:
-        config.CACHE_DIR = before  # type: ignore[attr-defined]
+    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    if _FOLDER is not None:
+        dispatcher._cache = _Cache(function)
+    return dispatcher
 
 
 def cache_folder() -> Path | None:
@@ -93,4 +101,94 @@ def cache_folder() -> Path | None:
 
 def cache_is_cold() -> bool:
     """Whether no kernel of this version has been compiled yet (the first use then takes some seconds more)."""
-    return _FOLDER is None or next(_FOLDER.rglob("*.nbi"), None) is None
+    return _FOLDER is None or next(_FOLDER.glob(f"*{SUFFIX}"), None) is None
+
+
+# the cache ---------------------------------------------------------------------------------------------------------------
+
+
+class _Locator(_SourceFileBackedLocatorMixin, _CacheLocator):
+    """All functions in the one folder."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file, self._lineno = file, function.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        return str(_FOLDER)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> _Locator | None:
+        return cls(function, file) if os.path.exists(file) else None
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of a function, in files of our own: numba's index files are read, changed and written by all processes without a lock."""
+
+    _impl_class = _Implementation
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        name = f"{function.__module__}.{self._impl.filename_base}"
+        self._cache_file = _Entries(Path(self._cache_path), name, self._impl.locator.get_source_stamp())
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as problem:
+            _warn_once("compiled kernels are not kept: %s", problem)
+
+
+class _Entries:
+    """The files of one function, as numba's ``IndexDataCacheFile``: a digest of the file's name and of what follows, the key, the code."""
+
+    def __init__(self, folder: Path, name: str, stamp: Any) -> None:
+        self.folder, self.name, self.stamp = folder, name, stamp
+
+    def load(self, key: Any) -> Any:
+        """What was saved under this key; None, and a line that says so, where it is damaged."""
+        path = self._path(key)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            return _warn_once(DAMAGED, path, problem.strerror)
+        size = DIGEST().digest_size
+        if content[:size] != _digest(path, content[size:]):
+            return _warn_once(DAMAGED, path, "not as it was written")
+        try:
+            saved, code = pickle.loads(memoryview(content)[size:])
+        except (AttributeError, ImportError):  # of a type that is no longer where it was
+            return None
+        return code if saved == (self.stamp, key) else None
+
+    def save(self, key: Any, code: Any) -> None:
+        path, content = self._path(key), dumps(((self.stamp, key), code))
+        if path.is_dir():
+            shutil.rmtree(path)
+        with replacing(path) as file:
+            file.write(_digest(path, content) + content)
+
+    def _path(self, key: Any) -> Path:
+        """One for each key but for types of equal names, which the key in the file tells apart."""
+        hashed = DIGEST(repr((numba.__version__, self.name, key)).encode()).hexdigest()[:16]
+        return self.folder / f"{self.name}-{hashed}{SUFFIX}"
+
+
+DAMAGED = "damaged kernel cache: %s (%s): compiled anew, and so is what else is damaged there"
+_told: set[str] = set()
+
+
+def _digest(path: Path, content: bytes) -> bytes:
+    return DIGEST(path.name.encode() + b"\0" + content).digest()
+
+
+def _warn_once(message: str, *details: Any) -> None:
+    """One line in each process."""
+    if message not in _told:
+        _told.add(message)
+        logging.getLogger(__name__).warning(message, *details)

@@ -1,0 +1,110 @@
+"""Compiled kernels on disk: several processes at once, damaged files, a full disk. The answers are always those of the formula."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import accelerated
+
+ROOT = Path(accelerated.__file__).parent.parent
+# one function for two types of arrays: two files; |x| - 1 where that is positive, with the sign of x
+CALLS = """
+import numpy as np
+import accelerated
+
+x = np.array([-3.0, -0.5, 0.0, 2.0])
+frozen = x.copy()
+frozen.flags.writeable = False
+for each in (x, frozen):
+    assert accelerated.soft_threshold(each, 1.0).tolist() == [-2.0, 0.0, 0.0, 1.0]
+"""
+FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+
+
+def started(cache, code=CALLS):
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(cache))
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+
+
+def lines(process):
+    """What a process that ended well said."""
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    return err.splitlines()
+
+
+def files(cache):
+    """The files and when they were written: equal for two moments between which nothing was compiled."""
+    found = (path for path in cache.rglob("*") if not path.is_dir())
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """Filled by eight processes at once."""
+    folder = tmp_path_factory.mktemp("kernels")
+    for process in [started(folder) for _ in range(8)]:
+        assert lines(process) == []
+    return folder
+
+
+def test_what_eight_processes_compiled_at_once_is_kept(cache):
+    before = files(cache)
+    assert len(before) == 2 and lines(started(cache)) == [] and files(cache) == before
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def turned(path):
+    """One bit of the code."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def folder(path):
+    path.unlink()
+    path.mkdir()
+    (path / "file").write_text("")
+
+
+def swapped(path, other):
+    one, two = path.read_bytes(), other.read_bytes()
+    path.write_bytes(two)
+    other.write_bytes(one)
+
+
+@pytest.mark.parametrize("damages", [(empty, cut), (turned, folder), (swapped,)])
+def test_damaged_files_are_found_and_compiled_anew(cache, damages):
+    """One line says so, of however many; the next process finds everything."""
+    before = sorted(files(cache))
+    if damages == (swapped,):
+        swapped(*before)
+    else:
+        for damage, path in zip(damages, before, strict=True):
+            damage(path)
+    damaged = files(cache)
+    (line,) = lines(started(cache))
+    assert "damaged kernel cache" in line and any(str(path) in line for path in before)
+    healed = files(cache)
+    assert sorted(healed) == before and not set(healed.items()) & set(damaged.items())
+    if damages == (swapped,):  # the others are healed alike
+        assert lines(started(cache)) == [] and files(cache) == healed
+
+
+def test_a_full_disk_keeps_no_kernels(tmp_path):
+    pytest.importorskip("resource")
+    (line,) = lines(started(tmp_path, FULL + CALLS))
+    assert "compiled kernels are not kept" in line and "File too large" in line and str(tmp_path) in line
+    assert not files(tmp_path)
