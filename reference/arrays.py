@@ -145,6 +145,18 @@ def logsumexp(xp: Any, x: Array, axis: int | tuple[int, ...]) -> Array:
     return xp.log(xp.where(total > 0, total, xp.ones_like(total))) + xp.squeeze(top, axis=axis)
 
 
+def softmax(xp: Any, x: Array) -> Array:
+    """exp(x) over its sum along the last axis, which is 1 at any size of x; all 0 where x is all -inf."""
+    top = xp.max(x, axis=-1, keepdims=True)
+    return normalized(xp, xp.exp(x - xp.where(top > -xp.inf, top, xp.zeros_like(top))))
+
+
+def normalized(xp: Any, x: Array) -> Array:
+    """x over its sum along the last axis, where that is not 0."""
+    total = xp.sum(x, axis=-1, keepdims=True)
+    return x / xp.where(total == 0, xp.ones_like(total), total)
+
+
 def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
     """Indicators (..., n) of integer indices (...); a negative index has none."""
     return xp.astype(index[..., None] == xp.arange(n, dtype=xp.int64, device=device(index)), dtype)

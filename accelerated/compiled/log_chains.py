@@ -15,8 +15,8 @@ __all__ = ["log_forward", "log_sum_product", "log_total"]
 def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges):
     """`sum_product` in the log domain, with pairwise[first + (t - 1) * stride] * inverse_mu, (E, K, K), between t - 1 and t.
 
-    scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to
-    largest 0, backward ones so that the marginals sum to 1: rounding does not grow with n.
+    scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to largest 0;
+    backwards go probabilities, each distribution normalised: marginals sum to 1 at any scale, rounding does not grow with n.
     """
     if n == 0:
         return 0.0
@@ -25,14 +25,14 @@ def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges)
         for t in range(n):
             fill(0.0, scores, t)
         return value
-    rest = log_total(work.forward, n - 1)
+    rest, top = log_total(work.forward, n - 1), largest(work.forward, n - 1)
     for j in range(scores.shape[1]):
-        work.rows[0, j] = scores[n - 1, j] - rest
-        scores[n - 1, j] = exp(work.forward[n - 1, j] - rest)
+        scores[n - 1, j] = exp(work.forward[n - 1, j] - top)
+    _normalize(scores, n - 1)
     for t in range(n - 1, 0, -1):
         e = first + (t - 1) * stride
         load(pairwise[e], inverse_mu, work.matrix)
-        _log_backward(work.forward, scores, t - 1, work.matrix, work.rows, edges[e])
+        _backward(work.forward, scores, t - 1, work.matrix, work.rows, edges[e])
     return value + rest
 
 
@@ -72,34 +72,35 @@ def _log_product(x, s, matrix, K, rows, out, t):
 
 
 @kernel
-def _log_backward(alpha, scores, t, matrix, rows, edges):
-    """Position t from t + 1: scores[t] becomes node marginals, edges (K, K) += edge marginals; matrix is used up.
-
-    rows[0] is scores[t + 1] + log backward message of t + 1 on entry, the same of t on return; alpha[t] is used up too.
-    """
+def _backward(alpha, scores, t, matrix, rows, edges):
+    """Marginals of position t into scores[t] from those of t + 1, and edges (K, K) += edge marginals; matrix and rows are used up."""
     K = edges.shape[0]
+    max_plus_product(alpha, t, matrix, K, rows, 0)
     for j in range(matrix.shape[1]):
-        rows[1, j] = -np.inf
+        rows[0, j] = rows[0, j] if rows[0, j] > -np.inf else 0.0
+        rows[1, j] = 0.0
     for i in range(K):
         for j in range(matrix.shape[1]):
-            matrix[i, j] += rows[0, j]
-        top = max(largest(matrix, i), -1e300)
-        for j in range(matrix.shape[1]):
-            matrix[i, j] = exp(matrix[i, j] - top)
-        mass = total(matrix, i)
-        rows[1, i] = top + np.log(mass)
-        scale = 1.0 / mass if mass > 0.0 else 0.0
-        for j in range(matrix.shape[1]):
-            matrix[i, j] *= scale
+            matrix[i, j] = exp(alpha[t, i] + matrix[i, j] - rows[0, j])
+            rows[1, j] += matrix[i, j]
     for j in range(matrix.shape[1]):
-        alpha[t, j] += rows[1, j]
-    rest = log_total(alpha, t)
-    for j in range(matrix.shape[1]):
-        rows[0, j] = scores[t, j] + rows[1, j] - rest
-        scores[t, j] = exp(alpha[t, j] - rest)
+        rows[1, j] = scores[t + 1, j] / rows[1, j] if rows[1, j] != 0.0 else 0.0 * scores[t + 1, j]
+    fill(0.0, scores, t)
     for i in range(K):
+        for j in range(matrix.shape[1]):
+            matrix[i, j] *= rows[1, j]  # P(y_t = i, y_{t + 1} = j)
+        scores[t, i] = total(matrix, i)
         for j in range(K):
-            edges[i, j] += scores[t, i] * matrix[i, j]
+            edges[i, j] += matrix[i, j]
+    _normalize(scores, t)
+
+
+@kernel
+def _normalize(a, t):
+    """Row t over its sum; nan where that is 0."""
+    mass = total(a, t)
+    for j in range(a.shape[1]):
+        a[t, j] /= mass
 
 
 @kernel

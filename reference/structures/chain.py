@@ -21,14 +21,13 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, integer, logsumexp, one_hot, take_last
+from reference.arrays import Array, Place, host, integer, normalized, one_hot, softmax, take_last
 from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
 from reference.structures.chain_k_best import max_marginals, top_k_viterbi
 from reference.structures.chain_samples import filtered, sample
 from reference.structures.chain_scores import (
     ChainScores,
     exists,
-    finite,
     frozen,
     no_positions,
     transitions,
@@ -117,8 +116,10 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
 
     Notes
     -----
-    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages are logarithms, so nothing underflows, and each is
-    normalised, so that rounding does not grow with the length of the chain and marginals sum to 1. Scores up to 1e300 mu.
+    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages go forward as logarithms, each normalised, so
+    nothing underflows. Backwards, P(y_t) is the sum over y_{t+1} of P(y_{t+1}) P(y_t | y_{t+1}, scores up to t), each distribution
+    normalised: no message goes back, rounding does not grow with the length of the chain, and marginals sum to 1 at any scale
+    up to 1e300 mu. What is below the rounding of the sums of scores is lost, and with it how many labellings tie.
 
     Source
     ------
@@ -131,26 +132,16 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
             scores.unary, xp.zeros_like(scores.pairwise), scores.lengths
         )
     scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
-    unary, lengths = scaled.unary, scaled.lengths
+    lengths = scaled.lengths
     log_z, forward = filtered(xp, scaled)
-
-    backward = xp.zeros_like(forward[0])
-    nodes, edges = [], _Edges(xp, scores)
-    for t in range(n - 1, -1, -1):
-        if t < n - 1:
-            ahead = (unary[..., t + 1, :] + backward)[..., None, :] + transitions(scaled, t + 1)  # (..., y_t, y_{t+1})
-            message = logsumexp(xp, ahead, axis=-1)
-            onward = ahead - finite(xp, message)[..., None]  # log P(y_{t+1} | y_t)
-            onward = xp.exp(frozen(xp, lengths, t + 1, onward, xp.full_like(onward, -xp.inf)))
-            backward = frozen(xp, lengths, t + 1, message, backward)
-        joint = forward[t] + backward
-        norm = finite(xp, logsumexp(xp, joint, axis=-1))[
-            ..., None
-        ]  # 0, but for rounding and a factor common to all labels
-        node, backward = xp.exp(joint - norm), backward - norm
-        nodes.append(node)
-        if t < n - 1:
-            edges.add(node[..., :, None] * onward)
+    some = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
+    nodes, edges = [some * softmax(xp, forward[n - 1])], _Edges(xp, scores)
+    for t in range(n - 2, -1, -1):
+        before = softmax(xp, forward[t][..., None, :] + transitions_into(xp, scaled, t + 1))  # P(y_t | y_{t+1})
+        pair = nodes[-1][..., :, None] * before
+        pair = frozen(xp, lengths, t + 1, pair, xp.zeros_like(pair))
+        nodes.append(frozen(xp, lengths, t + 1, normalized(xp, xp.sum(pair, axis=-2)), nodes[-1]))
+        edges.add(xp.matrix_transpose(pair))
     nodes_ = xp.stack(nodes[::-1], axis=-2)
     nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
     return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)

@@ -44,9 +44,7 @@ def softmax(scores: TableScores, mu: float = 1.0) -> tuple[Array, TableScores]:
     """
     xp = array_namespace(scores.values)
     scaled = scores.values / mu
-    log_z = logsumexp(xp, scaled, axis=-1)
-    shift = xp.where(log_z > -xp.inf, log_z, xp.zeros_like(log_z))
-    return mu * log_z, TableScores(xp.exp(scaled - shift[..., None]))
+    return mu * logsumexp(xp, scaled, axis=-1), TableScores(arrays.softmax(xp, scaled))
 
 
 def sample(scores: TableScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:

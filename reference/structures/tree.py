@@ -23,7 +23,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, integer, one_hot, take_last
+from reference.arrays import Array, Place, host, integer, normalized, one_hot, softmax, take_last
 from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
 from reference.structures.sampling import uniforms
 from reference.structures.tree_k_best import max_marginals, top_k_max_product
@@ -31,7 +31,6 @@ from reference.structures.tree_samples import filtered, sample
 from reference.structures.tree_scores import (
     TreeScores,
     exists,
-    finite,
     leading,
     linked,
     no_nodes,
@@ -149,12 +148,12 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     some = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
     nodes: list[Array] = [some] * len(parents)
     for v in walk.roots:
-        nodes[v] = some * _softmax(xp, below[v])
+        nodes[v] = some * softmax(xp, below[v])
     edges = _Edges(xp, scores)
     for v in reversed(walk.upward):
-        conditional = _softmax(xp, below[v][..., None, :] + transitions(scaled, v))  # P(y_v | y_parent)
+        conditional = softmax(xp, below[v][..., None, :] + transitions(scaled, v))  # P(y_v | y_parent)
         pair = nodes[parents[v]][..., :, None] * conditional
-        nodes[v] = _normalised(xp, xp.sum(pair, axis=-2))
+        nodes[v] = normalized(xp, xp.sum(pair, axis=-2))
         edges.add(v, pair)
     return mu * log_z, scores._replace(unary=xp.stack(nodes, axis=-2), pairwise=edges.together())
 
@@ -214,17 +213,6 @@ class _Edges:
 
     def together(self) -> Array:
         return self.each[0] if self.shared else self.xp.stack(self.each, axis=-3)
-
-
-def _softmax(xp: Any, x: Array) -> Array:
-    """exp(x) over its sum along the last axis; all 0 where x is all -inf."""
-    return _normalised(xp, xp.exp(x - finite(xp, xp.max(x, axis=-1, keepdims=True))))
-
-
-def _normalised(xp: Any, x: Array) -> Array:
-    """x over its sum along the last axis, where that is not 0."""
-    total = xp.sum(x, axis=-1, keepdims=True)
-    return x / xp.where(total > 0, total, xp.ones_like(total))
 
 
 class Tree(Structure):
