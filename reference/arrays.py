@@ -4,6 +4,8 @@ The reference is written against the array API standard, so that one text runs o
 ``array_api_strict``. This module is the only one that knows a library by name, and it does so in two lines
 (:func:`_index_add`). What decides shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is
 computed on lives in the caller's namespace, on the caller's device.
+
+A NumPy masked array is taken where nothing in it is masked, and refused otherwise: what is masked has no number.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from reference.packed import Packed, check_offsets, check_range, lock
 __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 Array = Any  # an array of any namespace
+LARGEST = 2**63 - 1  # of int64
 
 
 class Place(NamedTuple):
@@ -66,8 +69,9 @@ def floats(**arguments: Any) -> tuple[Array, ...]:
 
     float32 and float64 stay; integers and booleans become float64; nested lists go where the arrays among the
     arguments are, and to NumPy if there is none. Half precision, complex numbers, objects and mixed namespaces are
-    refused by name.
+    refused by name, and so are integers beyond 64 bits.
     """
+    arguments = {name: unmasked(name, x) for name, x in arguments.items()}
     given = [x for x in arguments.values() if is_array_api_obj(x)]
     try:
         xp = array_namespace(*given) if given else array_namespace(np.zeros(0))
@@ -92,7 +96,7 @@ def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
                 f"{name}: expected a rectangular array of numbers, got nested lists of unequal length"
             ) from None
         if x.dtype.kind not in "fiub":
-            raise TypeError(f"{name}: expected real numbers, got {x.dtype}")
+            raise TypeError(f"{name}: expected real numbers, got {_kind(x)}")
         x = xp.asarray(x, device=where)
     if xp.isdtype(x.dtype, ("bool", "integral")):
         return xp.astype(x, xp.float64)
@@ -102,16 +106,45 @@ def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
 
 
 def integers(name: str, x: Any, place: Place) -> Array:
-    """An integer argument as int64 in ``place``; floats, booleans and other namespaces' arrays are refused."""
+    """An integer argument as int64 in ``place``, whatever namespace it is of; floats, booleans and integers beyond int64 are refused."""
+    x = unmasked(name, x)
     if not is_array_api_obj(x):
         x = np.asarray(x)
         if x.size == 0:
             x = x.astype(np.int64)
     if not array_namespace(x).isdtype(x.dtype, "integral"):
-        raise TypeError(f"{name}: expected integers, got {x.dtype}")
+        raise TypeError(f"{name}: expected integers, got {_kind(x) if isinstance(x, np.ndarray) else x.dtype}")
     if array_namespace(x) is place.xp and x.dtype == place.xp.int64 and device(x) == place.device:
         return x
-    return place.integers(host(x))
+    return place.integers(int64(name, host(x)))
+
+
+def int64(name: str, x: np.ndarray) -> np.ndarray:
+    """Host integers as int64. Raises TypeError for what are none, ValueError beyond the range."""
+    if x.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, got {_kind(x)}")
+    if x.dtype.kind == "u" and x.size and x.max() > LARGEST:
+        raise ValueError(f"{name}: expected integers up to 2^63 - 1, got {x.max()}")
+    return x.astype(np.int64, copy=False)
+
+
+def unmasked(name: str, x: Any) -> Any:
+    """x, without the mask of a NumPy masked array (or of one in a list) that hides nothing. Raises ValueError where it hides something."""
+    if isinstance(x, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in x):
+        return [unmasked(f"{name}[{i}]", row) for i, row in enumerate(x)]
+    if not isinstance(x, np.ma.MaskedArray):
+        return x
+    if np.ma.is_masked(x):
+        raise ValueError(
+            f"{name}: expected numbers throughout, got a masked array with {np.ma.count_masked(x)} of {x.size} masked"
+        )
+    return np.ma.getdata(x)
+
+
+def _kind(x: np.ndarray) -> str:
+    """What an array holds that is no array of numbers, in words."""
+    beyond = (v for v in x.flat if isinstance(v, int) and not -LARGEST - 1 <= v <= LARGEST) if x.dtype == object else ()
+    return next((shown(v) for v in beyond), str(x.dtype))
 
 
 def refuse_nan_and_inf(name: str, x: Array, *, forbidden: bool = True) -> None:
@@ -124,8 +157,9 @@ def refuse_nan_and_inf(name: str, x: Array, *, forbidden: bool = True) -> None:
         raise ValueError(f"{name}: expected {allowed}, got {float(x[at])} at index {at}")
 
 
-def host(x: Any) -> np.ndarray:
+def host(x: Any, name: str = "array") -> np.ndarray:
     """An array of any namespace and device as a NumPy array; a copy only where it is not in host memory."""
+    x = unmasked(name, x)
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
     return np.from_dlpack(x, device="cpu")
@@ -162,8 +196,14 @@ def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
     return xp.astype(index[..., None] == xp.arange(n, dtype=xp.int64, device=device(index)), dtype)
 
 
-def integer(name: str, value: Any, least: int) -> int:
-    """``value`` as an int of at least ``least``; other types (bool too) and numbers are refused."""
+def shown(value: Any) -> str:
+    """``value`` in an error; of an integer beyond 64 bits its length."""
+    is_long = isinstance(value, int) and value.bit_length() > 64
+    return f"an integer of {value.bit_length()} bits" if is_long else repr(value)
+
+
+def integer(name: str, value: Any, least: int, most: int | None = LARGEST) -> int:
+    """``value`` as an int of at least ``least``, at most ``most``; other types (bool too) and numbers are refused."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -171,18 +211,24 @@ def integer(name: str, value: Any, least: int) -> int:
     if isinstance(value, bool):
         raise TypeError(f"{name}: expected an integer >= {least}, got {value!r}")
     if number < least:
-        raise ValueError(f"{name}: expected an integer >= {least}, got {number}")
+        raise ValueError(f"{name}: expected an integer >= {least}, got {shown(number)}")
+    if most is not None and number > most:
+        raise ValueError(f"{name}: expected an integer in {least}..{most}, got {shown(number)}")
     return number
 
 
 def real(name: str, value: Any) -> float:
-    """``value`` as a float; strings, booleans, arrays of several numbers and what else is no number are refused."""
+    """``value`` as a float; strings, booleans, arrays of several numbers, numbers beyond the floats and what is none are refused."""
+    value = unmasked(name, value)
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or getattr(value, "ndim", 0) != 0:
             raise TypeError
         return float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name}: expected a number, got {type(value).__name__}") from None
+    except OverflowError:
+        got = shown(value) if isinstance(value, int) else f"a {type(value).__name__} beyond that"
+        raise ValueError(f"{name}: expected a number of at most 1.8e308 in size, got {got}") from None
 
 
 def number(name: str, value: Any, *, positive: bool = False) -> float:
@@ -332,13 +378,13 @@ def _described(x: Array) -> str:
 
 def _columns(name: str, row: Any) -> np.ndarray:
     """One row's list of active columns."""
-    columns = np.asarray(row)
+    columns = host(row, name)
     if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
         raise TypeError(
             f"{name}: expected lists of column numbers, got {columns.dtype} of shape {columns.shape} in a row; "
             "dense features go in as an array"
         )
-    return columns.astype(np.int64)
+    return int64(name, columns) if columns.size else columns.astype(np.int64)
 
 
 def _offsets(counts: Any) -> np.ndarray:

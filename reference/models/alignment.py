@@ -136,7 +136,7 @@ class AlignmentModel(LinearModel):
 
     def _columns(self, name: str, y: Any, p: int, q: int) -> np.ndarray:
         """The true columns (p,) of one example."""
-        y = np.asarray(host(y) if is_array_api_obj(y) else y)
+        y = host(y, name)
         if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
             raise TypeError(f"{name}: expected column numbers of shape ({p},), got {y.dtype} of shape {y.shape}")
         if len(y) != p:

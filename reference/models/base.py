@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
-from reference.arrays import Array, Place, Rows, host, integer, refuse_nan_and_inf
+from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
 from reference.packed import check_range
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, inner
 
 __all__ = ["FeatureTotals", "LinearModel", "ListedSpread", "bound_of", "integer"]
+
+MOST_LABELS = 2**24  # each has a name
 
 READS = ("scores", "pullback")  # how a model reads its features
 
@@ -275,7 +277,7 @@ def all_of(n: int, batch: Any, name: str = "batch") -> np.ndarray:
     """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused, by ``name``."""
     if batch is None:
         return np.arange(n)
-    batch = np.asarray(batch)
+    batch = host(batch, name)
     if batch.ndim != 1 or (batch.size and batch.dtype.kind not in "iu"):
         raise TypeError(f"{name}: expected example numbers of shape (b,), got {batch.dtype} of shape {batch.shape}")
     if batch.size and not 0 <= batch.min() <= batch.max() < n:
@@ -286,6 +288,8 @@ def all_of(n: int, batch: Any, name: str = "batch") -> np.ndarray:
 def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:
     """The names of L labels: as given, or "0", "1", ... for a number."""
     if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
+        if labels > MOST_LABELS:
+            raise ValueError(f"labels: expected at most 2^24 labels, got {shown(int(labels))}")
         names = tuple(str(i) for i in range(int(labels)))
     else:
         names = tuple(labels)  # type: ignore[arg-type]
@@ -300,13 +304,14 @@ def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:
 
 def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
     """Labels (n,) given as indices 0..L-1 or as names, as int64 indices on the host."""
+    y = host(y, name) if is_array_api_obj(y) else y
     if isinstance(y, str) or (len(y) and isinstance(y[0], str)):
         index = {label: i for i, label in enumerate(names)}
         unknown = next((label for label in y if label not in index), None)
         if unknown is not None:
             raise ValueError(f"{name}: unknown label {unknown!r}; the model knows {', '.join(names)}")
         return np.array([index[label] for label in y], np.int64)
-    y = np.asarray(y)
+    y = host(y, name)
     if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
         raise TypeError(
             f"{name}: expected label names or integer indices of shape (n,), got {y.dtype} of shape {y.shape}"
@@ -320,7 +325,8 @@ def label_cost(cost: Any, n_labels: int) -> np.ndarray:
     """The task loss of one label as an (L, L) matrix (true, predicted): given, or 1 where the two differ."""
     if cost is None:
         return 1.0 - np.eye(n_labels)
-    cost = np.asarray(cost, dtype=np.float64)
+    (cost,) = floats(cost=cost)
+    cost = host(cost).astype(np.float64)
     if cost.shape != (n_labels, n_labels):
         raise ValueError(f"cost: expected shape ({n_labels}, {n_labels}), got {cost.shape}")
     if not (np.all(np.isfinite(cost)) and np.all(cost >= 0) and np.all(np.diag(cost) == 0)):

@@ -185,7 +185,7 @@ def pieces_of_equal_length(data: CandidateData, batch: np.ndarray, max_candidate
 
 def _given(X: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Candidates that lie one after another, checked."""
-    features, offsets = _features("X features", X.features), np.asarray(host(X.offsets))
+    features, offsets = _features("X features", X.features), host(X.offsets, "X offsets")
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0 or offsets[0] != 0:
         raise ValueError(f"X offsets: expected integers (n + 1,) that start at 0, got {offsets.dtype} {offsets.shape}")
     offsets = offsets.astype(np.int64)
@@ -224,7 +224,7 @@ def _features(name: str, x: Any) -> np.ndarray:
     """Features (m, ...) on the host as they are, not to be written to."""
     if not (is_array_api_obj(x) and str(x.dtype).endswith(("float32", "float64"))):
         (x,) = floats(**{name: x})
-    x = np.asarray(host(x))
+    x = host(x, name)
     if x.ndim < 2:
         raise ValueError(f"{name}: expected an array (candidates, features, ...), got shape {x.shape}")
     x = x.view() if x.flags.c_contiguous else np.ascontiguousarray(x)

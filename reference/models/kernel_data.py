@@ -96,7 +96,7 @@ def pieces(offsets: np.ndarray) -> list[tuple[int, int]]:
 
 def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
     """Arrays (n_i, d) of finite numbers on the host, d the width, or that of the first; an error that names the sequence otherwise."""
-    each = [np.asarray(host(x)) for x in X]
+    each = [host(x, f"X[{i}]") for i, x in enumerate(X)]
     if width is None:
         width = next((x.shape[1] for x in each if x.ndim == 2), None)
     for i, x in enumerate(each):

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj
 
 import reference.arrays
 from reference.arrays import Array, Rows, host, one_hot, take_last
@@ -99,7 +98,7 @@ class MulticlassModel(LinearModel):
         rows = Rows.of(X, width=self.n_features, like=like)
         if Y is None:
             return MulticlassData(rows, None)
-        labels = label_indices("Y", host(Y) if is_array_api_obj(Y) else Y, self.labels)
+        labels = label_indices("Y", Y, self.labels)
         if len(labels) != rows.n:
             raise ValueError(f"Y: expected {rows.n} labels, one for each row of X, got {len(labels)}")
         return MulticlassData(rows, lock(rows.place.integers(labels)))

@@ -292,7 +292,7 @@ class ParsingModel(LinearModel):
 
     def _tree(self, name: str, y: Any, n: int) -> np.ndarray:
         """The heads of a sentence, checked, after -1 for the root."""
-        y = np.asarray(host(y))
+        y = host(y, name)
         if y.shape != (n,) or (n and y.dtype.kind not in "iu"):
             raise ValueError(f"{name}: expected the heads of {n} tokens, integers, got {y.dtype} of shape {y.shape}")
         if n and not 0 <= y.min() <= y.max() <= n:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.arrays import Array, Place
+from reference.arrays import Array, Place, host
 from reference.models.base import FeatureTotals, LinearModel, bound_of
 from reference.structures.scores import Scores
 
@@ -134,7 +134,7 @@ class RestrictedModel(LinearModel):
 
 def checked_columns(columns: Any, size: int) -> np.ndarray:
     """Different numbers of weights, in order, as int64; True where a weight is to be kept is an answer too."""
-    columns = np.asarray(columns)
+    columns = host(columns, "columns")
     if columns.dtype == bool and columns.shape == (size,):
         return np.flatnonzero(columns)
     if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):

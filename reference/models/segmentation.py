@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
@@ -253,7 +253,7 @@ def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
 
 def _labels(name: str, y: Any, p: int) -> np.ndarray:
     """Labels (p,) of 0 and 1, or booleans, as int64 on the host."""
-    y = host(y) if is_array_api_obj(y) else np.asarray(y)
+    y = host(y, name)
     if y.ndim != 1 or (y.size and y.dtype.kind not in "iub"):
         raise TypeError(f"{name}: expected integers or booleans of shape ({p},), got {y.dtype} of shape {y.shape}")
     if len(y) != p:

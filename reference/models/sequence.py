@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
@@ -163,9 +163,7 @@ class SequenceModel(LinearModel):
         if Y is not None:
             if len(Y) != len(offsets) - 1:
                 raise ValueError(f"Y: expected {len(offsets) - 1} label sequences, one for each of X, got {len(Y)}")
-            each = [
-                label_indices(f"Y[{i}]", host(y) if is_array_api_obj(y) else y, self.labels) for i, y in enumerate(Y)
-            ]
+            each = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
             for i, (y, length) in enumerate(zip(each, np.diff(offsets), strict=True)):
                 if len(y) != length:
                     raise ValueError(f"Y[{i}]: expected {length} labels, one for each position of X[{i}], got {len(y)}")
@@ -174,7 +172,7 @@ class SequenceModel(LinearModel):
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """All positions of X as host rows, and the offsets of the sequences."""
-        if len(X) and all(isinstance(x, np.ndarray) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
+        if len(X) and all(_plain(x) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
             offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
             together = np.concatenate(list(X))
             if together.dtype.kind in "fiub" and np.all(np.isfinite(together)):  # else one by one, to name the sequence
@@ -329,6 +327,11 @@ class SequenceModel(LinearModel):
 
     def _split(self, data: ChainData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         return [labels[:length] for labels, length in zip(host(outputs), data.lengths[piece], strict=True)]
+
+
+def _plain(x: Any) -> bool:
+    """Whether x is an array in host memory without a mask."""
+    return isinstance(x, np.ndarray) and not isinstance(x, np.ma.MaskedArray)
 
 
 def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

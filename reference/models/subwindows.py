@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, floats, host, integer
@@ -170,7 +170,7 @@ class SubwindowModel(LinearModel):
 
     def _image(self, name: str, x: Any, like: Array | None) -> tuple[Rows, tuple[int, int]]:
         """The rows of an image's pixels, and its sides."""
-        x = host(x) if is_array_api_obj(x) else np.asarray(x)
+        x = host(x, name)
         words = x.dtype.kind in "iu" and x.ndim == 2
         if x.ndim != (2 if words else 3) or 0 in x.shape[:2]:
             raise ValueError(

@@ -378,7 +378,7 @@ def _checked_bits(bits: int, n_labels: int) -> int:
 
 
 def _cells(name: str, given: Any, size: int) -> np.ndarray:
-    cells = np.asarray(given)
+    cells = host(given, name)
     if cells.ndim != 1 or (cells.size and cells.dtype.kind not in "iu"):
         raise TypeError(f"{name}: expected integers of shape (m,), got {cells.dtype} of shape {cells.shape}")
     cells = cells.astype(np.int64)

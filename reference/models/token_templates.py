@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reference.arrays import real
+
 __all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
 
 Extractor = Callable[[Any, int], Any]
@@ -354,6 +356,6 @@ def _named_values(name: str, given: Any) -> Iterator[tuple[str, float]]:
         if isinstance(value, str):
             yield f"{key}:{value}", 1.0
         elif isinstance(value, (bool, int, float, np.number, np.bool_)):
-            yield key, float(value)
+            yield key, real(f"{name}: {key}", int(value) if isinstance(value, (bool, np.bool_)) else value)
         else:
             raise TypeError(f"{name}: {key}: expected a number or a string, got {value!r:.80}")

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 
 import reference.arrays
 from reference.arrays import Array, Rows, host
@@ -152,9 +152,7 @@ class TreeModel(LinearModel):
         if Y is not None:
             if len(Y) != len(each):
                 raise ValueError(f"Y: expected {len(each)} label sequences, one for each of X, got {len(Y)}")
-            found = [
-                label_indices(f"Y[{i}]", host(y) if is_array_api_obj(y) else y, self.labels) for i, y in enumerate(Y)
-            ]
+            found = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
             for i, (y, tree) in enumerate(zip(found, each, strict=True)):
                 if len(y) != tree.n:
                     raise ValueError(f"Y[{i}]: expected {tree.n} labels, one for each node of X[{i}], got {len(y)}")
@@ -250,7 +248,7 @@ def _only(data: TreeData, batch: np.ndarray) -> int:
 
 def _parents(name: str, parents: Any, p: int) -> np.ndarray:
     """The parents of a tree's p nodes as int64 on the host, checked."""
-    parents = np.asarray(host(parents))
+    parents = host(parents, name)
     if parents.shape != (p,) or (p and parents.dtype.kind not in "iu"):
         raise ValueError(
             f"{name}: expected the parents of {p} nodes, integers (-1: a root), got {parents.dtype} of shape {parents.shape}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.arrays import Array, host
+from reference.arrays import Array, floats, host
 from reference.prox.arguments import Point, not_empty, number, product, slack
 from reference.prox.base import Ball, HalfSquaredNorm, Regularizer, ScaledNorm, indicator, l2, largest
 
@@ -244,7 +244,8 @@ class WeightedSquaredL1(HalfSquaredNorm):
 
 def nonnegative_weights(weights: Any) -> np.ndarray:
     """Weights on the host, float64, a copy that cannot be written."""
-    weights = np.array(host(weights) if hasattr(weights, "__dlpack__") else weights, dtype=np.float64)
+    (weights,) = floats(weights=weights)
+    weights = np.array(host(weights), dtype=np.float64)
     if weights.ndim != 1 or not np.all(np.isfinite(weights)) or np.any(weights < 0):
         raise ValueError(f"weights: expected a vector of finite numbers >= 0, got {weights} of shape {weights.shape}")
     weights.flags.writeable = False

@@ -19,7 +19,7 @@ def generator(rng: int | np.random.Generator | None) -> np.random.Generator:
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     try:
-        return np.random.default_rng(integer("rng", rng, 0))
+        return np.random.default_rng(integer("rng", rng, 0, None))  # seeds may be long
     except TypeError:
         raise TypeError(f"rng: expected an integer >= 0, a numpy.random.Generator or None, got {rng!r}") from None
 
