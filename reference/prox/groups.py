@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 
-from reference.arrays import Array, host
+from reference.arrays import Array, host, unmasked
 from reference.prox.arguments import Point
 from reference.prox.base import l2
 
 __all__ = ["Groups"]
+
+MOST = 2**31  # coordinates and groups: what is larger is a mistake, and would ask for memory
 
 
 class Groups:
@@ -39,11 +41,10 @@ class Groups:
     """
 
     def __init__(self, groups: Any) -> None:
+        groups = unmasked("groups", groups)
         self.exact = is_array_api_obj(groups) and groups.ndim == 1
         self.members = _by_number(groups) if self.exact else by_lists(groups)
         flat = np.concatenate([np.zeros(0, np.int64), *self.members])
-        if flat.size and flat.min() < 0:
-            raise ValueError(f"groups: expected coordinates >= 0, got {flat.min()}")
         self.width = groups.shape[0] if self.exact else int(flat.max(initial=-1)) + 1
         if np.bincount(flat, minlength=1).max() > 1:
             twice = np.flatnonzero(np.bincount(flat) > 1)[0]
@@ -120,23 +121,35 @@ def _by_number(groups: Any) -> tuple[np.ndarray, ...]:
         raise TypeError(f"groups: expected integer group numbers, got {number.dtype}")
     if number.size and number.min() < -1:
         raise ValueError(f"groups: expected group numbers >= 0, or -1 for none, got {number.min()}")
+    if number.size and number.max() >= MOST:
+        raise ValueError(f"groups: expected group numbers below 2^31, got {number.max()}")
     order = np.argsort(number, kind="stable").astype(np.int64)
     bounds = np.searchsorted(number[order], np.arange(int(number.max(initial=-1)) + 2))
     return tuple(order[a:b] for a, b in itertools.pairwise(bounds))
 
 
 def by_lists(groups: Any) -> tuple[np.ndarray, ...]:
+    """The coordinates of each group, in 0..MOST - 1, as int64. Raises TypeError, ValueError."""
     if not isinstance(groups, Sequence):
         raise TypeError(
             f"groups: expected a sequence of index arrays, or an integer array (p,), got {type(groups).__name__}"
         )
     members = []
     for k, group in enumerate(groups):
-        index = host(group) if is_array_api_obj(group) else np.asarray(group)
+        try:
+            index = host(group, f"groups: group {k}")
+        except ValueError as problem:
+            if isinstance(group, np.ma.MaskedArray):
+                raise
+            raise TypeError(f"groups: expected index arrays, got lists in a list as group {k}") from problem
         if index.ndim != 1 or (index.size and index.dtype.kind not in "iu"):
             raise TypeError(
                 f"groups: expected index arrays, got {index.dtype} of shape {index.shape} as group {k}; "
                 "group numbers go in as one integer array"
             )
+        if index.size and index.min() < 0:
+            raise ValueError(f"groups: expected coordinates >= 0, got {index.min()} in group {k}")
+        if index.size and index.max() >= MOST:
+            raise ValueError(f"groups: expected coordinates below 2^31, got {index.max()} in group {k}")
         members.append(index.astype(np.int64))
     return tuple(members)
