@@ -307,7 +307,10 @@ class Rows(Packed):
         Raises
         ------
         ValueError
-            A width that does not fit, a column outside 0..width-1, a number that is not finite.
+            A width that does not fit, a column outside 0..width-1, a number that is not finite, something masked; of a CSR matrix or
+            Rows, arrays that are no vectors.
+        TypeError
+            A matrix that is not CSR, columns or offsets that are no integers, lists of something else than columns.
         """
         if isinstance(x, Rows):
             indptr, indices, data, columns = x.indptr, x.indices, host(x.data), x.width
@@ -316,7 +319,7 @@ class Rows(Packed):
                 raise TypeError(
                     f"{name}: expected a CSR matrix (rows compressed), got {type(x).__name__}; .tocsr() makes one"
                 )
-            indptr, indices, data, columns = x.indptr, x.indices, np.asarray(x.data), x.shape[1]
+            indptr, indices, data, columns = x.indptr, x.indices, host(x.data, f"{name}.data"), x.shape[1]
         elif is_array_api_obj(x):
             (x,) = floats(**{name: x})
             if x.ndim != 2:
@@ -339,7 +342,10 @@ class Rows(Packed):
             data = np.ones(len(indices))
         if width is not None and columns != width:
             raise ValueError(f"{name}: expected {width} features, got {columns}")
-        indptr, indices = np.asarray(indptr, np.int64), np.asarray(host(indices), np.int64)
+        indptr, indices = (
+            int64(f"{name}.{field}", host(x, f"{name}.{field}"))
+            for field, x in (("indptr", indptr), ("indices", indices))
+        )
         _check_rows(name, indptr, indices, data, int(columns))
         place = Place.of(like)
         return cls.unchecked(indptr.copy(), place.integers(indices), place.floats(data), int(columns))
@@ -392,6 +398,9 @@ def _offsets(counts: Any) -> np.ndarray:
 
 
 def _check_rows(name: str, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, width: int) -> None:
+    for field, x in (("indptr", indptr), ("indices", indices), ("data", data)):
+        if x.ndim != 1:
+            raise ValueError(f"{name}.{field}: expected one dimension, got shape {x.shape}")
     if (
         len(indptr) == 0
         or indptr[0] != 0
