@@ -25,7 +25,7 @@ from reference.arrays import Array, Place, host, number, real
 from reference.models.base import all_of, check_weights, integer
 from reference.screening.scored import Whole, by_scores
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
-from reference.structures.base import IntractableError, KBest, UnsupportedError, feasible
+from reference.structures.base import IntractableError, KBest, UnsupportedError, at_most, feasible
 from reference.structures.sampling import generator
 from reference.structures.scores import add, inner
 
@@ -289,6 +289,7 @@ class StructuralHinge:
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
         """The planes of the outputs that ``choose`` takes from each example's loss-augmented space, at most k."""
         check_weights(self.model, w, self._like)
+        at_most("k", k, self.model.size)
         batch, place = all_of(self.n, batch), Place.of(w)
         xp = place.xp
         directions, losses, count = [], [], []

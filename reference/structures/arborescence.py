@@ -91,7 +91,7 @@ class Arborescence(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best trees, labels (k, n); see :func:`top_k_arborescences`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return self.ops.top_k_arborescences(self.scores, positive_k(k), self.single_root)
+        return self.ops.top_k_arborescences(self.scores, positive_k(k, self.scores.values.shape[0]), self.single_root)
 
     def max_marginals(self) -> ArborescenceScores:
         """The highest score of a tree with each arc; see :func:`max_marginals`. All -inf where there is none."""

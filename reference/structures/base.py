@@ -14,11 +14,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
-from reference.arrays import Array, host
+from reference.arrays import Array, host, shown
 from reference.smoothing import positive_mu
 from reference.structures.scores import Scores, add, inner
 
 __all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError", "positive_mu"]
+
+
+MOST = 2**28  # numbers that the outputs of an answer may take, 2 GiB
 
 
 class InfeasibleError(ValueError):
@@ -79,7 +82,7 @@ class Structure:
         raise self._lacks("parts")
 
     def topk(self, k: int) -> Any:
-        """The k best distinct outputs (the top-K oracle)."""
+        """The k best distinct outputs (the top-K oracle). Raises ValueError where k outputs are more than 2^28 numbers."""
         raise self._lacks("topk")
 
     def expectation(self, mu: float = 1.0) -> tuple[Any, Scores]:
@@ -87,7 +90,10 @@ class Structure:
         raise self._lacks("expectation")
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Any:
-        """``size`` outputs drawn independently with probability proportional to exp(score / mu), as ``topk`` lists its outputs."""
+        """``size`` outputs drawn independently with probability proportional to exp(score / mu), as ``topk`` lists its outputs.
+
+        Raises ValueError where so many outputs are more than 2^28 numbers.
+        """
         raise self._lacks("sample")
 
     def count(self) -> int:
@@ -170,15 +176,26 @@ class Structure:
         )
 
 
-def positive_k(k: int) -> int:
-    """``k`` as an int, checked to be an integer >= 1."""
+def positive_k(k: int, numbers: int = 1) -> int:
+    """``k`` as an int, checked to be an integer >= 1; outputs of so many numbers each have to fit into an answer: :func:`at_most`."""
     try:
         number = operator.index(k)
     except TypeError:
         raise TypeError(f"k: expected an integer >= 1, got {k!r}") from None
     if isinstance(k, bool) or number < 1:
-        raise ValueError(f"k: expected an integer >= 1, got {k!r}")
-    return number
+        raise ValueError(f"k: expected an integer >= 1, got {shown(k)}")
+    return at_most("k", number, numbers)
+
+
+def at_most(name: str, count: int, numbers: int) -> int:
+    """``count`` outputs of so many numbers each. Raises ValueError where there are several, and more than MOST numbers together."""
+    most = max(MOST // max(numbers, 1), 1)
+    if count > most:
+        raise ValueError(
+            f"{name}: expected at most {most} outputs, which take {max(numbers, 1)} numbers each where 2^28 are the limit, "
+            f"got {shown(count)}"
+        )
+    return count
 
 
 def k_best(scores: Array, labels: Array, k: int) -> KBest:

@@ -41,7 +41,7 @@ def bmmf(structure: Structure, k: int) -> KBest:
     UnsupportedError
         The structure lacks one of the three questions.
     ValueError
-        A batch; k < 1.
+        A batch; k < 1, or so large that k outputs are more than 2^28 numbers.
 
     Notes
     -----
@@ -55,7 +55,6 @@ def bmmf(structure: Structure, k: int) -> KBest:
     Pillutla et al., Algorithm 10 and Theorem 46, *corrected* so that scores may tie and k may exceed the number of outputs:
     y^(k) is an actual maximiser over C^(k), not decoded variable by variable; only finite max-marginals are candidates.
     """
-    k = positive_k(k)
     if not isinstance(structure, Structure):
         raise TypeError(f"structure: expected a Structure, got {type(structure).__name__}")
     if structure.variables is None:
@@ -63,6 +62,7 @@ def bmmf(structure: Structure, k: int) -> KBest:
     field = getattr(structure.scores, structure.variables)
     if field.ndim != 2:
         raise ValueError(f"structure: expected a single one, got a batch of shape {tuple(field.shape[:-2])}")
+    k = positive_k(k, field.shape[0])
 
     def within(allowed: np.ndarray) -> Structure:
         return structure.constrained(array_namespace(field).asarray(allowed, device=device(field)))

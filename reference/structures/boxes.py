@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, is_array_api_obj
+from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host
@@ -151,7 +151,7 @@ class Boxes(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best boxes, labels (k, 4); see :func:`best_boxes`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        boxes, place = self.ops.best_boxes(self.scores, positive_k(k)), Place.of(self.scores.pixels)
+        boxes, place = self.ops.best_boxes(self.scores, positive_k(k, 4)), Place.of(self.scores.pixels)
         values = np.array([float(self.score(y)) for y in boxes], dtype=np.float64)
         order = np.argsort(-values, kind="stable")
         return k_best(place.floats(values[order]), place.integers(boxes[order]), k)
@@ -233,7 +233,7 @@ def overlap(a: np.ndarray, b: Any) -> np.ndarray:
 
 def checked_boxes(name: str, boxes: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Boxes (..., 4) as int64 on the host, of that shape if one is given. Raises ValueError, TypeError."""
-    boxes = host(boxes) if is_array_api_obj(boxes) else np.asarray(boxes)
+    boxes = host(boxes, name)
     if boxes.size and boxes.dtype.kind not in "iu":
         raise TypeError(f"{name}: expected integers, pixels, got {boxes.dtype}")
     if boxes.ndim < 1 or boxes.shape[-1] != 4 or (shape is not None and boxes.shape != shape):

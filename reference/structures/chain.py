@@ -13,6 +13,7 @@ length are padding: their scores are ignored, their marginals are 0, their label
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +23,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, integer, normalized, one_hot, softmax, take_last
-from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
+from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.chain_k_best import max_marginals, top_k_viterbi
 from reference.structures.chain_samples import filtered, sample
 from reference.structures.chain_scores import (
@@ -260,12 +261,16 @@ class Chain(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best labellings; see :func:`top_k_viterbi`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return self.ops.top_k_viterbi(self.scores, positive_k(k))
+        *batch, n, n_labels = self.scores.unary.shape
+        k = positive_k(k, math.prod(batch) * n)
+        at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels)  # the search keeps so many for each label
+        return self.ops.top_k_viterbi(self.scores, k)
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
-        *batch, n, _ = self.scores.unary.shape
-        numbers = uniforms(rng, (*batch, integer("size", size, 1), n), self.scores.unary)
+        *batch, n, n_labels = self.scores.unary.shape
+        size = at_most("size", integer("size", size, 1), math.prod(batch) * max(n, n_labels))
+        numbers = uniforms(rng, (*batch, size, n), self.scores.unary)
         value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
         feasible(value, "sample")
         return labels

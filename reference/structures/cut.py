@@ -22,7 +22,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
-from reference.structures.base import IntractableError, KBest, Structure, feasible, positive_k
+from reference.structures.base import IntractableError, KBest, Structure, feasible
 from reference.structures.bmmf import bmmf
 from reference.structures.cut_network import CutScores, Flow, Network, refuse_unfit_edges, score, solver_of
 
@@ -204,7 +204,7 @@ class Cut(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best labellings; see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return bmmf(self, positive_k(k))
+        return bmmf(self, k)
 
     def max_marginals(self) -> CutScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""

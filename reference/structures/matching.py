@@ -20,7 +20,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
-from reference.structures.base import KBest, Structure, feasible, limited, positive_k
+from reference.structures.base import KBest, Structure, feasible, limited
 from reference.structures.bmmf import bmmf
 
 __all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
@@ -227,7 +227,7 @@ class Matching(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best matchings, labels (k, p); see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return bmmf(self, positive_k(k))
+        return bmmf(self, k)
 
     def max_marginals(self) -> MatchingScores:
         """The highest score of a matching with each pair; see :func:`max_marginals`. All -inf where there is none."""

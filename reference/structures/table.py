@@ -5,6 +5,7 @@ Source: Pillutla et al., Definition 6 over a finite set given as a list; section
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, integer, logsumexp, one_hot
-from reference.structures.base import KBest, Structure, feasible, k_best, positive_k, positive_mu
+from reference.structures.base import KBest, Structure, at_most, feasible, k_best, positive_k, positive_mu
 from reference.structures.sampling import choose, uniforms
 
 __all__ = ["Table", "TableScores", "argmax", "sample", "softmax", "top_k"]
@@ -119,11 +120,13 @@ class Table(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best outputs; see :func:`top_k`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return self.ops.top_k(self.scores, positive_k(k))
+        return self.ops.top_k(self.scores, positive_k(k, math.prod(self.scores.values.shape[:-1])))
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
-        numbers = uniforms(rng, (*self.scores.values.shape[:-1], integer("size", size, 1)), self.scores.values)
+        *batch, m = self.scores.values.shape
+        size = at_most("size", integer("size", size, 1), math.prod(batch) * m)
+        numbers = uniforms(rng, (*batch, size), self.scores.values)
         value, outputs = self.ops.sample(self.scores, numbers, positive_mu(mu))
         feasible(value, "sample")
         return outputs

@@ -24,7 +24,7 @@ from array_api_compat import array_namespace
 
 from reference import arrays
 from reference.arrays import Array, Place, host, integer, normalized, one_hot, softmax, take_last
-from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
+from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.sampling import uniforms
 from reference.structures.tree_k_best import max_marginals, top_k_max_product
 from reference.structures.tree_samples import filtered, sample
@@ -275,12 +275,16 @@ class Tree(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best labellings; see :func:`top_k_max_product`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return self.ops.top_k_max_product(self.scores, positive_k(k))
+        *batch, p, n_labels = self.scores.unary.shape
+        k = positive_k(k, math.prod(batch) * p)
+        at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels)  # the search keeps so many for each label
+        return self.ops.top_k_max_product(self.scores, k)
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
-        *batch, p, _ = self.scores.unary.shape
-        numbers = uniforms(rng, (*batch, integer("size", size, 1), p), self.scores.unary)
+        *batch, p, n_labels = self.scores.unary.shape
+        size = at_most("size", integer("size", size, 1), math.prod(batch) * max(p, n_labels))
+        numbers = uniforms(rng, (*batch, size, p), self.scores.unary)
         value, labels = self.ops.sample(self.scores, numbers, positive_mu(mu))
         feasible(value, "sample")
         return labels

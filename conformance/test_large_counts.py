@@ -1,0 +1,100 @@
+"""Answers of more outputs than memory holds: refused before any is sought; what is asked beyond the number of outputs costs no search."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+LIMIT = 2**28
+
+
+def structures(backend):
+    """One of each that lists its best outputs, and how many numbers one takes."""
+    return {
+        "Table": (backend.Table(np.zeros((3, 4))), 3),
+        "Chain": (backend.Chain(np.zeros((5, 2)), np.zeros((2, 2))), 5),
+        "batch of chains": (backend.Chain(np.zeros((7, 5, 2)), np.zeros((2, 2))), 35),
+        "empty chain": (backend.Chain(np.zeros((0, 2)), np.zeros((2, 2))), 1),
+        "Tree": (backend.Tree(np.zeros((3, 2)), np.zeros((2, 2)), [-1, 0, 0]), 3),
+        "Graph": (backend.Graph(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, 1]]), 2),
+        "Cut": (backend.Cut(np.zeros((2, 2)), np.zeros((1, 2, 2)), [[0, 1]]), 2),
+        "Matching": (backend.Matching(np.zeros((2, 3))), 2),
+        "Arborescence": (backend.Arborescence(np.zeros((2, 3))), 2),
+        "Boxes": (backend.Boxes(np.zeros((2, 2))), 4),
+    }
+
+
+NAMES = [
+    "Table",
+    "Chain",
+    "batch of chains",
+    "empty chain",
+    "Tree",
+    "Graph",
+    "Cut",
+    "Matching",
+    "Arborescence",
+    "Boxes",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_more_best_outputs_than_an_answer_holds(backend, name):
+    structure, numbers = structures(backend)[name]
+    for k, shown in (
+        (LIMIT // numbers + 1, str(LIMIT // numbers + 1)),
+        (2**40, str(2**40)),
+        (10**400, "an integer of"),
+    ):
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=f"^k: expected at most {LIMIT // numbers} outputs, .* got {shown}"):
+            structure.topk(k)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("name", ["Table", "Chain", "batch of chains", "empty chain", "Tree"])
+def test_more_samples_than_an_answer_holds(backend, name):
+    structure, _ = structures(backend)[name]
+    for size in (LIMIT + 1, 2**40, 2**62):
+        with pytest.raises(ValueError, match=f"^size: expected at most [0-9]+ outputs, .* got {size}"):
+            structure.sample(size)
+    with pytest.raises(
+        ValueError, match="^size: expected an integer in 1..9223372036854775807, got an integer of 1329"
+    ):
+        structure.sample(10**400)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_beyond_the_number_of_outputs_only_the_answer_grows(backend, name):
+    """All outputs first, then -inf and -1; no other room is taken than that of the answer."""
+    structure, numbers = structures(backend)[name]
+    few, k = structure.topk(100), 2**16
+    tracemalloc.start()
+    many = structure.topk(k)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(many.count, few.count) and np.max(np.asarray(few.count)) < 100
+    assert np.array_equal(np.asarray(many.scores)[..., :100], few.scores)
+    assert np.all(np.asarray(many.scores)[..., 100:] == -np.inf)
+    labels = np.asarray(many.labels)
+    assert np.all((labels[..., 100:, :] if labels.ndim > np.ndim(many.scores) else labels[..., 100:]) == -1)
+    assert peak < 2**21 + 8 * 8 * k * numbers
+
+
+def test_chains_of_which_so_many_labellings_cannot_be_kept(backend):
+    """The answer would fit, but not what the search keeps for each label."""
+    chain = backend.Chain(np.zeros((30, 50)), np.zeros((50, 50)))
+    with pytest.raises(ValueError, match=f"^k: expected at most {LIMIT // 1500} outputs, which take 1500 numbers"):
+        chain.topk(2**18)
+
+
+def test_corners_of_more_weights_than_an_answer_holds(backend, rng):
+    model = backend.MulticlassModel(2**12, 2)
+    objective = backend.StructuralHinge(model, model.pack([[0], [1]], [0, 1]))
+    w = np.zeros(model.size)
+    for ask in (objective.corners, objective.sampled_corners):
+        with pytest.raises(ValueError, match=f"^k: expected at most {LIMIT // 2**13} outputs, .* got {2**20}"):
+            ask(w, k=2**20)
