@@ -200,30 +200,74 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M Proposition 5",
-            "regret of constant steps, of steps gamma_0/sqrt(t) in a set of diameter F, and of steps 1/(sigma t)",
+            "regret against the best model in hindsight: of constant steps at most gamma T/2 G^2 + ||w*||^2/(2 gamma), which a run attains; of steps"
+            " gamma_0/sqrt(t) in a set of diameter F at most (F^2/(2 gamma_0) + G^2 gamma_0) sqrt(T); of steps 1/(sigma t) at most G^2 (1 + log T)/(2 sigma)",
             "holds",
             ("bounds.regret_constant_step", "bounds.regret_decaying_step", "bounds.regret_strongly_convex"),
-            ("test_online_proximal::test_regret_is_bounded",),
+            (
+                "test_online_proximal::test_regret_is_bounded",
+                "test_online_proximal_promises::test_regret_against_the_best_model_in_hindsight",
+                "test_online_proximal_promises::test_the_regret_of_constant_steps_is_attained",
+            ),
         ),
         Claim(
             "M Proposition 6",
-            "over examples drawn at random, the averaged model's expected gap is at most the regret's bound divided by T",
+            "over examples drawn at random, the averaged model's gap is in the mean at most the regret's bound divided by T: O(1/sqrt(T)), and"
+            " O(log T/T) for steps 1/(sigma t)",
             "holds under a condition",
-            ("bounds.regret_decaying_step", "optimizers.online_proximal.online_proximal"),
-            ("test_online_proximal::test_averages_of_random_rounds_come_near_the_optimum",),
-            condition="the averaged model, also for 1/(sigma t), where the paper returns the last one without a proof",
+            (
+                "bounds.regret_decaying_step",
+                "bounds.regret_strongly_convex",
+                "optimizers.online_proximal.online_proximal",
+            ),
+            ("test_online_proximal_promises::test_averages_over_random_examples_come_near_the_optimum",),
+            condition="in the mean, where the paper has it with probability 1 - delta; the averaged model, also for 1/(sigma t), where the paper returns"
+            " the last one without a proof",
         ),
         Claim(
-            "M Proposition 8",
-            "||w*|| <= sqrt(Lambda/(lam + sigma)) with Lambda the mean largest loss, or the mean log number of outputs; sharper by sqrt 2 than printed",
+            "M Proposition 8.1, 8.3",
+            "||w*|| <= sqrt(Lambda/(lam + sigma)) with Lambda the mean largest loss, or the mean log number of outputs; sharper by sqrt 2 than printed,"
+            " and attained for the hinge",
             "wrong as printed",
             ("bounds.optimum_radius",),
             (
                 "test_online_proximal::test_the_ball_holds_the_optimum",
                 "test_online_proximal::test_the_printed_radius_is_the_larger",
+                "test_kernel_expansion::test_the_radius_of_the_optimum_is_attained",
             ),
             condition="for the log loss the entropy is the model's, at most log |outputs|",
             printed="H(Y_i), which for certain labels is 0",
             rejected_by="test_online_proximal::test_the_entropy_of_the_labels_gives_no_radius",
+        ),
+        Claim(
+            "M Proposition 8.2, 8.4",
+            "subgradients of hinge and log loss have norm G = 2 max ||phi|| at most, with sigma/2 ||w||^2 added G + sigma radius where ||w|| <= radius; attained",
+            "holds",
+            ("bounds.gradient_norm", "bounds.optimum_radius"),
+            (
+                "test_kernel_expansion::test_subgradients_are_no_longer_than_stated",
+                "test_kernel_expansion::test_the_longest_subgradient_is_attained",
+            ),
+        ),
+        Claim(
+            "M (17)",
+            "||theta - gamma (phi(v) - phi(u))||^2 = ||theta||^2 - 2 gamma [f(v) - f(u)] + gamma^2 [K(u, u) + K(v, v) - 2 K(u, v)] in each group",
+            "wrong as printed",
+            ("identities.martins.equation_17", "online_mkl.mkl", "models.kernel_sequence.KernelSequenceModel"),
+            (
+                "test_kernel_expansion::test_norms_after_a_gradient_step",
+                "test_online_mkl::test_a_round_is_its_equation",
+            ),
+            condition="f(v) - f(u), v the best loss-augmented output and u the true one",
+            printed="f(u) in the first line, f(v) in the second",
+            rejected_by="test_kernel_expansion::test_both_printed_lines_are_wrong",
+        ),
+        Claim(
+            "M section 3.4, kernel expansion",
+            "theta_k = sum_s alpha_ks (phi_k(x_s, y_s) - phi_k(x_s, v_s)), alpha_ks = gamma_s prod_{r >= s} (b_k/b~_k) min(1, radius/||theta~||)",
+            "holds under a condition",
+            ("identities.martins.kernel_expansion", "online_mkl.mkl"),
+            ("test_kernel_expansion::test_coefficients_of_a_run_are_the_expansion",),
+            condition="a ratio 0/0 is 0",
         ),
     )

@@ -55,10 +55,11 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 14, matchings",
-            "the max oracle takes O(p^3), the top-K oracle O(K p^3) by Best Max-Marginal First, the exp oracle is #P-complete: a permanent",
+            "the max oracle takes O(p^3), the top-K oracle O(K p^3) by Best Max-Marginal First, both counted; the exp oracle is #P-complete: a permanent",
             "holds under a condition",
             ("structures.matching.Matching", "structures.matching.assignment", "structures.bmmf.bmmf"),
             (
+                "test_oracle_work::test_operations_of_the_oracles_of_matchings",
                 f"{TESTS}::test_the_best_matching_is_the_best_of_all",
                 f"{TESTS}::test_the_k_best_matchings",
                 f"{TESTS}::test_sums_over_matchings_are_intractable",

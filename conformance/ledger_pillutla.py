@@ -327,7 +327,10 @@ def _sequences(Claim: Callable[..., Any]) -> tuple[Any, ...]:
 
 def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     """Sections 5.1, 5.2.3 and 5.3, appendices D.3 and D.4."""
-    constant, decreasing = (f"{WORK}::test_total_work_with_{kind}_smoothing" for kind in ("constant", "decreasing"))
+    exponents = "test_work_exponents::test_steps_grow_as_stated"
+    counted = (
+        "SVRG's rate is cited; counted are 1/tau steps an outer iteration, until the corollary's bound is small enough"
+    )
     return (
         Claim(
             "P section 5.1, (26)",
@@ -374,31 +377,31 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "mu = eps/(10 D) and kappa = A/(mu n) - lam (or lam) minimise the work, n + sqrt(A D n/(lam eps)) up to logarithms",
             "holds under a condition",
             ("bounds.Corollary17", "bounds.svrg_cost", "bounds.svrg_rate"),
-            (f"{WORK}::test_kappa_minimises_the_work", f"{WORK}::test_svrg_rate_is_its_formula", constant),
-            condition="kappa_k = kappa (printed kappa_k = k); for 2 < A/(mu n lam) <= 4 within 6 % of the least; SVRG's rate is cited",
+            (f"{WORK}::test_kappa_minimises_the_work", f"{WORK}::test_svrg_rate_is_its_formula", exponents),
+            condition=f"kappa_k = kappa (printed kappa_k = k); for 2 < A/(mu n lam) <= 4 within 6 % of the least; {counted}",
         ),
         Claim(
             "P Proposition 30",
             "decreasing smoothing, lam > 0: n + A/(mu (lam + kappa) eps) (gap + mu D/(1 - sqrt q)) up to logarithms",
             "holds under a condition",
             ("bounds.Corollary18",),
-            (decreasing, f"{WORK}::test_the_constant_of_proposition_30_is_not_universal"),
-            condition="the hidden constant grows like 1/sqrt(q); SVRG's rate is cited",
+            (exponents, "test_work_exponents::test_the_constant_of_proposition_30_is_not_universal"),
+            condition=f"the hidden constant grows like 1/sqrt(q); {counted}",
         ),
         Claim(
             "P Proposition 31",
             "mu = eps/(20 D), kappa = A/(mu (n+1)), lam = 0: n sqrt(gap/eps) + sqrt(A D n) distance/eps up to logarithms",
             "holds under a condition",
             ("bounds.Corollary19",),
-            (constant, f"{WORK}::test_corollary_19_for_svrg"),
-            condition="one outer iteration at least, which takes n; SVRG's rate is cited",
+            (exponents, f"{WORK}::test_corollary_19_for_svrg"),
+            condition=f"one outer iteration at least, which takes n; {counted}",
         ),
         Claim(
             "P Proposition 32",
             "decreasing smoothing, lam = 0: (gap + kappa distance^2 + mu D)(n + A/(mu kappa))/eps up to logarithms",
             "holds under a condition",
             ("bounds.Corollary20",),
-            (decreasing,),
-            condition="one outer iteration at least; SVRG's rate is cited",
+            (exponents,),
+            condition=f"one outer iteration at least; {counted}",
         ),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["rows"]
 
-TREE, TREE_SCALES, TREE_K_BEST = "test_tree", "test_tree_scales", "test_tree_k_best"
+TREE, TREE_SCALES, TREE_K_BEST, WORK = "test_tree", "test_tree_scales", "test_tree_k_best", "test_oracle_work"
 
 
 def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
@@ -21,6 +21,7 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         f"{TREE_K_BEST}::test_top_k_are_the_k_largest_scores",
         f"{TREE_K_BEST}::test_66_as_printed_lists_every_tuple_of_ranks",
     )
+    time, memory = (f"{WORK}::test_{kind}_of_the_oracles_of_trees" for kind in ("time", "memory"))
     summed = f"{TREE}::test_sum_product_is_the_sum_over_all_labellings"
     return (
         Claim(
@@ -50,8 +51,14 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "Algorithm 8 is right in time O(p K log K max |Y_v|^2) and space O(p K max |Y_v|)",
             "holds under a condition",
             ("structures.tree_k_best.top_k_max_product",),
-            (largest, cost, f"{TREE_K_BEST}::test_the_search_of_the_kernels_grows_with_k_not_with_the_children"),
-            condition="children are merged one at a time, of two sorted lists the pairs of ranks i j <= K",
+            (
+                largest,
+                cost,
+                time,
+                memory,
+                f"{TREE_K_BEST}::test_the_search_of_the_kernels_grows_with_k_not_with_the_children",
+            ),
+            condition="children are merged one at a time, of two sorted lists the pairs of ranks i j <= K; the reference sorts, log(K L) for log K",
             printed="(66) ranges over all tuples of ranks: |Y_v| K^|C(v)|",
             rejected_by=cost,
         ),
@@ -95,17 +102,21 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 12",
-            "max, top-K and exp oracles of a tree in time p L^2, p K log K L^2 and p L^2, space p L, p K L and p L",
+            "max, top-K and exp oracles of a tree in time p L^2, p K log K L^2 and p L^2, space p L, p K L and p L: entries worked on and bytes held,"
+            " counted, grow with p, L and K by these exponents and by none lower",
             "holds under a condition",
-            ("structures.tree.Tree", "smoothing.TopK", "smoothing.Entropy"),
+            ("structures.tree.Tree", "structures.chain.Chain", "smoothing.TopK", "smoothing.Entropy"),
             (
                 f"{TREE}::test_max_product_finds_a_best_labelling",
                 largest,
                 summed,
                 "test_tree_model::test_gradients_are_finite_differences",
                 cost,
+                time,
+                memory,
             ),
-            condition="(ii) with brothers merged one at a time",
+            condition="(ii) with siblings merged one at a time, and log(K L) for log K where the reference sorts; space where nodes share their"
+            " pairwise scores",
         ),
     )
 
@@ -148,11 +159,12 @@ def _cuts(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             ("test_cut::test_an_edge_that_is_not_supermodular_is_named", "test_cut::test_an_ulp_is_rounding"),
         ),
         Claim(
-            "P Proposition 14 (i), cuts",
-            "the max oracle takes O(p) minimum cuts (one is enough), max-marginals of all labels 2 p",
+            "P Proposition 14, cuts",
+            "the max oracle takes O(p) minimum cuts, the top-K oracle O(p K), counted; one is enough for the max, p + 1 for all max-marginals",
             "holds",
-            ("structures.cut.minimum_cut", "structures.cut.node_max_marginals"),
+            ("structures.cut.minimum_cut", "structures.cut.node_max_marginals", "structures.bmmf.bmmf"),
             (
+                f"{WORK}::test_minimum_cuts_of_the_oracles",
                 "test_cut::test_everything_is_the_enumeration",
                 "test_cut::test_node_max_marginals_are_those_of_the_labels",
             ),

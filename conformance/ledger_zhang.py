@@ -104,7 +104,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Lemma 3",
-            "I_1, I_2 >= 0, both vanish at theta*, and ||theta* - (t1 - n grad D(t1))||^2 <= n I_1(t1) + 2n I_2(t2)",
+            "I_1, I_2 >= 0, both vanish at theta*, and ||theta* - (t1 - n grad D(t1))||^2 <= n I_1(t1) + 2n I_2(t2), for t1 = t2 the ball's squared radius",
             "holds",
             ("screening.half_space.dual_ball",),
             (f"{RULES}::test_lemma_3",),

@@ -126,14 +126,6 @@ def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
         close(after.mean.transitions, np.mean([w.transitions for w in seen], axis=0))
 
 
-def test_printed_recursion_of_norms_is_wrong(backend):
-    """(17) as printed: theta = 1, phi of the wrong output 0, of the true one 1, a step of 1: the norm is 2^2 = 4, the print's second line gives 2."""
-    theta_k, wrong, right, eta = 1.0, 0.0, 1.0, 1.0
-    printed = theta_k**2 - 2 * eta * theta_k * wrong + eta**2 * (wrong**2 + right**2 - 2 * wrong * right)
-    mended = theta_k**2 - 2 * eta * theta_k * (wrong - right) + eta**2 * (wrong - right) ** 2
-    assert printed == 2.0 and mended == (theta_k - eta * (wrong - right)) ** 2 == 4.0
-
-
 def test_groups_fall_to_zero_and_come_back(backend, words):
     """A strong penalty takes groups to exactly 0, coefficients and all; rounds after it go on from there."""
     X, Y = words

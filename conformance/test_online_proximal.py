@@ -173,25 +173,6 @@ def test_the_ball_holds_the_optimum(backend, rng, loss, sigma):
     assert 0 < np.linalg.norm(result.x) <= bounds.optimum_radius(largest, 0.1, sigma)
 
 
-def test_averages_of_random_rounds_come_near_the_optimum(backend, rng):
-    """Proposition 6: over examples drawn at random, the mean gap of averaged models is at most the regret's bound a round; and it falls like 1/sqrt(T)."""
-    objective, tau, gaps = random_logistic(rng), 0.1, []
-    phi, best = backend.L1(tau), lasso_optimum(objective, tau, 4)
-    total = lambda w: objective.value_and_gradient(w)[0] + phi.value(w)  # noqa: E731
-    radius = 2.0 * np.linalg.norm(best)
-    proxes, G = backend.Sequential([phi, backend.L2Ball(radius)]), 0.0
-    objective.zeros = lambda: np.zeros(4)
-    for T in (30, 480):
-        found = []
-        for seed in range(12):
-            rounds = list(rounds_of(objective, proxes, 0.5 / np.sqrt(np.arange(1, T + 1)), rng=seed))
-            G = max(G, *(np.linalg.norm(g) for _, _, _, g, _ in rounds))
-            found.append(total(np.mean([w for _, w, _, _, _ in rounds], axis=0)) - total(best))
-        gaps.append(np.mean(found))
-        assert -1e-12 <= gaps[-1] <= bounds.regret_decaying_step(T, 0.5, G, 2 * radius) / T
-    assert gaps[1] <= 0.5 * gaps[0]
-
-
 def test_kernel_weights_are_the_least_of_their_variational_form(backend, objective):
     """(5) to (7), on a model of multiple kernel learning: no weights in the simplex give less than the shares in the sum of norms."""
     groups = [np.arange(6), np.arange(6, 12), np.arange(12, 18), np.arange(18, 24)]

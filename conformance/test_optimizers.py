@@ -79,17 +79,6 @@ def test_schedules_are_their_formulas(backend, problem):
     )
 
 
-def test_pegasos_with_weighted_average_converges(backend, rng):
-    """E F(w_bar) - F* <= 2 G^2 / (lam (T + 1)) for 1/(lam t) and the weighted average; checked with slack on one run."""
-    centres = rng.normal(size=(50, 4))
-    quadratic, lam = Quadratic(centres), 1.0
-    best = centres.mean(axis=0) / (1 + lam)
-    result = backend.sgd(quadratic, lam=lam, step_size=backend.Pegasos(), epochs=40, rng=0)
-    optimum = quadratic.value_and_gradient(best)[0] + 0.5 * lam * best @ best
-    largest = (np.abs(centres).sum(axis=1).max() + np.linalg.norm(best)) ** 2
-    assert 0 <= result.fun - optimum <= 2 * largest / (lam * (40 * 50 + 1))
-
-
 def test_callbacks_stop_a_run(backend, problem):
     seen = []
     result = backend.sgd(problem, lam=0.1, epochs=9, rng=0, callback=lambda row, w: seen.append(row) or row.epoch == 2)

@@ -4,6 +4,7 @@ from reference.bounds.branson import dual_increase, online_regret, subgradient_n
 from reference.bounds.casimir import Corollary17, Corollary18, Corollary19, Corollary20, Rate, casimir_rates, start_gap
 from reference.bounds.inner import accuracy_iterations, inner_iterations, log_rate_iterations, svrg_cost, svrg_rate
 from reference.bounds.online import (
+    gradient_norm,
     optimum_radius,
     regret_constant_step,
     regret_decaying_step,
@@ -25,6 +26,7 @@ __all__ = [
     "dual_increase",
     "entropy_smoothness",
     "entropy_width",
+    "gradient_norm",
     "inner_iterations",
     "log_rate_iterations",
     "momentum",

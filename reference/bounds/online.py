@@ -10,7 +10,14 @@ from math import log, sqrt
 
 from reference.arrays import integer, number
 
-__all__ = ["optimum_radius", "regret_constant_step", "regret_decaying_step", "regret_strongly_convex", "round_bound"]
+__all__ = [
+    "gradient_norm",
+    "optimum_radius",
+    "regret_constant_step",
+    "regret_decaying_step",
+    "regret_strongly_convex",
+    "round_bound",
+]
 
 
 def round_bound(
@@ -135,6 +142,32 @@ def regret_strongly_convex(rounds: int, sigma: float, gradient_norm: float) -> f
     """
     sigma = number("sigma", sigma, positive=True)
     return number("gradient_norm", gradient_norm) ** 2 * (1.0 + log(_rounds(rounds, 1))) / (2.0 * sigma)
+
+
+def gradient_norm(largest: float, sigma: float = 0.0, radius: float = 0.0) -> float:
+    """G = 2 largest + sigma radius >= ||g|| for all subgradients of hinge and log loss, with sigma/2 ||w||^2 added, where ||w|| <= radius.
+
+    Parameters
+    ----------
+    largest : float
+        max ||phi(x, y)|| over examples and outputs, >= 0.
+    sigma, radius : float
+        >= 0.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        A number that is not finite or below 0.
+
+    Source
+    ------
+    Martins et al., Proposition 8.2, and 8.4 with any radius, such as that of :func:`optimum_radius`.
+    """
+    return 2.0 * number("largest", largest) + number("sigma", sigma) * number("radius", radius)
 
 
 def optimum_radius(largest: float, lam: float, sigma: float = 0.0) -> float:

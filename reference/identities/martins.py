@@ -17,7 +17,9 @@ __all__ = [
     "corollary_3",
     "corollary_3_sharper",
     "equation_6",
+    "equation_17",
     "equation_34",
+    "kernel_expansion",
     "lemma_7",
     "lemma_9_flips",
     "lemma_9_signs",
@@ -65,6 +67,31 @@ def equation_6(norms: Array, beta: Array) -> Array:
     terms = xp.where(used, norms * norms / xp.where(used, beta, xp.ones_like(beta)), xp.zeros_like(norms))
     lacking = xp.where(~used & (norms > 0), xp.full_like(norms, xp.inf), xp.zeros_like(norms))
     return xp.sum(terms + lacking, axis=-1) - xp.sum(norms, axis=-1) ** 2
+
+
+def equation_17(before: Any, after: Any, right: Any, wrong: Any, kernels: tuple[Any, Any, Any], step_size: Any) -> Any:
+    """after - (before - 2 gamma (wrong - right) + gamma^2 (K(u, u) + K(v, v) - 2 K(u, v))), a residual, for each group.
+
+    before, after: ||theta_k||^2 and ||theta_k - gamma (phi_k(v) - phi_k(u))||^2, u with the true output, v with the best loss-augmented one;
+    right, wrong: the group's scores f_k(u), f_k(v); kernels: K(u, u), K(v, v), K(u, v). Numbers or arrays of one shape.
+
+    Source: Martins et al., (17), *corrected*: the first line prints f_k(u) for f_k(v) - f_k(u), the second f_k(v).
+    """
+    own, others, both = kernels
+    return after - (before - 2.0 * step_size * (wrong - right) + step_size**2 * (own + others - 2.0 * both))
+
+
+def kernel_expansion(steps: Array, factors: Array) -> Array:
+    """alpha_s = gamma_s prod_{r >= s} factors_r (T,) for a group: theta = sum_s alpha_s (phi(x_s, y_s) - phi(x_s, v_s)) after T rounds.
+
+    steps, factors (T,): of each round, the step and what the prox and the projection scale the group by: (b/b~) min(1, radius/||theta~||), 0/0 being 0.
+    Where a gradient step also shrinks the weights by 1 - gamma sigma, the factor of that round has that too, and the step is divided by it.
+
+    Source: Martins et al., section 3.4.
+    """
+    steps, factors = floats(steps=steps, factors=factors)
+    xp = array_namespace(factors)
+    return steps * xp.flip(xp.cumulative_prod(xp.flip(factors)))
 
 
 def lemma_7(phi: Any, x: Array, y: Array) -> Array:

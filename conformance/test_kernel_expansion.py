@@ -1,0 +1,133 @@
+"""Martins et al., section 3.4 and Proposition 8: norms of groups by kernels alone, coefficients of a run, and how long subgradients are."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.listed_svm import features
+from conformance.tolerances import close
+from reference import bounds
+from reference.identities import martins
+
+seeds = given(seed=st.integers(0, 2**32 - 1))
+
+
+@seeds
+def test_norms_after_a_gradient_step(seed):
+    """(17), corrected, for three groups of explicit features; either printed line is off by twice the step times a score."""
+    rng = np.random.default_rng(seed)
+    theta, u, v = rng.normal(size=(3, 3, 4))
+    gamma = 10 ** rng.uniform(-2, 1)
+    before, after = np.sum(theta**2, axis=1), np.sum((theta - gamma * (v - u)) ** 2, axis=1)
+    right, wrong = np.sum(theta * u, axis=1), np.sum(theta * v, axis=1)
+    kernels = tuple(np.sum(a * b, axis=1) for a, b in ((u, u), (v, v), (u, v)))
+    close(martins.equation_17(before, after, right, wrong, kernels, gamma), np.zeros(3), scale=1 + after.max())
+    first = martins.equation_17(before, after, 0.0, right, kernels, gamma)
+    second = martins.equation_17(before, after, 0.0, wrong, kernels, gamma)
+    close(first, 2 * gamma * (2 * right - wrong), scale=1 + after.max())
+    close(second, 2 * gamma * right, scale=1 + after.max())
+
+
+def test_both_printed_lines_are_wrong():
+    """theta = 1, phi(u) = 1, phi(v) = 0, a step of 1: the norm is 2^2 = 4, the first line gives 0, the second 2."""
+    before, after, right, wrong, kernels = 1.0, 4.0, 1.0, 0.0, (1.0, 0.0, 0.0)
+    assert martins.equation_17(before, after, right, wrong, kernels, 1.0) == 0.0
+    first, second = (before - 2.0 * score + 1.0 for score in (right, wrong))
+    assert (first, second) == (0.0, 2.0) and after not in (first, second)
+
+
+@pytest.mark.parametrize("radius", [None, 0.6])
+def test_coefficients_of_a_run_are_the_expansion(backend, rng, radius):
+    """Algorithm 3 in explicit features, by its lines; its factors give the coefficients that ``mkl`` ends with, and the groups' norms."""
+    X, Y = [rng.normal(size=(n, 2)) for n in (2, 3, 1)], [rng.integers(0, 2, n) for n in (2, 3, 1)]
+    model = backend.KernelSequenceModel([backend.Linear(), backend.Gaussian(1.0)], 2)
+    data, lam, epochs, prox = model.pack(X, Y), 0.3, 3, backend.SquaredL1(0.3)
+    found = backend.mkl(model, data, lam=lam, step_size=backend.InverseSqrt(0.7), radius=radius, epochs=epochs, rng=5).x
+    phi = []
+    for group in model.groups:
+        values, vectors = np.linalg.eigh(group(np.concatenate(X)))
+        phi.append(vectors * np.sqrt(np.clip(values, 0, None)))
+    theta, T = [np.zeros((6, 2)), np.zeros((6, 2)), np.zeros((2, 2))], 0
+    order, steps, factors, moves = np.random.default_rng(5), [], [], []
+    for i in itertools.chain.from_iterable(order.permutation(3) for _ in range(epochs)):
+        T, at = T + 1, np.arange(data.offsets[i], data.offsets[i + 1])
+        scores = sum(f[at] @ w for f, w in zip(phi, theta[:2], strict=True))
+
+        def value(y, scores=scores, tables=theta[2], i=i):
+            pairs = sum(tables[a, b] for a, b in itertools.pairwise(y))
+            return sum(scores[t, label] for t, label in enumerate(y)) + pairs + np.sum(np.array(y) != Y[i])
+
+        best, D, pairs = max(itertools.product(range(2), repeat=len(at)), key=value), np.zeros((6, 2)), np.zeros((2, 2))
+        for y, sign in ((best, 1.0), (Y[i], -1.0)):
+            for t, label in zip(at, y, strict=True):
+                D[t, label] += sign
+            for a, b in itertools.pairwise(y):
+                pairs[a, b] += sign
+        gamma = 0.7 / np.sqrt(T)
+        moved = [w - gamma * g for w, g in zip(theta, (phi[0].T @ D, phi[1].T @ D, pairs), strict=True)]
+        norms = np.array([np.linalg.norm(w) for w in moved])
+        shrunk = np.asarray(prox.prox(norms, gamma))
+        length = np.linalg.norm(shrunk)
+        scale = 1.0 if radius is None or length <= radius else radius / length
+        factors.append(np.where(norms > 0, shrunk / np.where(norms > 0, norms, 1.0), 0.0) * scale)
+        theta = [f * w for f, w in zip(factors[-1], moved, strict=True)]
+        steps.append(gamma)
+        moves.append(D)
+    for k, A in enumerate(found.coefficients):
+        alpha = martins.kernel_expansion(np.array(steps), np.array(factors)[:, k])
+        close(A, -np.einsum("s,snl->nl", alpha, np.array(moves)))
+        close(found.squared_norms[k], np.sum(theta[k] ** 2))
+    assert np.any(found.coefficients[1] != 0)
+
+
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+@seeds
+def test_subgradients_are_no_longer_than_stated(backend, loss, seed):
+    """Proposition 8.2 and 8.4, at random weights of every size and on the ball's surface."""
+    rng = np.random.default_rng(seed)
+    X, Y = [rng.normal(size=(n, 2)) for n in (1, 3)], [rng.integers(0, 2, n) for n in (1, 3)]
+    model = backend.SequenceModel(2, 2, start_stop=False)
+    objective = getattr(backend, loss)(model, model.pack(X, Y))
+    outputs = [(x, y) for x in X for y in itertools.product(range(2), repeat=len(x))]
+    largest = max(np.linalg.norm(features(x, y, 2, False)) for x, y in outputs)
+    sigma, radius = 0.7, 10 ** rng.uniform(-1, 2)
+    w = rng.normal(size=model.size)
+    w *= radius / np.linalg.norm(w)
+    for i in range(2):
+        g = objective.value_and_gradient(w, [i])[1]
+        assert np.linalg.norm(g) <= bounds.gradient_norm(largest) * (1 + 1e-12)
+        assert np.linalg.norm(g + sigma * w) <= bounds.gradient_norm(largest, sigma, radius) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+def test_the_longest_subgradient_is_attained(backend, loss):
+    """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, and with sigma the radius on top."""
+    model = backend.ListModel(
+        part_features=lambda x: np.array([[x], [-x]]), structure_type=backend.Table,
+        task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=1,
+    )  # fmt: skip
+    objective = getattr(backend, loss)(model, model.pack([1.5], [1]))
+    w, sigma = np.array([40.0]), 0.5
+    g = objective.value_and_gradient(w, [0])[1]
+    close(np.abs(g), bounds.gradient_norm(1.5))
+    close(np.abs(g + sigma * w), bounds.gradient_norm(1.5, sigma, 40.0))
+
+
+@pytest.mark.parametrize("lam", [0.1, 2.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.5])
+def test_the_radius_of_the_optimum_is_attained(lam, sigma):
+    """Proposition 8.1 and 8.3, sharpened: max(0, c - a w) with a^2 = c (lam + sigma) has its optimum at sqrt(c/(lam + sigma)), and none farther."""
+    c, radii = 3.0, []
+    for a in np.sqrt(c * (lam + sigma)) * np.array([0.5, 0.9, 1.0, 1.1, 2.0]):
+        w = min(a / (lam + sigma), c / a)  # the hinge is left behind, or its corner
+        nearby = w + np.linspace(-0.1, 0.1, 201)
+        total = np.maximum(0, c - a * nearby) + 0.5 * (lam + sigma) * nearby**2
+        assert total[100] <= total.min() + 1e-12
+        radii.append(w)
+    close(max(radii), bounds.optimum_radius(c, lam, sigma))
+    assert radii[2] == max(radii)
