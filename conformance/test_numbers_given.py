@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from reference import bounds
+
 HUGE = 10**400
 BITS = "an integer of 1329 bits"
 HIDDEN = np.ma.array([[1.0, 2.0], [3.0, 4.0]], mask=[[False, True], [False, False]])
@@ -29,6 +31,7 @@ def test_numbers_beyond_the_floats_are_named(backend, value):
     expected = "expected a number of at most 1.8e308 in size, got " + got
     for name, ask in {
         "tau": lambda: backend.L1(value),
+        "group_tau": lambda: backend.SparseGroupLasso(1.0, [[0]], value),
         "step_size": lambda: backend.L1(1.0).prox([1.0], value),
         "lam": lambda: backend.sgd(objective, lam=value),
         "mu": lambda: objective.value_and_gradient(np.zeros(4), mu=value),
@@ -82,6 +85,19 @@ def test_integers_beyond_int64_are_named(backend, value):
                 ask()
 
 
+def test_bounds_of_numbers_beyond_the_floats():
+    for name, ask in {
+        "lam": lambda: bounds.Corollary17(lam=HUGE, kappa=1.0, mu=1.0),
+        "kappa": lambda: bounds.Corollary19(kappa=HUGE, mu=1.0),
+        "norm": lambda: bounds.smoothness(HUGE, 1.0),
+        "radius": lambda: bounds.subgradient_norm(1.0, radius=HUGE, largest_loss=1.0),
+        "L": lambda: bounds.svrg_rate(HUGE, 1.0, 10),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{name}: expected a number of at most 1.8e308 in size, got {BITS}$"):
+            ask()
+    assert bounds.squared_l2_width(HUGE) == 0.5  # a number of outputs may be of any size
+
+
 def test_seeds_may_be_long(backend):
     first, second = (backend.Table(np.zeros(50)).sample(20, rng=HUGE) for _ in range(2))
     assert np.array_equal(first, second)
@@ -110,6 +126,7 @@ def test_masked_entries_are_no_numbers(backend):
         r"groups\[1\]": lambda: backend.L21(1.0, [[0], integers + 1]),
         r"values\[0\]": lambda: backend.Table([HIDDEN[0]]),
         "tau": lambda: backend.L1(np.ma.masked),
+        "allowed": lambda: backend.Chain(np.eye(2), np.eye(2)).constrained(HIDDEN > 0),
         "truth": lambda: backend.Boxes(np.zeros((2, 2)), truth=np.ma.array([0, 0, 1, 1], mask=[1, 0, 0, 0])),
         "w0": lambda: backend.sgd(objective, np.ma.array(np.zeros(4), mask=[1, 0, 0, 0]), lam=0.1),
     }.items():

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from math import inf, log, sqrt
 
+from reference.bounds.arguments import of_floats
+
 __all__ = ["dual_increase", "online_regret", "subgradient_norm"]
 
 
+@of_floats
 def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> float:
     """The least by which step t raises D_t: f(w^{t-1}; Z_t) - ||g||^2 / (2 lam t).
 
@@ -41,6 +44,7 @@ def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> 
     return value - squared_gradient / (2.0 * lam * t)
 
 
+@of_floats
 def subgradient_norm(lam: float, radius: float, largest_loss: float = 1.0) -> float:
     """G = sqrt(lam largest_loss) + 2 radius: at least ||lam w + v_t(y)|| wherever lam ||w||^2 <= largest_loss.
 
@@ -72,6 +76,7 @@ def subgradient_norm(lam: float, radius: float, largest_loss: float = 1.0) -> fl
     return sqrt(lam * largest_loss) + 2.0 * radius
 
 
+@of_floats
 def online_regret(lam: float, gradient: float, steps: int) -> float:
     """G^2 (log T + 1) / (2 lam T): how far the mean of f(w^{t-1}; Z_t) over T steps is from min F_T / T, at most.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf, log, sqrt
 from typing import NamedTuple, Protocol
 
+from reference.bounds.arguments import of_floats, refuse_beyond_floats
 from reference.bounds.sequences import next_alpha
 
 __all__ = ["Choice", "Corollary17", "Corollary18", "Corollary19", "Corollary20", "Rate", "casimir_rates", "start_gap"]
@@ -87,6 +88,7 @@ def casimir_rates(choice: Choice) -> Iterator[Rate]:
         alpha, kappa, mu = next_alpha(alpha, choice.lam, kappa, kappa_next), kappa_next, mu_k
 
 
+@of_floats
 def start_gap(choice: Choice, gap: float, distance: float) -> float:
     """Delta_0 of Theorem 16: what the start costs.
 
@@ -122,6 +124,7 @@ class _StronglyConvex:
     mu: float
 
     def __post_init__(self) -> None:
+        refuse_beyond_floats(lam=self.lam, kappa=self.kappa, mu=self.mu)
         _check(self.kappa, self.mu)
         if not (self.lam > 0 and self.alpha_0 < 1):
             raise ValueError(f"lam: expected a number > 0 that does not dwarf kappa = {self.kappa}, got {self.lam}")
@@ -242,6 +245,7 @@ class _Convex:
     alpha_0 = GOLDEN
 
     def __post_init__(self) -> None:
+        refuse_beyond_floats(kappa=self.kappa, mu=self.mu)
         _check(self.kappa, self.mu)
 
     def delta_k(self, k: int) -> float:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from math import inf, log, sqrt
 
+from reference.bounds.arguments import of_floats
+
 __all__ = ["accuracy_iterations", "inner_iterations", "log_rate_iterations", "svrg_cost", "svrg_rate"]
 
 
+@of_floats
 def accuracy_iterations(tau: float, C: float, ratio: float) -> float:
     """Expected iterations of a linearly convergent method until its gap is at most a fraction of what it was.
 
@@ -48,6 +51,7 @@ def accuracy_iterations(tau: float, C: float, ratio: float) -> float:
     return log(2 * C * ratio / tau) / tau + 1 if ratio > 1 else 0.0
 
 
+@of_floats
 def inner_iterations(tau: float, C: float, *, L: float, kappa: float, delta: float) -> float:
     """Expected iterations of the inner solver, started at z, until its point satisfies the relative accuracy (26).
 
@@ -81,6 +85,7 @@ def inner_iterations(tau: float, C: float, *, L: float, kappa: float, delta: flo
     return accuracy_iterations(tau, C, 4 * (L + kappa) / kappa / delta) if delta > 0 else inf
 
 
+@of_floats
 def svrg_rate(L: float, lam: float, n: int) -> tuple[float, float]:
     """Rate tau and constant C of SVRG on n functions that are L-smooth, with a lam-strongly convex mean.
 
@@ -112,6 +117,7 @@ def svrg_rate(L: float, lam: float, n: int) -> tuple[float, float]:
     return 1 / (8 * condition + n), condition * (1 + n / (8 + n / condition))
 
 
+@of_floats
 def svrg_cost(kappa: float, *, lam: float, A: float, mu: float, n: int) -> float:
     """Work of Casimir with SVRG inside, up to constants and logarithms; ``Corollary17.for_svrg`` minimises it.
 
@@ -142,6 +148,7 @@ def svrg_cost(kappa: float, *, lam: float, A: float, mu: float, n: int) -> float
     return sqrt((lam + kappa) / lam) * (n + A / mu / (lam + kappa))
 
 
+@of_floats
 def log_rate_iterations(accuracy: float) -> float:
     """A k from which log(k)/k <= accuracy holds.
 

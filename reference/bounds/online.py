@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import log, sqrt
 
 from reference.arrays import integer, number
+from reference.bounds.arguments import of_floats
 
 __all__ = [
     "gradient_norm",
@@ -20,6 +21,7 @@ __all__ = [
 ]
 
 
+@of_floats
 def round_bound(
     comparator: float, squared_gradient: float, step_size: float, before: float, after: float, sigma: float = 0.0
 ) -> float:
@@ -57,6 +59,7 @@ def round_bound(
     return comparator + 0.5 * gamma * squared_gradient + (before - after) / (2.0 * gamma) - 0.5 * sigma * before
 
 
+@of_floats
 def regret_constant_step(rounds: int, step_size: float, gradient_norm: float, optimum_norm: float) -> float:
     """gamma T/2 G^2 + ||w*||^2 / (2 gamma) >= Regret_T for the constant step gamma.
 
@@ -86,6 +89,7 @@ def regret_constant_step(rounds: int, step_size: float, gradient_norm: float, op
     return _rounds(rounds) * 0.5 * gamma * number("gradient_norm", gradient_norm) ** 2 + norm**2 / (2.0 * gamma)
 
 
+@of_floats
 def regret_decaying_step(rounds: int, step_size: float, gradient_norm: float, diameter: float) -> float:
     """(F^2 / (2 gamma_0) + G^2 gamma_0) sqrt(T) >= Regret_T for the steps gamma_0 / sqrt(t) within a set of diameter F.
 
@@ -115,6 +119,7 @@ def regret_decaying_step(rounds: int, step_size: float, gradient_norm: float, di
     return (number("diameter", diameter) ** 2 / (2.0 * gamma) + G**2 * gamma) * sqrt(_rounds(rounds))
 
 
+@of_floats
 def regret_strongly_convex(rounds: int, sigma: float, gradient_norm: float) -> float:
     """G^2 (1 + log T) / (2 sigma) >= Regret_T for the steps 1/(sigma t), each L_t sigma-strongly convex.
 
@@ -144,6 +149,7 @@ def regret_strongly_convex(rounds: int, sigma: float, gradient_norm: float) -> f
     return number("gradient_norm", gradient_norm) ** 2 * (1.0 + log(_rounds(rounds, 1))) / (2.0 * sigma)
 
 
+@of_floats
 def gradient_norm(largest: float, sigma: float = 0.0, radius: float = 0.0) -> float:
     """G = 2 largest + sigma radius >= ||g|| for all subgradients of hinge and log loss, with sigma/2 ||w||^2 added, where ||w|| <= radius.
 
@@ -170,6 +176,7 @@ def gradient_norm(largest: float, sigma: float = 0.0, radius: float = 0.0) -> fl
     return 2.0 * number("largest", largest) + number("sigma", sigma) * number("radius", radius)
 
 
+@of_floats
 def optimum_radius(largest: float, lam: float, sigma: float = 0.0) -> float:
     """sqrt(largest / (lam + sigma)): at least ||w*|| of mean_i L_i + lam/2 (sum_k ||w_k||)^2 + sigma/2 ||w||^2.
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
+from reference.bounds.arguments import of_floats
+
 __all__ = ["prox_linear_steps", "prox_linear_work", "stationarity"]
 
 
+@of_floats
 def stationarity(eta: float, gap: float, tolerances: Sequence[float]) -> float:
     """Bound on the least ||prox-gradient||^2 among the points that K inexact prox-linear steps began at.
 
@@ -42,6 +45,7 @@ def stationarity(eta: float, gap: float, tolerances: Sequence[float]) -> float:
     return 2.0 / (eta * len(tolerances)) * (gap + sum(tolerances))
 
 
+@of_floats
 def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> int:
     """Steps after which the norm of the prox-gradient has been at most ``accuracy``, with eps_k = eps_0/k.
 
@@ -74,6 +78,7 @@ def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> 
     return max(3, ceil(2 / a * log(2 / a)))
 
 
+@of_floats
 def prox_linear_work(steps: int, *, n: int, eta: float, A: float, D: float, eps_0: float) -> float:
     """SVRG steps of so many subproblems with eps_k = eps_0/k, up to constants and logarithms.
 

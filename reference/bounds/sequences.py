@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from math import hypot, sqrt
 
+from reference.bounds.arguments import of_floats
+
 __all__ = ["momentum", "next_alpha"]
 
 
+@of_floats
 def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> float:
     """The positive root alpha_k of equation (27) of the Casimir algorithm.
 
@@ -47,6 +50,7 @@ def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> flo
     return (hypot(b, 2 * s) - b) / 2
 
 
+@of_floats
 def momentum(alpha: float, alpha_next: float, lam: float, kappa: float, kappa_next: float) -> float:
     """The weight beta_k of the extrapolation z_k = w_k + beta_k (w_k - w_{k-1}) of the Casimir algorithm.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import log
 
+from reference.bounds.arguments import of_floats
+
 __all__ = ["entropy_smoothness", "entropy_width", "smoothness", "squared_l2_width"]
 
 
@@ -59,6 +61,7 @@ def squared_l2_width(m: int) -> float:
     return 0.5 * (1 - 1 / _outputs(m))
 
 
+@of_floats
 def smoothness(norm: float, mu: float) -> float:
     """Lipschitz constant of the gradient of w -> h_mu(A w + b).
 
@@ -94,6 +97,7 @@ def smoothness(norm: float, mu: float) -> float:
     return norm * (norm / mu)
 
 
+@of_floats
 def entropy_smoothness(diameter: float, mu: float) -> float:
     """Lipschitz constant of the gradient of w -> mu log sum_y exp((A w + b)_y / mu) from the distances of the rows of A.
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array
-from reference.prox.arguments import Point, slack
+from reference.prox.arguments import Point, number, slack
 from reference.prox.base import Regularizer, checked_regularizer, indicator, largest
 from reference.prox.grouped import L21
 from reference.prox.groups import Groups, by_lists
@@ -127,7 +127,7 @@ class SparseGroupLasso(Sequential):
     inner_type: type[L1] = L1  # a seam: its prox is a selection
 
     def __init__(self, tau: float, groups: Any, group_tau: float) -> None:
-        super().__init__((self.inner_type(tau), L21(group_tau, groups)))
+        super().__init__((self.inner_type(tau), L21(number("group_tau", group_tau), groups)))
 
     def _conjugate(self, point: Point) -> Array:
         l1, l21 = self.parts

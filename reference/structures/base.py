@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
-from reference.arrays import Array, host, shown
+from reference.arrays import Array, host, shown, unmasked
 from reference.smoothing import positive_mu
 from reference.structures.scores import Scores, add, inner
 
@@ -217,6 +217,7 @@ def k_best(scores: Array, labels: Array, k: int) -> KBest:
 def limited(field: Array, allowed: Any) -> Array:
     """The scores ``field`` (..., p, states) with -inf for the states that booleans ``allowed`` (p, states) do not allow."""
     xp = array_namespace(field)
+    allowed = unmasked("allowed", allowed)
     allowed = allowed if is_array_api_obj(allowed) else np.asarray(allowed)
     if tuple(allowed.shape) not in (tuple(field.shape[-2:]), tuple(field.shape)):
         raise ValueError(f"allowed: expected shape {tuple(field.shape[-2:])}, got {tuple(allowed.shape)}")
