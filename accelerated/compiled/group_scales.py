@@ -80,7 +80,9 @@ def group_epoch(problem, touched_rows, order, steps, sigma, proxes, norms, of, o
     old, factors = np.empty(p), np.empty(p)
     G, G_A = np.zeros_like(W), np.zeros_like(A)
     start, rows = touched_rows
-    alone, by_label, one = of.shape[1] == 1, np.all(of == of[:1]), np.all(of_A == of_A[0, 0])
+    alone, one = of.shape[1] == 1, np.all(of_A == of_A[0, 0])
+    # without rows there is no first one to read parts from
+    by_label = W.shape[0] > 0 and np.all(of == of[:1])
     now, now_Q = np.empty(of.shape[1]), np.empty(of.shape[1])  # s and Q of the labels, where they have one each
     done, changed = np.zeros(W.shape[0], np.int64), 0  # the round of a row's last touch; the one after a life's end
     for k in range(turns):

@@ -1,0 +1,181 @@
+"""Sizes of 0 and 1 everywhere: no kernel reads past what there is, and both panels say the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.degenerate import CASES, SINGLE, learners, none, packed, some
+from conformance.tolerances import close
+
+
+def outcome(run):
+    """Weights, value, certificate and the objective of each epoch; or what is refused, and why."""
+    try:
+        result = run()
+    except (TypeError, ValueError) as problem:
+        return f"{type(problem).__name__}: {problem}"
+    certificate = np.nan if isinstance(result.certificate, str) else result.certificate
+    return np.concatenate([result.x, [result.fun, certificate], [row.objective for row in result.history]])
+
+
+def refused(answer):
+    """Whether an answer is that the learner is not for such a model."""
+    return isinstance(answer, str) and answer.startswith(
+        ("UnsupportedError", "IntractableError", "ValueError: objective: ")
+    )
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in SINGLE])
+def test_every_learner_agrees_on_the_smallest_data(other, case):
+    runs = [dict(learners(panel, *packed(panel, case))) for panel in (reference, other)]
+    for name in runs[0]:
+        ours, theirs = (outcome(each[name]) for each in runs)
+        if isinstance(ours, str):
+            assert refused(ours) and theirs == ours, name
+        else:
+            assert not isinstance(theirs, str) and theirs.shape == ours.shape, (name, theirs)
+            np.testing.assert_allclose(theirs, ours, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("case", SINGLE)
+def test_a_single_output_teaches_nothing(backend, case):
+    """Its loss is 0 whatever the weights, so they stay at 0, where they began."""
+    for name, run in learners(backend, *packed(backend, case)):
+        answer = outcome(run)
+        if not refused(answer):
+            assert not isinstance(answer, str), (name, answer)
+            np.testing.assert_allclose(answer[np.isfinite(answer)], 0.0, atol=1e-12, err_msg=name)
+
+
+def transitions(backend, width, tags):
+    """Chains of two labels with ``width`` features that are 0 throughout, as a model and data."""
+    if tags:
+        model = backend.TaggingModel(2, None, vocabulary=["never"][:width])
+        return model, model.pack([[["a"], ["b"]], [["c"], ["a"], ["b"]]], [[0, 1], [1, 1, 0]])
+    model = backend.SequenceModel(width, 2, start_stop=False)
+    return model, model.pack([none(2, width), none(3, width)], [[0, 1], [1, 1, 0]])
+
+
+@pytest.mark.parametrize("tags", [False, True], ids=["SequenceModel", "TaggingModel"])
+@pytest.mark.parametrize("smoothing", ["Max", "Entropy", "SquaredL2", "log loss"])
+def test_features_of_zero_change_nothing(backend, tags, smoothing):
+    """A model of transitions alone learns what it learns beside a feature that is always 0."""
+    found = []
+    for width in (0, 1):
+        (model, data), skip = transitions(backend, width, tags), 2 * width
+        objective, mu = backend.LogLoss(model, data), None
+        if smoothing != "log loss":
+            objective = backend.StructuralHinge(model, data, smoothing=getattr(backend, smoothing)())
+            mu = None if smoothing == "Max" else 0.5
+        runs = [backend.sgd(objective, lam=0.1, mu=mu, epochs=3, rng=0)]
+        if smoothing != "Max":
+            runs.append(backend.svrg(objective, lam=0.1, mu=mu, epochs=3, rng=0))
+            runs.append(backend.casimir(objective, lam=0.1, mu=mu, inner="saga", epochs=3, rng=0))
+        groups = [[skip, skip + 1], [skip + 2]]
+        for regularizer in (
+            backend.L21(0.1, groups),
+            backend.SquaredL21(0.1, groups),
+            backend.TreeGroupLasso([*groups, range(skip, skip + 3)]),
+            backend.L1(0.1),
+        ):
+            for average in ("last", "uniform"):
+                options = {"step_size": 0.1, "mu": mu, "epochs": 3, "average": average, "rng": 0}
+                runs.append(backend.online_proximal(objective, regularizer, **options))
+        found.append([(result.x[skip:], result.fun) for result in runs])
+    for (without, value), (beside, same) in zip(*found, strict=True):
+        assert np.any(without)
+        close(beside, without)
+        close(same, value)
+
+
+EMPTY = {
+    "Chain": lambda b: b.Chain(none(0, 2), none(2, 2)),
+    "Tree": lambda b: b.Tree(none(0, 2), none(2, 2), np.zeros(0, np.int64)),
+    "Graph": lambda b: b.Graph(none(0, 2), none(0, 2, 2), np.zeros((0, 2), np.int64)),
+    "Arborescence": lambda b: b.Arborescence(none(0, 1)),
+    "Arborescence of one root": lambda b: b.Arborescence(none(0, 1), True),
+    "Cut": lambda b: b.Cut(none(0, 2), none(0, 2, 2), np.zeros((0, 2), np.int64)),
+    "Matching without rows": lambda b: b.Matching(none(0, 3)),
+    "Matching without columns": lambda b: b.Matching(none(3, 0)),
+}
+
+
+@pytest.mark.parametrize("structure", EMPTY)
+def test_of_nothing_there_is_one_output_of_score_zero(backend, structure):
+    space = EMPTY[structure](backend)
+    value, best = space.best()
+    found = space.topk(3)
+    assert value == 0 and space.score(best) == 0 and int(found.count) == 1 and found.scores[0] == 0
+    for smoothing in (backend.TopK(2), backend.SquaredL2()):
+        assert abs(space.smooth_max(smoothing, 0.5)[0]) <= 1e-12
+    space.max_marginals()
+    if type(space).supports("expectation"):
+        assert abs(space.log_partition()) <= 1e-12
+        assert int(space.count()) == 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_batches_of_none(backend, n):
+    for space in (
+        backend.Chain(none(0, n, 2), none(2, 2)),
+        backend.Chain(none(0, n, 2), none(0, max(n - 1, 0), 2, 2)),
+        backend.Tree(none(0, n, 2), none(2, 2), np.arange(n) - 1),
+        backend.Tree(none(0, n, 2), none(0, n, 2, 2), np.arange(n) - 1),
+    ):
+        value, labels = space.best()
+        assert value.shape == (0,) and labels.shape == (0, n) and space.topk(2).scores.shape == (0, 2)
+        assert space.log_partition().shape == (0,) and space.max_marginals().unary.shape == (0, n, 2)
+        assert space.sample(3, rng=0).shape == (0, 3, n)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (2, 0)])
+def test_proxes_of_nothing(backend, shape):
+    d, x = shape[-1], none(*shape)
+    everything = [range(d)]
+    for regularizer in (
+        backend.L1(0.1),
+        backend.SquaredL1(0.3),
+        backend.WeightedSquaredL1(0.3, np.ones(d)),
+        backend.L1Ball(0.5),
+        backend.L2Ball(0.5),
+        *(
+            kind(0.3, groups)
+            for kind in (backend.L21, backend.SquaredL21, backend.L21Ball)
+            for groups in ([], everything)
+        ),
+        backend.NonSparseMKL(0.1, 1.5, everything),
+        backend.TreeGroupLasso(everything),
+    ):
+        assert regularizer.prox(x, 0.7).shape == shape and not np.any(regularizer.value(x))
+    if d == 0:
+        with pytest.raises(ValueError, match="x: expected at least one number along the last axis, got shape"):
+            backend.project_simplex(x)
+
+
+SEQUENCES = {
+    "no, one and two positions": ([some(2, 2), none(0, 2), some(1, 2)], [[0, -1], [], [0]]),
+    "no positions": ([none(0, 2)], [[]]),
+    "no features": ([none(2, 0), none(1, 0)], [[0, -1], [0]]),
+    "nothing": ([none(0, 0)], [[]]),
+}
+
+
+@pytest.mark.parametrize("case", SEQUENCES)
+@pytest.mark.parametrize("transitions", ["own", "each", "free"])
+def test_kernels_learn_from_the_smallest_sequences(backend, case, transitions):
+    """With one label nothing; and what all kernels together see is one kernel's sum, for a penalty that adds squares."""
+    X, Y = SEQUENCES[case]
+    options = {"step_size": 0.5, "epochs": 2, "rng": 0}
+    for labels in (1, 2):
+        for storage in ("auto", "dense", "sparse", "blocks"):
+            model = backend.KernelSequenceModel([backend.Linear(), backend.Explicit()], labels, transitions=transitions)
+            data = model.pack(X, [[y % labels for y in each] for each in Y], storage=storage)
+            for loss in ("hinge", "crf"):
+                result = backend.mkl(model, data, penalty=backend.HalfSquaredL2(0.1), loss=loss, **options)
+                if labels == 1 or not sum(map(len, X)):
+                    assert abs(result.fun) <= 1e-12 and not np.any(result.norms)
+                else:  # the linear kernel is the inner product of the explicit features
+                    close(result.norms[:, 0], result.norms[:, 1])
+                assert [len(y) for y in model.predict(result.x, X)] == [len(x) for x in X]
