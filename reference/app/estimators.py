@@ -394,6 +394,8 @@ class DependencyParser(Structured, Learner):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from sentences and their heads; sample_weight (n,) >= 0, of the sentences."""
+        if y is None:
+            raise ValueError("y: expected the heads of each sentence, got None")
         model = self.panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
         if self.bits is None:
             known = model.vocabulary(model.pack(X, y))

@@ -412,11 +412,15 @@ class ParsingModel(LinearModel):
         """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula); 1 for n = 0."""
         return [1 if n == 0 else (n + (not self.single_root)) ** (n - 1) for n in data.lengths.tolist()]
 
-    def _true(self, data: ParsingData, i: int) -> Array:
-        """The indicator (n, n + 1) of the true heads; ValueError where the data was packed without."""
+    def true_heads(self, data: ParsingData) -> np.ndarray:
+        """The heads (P,) of all positions, -1 for roots; ValueError where the data was packed without."""
         if data.heads is None:
             raise ValueError("Y: this data was packed without heads; pack(X, Y) gives them")
-        heads = data.place.integers(data.heads[data.positions(i)][1:])
+        return data.heads
+
+    def _true(self, data: ParsingData, i: int) -> Array:
+        """The indicator (n, n + 1) of the true heads."""
+        heads = data.place.integers(self.true_heads(data)[data.positions(i)][1:])
         return one_hot(data.place.xp, heads, self._shape(data, i)[1], data.place.dtype)
 
     def _shape(self, data: ParsingData, i: int) -> tuple[int, int]:
