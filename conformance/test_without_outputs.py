@@ -58,3 +58,11 @@ def test_the_parser_names_the_missing_heads(backend, bits):
     parser = estimators.DependencyParser(templates=[("h.tag", "m.tag")], bits=bits)
     with pytest.raises(ValueError, match="^y: expected the heads of each sentence, got None$"):
         parser.fit([{"tag": ["D", "N"]}], None)
+
+
+def test_an_example_without_outputs_to_choose_from_is_named(backend):
+    model = backend.ListModel(lambda x: np.zeros((x, 2)), backend.Table, size=2)
+    with pytest.raises(
+        ValueError, match=r"^part_features\(X\[1\]\): expected a row for each of at least one output, got none$"
+    ):
+        model.pack([1, 0], [0, 0])

@@ -129,6 +129,9 @@ class ListModel(FromCallables, LinearModel):
             Rows.of(self.part_features(x), width=self.size, like=like, name=f"part_features(X[{i}])")
             for i, x in enumerate(inputs)
         ]
+        for i, rows in enumerate(features):
+            if rows.n == 0 and self._is_listed():
+                raise ValueError(f"part_features(X[{i}]): expected a row for each of at least one output, got none")
         return ListData(tuple(inputs), tuple(features), None if Y is None else tuple(Y))
 
     def check(self, data: ListData) -> None:
