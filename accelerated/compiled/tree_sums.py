@@ -6,9 +6,9 @@ and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
     w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,     P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
 
 Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of messages is rescaled when
-its largest is below SMALL, so that the largest is never below SMALL exp(-LIMIT) and what underflows is below exp(-400) of it, as is
-what `exp` makes 0; if then the sum over labels is at least exp(-LIMIT), what is lost weighs at most exp(2 LIMIT - 400) in any
-message. Else: log domain, for the whole tree.
+its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as children that come later may raise it again:
+so nothing underflows there. What `exp` makes 0 is below exp(-400) of the largest; if the sum over labels is at least exp(-LIMIT), what
+is lost weighs at most exp(2 LIMIT - 400) in any message. Else: log domain, for the whole tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import exp, muladd
 from accelerated.compiled.chains import LIMIT, prepare
-from accelerated.compiled.sweeps import fill, largest, padded, product, total
+from accelerated.compiled.sweeps import fill, largest, lowest_above, padded, product, total
 from accelerated.compiled.trees import load_nodes, sound
 from accelerated.kernel import kernel
 
@@ -98,6 +98,8 @@ def _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights
         for j in range(Lp):
             weights[u, j] *= messages[v, j]
         m = largest(weights, u)
+        if lowest_above(weights, u, 0.0) < floor * m:
+            return np.nan
         if m < SMALL:
             value += np.log(m)
             for j in range(Lp):
