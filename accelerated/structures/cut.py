@@ -103,9 +103,8 @@ def _one_by_one(scores: CutScores, solver: str) -> CutScores:
 def _networkx_labels(scores: CutScores) -> np.ndarray | None:
     """Labels (p,): what the source reaches in the residual network of networkx's maximum flow; None if all are forbidden.
 
-    Rounding leaves something of a saturated arc, and networkx's minimum_cut follows it to the wrong side: here it counts only above
-    1e-12 of the arc's capacities. Augmenting paths, as preflows fail on float capacities (an excess that rounding leaves is raised
-    beyond the highest level).
+    Augmenting paths, as preflows, which networkx's minimum_cut takes, fail on float capacities (an excess that rounding leaves is raised
+    beyond the highest level). They end where arcs of flow < capacity reach the sink no more, whatever was rounded: no tolerance.
     """
     import networkx
 
@@ -130,8 +129,7 @@ def _networkx_labels(scores: CutScores) -> np.ndarray | None:
         v = waiting.pop()
         labels[v] = 1
         for u, arc in residual[v].items():
-            capacities = arc["capacity"] + residual[u][v]["capacity"]
-            if labels[u] == 0 and arc["capacity"] - arc["flow"] > 1e-12 * capacities:
+            if labels[u] == 0 and arc["flow"] < arc["capacity"]:
                 waiting.append(u)
     return labels[:p]
 
