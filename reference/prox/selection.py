@@ -240,13 +240,11 @@ def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array
     u = xp.where(weighted, a / xp.where(weighted, d, xp.ones_like(d)), xp.full_like(d, -1.0))
     order = xp.argsort(u, axis=-1, descending=True, stable=True)
     u_, a_, d_ = (xp.take_along_axis(v, order, axis=-1) for v in (u, a, xp.where(weighted, d, xp.zeros_like(d))))
-    # S and A of the coordinates before each: its own drop out of d S - a A, and would hide the others in it
+    # S and A of the coordinates before each: its own drop out of d E = d S - a A, and would hide the others in it
     S, A = (xp.cumulative_sum(d_ * v, axis=-1, include_initial=True)[..., :-1] for v in (a_, d_))
-    E = xp.cumulative_sum(A[..., 1:] * (u_[..., :-1] - u_[..., 1:]), axis=-1, include_initial=True)
-    left = u_ - m * E
-    # where rounding of the ratios, eps m S = eps u (1 + m A) at a tie, could decide, products do: exact for integers
-    close = (xp.abs(left) <= 1e-13 * (u_ + m * (A * u_))) & (d_ > 0)
-    left = xp.where(close, _minus_product(a_, m, d_ * S - a_ * A) / xp.where(close, d_, xp.ones_like(d_)), left)
+    left = _minus_product(a_, m, d_ * S - a_ * A) / xp.where(
+        d_ > 0, d_, xp.ones_like(d_)
+    )  # products: exact for integers
     A = A + d_ * d_
     rho = _at_least_one(xp, (left > 0) & (d_ > 0))
     pivot, left, A = (take_last(xp, v, rho - 1)[..., None] for v in (u_, left, A))
