@@ -10,13 +10,15 @@ import numpy as np
 
 from reference.arrays import host
 
+Send = Callable[[np.ndarray], Any]  # from host arrays to arrays in a namespace, on a device
+
 
 class Space(NamedTuple):
     """Where a test computes: ``put`` sends host numbers there in its floating dtype, ``get`` brings them back."""
 
     name: str
     dtype: str
-    send: Callable[[np.ndarray], Any]
+    send: Send
 
     def put(self, x: Any) -> Any:
         """Floats (and booleans) in the space's floating dtype."""
@@ -40,37 +42,95 @@ class Space(NamedTuple):
         return host(x)
 
 
-def _strict(device: str) -> Callable[[np.ndarray], Any]:
+def _numpy(device: str) -> Send:
+    return lambda x: np.asarray(x, device=device)  # type: ignore[arg-type]
+
+
+def _strict(device: str) -> Send:
     xp = importlib.import_module("array_api_strict")
-    return lambda x: xp.asarray(x, device=xp.Device(device))
+    place = xp.Device(device)
+    return lambda x: xp.asarray(x, device=place)
 
 
-def _torch() -> Callable[[np.ndarray], Any]:
-    return importlib.import_module("torch").asarray
+def _torch(device: str) -> Send:
+    torch = importlib.import_module("torch")
+    return lambda x: torch.asarray(x, device=device)
 
 
-SPACES: dict[str, Callable[[], Callable[[np.ndarray], Any]]] = {
-    "numpy": lambda: lambda x: x,
-    "array_api_strict": lambda: _strict("CPU_DEVICE"),
-    "array_api_strict:device1": lambda: _strict("device1"),
-    "torch:cpu": _torch,
+def _jax(device: str) -> Send:
+    jax = importlib.import_module("jax")
+    jax.config.update("jax_enable_x64", True)  # labels are int64, certificates float64
+    place = jax.devices(device)[0]
+    return lambda x: jax.numpy.asarray(x, device=place)
+
+
+NAMESPACES: dict[str, Callable[[str], Send]] = {
+    "numpy": _numpy,
+    "array_api_strict": _strict,
+    "torch": _torch,
+    "jax": _jax,
+}
+
+# What a run without --namespace computes on: the namespace and the device of each space.
+SPACES: dict[str, tuple[str, str]] = {
+    "numpy": ("numpy", "cpu"),
+    "array_api_strict": ("array_api_strict", "CPU_DEVICE"),
+    "array_api_strict:device1": ("array_api_strict", "device1"),
+    "torch:cpu": ("torch", "cpu"),
+    "jax:cpu": ("jax", "cpu"),
 }
 
 # The strict namespace is slow, so each of its devices has one dtype: float32, for it refuses what creates float64 beside it, and float64 elsewhere.
-DTYPES = {
-    "numpy": ("float64", "float32"),
-    "array_api_strict": ("float32",),
-    "array_api_strict:device1": ("float64",),
-    "torch:cpu": ("float64", "float32"),
-}
+DTYPES = {"array_api_strict": ("float32",), "array_api_strict:device1": ("float64",)}
 
 
-def available(names: list[str]) -> tuple[dict[str, Callable[[np.ndarray], Any]], dict[str, str]]:
-    """(the spaces of these names that can run, what is missing for the others)."""
-    found, missing = {}, {}
-    for name in names:
+def spaces(names: list[str], device: str | None = None) -> tuple[list[Space], dict[str, str]]:
+    """The spaces to run on, each in its dtypes, and what keeps the others from running.
+
+    Without names: all, on the devices that a host has. With names, namespaces or spaces, those and no others, each on ``device`` if given.
+
+    Raises
+    ------
+    ValueError
+        An unknown name, one that is not installed, a device that the library does not have here, a device for no namespace.
+    """
+    found: list[Space] = []
+    missing: dict[str, str] = {}
+    if device is not None and not names:
+        raise ValueError(f"--device {device}: expected a --namespace beside it, one of {', '.join(NAMESPACES)}")
+    for name, (namespace, where) in _asked(names, device).items():
         try:
-            found[name] = SPACES[name]()
+            send = _working(NAMESPACES[namespace](where))
         except ImportError as problem:
+            if names:
+                raise ValueError(f"--namespace {namespace}: not installed ({problem})") from None
             missing[name] = str(problem)
+        except Exception as problem:  # each library has its own way to say so
+            reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+            raise ValueError(f"--device {where}: {namespace} does not compute there: {reason}") from None
+        else:
+            found += [Space(name, dtype, send) for dtype in DTYPES.get(name, ("float64", "float32"))]
     return found, missing
+
+
+def _asked(names: list[str], device: str | None) -> dict[str, tuple[str, str]]:
+    """Spaces by name, as SPACES has them."""
+    asked = {}
+    for name in names or SPACES:
+        space = name if name in SPACES else f"{name}:cpu"
+        if space not in SPACES:
+            known = ", ".join(dict.fromkeys([*NAMESPACES, *SPACES]))
+            raise ValueError(f"--namespace {name}: expected one of {known}")
+        namespace, where = SPACES[space]
+        if device is not None:
+            where = device
+            space = next((key for key, value in SPACES.items() if value == (namespace, where)), f"{namespace}:{where}")
+        asked[space] = (namespace, where)
+    return asked
+
+
+def _working(send: Send) -> Send:
+    """``send``, if a number comes back from there: a device that a library knows by name may be missing, or hold no numbers."""
+    if host(send(np.ones(1))).tolist() != [1.0]:
+        raise ValueError("numbers do not come back from it")
+    return send

@@ -1,0 +1,78 @@
+"""The suite's choice of namespaces and devices: what runs where, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance.namespaces import spaces
+
+TEST = f"{Path(__file__).parent / 'test_arrays.py'}::test_take_is_indexing"
+
+
+def collected(*options):
+    """Exit status and output of collecting one test with these options."""
+    command = [sys.executable, "-m", "conformance", "-v", "--collect-only", *options, TEST]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_namespace_runs_on_the_device_that_is_named():
+    status, output = collected("--namespace", "array_api_strict", "--device", "device1", "--backend", "reference")
+    assert status == 0 and "namespace array_api_strict:device1: run" in output
+    tests = [line for line in output.splitlines() if "test_take_is_indexing[" in line]
+    assert [test.split("[")[1].rstrip(">") for test in tests] == ["reference-array_api_strict:device1-float64]"]
+
+
+def test_a_device_that_is_not_there_ends_the_run():
+    status, output = collected("--namespace", "numpy", "--device", "cuda")
+    assert status == 4 and "--device cuda: numpy does not compute there: " in output
+
+
+@pytest.mark.parametrize(
+    ("names", "device", "message"),
+    [
+        (["cupy"], None, "--namespace cupy: expected one of numpy, array_api_strict, torch, jax, "),
+        (["torch:cuda"], None, "--namespace torch:cuda: expected one of .*, torch:cpu"),
+        ([], "cuda", "--device cuda: expected a --namespace beside it, one of numpy, "),
+        (["array_api_strict"], "device9", "--device device9: array_api_strict does not compute there: .*device9"),
+        (["numpy", "array_api_strict"], "device1", "--device device1: numpy does not compute there"),
+    ],
+)
+def test_what_cannot_run_is_refused(names, device, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        spaces(names, device)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "device"), [("torch", "no-such-device"), ("torch", "meta"), ("jax", "no-such-device")]
+)
+def test_devices_of_optional_libraries(namespace, device):
+    """Not installed, not known, or known and without numbers: one line each, before any test runs."""
+    with pytest.raises(
+        ValueError, match=f"^--namespace {namespace}: not installed|^--device {device}: {namespace} does not"
+    ):
+        spaces([namespace], device)
+
+
+def test_numbers_come_back_from_every_space():
+    """Without names all that are installed; the others are said to be missing."""
+    found, missing = spaces([])
+    names = {space.name for space in found}
+    assert {"numpy", "array_api_strict", "array_api_strict:device1"} <= names and not names & set(missing)
+    assert names | set(missing) == {"numpy", "array_api_strict", "array_api_strict:device1", "torch:cpu", "jax:cpu"}
+    for space in found:
+        x = np.array([[0.5, -2.0]], space.dtype)
+        assert np.array_equal(space.get(space.put(x)), x) and space.get(space.put(x)).dtype == space.dtype
+
+
+def test_a_space_is_one_device(space):
+    """What lies elsewhere is not taken for an answer of the space."""
+    device = "CPU_DEVICE" if space.name.endswith("device1") else "device1"
+    (other,) = spaces(["array_api_strict"], device)[0]
+    with pytest.raises(AssertionError, match="is not"):
+        space.get(other.put(np.zeros(2)))
