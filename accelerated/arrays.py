@@ -10,7 +10,7 @@ from array_api_compat import array_namespace, device, is_numpy_array
 import reference.arrays
 from accelerated.kernel import kernel
 from accelerated.mirror import mirrors
-from reference.arrays import Array, Place, Rows, fits
+from reference.arrays import Array, Place, Rows, concrete, fits
 from reference.packed import check_range
 
 __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
@@ -19,6 +19,10 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
     """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout; no device arrays."""
     if not is_numpy_array(x):
+        if not concrete(x):
+            raise TypeError(
+                f"{name}: kernels need numbers, got a tracer of JAX ({type(x).__name__}); reference is traced"
+            )
         if "cpu" not in str(device(x)).lower():
             raise TypeError(
                 f"{name}: kernels run on the CPU, got {type(x).__name__} on {device(x)}; reference computes there"

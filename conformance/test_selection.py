@@ -156,6 +156,10 @@ def test_batches_in_every_namespace(backend, space, data):
         assert space.get(got).dtype == space.dtype
         close(space.get(got), [[function(row, *arguments) for row in pair] for pair in x], space.dtype)
         out = space.put(np.zeros_like(x))
+        if space.name.startswith("jax"):
+            with pytest.raises(TypeError, match="out: this jax.* array cannot be written in place; do not give it"):
+                function(space.put(x), *sent, out=out)
+            continue
         assert function(space.put(x), *sent, out=out) is out
         assert np.array_equal(space.get(out), space.get(got))
     each = np.abs(x)

@@ -1,9 +1,10 @@
 """The array layer: which namespace, which device, which dtype, and sparse rows with their two primitives.
 
-The reference is written against the array API standard, so that one text runs on NumPy, PyTorch, CuPy, JAX and
-``array_api_strict``. This module is the only one that knows a library by name, and it does so in two lines
-(:func:`_index_add`). What decides shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is
-computed on lives in the caller's namespace, on the caller's device.
+The reference is written against the array API standard, so that one text runs on NumPy, PyTorch, JAX (with
+``jax_enable_x64``) and ``array_api_strict``, and on what else keeps to the standard. This module is the only one that
+knows a library by name: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. What decides
+shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is computed on lives in the caller's
+namespace, on the caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are not.
 
 A NumPy masked array is taken where nothing in it is masked, and refused otherwise: what is masked has no number.
 """
@@ -19,7 +20,8 @@ from array_api_compat import (
     array_namespace,
     device,
     is_array_api_obj,
-    is_cupy_namespace,
+    is_jax_array,
+    is_jax_namespace,
     is_numpy_namespace,
     is_torch_namespace,
 )
@@ -78,10 +80,10 @@ def floats(**arguments: Any) -> tuple[Array, ...]:
     except TypeError:
         kinds = ", ".join(f"{name} of {type(x).__module__.split('.')[0]}" for name, x in arguments.items())
         raise TypeError(f"arrays of several namespaces: {kinds}; expected all of one") from None
-    devices = {str(device(x)) for x in given}
+    devices = {str(where): where for where in map(device, given) if where is not None}  # a tracer of JAX has none
     if len(devices) > 1:
         raise ValueError(f"{', '.join(arguments)}: arrays on several devices ({', '.join(sorted(devices))})")
-    arrays = [_floating(xp, name, x, device(given[0]) if given else None) for name, x in arguments.items()]
+    arrays = [_floating(xp, name, x, next(iter(devices.values()), None)) for name, x in arguments.items()]
     own = [a for a, x in zip(arrays, arguments.values(), strict=True) if is_array_api_obj(x)]  # lists follow
     dtype = xp.result_type(*(own or arrays))
     return tuple(x if x.dtype == dtype else xp.astype(x, dtype) for x in arrays)
@@ -114,7 +116,7 @@ def integers(name: str, x: Any, place: Place) -> Array:
             x = x.astype(np.int64)
     if not array_namespace(x).isdtype(x.dtype, "integral"):
         raise TypeError(f"{name}: expected integers, got {_kind(x) if isinstance(x, np.ndarray) else x.dtype}")
-    if array_namespace(x) is place.xp and x.dtype == place.xp.int64 and device(x) == place.device:
+    if array_namespace(x) is place.xp and x.dtype == place.xp.int64 and device(x) in (None, place.device):
         return x
     return place.integers(int64(name, host(x)))
 
@@ -147,11 +149,25 @@ def _kind(x: np.ndarray) -> str:
     return next((shown(v) for v in beyond), str(x.dtype))
 
 
+def concrete(x: Array) -> bool:
+    """Whether the numbers of ``x`` can be read: those of a tracer, which ``jax.jit``, ``vmap`` and ``grad`` compute with, cannot."""
+    if not is_jax_array(x):
+        return True
+    from jax.core import Tracer  # here JAX is loaded: x comes from it
+
+    return not isinstance(x, Tracer)
+
+
+def seen(wrong: Array) -> bool:
+    """A check's answer () as a bool; of a tracer False, so that checks of values are skipped, not those of shapes and dtypes."""
+    return concrete(wrong) and bool(wrong)
+
+
 def refuse_nan_and_inf(name: str, x: Array, *, forbidden: bool = True) -> None:
     """Raise ValueError at the first nan or +inf of ``x`` (and -inf, unless it may mean a forbidden part)."""
     xp = array_namespace(x)
     bad = xp.isnan(x) | (x == xp.inf) if forbidden else ~xp.isfinite(x)
-    if bool(xp.any(bad)):
+    if seen(xp.any(bad)):
         at = tuple(int(i) for i in np.argwhere(host(bad))[0])
         allowed = "finite scores, or -inf for a forbidden part" if forbidden else "finite numbers"
         raise ValueError(f"{name}: expected {allowed}, got {float(x[at])} at index {at}")
@@ -486,8 +502,7 @@ def _index_add(xp: Any, n: int, index: Array, values: Array) -> Array:
         return np.bincount(cells, values.ravel(), out.size).reshape(out.shape).astype(values.dtype, copy=False)
     if is_torch_namespace(xp):
         return out.index_add_(0, index, values)
-    if is_cupy_namespace(xp):
-        xp.add.at(out, index, values)
-        return out
+    if is_jax_namespace(xp):
+        return out.at[index].add(values)
     rows = [xp.sum(xp.where((index == i)[:, None], values, xp.zeros_like(values)), axis=0) for i in range(n)]
     return xp.stack(rows) if rows else out

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.arrays import Array
+from reference.arrays import Array, seen
 from reference.prox.arguments import Point, number, product
 from reference.prox.base import (
     Ball,
@@ -232,7 +232,7 @@ def _power_shrinkage(xp: Any, n: Array, half: float, q: float) -> Array:
         slope = xp.exp(linear - total) + (q - 1.0) * xp.exp(power - total)
         step = total / slope
         v = v - step
-        if not bool(xp.any(xp.abs(step) > 1e-16 * (1.0 + xp.abs(v)))):
+        if seen(~xp.any(xp.abs(step) > 1e-16 * (1.0 + xp.abs(v)))):
             break
     return xp.where(n > 0, xp.exp(v), xp.zeros_like(n))
 

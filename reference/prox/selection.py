@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from reference.arrays import Array, floats, refuse_nan_and_inf, take_last
+from reference.arrays import Array, floats, refuse_nan_and_inf, seen, take_last
 from reference.prox.arguments import Point, into, not_empty, number, overflow_is_inf
 
 __all__ = ["project_l1_ball", "project_simplex", "prox_squared_l1", "prox_weighted_squared_l1", "soft_threshold"]
@@ -227,7 +227,7 @@ def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array
     if tuple(d.shape) not in (tuple(x.shape), tuple(x.shape[-1:])):
         raise ValueError(f"weights: expected shape {tuple(x.shape[-1:])} or {tuple(x.shape)}, got {tuple(d.shape)}")
     refuse_nan_and_inf("weights", d, forbidden=False)
-    if bool(xp.any(d < 0)):
+    if seen(xp.any(d < 0)):
         raise ValueError(f"weights: expected numbers >= 0, got {float(xp.min(d))}")
     lam = number("lam", lam)
     if lam == 0 or x.shape[-1] == 0:

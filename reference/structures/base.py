@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
-from reference.arrays import Array, host, shown, unmasked
+from reference.arrays import Array, host, seen, shown, unmasked
 from reference.smoothing import positive_mu
 from reference.structures.scores import Scores, add, inner
 
@@ -52,6 +52,10 @@ class Structure:
 
     Subclass it with ``best() -> (value, output)`` and ``parts(output) -> scores-shaped indicator``; the constructor
     takes the scores, a NamedTuple of arrays or a bare array. Everything else is derived or says what is missing.
+
+    JAX can trace (``jit``, ``vmap``, ``grad``) what computes in the namespace of the scores: in ``reference`` all of :class:`Chain`,
+    :class:`Tree` and :class:`Table` but for ``SquaredL2`` smoothing, ``count`` and ``enumerate``. Values are then not checked, and a value
+    of -inf stands for the InfeasibleError of a plain call. What computes on the host raises JAX's own error.
     """
 
     scores: Any
@@ -229,8 +233,8 @@ def limited(field: Array, allowed: Any) -> Array:
 
 
 def feasible(value: Array, where: str) -> Array:
-    """``value`` if no entry is -inf; otherwise InfeasibleError."""
+    """``value`` if no entry is -inf; otherwise InfeasibleError. Of a tracer of JAX nothing is known: it may be -inf."""
     xp = array_namespace(value)
-    if bool(xp.any(value == -xp.inf)):
+    if seen(xp.any(value == -xp.inf)):
         raise InfeasibleError(f"{where}: every output is forbidden (all scores are -inf)")
     return value

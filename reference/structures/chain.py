@@ -22,7 +22,18 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, integer, normalized, one_hot, softmax, take_last
+from reference.arrays import (
+    Array,
+    Place,
+    concrete,
+    host,
+    integer,
+    normalized,
+    one_hot,
+    seen,
+    softmax,
+    take_last,
+)
 from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.chain_k_best import max_marginals, top_k_viterbi
 from reference.structures.chain_samples import filtered, sample
@@ -244,7 +255,7 @@ class Chain(Structure):
             lengths = arrays.integers("lengths", lengths, Place.of(unary))
             if tuple(lengths.shape) != tuple(batch):
                 raise ValueError(f"lengths: expected shape {tuple(batch)}, got {tuple(lengths.shape)}")
-            on_host = host(lengths)
+            on_host = host(lengths) if concrete(lengths) else np.zeros(0)
             if on_host.size and not 0 <= on_host.min() <= on_host.max() <= n:
                 raise ValueError(f"lengths: expected 0..{n}, got {on_host.min()}..{on_host.max()}")
         super().__init__(ChainScores(unary, pairwise, lengths))
@@ -332,7 +343,7 @@ class Chain(Structure):
         here = exists(xp, self.scores)
         none = xp.all(xp.where(here, y, xp.full_like(y, -1)) == -1, axis=-1)  # as oracles say that nothing is feasible
         outside = here & ((y < 0) | (y >= L)) & ~none[..., None]
-        if bool(xp.any(outside)):
+        if seen(xp.any(outside)):
             at = tuple(int(i) for i in np.argwhere(host(outside))[0])
             raise ValueError(f"y: expected labels in 0..{L - 1} at each position of a chain, got {int(y[at])} at {at}")
         return y

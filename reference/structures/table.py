@@ -14,7 +14,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, integer, logsumexp, one_hot
+from reference.arrays import Array, Place, host, integer, logsumexp, one_hot, seen
 from reference.structures.base import KBest, Structure, at_most, feasible, k_best, positive_k, positive_mu
 from reference.structures.sampling import choose, uniforms
 
@@ -148,7 +148,7 @@ class Table(Structure):
             raise ValueError(f"y: expected outputs of shape {tuple(values.shape[:-1])}, got {tuple(y.shape)}")
         xp, m = array_namespace(values), values.shape[-1]
         outside = (y < -1) | (y >= m)
-        if bool(xp.any(outside)):
+        if seen(xp.any(outside)):
             raise ValueError(f"y: expected outputs in 0..{m - 1}, got {host(y)[host(outside)][0]}")
         return TableScores(one_hot(xp, y, values.shape[-1], values.dtype))
 

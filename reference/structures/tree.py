@@ -23,7 +23,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, integer, normalized, one_hot, softmax, take_last
+from reference.arrays import Array, Place, host, integer, normalized, one_hot, seen, softmax, take_last
 from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.sampling import uniforms
 from reference.structures.tree_k_best import max_marginals, top_k_max_product
@@ -345,7 +345,7 @@ class Tree(Structure):
         most = L if counts is None else Place.of(self.scores.unary).integers(counts)
         none = xp.all(y == -1, axis=-1)  # as oracles say that nothing is feasible
         outside = ((y < 0) | (y >= most)) & ~none[..., None]
-        if bool(xp.any(outside)):
+        if seen(xp.any(outside)):
             at = tuple(int(i) for i in np.argwhere(host(outside))[0])
             own = L if counts is None else counts[at[-1]]
             raise ValueError(f"y: expected labels in 0..{own - 1} at node {at[-1]}, got {int(y[at])} at {at}")
