@@ -16,7 +16,7 @@ from accelerated.compiled.arborescences import best_heads, best_parts, best_tree
 from accelerated.compiled.assignment import are_scores
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place
-from reference.structures.arborescence import ArborescenceScores
+from reference.structures.arborescence import ArborescenceScores, sample
 from reference.structures.base import KBest, feasible, k_best
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "ArborescenceScores",
     "max_marginals",
     "maximum_arborescence",
+    "sample",
     "top_k_arborescences",
     "tree_partition",
 ]

@@ -19,7 +19,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference import arrays
-from reference.arrays import Array, Place, host, one_hot
+from reference.arrays import Array, Place, host, integer, one_hot
 from reference.structures.arborescence_max import (
     ArborescenceScores,
     find_cycle,
@@ -28,14 +28,17 @@ from reference.structures.arborescence_max import (
     maximum_arborescence,
     top_k_arborescences,
 )
+from reference.structures.arborescence_samples import sample
 from reference.structures.arborescence_sum import number_of_trees, tree_partition
 from reference.structures.base import KBest, Structure, feasible, positive_k, positive_mu
+from reference.structures.sampling import uniforms
 
 __all__ = [
     "Arborescence",
     "ArborescenceScores",
     "max_marginals",
     "maximum_arborescence",
+    "sample",
     "top_k_arborescences",
     "tree_partition",
 ]
@@ -101,6 +104,13 @@ class Arborescence(Structure):
         """Log-partition function and arc marginals (n, n + 1); see :func:`tree_partition`. Raises InfeasibleError."""
         value, marginals = self.ops.tree_partition(self.scores, positive_mu(mu), self.single_root)
         return feasible(value, "expectation"), marginals
+
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
+        """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        numbers = uniforms(rng, (integer("size", size, 1), self.scores.values.shape[0] + 1), self.scores.values)
+        value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
+        feasible(value, "sample")
+        return heads
 
     def count(self) -> int:
         """The number of trees without a forbidden arc, exactly."""

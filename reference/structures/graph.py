@@ -28,7 +28,9 @@ from reference.structures.clique_oracles import (
     clique_node_max_marginals,
     clique_sum_product,
 )
+from reference.structures.clique_samples import clique_sample
 from reference.structures.clique_tree import number
+from reference.structures.sampling import uniforms
 from reference.structures.scores import inner
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "clique_max_marginals",
     "clique_max_product",
     "clique_node_max_marginals",
+    "clique_sample",
     "clique_sum_product",
 ]
 
@@ -116,6 +119,14 @@ class Graph(Structure):
         """Log-partition () and marginals at temperature mu; see :func:`clique_sum_product`. Raises InfeasibleError."""
         value, marginals = clique_sum_product(self.scores, positive_mu(mu), self.max_table)
         return feasible(value, "expectation"), marginals
+
+    def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
+        """Labels (size, p) drawn with probability proportional to exp(score / mu); see :func:`clique_sample`. Raises InfeasibleError."""
+        unary = self.scores.unary
+        numbers = uniforms(rng, (integer("size", size, 1), unary.shape[0]), unary)
+        value, labels = clique_sample(self.scores, numbers, positive_mu(mu), self.max_table)
+        feasible(value, "sample")
+        return labels
 
     def max_marginals(self) -> GraphScores:
         """The highest score of a labelling with each part; see :func:`clique_max_marginals`. All -inf where there is none."""

@@ -1,0 +1,235 @@
+"""Labellings of graphs and dependency trees drawn at random: every draw is held against the distribution function, by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from conformance import strategies
+
+NUMBERS = st.one_of(st.sampled_from([0.0, 0.5, 1.0 - 2**-53]), st.floats(0.0, 1.0, exclude_max=True))
+MU = st.sampled_from([0.3, 1.0, 5.0])
+roots = pytest.mark.parametrize("single_root", [False, True], ids=["roots", "one root"])
+
+
+class Given(np.random.Generator):
+    """A generator of given numbers, as many as a draw asks for."""
+
+    def __init__(self, numbers):
+        super().__init__(np.random.PCG64(0))
+        self.numbers = np.asarray(numbers)
+
+    def random(self, shape):
+        assert tuple(shape) == self.numbers.shape
+        return self.numbers
+
+
+def given_numbers(data, rows, columns):
+    return np.array(data.draw(st.lists(NUMBERS, min_size=rows * columns, max_size=rows * columns))).reshape(
+        rows, columns
+    )
+
+
+def probabilities(space, outputs, mu):
+    """exp(score / mu) / Z of every output."""
+    scores = np.array([float(space.score(np.array(y, np.int64))) for y in outputs])
+    weights = np.exp((scores - scores.max()) / mu)
+    return weights / weights.sum()
+
+
+def picks(outputs, weights, variable, drawn, uniform, slack=1e-9):
+    """Whether the number picks the drawn state of a variable, given what the weights leave: by the inverse of the distribution function."""
+    states = np.array([y[variable] for y in outputs])
+    distribution = np.bincount(states, weights) / weights.sum()
+    below = np.cumsum(distribution)
+    state = drawn[variable]
+    return (
+        state < len(below)
+        and distribution[state] > 0
+        and below[state] - distribution[state] - slack <= uniform <= (below[state] + slack)
+    )
+
+
+def is_drawn(outputs, p, order, drawn, uniform):
+    """Whether each variable in order is picked from its distribution given those before it."""
+    weights = p
+    for v, number in zip(order, uniform, strict=True):
+        if not picks(outputs, weights, v, drawn, number):
+            return False
+        weights = weights * np.array([y[v] == drawn[v] for y in outputs])
+    return True
+
+
+@given(data=st.data(), instance=strategies.graphs(), mu=MU)
+def test_graphs_are_drawn_by_their_distribution_function(backend, data, instance, mu):
+    """Variable after variable in an order that all draws share, whatever it is."""
+    graph = backend.Graph(*instance)
+    p, outputs = len(instance.unary), list(graph.enumerate())
+    numbers = given_numbers(data, 3, p)
+    if not outputs:
+        with pytest.raises(backend.InfeasibleError, match="sample: every output is forbidden"):
+            graph.sample(3, mu, Given(numbers))
+        return
+    drawn = graph.sample(3, mu, Given(numbers))
+    weights = probabilities(graph, outputs, mu)
+    assert drawn.shape == (3, p) and drawn.dtype == np.int64
+    assert any(
+        all(is_drawn(outputs, weights, order, y, u[list(order)]) for y, u in zip(drawn, numbers, strict=True))
+        for order in itertools.permutations(range(p))
+    )
+
+
+def branches(heads):
+    """The tokens, each branch from its first token without a head to where it meets what is there."""
+    order = []
+    for m in range(1, len(heads) + 1):
+        while m > 0 and m - 1 not in order:
+            order.append(m - 1)
+            m = heads[m - 1]
+    return order
+
+
+@roots
+@given(data=st.data(), values=strategies.dependencies(), mu=MU)
+def test_dependency_trees_are_drawn_by_their_distribution_function(backend, single_root, data, values, mu):
+    """The single root first, by the first number; then branch by branch, each head by its token's number."""
+    space, n = backend.Arborescence(values, single_root), len(values)
+    outputs = [y for y in space.enumerate() if not single_root or n == 0 or y.count(0) == 1]
+    numbers = given_numbers(data, 3, n + 1)
+    if not outputs:
+        with pytest.raises(backend.InfeasibleError, match="sample: every output is forbidden"):
+            space.sample(3, mu, Given(numbers))
+        return
+    drawn = space.sample(3, mu, Given(numbers))
+    weights = probabilities(space, outputs, mu)
+    assert drawn.shape == (3, n) and drawn.dtype == np.int64
+    for y, uniform in zip(drawn, numbers, strict=True):
+        left, order = weights, branches(y.tolist())
+        if single_root and n:
+            of_root = [(y.index(0),) for y in outputs]
+            root = y.tolist().index(0)
+            assert picks(of_root, left, 0, (root,), uniform[0])
+            left = left * np.array([r == root for (r,) in of_root])
+            order = [m for m in _from_the_root(y.tolist(), root) if m != root]
+        assert is_drawn(outputs, left, order, y, uniform[[m + 1 for m in order]])
+
+
+def _from_the_root(heads, root):
+    """The same where the single root has its head already."""
+    order = [root]
+    for m in range(1, len(heads) + 1):
+        while m > 0 and m - 1 not in order:
+            order.append(m - 1)
+            m = heads[m - 1]
+    return order
+
+
+@roots
+@pytest.mark.parametrize("mu", [0.4, 2.0])
+def test_frequencies_are_marginals(backend, rng, single_root, mu):
+    """Independent draws of a seed: within 5 standard deviations; the same for a generator of that seed."""
+    size = 2000
+    space = backend.Arborescence(2.0 * rng.normal(size=(6, 7)), single_root)
+    heads = space.sample(size, mu, rng=7)
+    assert np.array_equal(heads, space.sample(size, mu, rng=np.random.default_rng(7)))
+    marginals = np.clip(space.marginals(mu).values, 0.0, 1.0)
+    seen = np.array([np.bincount(column, minlength=7) for column in heads.T]) / size
+    assert np.all(np.abs(seen - marginals) <= 5 * np.sqrt(marginals / size) + 1e-12)
+
+
+def test_frequencies_of_a_loopy_graph_are_marginals(backend, rng):
+    size, edges = 4000, [[0, 1], [2, 1], [2, 3], [3, 0], [1, 4], [5, 4], [2, 5]]
+    graph = backend.Graph(rng.normal(size=(6, 3)), rng.normal(size=(7, 3, 3)), edges, [3, 2, 3, 3, 1, 3])
+    labels = graph.sample(size, 0.7, rng=3)
+    marginals = graph.marginals(0.7)
+    for v in range(6):
+        seen = np.bincount(labels[:, v], minlength=3) / size
+        assert np.all(np.abs(seen - marginals.unary[v]) <= 5 * np.sqrt(marginals.unary[v] / size) + 1e-12)
+    for e, (a, b) in enumerate(edges):
+        seen = np.bincount(3 * labels[:, a] + labels[:, b], minlength=9).reshape(3, 3) / size
+        assert np.all(np.abs(seen - marginals.pairwise[e]) <= 5 * np.sqrt(marginals.pairwise[e] / size) + 1e-12)
+
+
+@roots
+@pytest.mark.parametrize("scale", [1e3, 1e150, 1e300])
+def test_far_apart_scores(backend, single_root, scale):
+    """Three equal best trees and worse ones: each of the three a third of the time, no other, at any scale."""
+    values = np.full((4, 5), -scale)
+    values[0, [0, 2, 3]] = (
+        0.0  # token 1: the root, or token 2 or 3, which cannot be without the root's arc to one of them
+    )
+    values[1, [0, 1, 3]] = [-scale, 0.0, 0.0]
+    values[2, [0, 1, 2]] = [-scale, 0.0, 0.0]
+    values[3, :4] = [-np.inf, -np.inf, -np.inf, 0.0]
+    space = backend.Arborescence(values, single_root)
+    drawn, seen = np.unique(space.sample(3000, 1.0, rng=0), axis=0, return_counts=True)
+    assert sorted(map(tuple, drawn.tolist())) == [(0, 1, 1, 3), (0, 1, 2, 3), (0, 3, 1, 3)]
+    assert np.all(np.abs(seen - 1000) <= 5 * np.sqrt(1000))
+    graph = backend.Graph(scale * np.array([[0.0, 1.0], [0.0, 0.0]]), scale * np.eye(2)[None], [[0, 1]])
+    assert np.array_equal(graph.sample(20, 1.0, rng=0), [[1, 1]] * 20)
+
+
+@roots
+def test_sparse_trees_of_many_tokens(backend, single_root):
+    """A path: the only tree, which a walk would hardly ever find; one arc more, and its odds."""
+    n = 25
+    values = np.full((n, n + 1), -np.inf)
+    values[np.arange(n), np.arange(n)] = -500.0  # each token's head is the one before it
+    values[np.arange(n - 1), np.arange(2, n + 1)] = 500.0  # or, far likelier for a walk, the one after it
+    space = backend.Arborescence(values, single_root)
+    assert np.array_equal(space.sample(4, 1.0, rng=0), [list(range(n))] * 4)
+    values[n - 1, 0] = -500.0 - 1000.0 * (n - 1) + np.log(3.0)  # all by the ones after them: 3 to 1
+    heads = backend.Arborescence(values, True).sample(400, 1.0, rng=0)
+    upward = np.all(heads == np.append(np.arange(2, n + 1), 0), axis=1)
+    assert np.all(upward | np.all(heads == np.arange(n), axis=1))
+    assert abs(upward.mean() - 0.75) <= 5 * np.sqrt(0.75 * 0.25 / 400)
+
+
+def test_draws_are_the_same_in_every_namespace(backend, space, rng):
+    values, unary = rng.normal(size=(4, 5)).astype(space.dtype), rng.normal(size=(4, 3)).astype(space.dtype)
+    pairwise, edges = rng.normal(size=(4, 3, 3)).astype(space.dtype), [[0, 1], [1, 2], [2, 3], [3, 0]]
+    for single_root in (False, True):
+        heads = space.get(backend.Arborescence(space.put(values), single_root).sample(6, 0.5, rng=3))
+        assert heads.dtype == np.int64
+        assert np.array_equal(heads, reference.Arborescence(values, single_root).sample(6, 0.5, rng=3))
+    labels = space.get(backend.Graph(space.put(unary), space.put(pairwise), edges).sample(6, 0.5, rng=3))
+    assert labels.dtype == np.int64
+    assert np.array_equal(labels, reference.Graph(unary, pairwise, edges).sample(6, 0.5, rng=3))
+
+
+def test_what_cannot_be_drawn_is_said(backend):
+    for structure in (backend.Arborescence(np.zeros((2, 3))), backend.Graph(np.zeros((2, 2)), np.zeros((0, 2, 2)), [])):
+        for arguments, error, message in (
+            ((0,), ValueError, "size: expected an integer >= 1, got 0"),
+            ((1, 0.0), ValueError, "mu"),
+            ((1, 1.0, "a"), TypeError, "rng: expected an integer"),
+        ):
+            with pytest.raises(error, match=message):
+                structure.sample(*arguments)
+    two_roots = [[0.0, 0.0, -np.inf], [0.0, -np.inf, 0.0]]
+    assert backend.Arborescence(two_roots).sample(2, rng=0).tolist() == [[0, 0], [0, 0]]
+    with pytest.raises(backend.InfeasibleError, match="sample: every output is forbidden"):
+        backend.Arborescence(two_roots, single_root=True).sample(2, rng=0)
+
+
+def test_dependency_parsers_are_trained_by_drawn_trees(backend, rng):
+    """Multi-sample updates by drawn trees: the optimum lies between their bounds, and between those of block-coordinate Frank-Wolfe."""
+    X, Y = [rng.normal(size=(n, n + 1, 3)) for n in (2, 3, 4)], [[0, 1], [2, 0, 2], [2, 0, 2, 3]]
+
+    def scores(x, v):
+        return backend.ArborescenceScores(v.reshape(x.shape[:2]))
+
+    def task_loss(x, y):
+        return 1.0 * (np.arange(x.shape[1]) != np.array(y)[:, None]).ravel()
+
+    model = backend.ListModel(lambda x: x.reshape(-1, 3), backend.Arborescence, task_loss, size=3, shape=scores)
+    objective = backend.StructuralHinge(model, model.pack(X, Y))
+    drawn = backend.multisample(objective, lam=0.2, k=4, sampler="gibbs", tol=0.01, rng=0)
+    best = backend.bcfw(objective, lam=0.2, epochs=500, tol=0.01, rng=0)
+    assert drawn.success and best.success
+    assert drawn.fun - drawn.certificate <= best.fun + 1e-9 and best.fun - best.certificate <= drawn.fun + 1e-9
