@@ -84,20 +84,21 @@ def test_graphs_are_drawn_by_their_distribution_function(backend, data, instance
     )
 
 
-def branches(heads):
-    """The tokens, each branch from its first token without a head to where it meets what is there."""
-    order = []
+def branches(heads, start=()):
+    """The tokens, each branch from its first token without a head to where it meets what is there; ``start`` is there already."""
+    order = list(start)
     for m in range(1, len(heads) + 1):
         while m > 0 and m - 1 not in order:
             order.append(m - 1)
             m = heads[m - 1]
-    return order
+    return order[len(start) :]
 
 
 @roots
-@given(data=st.data(), values=strategies.dependencies(), mu=MU)
-def test_dependency_trees_are_drawn_by_their_distribution_function(backend, single_root, data, values, mu):
+@given(data=st.data(), values=strategies.dependencies(), scale=st.sampled_from([1.0, 0.01, 1e-4]), mu=MU)
+def test_dependency_trees_are_drawn_by_their_distribution_function(backend, single_root, data, values, scale, mu):
     """The single root first, by the first number; then branch by branch, each head by its token's number."""
+    values = scale * values
     space, n = backend.Arborescence(values, single_root), len(values)
     outputs = [y for y in space.enumerate() if not single_root or n == 0 or y.count(0) == 1]
     numbers = given_numbers(data, 3, n + 1)
@@ -109,24 +110,13 @@ def test_dependency_trees_are_drawn_by_their_distribution_function(backend, sing
     weights = probabilities(space, outputs, mu)
     assert drawn.shape == (3, n) and drawn.dtype == np.int64
     for y, uniform in zip(drawn, numbers, strict=True):
-        left, order = weights, branches(y.tolist())
+        left, start = weights, []
         if single_root and n:
-            of_root = [(y.index(0),) for y in outputs]
-            root = y.tolist().index(0)
-            assert picks(of_root, left, 0, (root,), uniform[0])
-            left = left * np.array([r == root for (r,) in of_root])
-            order = [m for m in _from_the_root(y.tolist(), root) if m != root]
+            start, of_each = [y.tolist().index(0)], [(output.index(0),) for output in outputs]
+            assert picks(of_each, left, 0, start, uniform[0])
+            left = left * np.array([root == start[0] for (root,) in of_each])
+        order = branches(y.tolist(), start)
         assert is_drawn(outputs, left, order, y, uniform[[m + 1 for m in order]])
-
-
-def _from_the_root(heads, root):
-    """The same where the single root has its head already."""
-    order = [root]
-    for m in range(1, len(heads) + 1):
-        while m > 0 and m - 1 not in order:
-            order.append(m - 1)
-            m = heads[m - 1]
-    return order
 
 
 @roots
