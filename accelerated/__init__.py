@@ -178,6 +178,7 @@ __conformance_gaps__ = {
         "test_corners.py::test_corners",
         "test_bcfw*.py::test_bcfw_works",
         "test_samples.py::test_a_batch_is_drawn",
+        "test_samplers.py::test_samplers_in",
         "test_selection.py::test_batches_in_every_namespace",
         "test_tree.py::test_a_batch",
         "test_tree.py::test_max_product_finds",

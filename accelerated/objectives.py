@@ -89,7 +89,7 @@ class StructuralHinge(reference.StructuralHinge):
             G_A += part_A
         return value, like(self.model.flat(G_W, G_A), w), task_loss, float(exact)
 
-    def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
+    def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
         problem = self._problem(0.0) if type(self.model) is SequenceModel else None
         if problem is None or not np.all(np.isfinite(view("w", w))):
@@ -102,14 +102,14 @@ class StructuralHinge(reference.StructuralHinge):
         for row, i in enumerate(batch.tolist()):
             scores = np.empty((int(self.data.lengths[i]), W.shape[1]))
             augmented_scores(problem, i, 1.0, W, A, 1.0, scores)
-            found = list(choose(self.model.structure_type.unchecked(ChainScores(scores[:, :L], A[0]))))
+            found = list(choose(self.model.structure_type.unchecked(ChainScores(scores[:, :L], A[0])), i))
             count[row] = m = len(found)
             weights = directions[row, :m, : F * L].reshape(m, F, L)
             pairwise = directions[row, :m, F * L :].reshape(m, L, L)
             planes_of(problem, i, np.array(found).reshape(m, -1), weights, pairwise, losses[row, :m])
         return Corners(*(like(each, w) for each in (directions, losses, count)))
 
-    def _planes(self, w: Array, i: int, choose: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
+    def _planes(self, w: Array, i: int, choose: Callable[[Any, int], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
         """Of classes: the example's features in two columns, no gradient of scores to take back for each output."""
         model = self.model
         ours = type(model) is MulticlassModel and self.data.labels is not None
@@ -121,7 +121,7 @@ class StructuralHinge(reference.StructuralHinge):
         columns, x = view("features", rows.indices[here], np.int64), view("features", rows.data[here])
         shape = (model.n_features, model.n_labels)
         scores = x @ w_host.reshape(shape)[columns] + model.cost[truth]
-        for y in map(int, choose(model.structure_type.unchecked(TableScores(scores)))):
+        for y in map(int, choose(model.structure_type.unchecked(TableScores(scores)), i)):
             direction = np.zeros(shape)
             np.add.at(direction[:, y], columns, x)
             np.subtract.at(direction[:, truth], columns, x)

@@ -42,7 +42,7 @@ def test_what_it_cannot_do_is_said(backend, rng):
     for options, error, message in (
         ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
         ({"k": 1.5}, TypeError, "k: expected an integer >= 1"),
-        ({"sampler": "best"}, ValueError, "sampler: expected one of topk, gibbs, got 'best'"),
+        ({"sampler": "best"}, ValueError, "sampler: expected one of topk, gibbs or a callable, got 'best'"),
         ({"update": "all"}, ValueError, "update: expected one of moves, exact, got 'all'"),
         ({"average": "weighted"}, ValueError, "average: expected one of last, uniform, got 'weighted'"),
         ({"mu": 0.0}, ValueError, "mu"),

@@ -18,6 +18,7 @@ from reference.arrays import Array, Place
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
 from reference.smoothing import Entropy
+from reference.structures.proposals import Sampler
 from reference.weighted import OfObjective, Weighted
 
 __all__ = ["LinearizedObjective", "linearized"]
@@ -86,10 +87,16 @@ class LinearizedObjective(OfObjective):
         return _without_one(self.homogeneous.corners(_with_one(v), batch, k))
 
     def sampled_corners(
-        self, v: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+        self,
+        v: Array,
+        batch: Any = None,
+        k: int = 1,
+        mu: float = 1.0,
+        rng: int | np.random.Generator | None = None,
+        sampler: Sampler | None = None,
     ) -> Corners:
         """As :meth:`StructuralHinge.sampled_corners`; the constants are in the losses."""
-        return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, k, mu, rng))
+        return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, k, mu, rng, sampler))
 
     def smoothness(self, mu: float | None = None) -> float | None:
         """L of the smoothed losses where it is known: for linear models."""

@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, Place, host, number, real
+from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
 from reference.screening.scored import Whole, by_scores
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, at_most, feasible
+from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
 from reference.structures.sampling import generator
 from reference.structures.scores import add, inner
 
@@ -251,10 +252,16 @@ class StructuralHinge:
         Pillutla et al., equation (3): the structural hinge is a maximum of affine functions of w.
         """
         k = integer("k", k, 1)
-        return self._corners(w, batch, k, lambda space: [space.best()[1]] if k == 1 else _labels(space.topk(k)))
+        return self._corners(w, batch, k, lambda space, _: [space.best()[1]] if k == 1 else _labels(space.topk(k)))
 
     def sampled_corners(
-        self, w: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+        self,
+        w: Array,
+        batch: Any = None,
+        k: int = 1,
+        mu: float = 1.0,
+        rng: int | np.random.Generator | None = None,
+        sampler: Sampler | None = None,
     ) -> Corners:
         """The best output of each example under scores plus task loss, and k - 1 drawn with probability proportional to exp of that over mu.
 
@@ -268,6 +275,8 @@ class StructuralHinge:
             Temperature.
         rng : int, numpy.random.Generator or None
             The numbers that decide, drawn on the host.
+        sampler : callable, optional
+            What proposes the k - 1 outputs in place of these draws, as :func:`multisample` takes it.
 
         Returns
         -------
@@ -277,16 +286,18 @@ class StructuralHinge:
         Raises
         ------
         ValueError, TypeError, UnsupportedError
-            As :meth:`corners`; mu not > 0.
+            As :meth:`corners`; mu not > 0; a sampler's answer that is no list of at most k - 1 possible outputs.
 
         Source
         ------
         Branson et al., section 1.2: the set of samples has the subgradient as its first.
         """
         k, mu, rng = integer("k", k, 1), positive_mu(mu), generator(rng)
-        return self._corners(w, batch, k, lambda space: _best_and_drawn(space, k, mu, rng))
+        if sampler is None:
+            return self._corners(w, batch, k, lambda space, _: best_and_drawn(space, k, mu, rng))
+        return self._corners(w, batch, k, lambda space, i: best_and_proposed(space, i, k, sampler, rng))
 
-    def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any], Iterable[Any]]) -> Corners:
+    def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
         """The planes of the outputs that ``choose`` takes from each example's loss-augmented space, at most k."""
         check_weights(self.model, w, self._like)
         at_most("k", k, self.model.size)
@@ -304,7 +315,7 @@ class StructuralHinge:
         together = xp.stack(directions) if directions else place.zeros((*shape, self.model.size))
         return Corners(together, xp.reshape(place.floats(losses), shape), place.integers(count))
 
-    def _planes(self, w: Array, i: int, choose: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
+    def _planes(self, w: Array, i: int, choose: Callable[[Any, int], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
         """Direction and task loss of the outputs that are chosen from the loss-augmented space of example i, one after another."""
         model, data = self.model, self.data
         (piece,) = model.chunks(data, np.array([i]))
@@ -312,7 +323,7 @@ class StructuralHinge:
         if (own := inner(task_loss, gold)) != 0:
             raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
         structure = model.structure_type.unchecked(add(model.scores(data, piece, w), task_loss))
-        for y in choose(structure):
+        for y in choose(structure, i):
             parts = structure.parts(y)
             yield model.pullback(data, piece, w, add(parts, gold, -1.0)), inner(task_loss, parts)
 
@@ -383,7 +394,13 @@ class LogLoss(StructuralHinge):
         raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
 
     def sampled_corners(
-        self, w: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+        self,
+        w: Array,
+        batch: Any = None,
+        k: int = 1,
+        mu: float = 1.0,
+        rng: int | np.random.Generator | None = None,
+        sampler: Sampler | None = None,
     ) -> Corners:
         """Refused: the log loss is no maximum of planes."""
         return self.corners(w, batch, k)
@@ -427,18 +444,3 @@ def _labels(found: KBest) -> Iterator[Any]:
     batch = (slice(None),) * found.count.ndim
     for j in range(int(array_namespace(found.count).sum(found.count))):
         yield found.labels[(*batch, j, ...)]
-
-
-def _best_and_drawn(space: Any, k: int, mu: float, rng: np.random.Generator) -> Iterator[Any]:
-    """The best output of the one example of a batch (or of no batch), then those of k - 1 draws that are new."""
-    value, best = space.best()
-    yield best
-    if k == 1:
-        return
-    batch = (slice(None),) * getattr(value, "ndim", 0)
-    drawn, known = space.sample(k - 1, mu, rng), {host(best).tobytes()}
-    for j in range(k - 1):
-        y = drawn[(*batch, j, ...)]
-        if (key := host(y).tobytes()) not in known:
-            known.add(key)
-            yield y

@@ -12,6 +12,7 @@ import numpy as np
 from reference.arrays import Array, Place, floats, host
 from reference.models.base import all_of
 from reference.objectives import Corners, Linearization, StructuralHinge
+from reference.structures.proposals import Sampler
 
 __all__ = ["OfObjective", "Weighted"]
 
@@ -128,10 +129,16 @@ class Weighted(OfObjective):
         return self._scaled(self.objective.corners(w, batch, k), batch)
 
     def sampled_corners(
-        self, w: Array, batch: Any = None, k: int = 1, mu: float = 1.0, rng: int | np.random.Generator | None = None
+        self,
+        w: Array,
+        batch: Any = None,
+        k: int = 1,
+        mu: float = 1.0,
+        rng: int | np.random.Generator | None = None,
+        sampler: Sampler | None = None,
     ) -> Corners:
         """The best output and k - 1 drawn ones as planes of s_i f_i; as :meth:`StructuralHinge.sampled_corners`."""
-        return self._scaled(self.objective.sampled_corners(w, batch, k, mu, rng), batch)
+        return self._scaled(self.objective.sampled_corners(w, batch, k, mu, rng, sampler), batch)
 
     def _scaled(self, found: Corners, batch: Any) -> Corners:
         directions, losses, count = found

@@ -24,6 +24,7 @@ from reference.optimizers.runs import Run
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
 from reference.optimizers.verdicts import reaches, verdict
 from reference.smoothing import positive_mu
+from reference.structures.proposals import Sampler
 
 __all__ = ["Mixture", "MultisampleState", "multisample"]
 
@@ -64,7 +65,7 @@ def multisample(
     *,
     lam: float,
     k: int = 5,
-    sampler: str = "topk",
+    sampler: str | Sampler = "topk",
     mu: float = 1.0,
     update: str = "moves",
     online: bool = False,
@@ -93,8 +94,11 @@ def multisample(
         Weight of the squared norm; C = 1/(lam n).
     k : int >= 1
         Outputs of a visit; fewer where there are fewer.
-    sampler : {"topk", "gibbs"}
-        The k best loss-augmented outputs, or the best and k - 1 drawn with probability proportional to exp((score + loss) / mu).
+    sampler : {"topk", "gibbs"} or callable
+        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to exp((score + loss) / mu); or the
+        best and what ``sampler(i, space, size, rng)`` proposes for example i: at most size = k - 1 outputs, as ``space.parts`` takes them,
+        the best and equal ones among them or not. ``space`` is the example's structure at the current weights, no batch, with the task
+        loss added to the scores; ``rng`` the run's numpy.random.Generator. Updates need no probabilities of what is proposed.
     mu : float > 0
         Temperature of ``"gibbs"``.
     update : {"moves", "exact"}
@@ -125,13 +129,15 @@ def multisample(
     Raises
     ------
     ValueError
-        Options out of range; a hinge with a smoothing; weights that must be >= 0.
+        Options out of range; a hinge with a smoothing; weights that must be >= 0; a sampler that proposes more than k - 1 outputs, or one
+        that is impossible.
     UnsupportedError, TypeError
-        An objective without corners, such as the log loss; a structure without ``topk`` or ``sample`` for k > 1.
+        An objective without corners, such as the log loss; a structure without ``topk`` or ``sample`` for k > 1; a sampler that returns no
+        list of outputs.
 
     Notes
     -----
-    Each step raises D_T by at least f(w; Z_t) - ||lam w + v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
+    Whatever the samples are, each step has the best output, and raises D_T by at least f(w; Z_t) - ||lam w + v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
     visit, whatever k is. A visit takes O(k d + k^2) beside the oracle; memory O(k d), and O(n d) for blocks to come back to. An update over
     directions too long for their products to be numbers is not made.
 
@@ -152,12 +158,13 @@ def multisample(
     check_options(lam=lam, epochs=epochs, callback=callback)
     k, mu = integer("k", k, 1), positive_mu(mu)
     for name, value, choices in (
-        ("sampler", sampler, SAMPLERS),
+        ("sampler", "topk" if callable(sampler) else sampler, SAMPLERS),
         ("update", update, UPDATES),
         ("average", average, AVERAGES),
     ):
         if value not in choices:
-            raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
+            more = " or a callable" if name == "sampler" else ""
+            raise ValueError(f"{name}: expected one of {', '.join(choices)}{more}, got {value!r}")
     refuse_constraint("multisample", objective)
     asked = {"lam": lam, "k": k, "sampler": sampler, "mu": mu, "update": update, "online": online, "average": average}
     zero = objective.zeros()
@@ -187,11 +194,15 @@ def init(objective: Any) -> MultisampleState:
     return MultisampleState(zero, 0.0, zero, 0, 0, np.zeros(objective.n), {})
 
 
-def outputs(objective: Any, w: Array, i: int, *, k: int, sampler: str, mu: float, rng: np.random.Generator) -> Corners:
+def outputs(
+    objective: Any, w: Array, i: int, *, k: int, sampler: str | Sampler, mu: float, rng: np.random.Generator
+) -> Corners:
     """The samples of example i at w, the best loss-augmented output first."""
     if sampler == "topk":
         return objective.corners(w, [i], k)
-    return objective.sampled_corners(w, [i], k, mu, rng)
+    if sampler == "gibbs":
+        return objective.sampled_corners(w, [i], k, mu, rng)
+    return objective.sampled_corners(w, [i], k, mu, rng, sampler)
 
 
 def step(

@@ -139,6 +139,10 @@ class Structure:
             raise self._lacks("node_max_marginals")
         return getattr(self.max_marginals(), self.variables)
 
+    def first(self) -> Structure:
+        """The space itself; of a batch of spaces along one axis the first."""
+        return self
+
     def states(self, y: Any) -> np.ndarray:
         """The state of each variable in output ``y``: host int64 (p,), negative where a variable has none. Default: y itself."""
         return host(y).astype(np.int64)

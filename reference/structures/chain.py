@@ -313,6 +313,14 @@ class Chain(Structure):
         counts = xp.matmul(xp.matrix_transpose(before), after)
         return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), self.scores.lengths)
 
+    def first(self) -> Chain:
+        """The chain itself; of a batch along one axis the first."""
+        unary, pairwise, lengths = self.scores
+        if unary.ndim == 2:
+            return self
+        pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
+        return type(self).unchecked(ChainScores(unary[0, ...], pairwise, None if lengths is None else lengths[0, ...]))  # type: ignore[return-value]
+
     def count(self) -> int:
         """Number of labellings that are not forbidden (one chain at a time); exact, a Python int."""
         unary, pairwise = self._one_chain("count")

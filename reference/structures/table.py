@@ -169,6 +169,11 @@ class Table(Structure):
         xp = array_namespace(values)
         return xp.sum(xp.where(self.parts(y).values > 0, values, xp.zeros_like(values)), axis=-1)
 
+    def first(self) -> Table:
+        """The list itself; of a batch along one axis the first."""
+        values = self.scores.values
+        return self if values.ndim == 1 else type(self).unchecked(TableScores(values[0, ...]))  # type: ignore[return-value]
+
     def count(self) -> int:
         """Number of outputs that are not forbidden (one list at a time)."""
         return len(list(self.enumerate()))

@@ -312,6 +312,14 @@ class Tree(Structure):
             pairs = xp.sum(pairs, axis=-4)
         return self.scores._replace(unary=xp.sum(weighed, axis=-3), pairwise=pairs)
 
+    def first(self) -> Tree:
+        """The tree itself; of a batch along one axis the first."""
+        unary, pairwise, *_ = self.scores
+        if unary.ndim == 2:
+            return self
+        pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
+        return type(self).unchecked(self.scores._replace(unary=unary[0, ...], pairwise=pairwise))  # type: ignore[return-value]
+
     def count(self) -> int:
         """Number of labellings that are not forbidden (one tree at a time); exact, a Python int."""
         unary, pairwise, counts = self._one_tree("count")
