@@ -1,27 +1,23 @@
-"""Files that are whole or not there, and ``.npz`` archives without pickle."""
+"""Files that are whole or not there."""
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
 import tempfile
 import time
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
-
-import numpy as np
 
 try:
     import fcntl
 except ImportError:  # Windows, where an open file can be neither removed nor renamed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["append", "read_npz", "replacing", "save_bytes"]
+__all__ = ["append", "replacing", "save_bytes"]
 
 ABANDONED_SECONDS = 3600.0  # without locks: a part this old that nobody has open
 
@@ -74,20 +70,6 @@ def append(file: IO[bytes], path: str | Path, content: bytes) -> None:
         if isinstance(problem, OSError):
             raise _named(problem, path) from None
         raise
-
-
-def read_npz(path: str | Path, what: str) -> dict[str, np.ndarray]:
-    """All arrays of an npz file, without pickle; ValueError naming the file if it is not there, none or damaged, OSError if unreadable."""
-    if not Path(path).exists():
-        raise ValueError(f"{path}: no such file")
-    content = Path(path).read_bytes()
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ValueError(f"{path}: not a readable {what}: no npz archive")
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as problem:  # a damaged archive makes its readers raise nearly anything
-        raise ValueError(f"{path}: not a readable {what}: {problem}") from None
 
 
 # parts -------------------------------------------------------------------------------------------------------------

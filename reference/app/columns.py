@@ -6,9 +6,10 @@ the CoNLL-2002 shared task".
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from reference.archives import MOST_BYTES, read_zip
 
 __all__ = ["NAMES", "load_columns", "read_columns"]
 
@@ -17,7 +18,9 @@ Columns = dict[str, tuple[str, ...]]
 NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("word", "tag", "chunk", "label")}
 
 
-def load_columns(path: str, names: Sequence[str] | None = None, *, comment: str | None = None) -> list[Columns]:
+def load_columns(
+    path: str, names: Sequence[str] | None = None, *, comment: str | None = None, most_bytes: int = MOST_BYTES
+) -> list[Columns]:
     """The sentences of a file, each a dictionary from names of columns to tuples of strings, one for each token.
 
     Parameters
@@ -28,7 +31,9 @@ def load_columns(path: str, names: Sequence[str] | None = None, *, comment: str 
         Of the columns; where the last is "label", files without that column are read too. Default: of one to four columns, word, word and
         label, word, tag and label, or word, tag, chunk and label.
     comment : str, optional
-        Lines that start so are left out. (None: there are tokens that start with #.)
+        Lines that start so are left out; not "". (None: there are tokens that start with #.)
+    most_bytes : int
+        What a file inside a zip may hold (see :mod:`reference.archives`); there it is stored or deflated.
 
     Returns
     -------
@@ -50,36 +55,32 @@ def load_columns(path: str, names: Sequence[str] | None = None, *, comment: str 
         if not Path(path).is_file():
             raise ValueError(f"{path}: no such file")
         if path.lower().endswith(".zip"):
-            raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(_members(path)[:1])}")
+            list(read_zip(path, choose=lambda held: _one_of(path, held, None)))
         return read_columns(path, Path(path).read_bytes(), names, comment=comment)
     archive += ".zip"
     if not Path(archive).is_file():
         raise ValueError(f"{archive}: no such file")
-    held = _members(archive)
-    found = [name for name in held if name == member or name.endswith(f"/{member}")]
-    if len(found) != 1:
-        raise ValueError(f"{path}: expected one of {', '.join(held)}, got {member!r}")
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            content = opened.read(found[0])
-    # zipfile's words for: damaged, a compression it does not know, encrypted, cut off
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
-        raise ValueError(f"{path}: cannot be read: {problem}") from None
+    ((_, content),) = read_zip(archive, choose=lambda held: _one_of(path, held, member), most_bytes=most_bytes)
     return read_columns(path, content, names, comment=comment)
 
 
-def _members(archive: str) -> list[str]:
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            return [name for name in opened.namelist() if not name.endswith("/")]
-    except zipfile.BadZipFile as problem:
-        raise ValueError(f"{archive}: not a zip that can be read: {problem}") from None
+def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
+    """The one member of a zip that is meant."""
+    files = [name for name in held if not name.endswith("/")]
+    if member is None:
+        raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(files[:1])}")
+    found = [name for name in files if name == member or name.endswith(f"/{member}")]
+    if len(found) != 1:
+        raise ValueError(f"{path}: expected one of {', '.join(files)}, got {member!r}")
+    return found
 
 
 def read_columns(
     name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
 ) -> list[Columns]:
     """The sentences of a file's content, as :func:`load_columns` gives them; errors call it ``name``."""
+    if comment == "":
+        raise ValueError("comment: expected what lines to leave out start with, got ''")
     try:
         lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as problem:

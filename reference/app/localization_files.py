@@ -19,7 +19,6 @@ No pickle. :mod:`reference.app.localization_writer` writes such files.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from reference.archives import parse_json
 from reference.models.candidate_data import Candidates
 from reference.structures.boxes import iou
 
@@ -150,9 +150,9 @@ def load_localization(path: str | Path) -> Localization:
         or not all(isinstance(c, str) for c in classes)
         or len(set(classes)) < len(classes)
     ):
-        raise ValueError(f"{path}: classes: expected at least one name, all different, got {classes}")
+        raise ValueError(f"{path}: classes: expected at least one name, all different, got {classes!r:.80}")
     if not isinstance(info, dict):
-        raise ValueError(f"{path}: info: expected an object, got {info}")
+        raise ValueError(f"{path}: info: expected an object, got {info!r:.80}")
     fields = {name: x if name in ("features", "pixels") else np.array(x) for name, x in fields.items()}
     _check_fields(path, fields, len(classes))
     return Localization(str(path), tuple(classes), **fields, info=info)
@@ -167,10 +167,7 @@ def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
         if not line.endswith(b"\n"):
             raise ValueError(f"{path}: header: the file ends before it does")
         start = file.tell()
-    try:
-        header = json.loads(line)
-    except ValueError as problem:
-        raise ValueError(f"{path}: header: expected JSON: {problem}") from None
+    header = parse_json(f"{path}: header", line)
     if not isinstance(header, dict) or start % ALIGN:
         raise ValueError(f"{path}: header: expected an object, on a line that ends at a multiple of {ALIGN} bytes")
     return header, start
@@ -183,13 +180,13 @@ def _mapped(path: str | Path, name: str, said: Any, start: int, size: int) -> np
         dtype, shape, offset = said["dtype"], tuple(said["shape"]), said["offset"]
         whole = all(type(k) is int and 0 <= k <= MOST for k in (*shape, offset))
     except (TypeError, KeyError):
-        raise ValueError(f"{path}: {name}: expected dtype, shape and offset in the header, got {said}") from None
+        raise ValueError(f"{path}: {name}: expected dtype, shape and offset in the header, got {said!r:.80}") from None
     if dtype != DTYPES[name] or not whole or len(shape) != dimensions or offset % ALIGN:
         raise ValueError(
             f"{path}: {name}: expected {DTYPES[name]} of {dimensions} dimensions at a multiple of {ALIGN}, "
-            f"got {dtype} of shape {shape} at {offset}"
+            f"got {dtype!r:.80} of shape {shape!r:.80} at {offset!r:.80}"
         )
-    if start + offset + math.prod(shape) * np.dtype(dtype).itemsize > size:
+    if max(start + offset + math.prod(shape) * np.dtype(dtype).itemsize, *shape) > size:
         raise ValueError(f"{path}: {name}: the file ends before shape {shape} does")
     if math.prod(shape) == 0:
         return np.zeros(shape, dtype)
@@ -210,7 +207,12 @@ def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int)
         raise ValueError(f"{path}: features: expected those of {N} boxes, got {len(fields['features'])}")
     if offsets[0] != 0 or offsets[-1] != N:
         raise ValueError(f"{path}: offsets: expected to rise from 0 to {N} boxes, got {offsets[0]} to {offsets[-1]}")
-    _first(path, np.diff(offsets) < 1, "offsets: expected at least one candidate, got {}", np.diff(offsets))
+    _first(
+        path,
+        (offsets[1:] <= offsets[:-1]) | (offsets[1:] > N),
+        "offsets: expected at least one candidate, got {}",
+        np.diff(offsets),
+    )
     _first(path, np.any(sizes < 1, axis=1), "sizes: expected a height and a width >= 1, got {}", sizes)
     if "labels" in fields:
         wrong = (fields["labels"] < 0) | (fields["labels"] >= classes)
@@ -223,7 +225,7 @@ def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int)
         i = image[k]
         got = f"{wanted.format(boxes[k].tolist())} for candidate {k - offsets[i]}"
         raise ValueError(f"{path}: image {i}: boxes: {got}, size {sizes[i].tolist()}")
-    areas = int(np.prod(sizes.astype(np.int64), axis=1).sum())
+    areas = sum(height * width for height, width in sizes.tolist())
     if "pixels" in fields and len(fields["pixels"]) != areas:
         raise ValueError(f"{path}: pixels: expected {areas}, as the sizes say, got {len(fields['pixels'])}")
 

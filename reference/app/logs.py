@@ -12,13 +12,18 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from reference.archives import parse_json
 from reference.files import append
 from reference.optimizers.result import Result, Row
 
 __all__ = ["Log", "LogWriter", "jsonable", "load_log"]
+
+LARGEST = sys.float_info.max
+NEEDED = {"epoch", "oracle_calls", "seconds", "objective"}  # of a row
 
 
 class Log(NamedTuple):
@@ -54,9 +59,11 @@ def load_log(path: str | Path) -> Log:
         if not line and number == len(lines):
             break
         try:
-            fields = json.loads(line)
+            fields = parse_json("line", line)
+            if not isinstance(fields, dict) or not isinstance(fields.get("job", {}), dict):
+                raise ValueError
             if "epoch" in fields:
-                row = Row(**{**fields, "objective": math.nan if fields["objective"] is None else fields["objective"]})
+                row = _row(fields)
                 while rows and rows[-1].epoch >= row.epoch:
                     rows.pop()
                 rows.append(row)
@@ -64,7 +71,7 @@ def load_log(path: str | Path) -> Log:
                 outcome = fields
             else:
                 job, outcome = fields if job is None else job, None
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except ValueError:
             if number == len(lines):  # without its end: the run was killed while it wrote
                 break
             raise ValueError(f"{path}:{number}: not a line of a log of training: {line[:60]}") from None
@@ -73,6 +80,19 @@ def load_log(path: str | Path) -> Log:
     if job is None:
         raise ValueError(f"{path}: not a log of training: it is empty")
     return Log(job, tuple(rows), outcome)
+
+
+def _row(fields: dict[str, Any]) -> Row:
+    """The row of a line; ValueError for other fields, and for what LogWriter does not write into them."""
+    if not NEEDED <= set(fields) <= set(Row.__dataclass_fields__):
+        raise ValueError
+    for name, value in fields.items():
+        whole = name in ("epoch", "oracle_calls")
+        if value is None and name not in NEEDED - {"objective"}:
+            continue
+        if not (type(value) is int or (type(value) is float and not whole)) or not abs(value) <= LARGEST:
+            raise ValueError
+    return Row(**{**fields, "objective": math.nan if fields["objective"] is None else fields["objective"]})
 
 
 class LogWriter:

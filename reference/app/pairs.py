@@ -9,7 +9,6 @@ tells nothing.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import unicodedata
 from collections.abc import Sequence
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from reference.archives import parse_json
 
 __all__ = ["FEATURES", "PairExample", "load_pairs", "pair_features", "read_lines"]
 
@@ -154,10 +155,7 @@ def _sorted(pairs: list[list[str]]) -> PairExample:
 
 
 def _from_json(name: str, text: str) -> list[PairExample]:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        raise ValueError(f"{name}: not JSON: {problem}") from None
+    content = parse_json(name, text)
     if not isinstance(content, list):
         raise ValueError(f"{name}: expected a list of examples, got {type(content).__name__}")
     return [_example(f"{name}: example {i}", given) for i, given in enumerate(content)]

@@ -15,7 +15,8 @@ import numpy as np
 
 from reference.app.datasets import load_letters
 from reference.app.plots import require_matplotlib
-from reference.files import read_npz, save_bytes
+from reference.archives import MOST_BYTES, read_npy, read_npz
+from reference.files import save_bytes
 from reference.models.segmentation import grid_edges
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 
 NODE_FEATURES = ("bias", "pixel", "neighbourhood")
 EDGE_FEATURES = ("edge", "agreement")
+PIXEL = 32  # bytes that a pixel of a PNG takes: four channels as float64
 FORMATS = (".npy", ".npz", ".pbm", ".pgm", ".png")
 
 
@@ -85,32 +87,34 @@ def page(words: Sequence[np.ndarray], margin: int) -> np.ndarray:
 # files -------------------------------------------------------------------------------------------------------------
 
 
-def read_pictures(path: str | Path) -> list[np.ndarray]:
+def read_pictures(path: str | Path, *, most_bytes: int = MOST_BYTES) -> list[np.ndarray]:
     """The pictures of a file, int64 (h, w) of 0 and 1: all arrays of an ``.npz``, or the one of another format.
+
+    most_bytes: what the arrays of an ``.npz`` may hold together (see :mod:`reference.archives`), and the pixels of a PNG, at 32 bytes each.
 
     Raises
     ------
     ValueError
-        Naming the file: an unknown format, damaged, not zeros and ones, no pixels.
+        Naming the file: an unknown format, damaged, not zeros and ones, no pixels; more bytes than ``most_bytes``.
     OSError, ImportError
         Not readable; a PNG without matplotlib.
     """
     kind = _kind(path)
     if kind == ".npz":
-        arrays = read_npz(path, "file of pictures (.npz without pickled objects)")
+        arrays = read_npz(path, "file of pictures (.npz without pickled objects)", most_bytes=most_bytes)
         if not arrays:
             raise ValueError(f"{path}: expected one array (h, w) of zeros and ones for each picture, got none")
         return [_binary(f"{path}: {name}", x) for name, x in arrays.items()]
     if kind == ".npy":
-        return [_binary(path, _npy(path))]
+        return [_binary(path, read_npy(path))]
     if kind == ".png":
-        return [_png(path)]
+        return [_png(path, most_bytes)]
     return [_netpbm(path, Path(path).read_bytes())]
 
 
-def read_picture(path: str | Path) -> np.ndarray:
-    """The one picture of a file; ValueError where it holds several."""
-    pictures = read_pictures(path)
+def read_picture(path: str | Path, *, most_bytes: int = MOST_BYTES) -> np.ndarray:
+    """The one picture of a file; ValueError where it holds several, and as of :func:`read_pictures`."""
+    pictures = read_pictures(path, most_bytes=most_bytes)
     if len(pictures) != 1:
         raise ValueError(f"{path}: expected one picture, got {len(pictures)}")
     return pictures[0]
@@ -149,15 +153,6 @@ def _kind(path: str | Path) -> str:
     return kind
 
 
-def _npy(path: str | Path) -> np.ndarray:
-    """The array of an ``.npy`` file."""
-    content = io.BytesIO(Path(path).read_bytes())
-    try:
-        return np.lib.format.read_array(content, allow_pickle=False)
-    except Exception as problem:  # a damaged header makes its reader raise nearly anything
-        raise ValueError(f"{path}: not a readable .npy: {problem}") from None
-
-
 def _binary(name: Any, x: np.ndarray) -> np.ndarray:
     """An array of zeros and ones as int64 (h, w)."""
     if x.ndim != 2 or x.dtype.kind not in "fiub" or x.size == 0:
@@ -168,17 +163,17 @@ def _binary(name: Any, x: np.ndarray) -> np.ndarray:
     return x.astype(np.int64)
 
 
-def _png(path: str | Path) -> np.ndarray:
+def _png(path: str | Path, most_bytes: int) -> np.ndarray:
     """A PNG, over white, darker than half as ink."""
     require_matplotlib()
     from matplotlib.image import imread
 
+    content = Path(path).read_bytes()
+    width, height = int.from_bytes(content[16:20]), int.from_bytes(content[20:24])  # of the header, the first chunk
+    if width * height * PIXEL > most_bytes:
+        raise ValueError(f"{path}: {width} x {height} pixels of {PIXEL} bytes are more than most_bytes = {most_bytes}")
     try:
-        x = np.asarray(imread(path), dtype=np.float64)
-    except OSError:
-        if not Path(path).is_file():
-            raise
-        raise ValueError(f"{path}: not a readable PNG") from None
+        x = np.asarray(imread(io.BytesIO(content), "png"), dtype=np.float64)
     except Exception as problem:  # a damaged file makes decoders raise nearly anything
         raise ValueError(f"{path}: not a readable PNG: {problem}") from None
     if x.ndim == 3:

@@ -73,10 +73,7 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
     if groups != "columns":
         if not Path(groups).is_file():
             raise ValueError(f"--groups: expected columns, labels or a file, got {groups}: no such file")
-        try:
-            number = np.loadtxt(groups, dtype=np.int64, ndmin=1)
-        except ValueError as problem:
-            raise ValueError(f"--groups: {groups}: expected an integer in each line: {problem}") from None
+        number = _numbers(groups)
         if number.shape != (F,) or number.min(initial=0) < -1:
             found = f"{len(number)} of them" if number.shape != (F,) else f"{number.min()} among them"
             raise ValueError(f"--groups: {groups}: expected {F} integers >= -1, one a feature, got {found}")
@@ -84,6 +81,15 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
         number = np.unique(number, return_inverse=True)[1].reshape(-1) - bool(np.any(none))  # as 0, 1, ..., and -1
     rest = np.full((rows - F) * L + L * L, number.max(initial=-1) + 1)
     return np.concatenate([np.repeat(number, L), rest])
+
+
+def _numbers(path: str) -> np.ndarray:
+    """The integers of a file, a line each; what is behind # is a comment."""
+    try:
+        lines = [line.partition("#")[0].strip() for line in Path(path).read_text("utf-8-sig").split("\n")]
+        return np.array([int(line) for line in lines if line], np.int64)
+    except (ValueError, OverflowError) as problem:
+        raise ValueError(f"--groups: {path}: expected an integer in each line: {problem}") from None
 
 
 def add_regularizer(sub: argparse.ArgumentParser, number: Callable[[str], float]) -> None:

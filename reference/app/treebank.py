@@ -8,13 +8,14 @@ Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016), 
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from reference.archives import MOST_BYTES, read_zip
 
 __all__ = ["Sentence", "load_treebank", "read_sentences", "write_conllu"]
 
@@ -41,7 +42,7 @@ class Sentence(NamedTuple):
         return {"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}
 
 
-def load_treebank(path: str, *, heads: bool = True) -> list[Sentence]:
+def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES) -> list[Sentence]:
     """The sentences of a file, or of the files in a zip, in the order of their names.
 
     Parameters
@@ -52,6 +53,8 @@ def load_treebank(path: str, *, heads: bool = True) -> list[Sentence]:
         with the package, four of them not projective.
     heads : bool
         False: heads are not looked at, all are left open, and lines of word, tag are read too.
+    most_bytes : int
+        What the chosen files of a zip may hold together (see :mod:`reference.archives`); they are stored or deflated.
 
     Returns
     -------
@@ -71,19 +74,17 @@ def load_treebank(path: str, *, heads: bool = True) -> list[Sentence]:
         raise ValueError(f"{name}: no such file (the sentences that come with diptych are called sentences)")
     if part is None:
         return read_sentences(path, Path(path).read_bytes(), heads=heads)
-    try:
-        with zipfile.ZipFile(name) as archive:
-            files = sorted(f for f in archive.namelist() if not f.endswith(("/", "README")))
-            chosen = files if part[2] is None else _chosen(path, files, part[2])
-            contents = [(f"{Path(name).name}/{f}", archive.read(f)) for f in chosen]
-            return [s for called, content in contents for s in read_sentences(called, content, heads=heads)]
-    # zipfile's words for: damaged, a compression it does not know, encrypted, cut off
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as problem:
-        raise ValueError(f"{name}: not a zip that can be read: {problem}") from None
+    sentences: list[Sentence] = []
+    for member, content in read_zip(name, choose=lambda held: _chosen(path, held, part[2]), most_bytes=most_bytes):
+        sentences += read_sentences(f"{Path(name).name}/{member}", content, heads=heads)
+    return sentences
 
 
-def _chosen(path: str, files: list[str], part: str) -> list[str]:
+def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
     """The files of a zip that are meant by what is behind its name."""
+    files = sorted(name for name in held if not name.endswith(("/", "README")))
+    if part is None:
+        return files
     bounds = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
     if bounds:
         first, last = int(bounds[1]), int(bounds[2] or bounds[1])

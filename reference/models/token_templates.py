@@ -3,7 +3,7 @@
 An atom is a column with what is done to it and where it is looked up: ``word[-1]`` is the word before, ``tag`` or ``tag[0]`` the token's own
 tag, ``word.suffix3[1]`` the last three letters of the next word. A template is an atom, or a conjunction ``word[-1]|tag[0]``, and gives the
 attribute ``word[-1]|tag[0]=the|NN`` where all its positions lie in the sentence, else none. ``tag[-2..2]`` stands for five templates. ``bias``
-is the same everywhere, ``BOS`` and ``EOS`` are attributes of a sentence's first and last token.
+is the same everywhere, ``BOS`` and ``EOS`` are attributes of a sentence's first and last token. Numbers have one or two digits.
 
 What can be done to a column: lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper, digit, hyphen
 (1 where it is so or has one, else 0); prefix and suffix with a number of letters. In names, | and \\ of a value get a \\ before
@@ -28,7 +28,7 @@ __all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templat
 
 Extractor = Callable[[Any, int], Any]
 
-_ATOM = re.compile(r"([A-Za-z]\w*)(?:\.([a-z]+)(\d+)?)?(?:\[([+-]?\d+)(?:\.\.([+-]?\d+))?\])?")
+_ATOM = re.compile(r"([A-Za-z]\w*)(?:\.([a-z]+)(\d{1,2})?)?(?:\[([+-]?\d{1,2})(?:\.\.([+-]?\d{1,2}))?\])?")
 _ALONE = ("bias", "BOS", "EOS")
 OUTSIDE = -1  # the number of what a token has not
 
@@ -100,9 +100,11 @@ def check_templates(templates: str | Iterable[str]) -> tuple[str, ...]:
     written = [each for template in templates for each in _written_out(template)]
     if not written:
         raise ValueError("templates: expected at least one")
-    twice = next((t for i, t in enumerate(written) if t in written[:i]), None)
-    if twice is not None:
-        raise ValueError(f"templates: expected different ones, got {twice} twice")
+    known: set[str] = set()
+    for template in written:
+        if template in known:
+            raise ValueError(f"templates: expected different ones, got {template} twice")
+        known.add(template)
     return tuple(written)
 
 
@@ -120,7 +122,9 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
         )
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except RecursionError:
+        raise ValueError(f"{path}: not a TOML file: too many brackets within one another") from None
+    except ValueError as problem:
         raise ValueError(f"{path}: not a TOML file: {problem}") from None
     found = content.get("templates")
     if set(content) != {"templates"} or not isinstance(found, list) or not all(isinstance(t, str) for t in found):
@@ -201,7 +205,7 @@ def _parsed(atom: str) -> tuple[str, str, int, int]:
     column, treatment, letters, first, last = match.groups() if match else (None,) * 5
     if column is None or column in _ALONE or (treatment and not _known(treatment, letters)):
         raise ValueError(
-            f"templates: expected bias, BOS, EOS or atoms such as word[-1], tag[-2..2], word.lower or word.suffix3[1], got {atom!r}"
+            f"templates: expected bias, BOS, EOS or atoms such as word[-1], tag[-2..2], word.lower or word.suffix3[1], got {atom!r:.80}"
         )
     low = int(first or 0)
     high = low if last is None else int(last)

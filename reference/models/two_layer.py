@@ -86,6 +86,8 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
     def __init__(self, shape: Any, hidden: int = 16, *, max_candidates: int = 2048) -> None:
         CandidateModel.__init__(self, shape, max_candidates=max_candidates)
+        if not self.shape:
+            raise ValueError("shape: expected the length of at least one axis, got ()")
         self.hidden = integer("hidden", hidden, 1)
         self.channels, self.places = self.shape[-1], math.prod(self.shape[:-1])
         self.size = self.hidden * (self.channels + self.places)

@@ -1,9 +1,13 @@
-"""Checkpoint files: what a run has come to, as an ``.npz`` of arrays and one JSON header; no pickle, and nothing is imported to read one."""
+"""Checkpoint files: what a run has come to, as an ``.npz`` of arrays and one JSON header; no pickle, and nothing is imported to read one.
+
+States have many forms, which nothing but their optimiser knows; a checksum over the header and all arrays tells damage from a state.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import zlib
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +15,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_array_api_obj
 
+from reference.archives import parse_json, read_npz
 from reference.arrays import Place, host
-from reference.files import read_npz, replacing
+from reference.files import replacing
 
 __all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
 
@@ -29,7 +34,7 @@ def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
     )
     members: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
     with replacing(path) as file:
-        np.savez(file, header=np.array(header), **members)
+        np.savez(file, header=np.array(header), check=np.array(_checksum(header, members)), **members)
 
 
 def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
@@ -42,18 +47,32 @@ def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
     """
     members = read_npz(path, WHAT)
     try:
-        header = json.loads(str(members["header"]))
+        text = str(members["header"])
+        header = parse_json("header", text)
         found = header.pop("checkpoint")
     except (KeyError, ValueError, AttributeError, TypeError):
         raise ValueError(f"{path}: not a {WHAT}; found {', '.join(sorted(members)) or 'nothing'}") from None
     if found != FORMAT:
         raise ValueError(f"{path}: checkpoint of format {found!r}, this version of diptych reads format {FORMAT}")
     try:
-        return {name: decode(value, members, place) for name, value in header.items()}
+        content = {name: decode(value, members, place) for name, value in header.items()}
     except _OtherPanel as problem:
         raise ValueError(f"resume: {path} has a state of {problem}: resume it in its own panel") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise ValueError(f"{path}: damaged checkpoint: {problem}") from None
+    except Exception as problem:  # records of any kind are made of what the file says
+        raise ValueError(f"{path}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
+    check = members.get("check")
+    if check is None or check.shape or check != _checksum(text, members):
+        raise ValueError(f"{path}: damaged checkpoint: its checksum is another")
+    return content
+
+
+def _checksum(header: str, members: dict[str, np.ndarray]) -> int:
+    """The CRC-32 of the header and of every array with its dtype and shape, in the order of their names."""
+    check = zlib.crc32(header.encode())
+    for name in sorted(set(members) - {"header", "check"}):
+        check = zlib.crc32(f"{name} {members[name].dtype} {members[name].shape}".encode(), check)
+        check = zlib.crc32(np.ascontiguousarray(members[name]).tobytes(), check)
+    return check
 
 
 def encode(x: Any, arrays: list[np.ndarray], known: dict[int, int]) -> Any:

@@ -265,9 +265,12 @@ class Run:
         try:
             theirs, done, rows = found["run"].copy(), found["done"], [Row(*row) for row in found["history"]]
             self.history, self.calls_before, self._done, self.seconds = rows, found["calls_before"], done, done.seconds
-            rng = np.random.Generator(getattr(np.random, done.rng["bit_generator"])())
+            kind = getattr(np.random, done.rng["bit_generator"])
+            if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
+                raise ValueError(f"no generator of random numbers: {done.rng['bit_generator']}")
+            rng = np.random.Generator(kind())
             rng.bit_generator.state = done.rng
-        except (AttributeError, KeyError, TypeError, ValueError) as problem:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, NotImplementedError) as problem:
             raise ValueError(f"{self.resume}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
         check_identity(theirs, self._identity, self.resume)
         if self.done > self.epochs_asked:
