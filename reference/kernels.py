@@ -134,7 +134,8 @@ class Polynomial(Kernel):
     unit_diagonal: bool = True
 
     def __post_init__(self) -> None:
-        integer("degree", self.degree, 1)
+        if integer("degree", self.degree, 1) > 2**31 - 1:
+            raise ValueError(f"degree: expected at most {2**31 - 1}, got {self.degree}")
         number("constant", self.constant)
         if not isinstance(self.unit_diagonal, bool):
             raise TypeError(f"unit_diagonal: expected True or False, got {self.unit_diagonal!r}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from reference.app import plots
 from reference.app.metrics import position_accuracy, sequence_accuracy
-from reference.app.options import add_run, count, number
+from reference.app.options import add_most_bytes, add_run, count, large, number
 from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from reference.app.persistence import load_model, save_model
@@ -48,13 +48,14 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--tol", type=number, default=0.01, help="stop at this gap, relative to the objective (default: 0.01)"
     )
-    sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("apply", _apply, "align two lists, a string a line, by a saved model")
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("left", help="text file")
     sub.add_argument("right", help="text file")
+    add_most_bytes(sub)
     sub.add_argument("--plot", metavar="FILE", help="write the matrix of scores, the pairs marked (.png, .pdf or .svg)")
 
 
@@ -62,6 +63,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     training, test = _split(load_pairs(options.pairs), options.hold_out)
     if not training:
         raise ValueError(f"{options.pairs}: no examples to train on")
+    for what, examples in (("to train on", training), ("to test on", test)):
+        if examples and not any(len(example.left) for example in examples):
+            raise ValueError(f"{options.pairs}: no string on the left of the examples {what}")
     for place, example in enumerate([] if options.null else training, start=1):
         aligned = sum(column >= 0 for column in example.columns)
         if aligned < min(len(example.left), len(example.right)):
@@ -116,12 +120,15 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 
 def _apply(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = load_model(options.model, panel)
+    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
     if type(model).__name__ != "AlignmentModel" or info.get("features") != list(FEATURES):
         raise ValueError(
             f"{options.model}: expected a model of align train of this version, got a {type(model).__name__}"
         )
     left, right = read_lines(options.left), read_lines(options.right)
+    for path, lines in ((options.left, left), (options.right, right)):
+        if not lines:
+            raise ValueError(f"{path}: no lines")
     writable(options.plot)
     announce_compilation(panel)
     data = model.pack([pair_features(left, right)])

@@ -18,7 +18,17 @@ import numpy as np
 
 from reference.app import align, curves, localize, parse, plots, segment, tag
 from reference.app.datasets import Sequences
-from reference.app.jobs import Job, accuracy, check_start, going_on, labellings, load, objective_of, train
+from reference.app.jobs import (
+    Job,
+    accuracy,
+    check_scorable,
+    check_start,
+    going_on,
+    labellings,
+    load,
+    objective_of,
+    train,
+)
 from reference.app.kernel_jobs import kernel_job, refuse_kernel_options, train_kernels
 from reference.app.options import parser
 from reference.app.output import Progress, announce_compilation, print_report, say, watched, writable
@@ -61,6 +71,9 @@ def main(panel: ModuleType, argv: Sequence[str] | None = None) -> int:
         print(f"python -m {panel.__name__} {options.name}: {problem}", file=sys.stderr)
         _drop_output()
         return 2
+    except MemoryError as problem:
+        print(f"python -m {panel.__name__} {options.name}: not enough memory: {problem}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -78,13 +91,14 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "sparse-crf":
         return _train_sparse(panel, options)
     refuse_sparse_options(options)
-    job, data = _job(options), _limited(load(options.data), options.limit)
+    job, data = _job(options), _limited(load(options.data, most_bytes=options.most_bytes), options.limit)
     going_on(job.optimizer, options.checkpoint, options.resume)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
     if model is not None:
         data = _fitting(data, model, options.data, options.start)
         job = replace(job, start_stop=model.start_stop)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    check_scorable(options.data, *(part for part in (training, test) if part is not None))
     writable(options.save, options.log, options.checkpoint, options.plot)
     _warm_up(panel, job, training)
     started = time.perf_counter()
@@ -144,19 +158,19 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 def _train_kernels(panel: ModuleType, options: argparse.Namespace) -> bool:
     kernel_job(options)  # what is wrong with it is said before the data are read
     _check_reverse(options)
-    data = _limited(load(options.data), options.limit)
+    data = _limited(load(options.data, most_bytes=options.most_bytes), options.limit)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    check_scorable(options.data, *(part for part in (training, test) if part is not None))
     return train_kernels(panel, options, training, test)
 
 
 def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     job = sparse_job(options)
     _check_reverse(options)
-    data = _limited(load(options.data), options.limit)
+    data = _limited(load(options.data, most_bytes=options.most_bytes), options.limit)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    check_scorable(options.data, *(part for part in (training, test) if part is not None))
     n = len(training.X)
-    if not n:
-        raise ValueError(f"{training.name}: no sequences to train on")
     writable(options.save, options.log, options.plot)
     started = time.perf_counter()
     width, labels = training.X[0].shape[1], training.labels
@@ -195,8 +209,10 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = load_model(options.model, panel)
-    data = _part(_fitting(load(options.data), model, options.data, options.model, w), options)
+    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
+    given = load(options.data, most_bytes=options.most_bytes)
+    data = _part(_fitting(given, model, options.data, options.model, w), options)
+    check_scorable(options.data, data)
     announce_compilation(panel)
     started = time.perf_counter()
     scores = accuracy(model, w, data)
@@ -213,8 +229,10 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, _ = load_model(options.model, panel)
-    data = _part(load(options.data, labelled=False), options)
+    model, w, _ = load_model(options.model, panel, most_bytes=options.most_bytes)
+    data = _part(load(options.data, labelled=False, most_bytes=options.most_bytes), options)
+    if not data.X:
+        raise ValueError(f"{options.data}: no sequences")
     _check_features(data, model, options.data, options.model, w)
     announce_compilation(panel)
     guess = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
@@ -230,8 +248,9 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
-    job, data = _job(options), _limited(load(options.data), options.limit)
+    job, data = _job(options), _limited(load(options.data, most_bytes=options.most_bytes), options.limit)
     training, test = (data, data) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    check_scorable(options.data, training, test)
     writable(options.plot)
     report, _ = compare(panel, job, training, test, options.quiet)
     report["data"] = options.data
@@ -335,7 +354,7 @@ def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
 def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[Any, np.ndarray]:
     """The saved model to start from, and its weights."""
     check_start(job.optimizer)
-    model, w, _ = load_model(options.start, panel)
+    model, w, _ = load_model(options.start, panel, most_bytes=options.most_bytes)
     if type(model).__name__ != "SequenceModel":
         raise ValueError(f"{options.start} holds a {type(model).__name__}; expected a SequenceModel")
     if not getattr(options, "start_stop", True) and model.start_stop:

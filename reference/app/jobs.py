@@ -13,6 +13,7 @@ import numpy as np
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.metrics import position_accuracy, sequence_accuracy
 from reference.app.regularizers import REGULARIZERS, check_regularizer, regularizer_of
+from reference.archives import MOST_BYTES
 from reference.models.kernel_sequence import KernelWeights
 from reference.optimizers.casimir import CHOICES
 from reference.optimizers.inner_solvers import INNER
@@ -35,6 +36,7 @@ __all__ = [
     "WARM_STARTS",
     "Job",
     "accuracy",
+    "check_scorable",
     "check_start",
     "going_on",
     "labellings",
@@ -210,13 +212,21 @@ class Job:
         return asdict(self)
 
 
-def load(name: str, *, labelled: bool = True) -> Sequences:
+def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
     """``letters``, or the sequence file at that path."""
     if name == "letters":
         return load_letters()
     if not Path(name).exists():
         raise ValueError(f"{name}: no such file (the data set that comes with diptych is called letters)")
-    return load_sequences(name, labelled=labelled)
+    return load_sequences(name, labelled=labelled, most_bytes=most_bytes)
+
+
+def check_scorable(name: str, *parts: Sequences) -> None:
+    """ValueError for data without a position: there is nothing to train on, and no share of right labels."""
+    for data in parts:
+        if not any(map(len, data.Y)):
+            what = "no sequences" if not data.X else "no positions in its sequences"
+            raise ValueError(f"{name}: {what} to train on or to score")
 
 
 def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None) -> Any:

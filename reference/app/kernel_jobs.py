@@ -93,8 +93,6 @@ def kernel_job(options: argparse.Namespace) -> KernelJob:
 def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequences, test: Sequences | None) -> bool:
     """Train, save, report; whether it was interrupted."""
     job = kernel_job(options)
-    if not training.X:
-        raise ValueError(f"{training.name}: no sequences to train on")
     writable(options.save, options.log, options.checkpoint, options.plot)
     announce_compilation(panel)
     lam, started = job.weight(len(training.X)), time.perf_counter()

@@ -31,7 +31,7 @@ from reference.app.localize_jobs import (
     optimize,
     packed,
 )
-from reference.app.options import add_run, count, number
+from reference.app.options import add_most_bytes, add_run, count, large, number
 from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.structures.boxes import iou
@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--directions", type=_positive, default=8, help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)")  # fmt: skip
     sub.add_argument("--scales", type=_positive, default=4, help="of filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
     sub.add_argument("--size", type=_positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
-    sub.add_argument("--rng", type=count, default=0, help="seed of the scenes (default: 0)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the scenes (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("train", _train, "train a model for each class, and test it on other images")
@@ -80,6 +80,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--test", metavar="FILE", help="report how well objects are found in these images too")
     sub.add_argument("--save", metavar="FILE", help=f"write the model (.npz, loads in either panel); {PLACE} in the name is the class, here and in the names of the other files")  # fmt: skip
     add_run(sub, start=True)
+    add_most_bytes(sub)
     sub.add_argument("--model", choices=list(MODELS), default="linear", help="scores linear in the features, or of two layers (default: linear)")  # fmt: skip
     sub.add_argument("--hidden", type=_positive, help="channels between the two layers (default: 16)")
     every = list(dict.fromkeys(name for names in MODELS.values() for name in names))
@@ -103,11 +104,12 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--tol", type=number, help="stop at this gap, relative to the objective (default: 0.01, without lam none)"
     )
-    sub.add_argument("--rng", type=count, default=0, help="seed of the orders and of two layers' start (default: 0)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the orders and of two layers' start (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("evaluate", _evaluate, "how well saved models find the objects of a file: CorLoc, average precision")
     sub.add_argument("data", help="a file of images with true boxes")
+    add_most_bytes(sub)
     sub.add_argument("models", nargs="+", metavar="MODEL", help="files written by localize train --save")
 
     sub = action(
@@ -116,6 +118,7 @@ def add(commands: Any) -> None:
         "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1",
     )
     sub.add_argument("data", help="a file of images")
+    add_most_bytes(sub)
     sub.add_argument("models", nargs="+", metavar="MODEL", help="files written by localize train --save")
     sub.add_argument(
         "--top", type=_positive, default=1, metavar="K", help="the K best boxes of each image (default: 1)"
@@ -124,6 +127,7 @@ def add(commands: Any) -> None:
 
     sub = action("show", _show, "a picture of images with their true boxes and those that models find")
     sub.add_argument("data", help="a file of images with pixels")
+    add_most_bytes(sub)
     sub.add_argument("models", nargs="*", metavar="MODEL", help="files written by localize train --save")
     sub.add_argument("--out", required=True, metavar="FILE", help="the picture (.png, .pdf or .svg)")
     sub.add_argument("--images", type=_positive, default=12, metavar="N", help="so many, spread evenly (default: 12)")
@@ -235,7 +239,7 @@ def _train_class(
     started = time.perf_counter()
     model, more = None, {what: files[what] for what in ("checkpoint", "resume") if files[what] is not None}
     if files["start"] is not None:
-        model, w0, _ = _load(panel, files["start"])
+        model, w0, _ = _load(panel, files["start"], options.most_bytes)
         if type(model).__name__ != KINDS[options.model]:
             raise ValueError(
                 f"--start: {files['start']} has a {type(model).__name__}, --model {options.model} is another"
@@ -245,7 +249,7 @@ def _train_class(
         model = new_model(panel, options.model, data.features.shape[1:], options.hidden or 16)
     examples = packed(model, data, images, truth=True)
     others = np.zeros(0, np.int64) if test is None else test.of_class(name)
-    held_out = None if test is None else packed(model, test, others)
+    held_out = packed(model, test, others) if test is not None and len(others) else None
     asked = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
     given = argparse.Namespace(**{**vars(options), **files})
     result = watched(panel, given, asked, job["epochs"], lambda callback: optimize(panel, model, examples, job, callback, **more))  # fmt: skip
@@ -266,7 +270,7 @@ def _train_class(
         "test": None,
         "history": [row.as_dict() for row in result.history],
     }
-    if test is not None:
+    if test is not None and len(others):
         report["test"] = judged(_truth(test, others), find(model, held_out, result.x))
     if files["save"]:
         report["saved"] = str(files["save"])
@@ -279,7 +283,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     data.required("truth")
     found: list[dict[str, Any]] = []
     for path in options.models:
-        model, w, name = _load(panel, path)
+        model, w, name = _load(panel, path, options.most_bytes)
         images = data.of_class(name)
         if not len(images):
             raise ValueError(f"{options.data}: no image of class {name}, which {path} finds")
@@ -298,7 +302,7 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     lines = [f"{'image':>6} {'class':8} {'top':>5} {'left':>5} {'bottom':>6} {'right':>5} {'score':>12} {'overlap':>8}"]
     every = []
     for path in options.models:
-        name, images, found = _found(panel, data, path, options.top, options.all_images)
+        name, images, found = _found(panel, data, path, options.top, options.all_images, options.most_bytes)
         for i, each in zip(images.tolist(), found, strict=True):
             known = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
             for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
@@ -317,7 +321,7 @@ def _show(panel: ModuleType, options: argparse.Namespace) -> None:
     data.required("pixels")
     drawn: list[tuple[int, str | None, Found | None]]
     if options.models:
-        every = [_found(panel, data, path, 1, False) for path in options.models]
+        every = [_found(panel, data, path, 1, False, options.most_bytes) for path in options.models]
         drawn = [(i, name, each) for name, images, found in every for i, each in zip(images.tolist(), found, strict=True)]  # fmt: skip
     else:
         drawn = [(i, None, None) for i in range(data.n)]
@@ -344,20 +348,20 @@ def _frame(data: Localization, i: int, name: str | None, found: Found | None) ->
 
 
 def _found(
-    panel: ModuleType, data: Localization, path: str, k: int, all_images: bool
+    panel: ModuleType, data: Localization, path: str, k: int, all_images: bool, most_bytes: int
 ) -> tuple[str, np.ndarray, list[Found]]:
     """A model's class, the images it is asked about, and its k best boxes of each."""
-    model, w, name = _load(panel, path)
+    model, w, name = _load(panel, path, most_bytes)
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
     if not len(images):
         raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others")  # fmt: skip
     return name, images, find(model, packed(model, data, images), w, k)
 
 
-def _load(panel: ModuleType, path: str | None) -> tuple[Any, Any, str]:
+def _load(panel: ModuleType, path: str | None, most_bytes: int) -> tuple[Any, Any, str]:
     """A saved model, its weights and its class."""
-    model, w, info = load_model(str(path), panel)
-    if not hasattr(model, "shape") or "class" not in info:
+    model, w, info = load_model(str(path), panel, most_bytes=most_bytes)
+    if not hasattr(model, "shape") or not isinstance(info.get("class"), str):
         raise ValueError(f"{path}: expected a model of localize train, got a {type(model).__name__}")
     return model, w, info["class"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reference.app.jobs import (
@@ -22,8 +23,11 @@ from reference.app.jobs import (
 from reference.app.kernel_jobs import add_kernels
 from reference.app.regularizers import add_regularizer
 from reference.app.sparse_jobs import add_sparse
+from reference.archives import MOST_BYTES
 
-__all__ = ["add_casimir", "add_run", "count", "number", "parser"]
+__all__ = ["add_casimir", "add_most_bytes", "add_run", "count", "large", "number", "parser"]
+
+LONGEST = 80  # characters of what was given that an error repeats
 
 
 def parser(
@@ -62,6 +66,7 @@ def parser(
         sub.add_argument("model", help="a file written by train --save")
         sub.add_argument("data", help="'letters', or a sequence file (.npz)")
         sub.add_argument("--fold", type=count, help="only the sequences of this fold")
+        add_most_bytes(sub)
 
     sub = command(
         "compare",
@@ -97,6 +102,7 @@ def _add_data(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--fold", type=count, help="train on the other folds, test on this one")
     sub.add_argument("--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
     sub.add_argument("--limit", type=count, help="only so many sequences, spread evenly")
+    add_most_bytes(sub)
 
 
 def _add_job(sub: argparse.ArgumentParser) -> None:
@@ -115,7 +121,7 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
         help=f"passes, or iterations of L-BFGS (default: {each}); of sparse-crf, iterations for each beta (10000)",
     )
     sub.add_argument(
-        "--rng", type=count, default=argparse.SUPPRESS, help="seed of the orders and the start (default: 0)"
+        "--rng", type=large, default=argparse.SUPPRESS, help="seed of the orders and the start (default: 0)"
     )
     sub.add_argument(
         "--average",
@@ -169,6 +175,11 @@ def _add_job(sub: argparse.ArgumentParser) -> None:
     )
 
 
+def add_most_bytes(sub: argparse.ArgumentParser) -> None:
+    """The option of every command that reads compressed files."""
+    sub.add_argument("--most-bytes", type=large, default=MOST_BYTES, metavar="N", help=f"what a compressed file may hold where the file itself is smaller (default: {MOST_BYTES})")  # fmt: skip
+
+
 def add_casimir(sub: argparse.ArgumentParser) -> None:
     """The options that Casimir alone has."""
     sub.add_argument("--kappa", type=number, help="casimir's proximal weight (default: from the data; of casimir-svrg-adapt: lam)")  # fmt: skip
@@ -184,20 +195,42 @@ def number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text}")
+        raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text:.{LONGEST}}")
     return value
 
 
 def count(text: str) -> int:
-    """An option that is an integer >= 0."""
-    value = int(text) if text.strip().isdecimal() else -1
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 0, got {text}")
+    """An option that is an integer >= 0, of 31 bits: what is counted has to fit into memory."""
+    return _whole(text, 2**31 - 1)
+
+
+def large(text: str) -> int:
+    """An option that is an integer >= 0, of 63 bits: a seed, a number of bytes."""
+    return _whole(text, 2**63 - 1)
+
+
+def _whole(text: str, most: int) -> int:
+    digits = text.strip()
+    value = int(digits) if digits.isdecimal() and len(digits) <= LONGEST else -1
+    if not 0 <= value <= most:
+        bound = f" and <= {most}" if digits.isdecimal() else ""
+        raise argparse.ArgumentTypeError(f"expected an integer >= 0{bound}, got {text:.{LONGEST}}")
     return value
 
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """As argparse does, but no word may be empty, and no value "--", for want of which argparse ends in a traceback."""
+        words = sys.argv[1:] if args is None else list(args)
+        for before, word in zip(["", *words], words, strict=False):
+            name, equals, value = word.partition("=")
+            if name.startswith("--") and equals and value in ("", "--"):
+                self.error(f"argument {name}: expected a value, got {value!r}")
+            if not word:
+                self.error(f"expected a value, got '' after {before or self.prog}")
+        return super().parse_args(words, namespace)
 
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")

@@ -13,7 +13,7 @@ import numpy as np
 
 from reference.app.jobs import check_start, going_on
 from reference.app.metrics import attachment_score
-from reference.app.options import add_run, count, number
+from reference.app.options import add_most_bytes, add_run, count, large, number
 from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.app.treebank import Sentence, load_treebank, write_conllu
@@ -44,6 +44,7 @@ def add(commands: Any) -> None:
         sub = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         sub.set_defaults(command=run, name=f"parse {name}")
         sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        add_most_bytes(sub)
         return sub
 
     sub = action("train", _train, "train on a treebank, and test on another")
@@ -69,7 +70,7 @@ def add(commands: Any) -> None:
     sub.add_argument("--epochs", type=count, help=f"at most so many passes, or iterations (default: {_listed(EPOCHS)})")
     sub.add_argument("--tol", type=number, help=f"bcfw: stop at this relative gap (default: {TOL})")
     sub.add_argument("--step-size", type=number, help=f"sgd: a constant step; online-proximal: over sqrt(t) (default: {_listed(STEP_SIZE)})")  # fmt: skip
-    sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("evaluate", _evaluate, "the share of right heads of a saved parser on a treebank")
@@ -109,7 +110,10 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     options.blocks |= optimizer == "online-proximal"
     model, w0 = _start(panel, options, optimizer)
     more = going_on(optimizer, options.checkpoint, options.resume) | ({} if w0 is None else {"w0": w0})
-    training, test = _with_heads(options.treebank), _with_heads(options.test) if options.test else None
+    training, test = (
+        _with_heads(options, options.treebank),
+        _with_heads(options, options.test) if options.test else None,
+    )
     writable(options.save, options.log, options.checkpoint, None)
     announce_compilation(panel)
     started = time.perf_counter()
@@ -196,7 +200,7 @@ def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tu
     for name, value in given.items():
         if value is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _parser(panel, options.start)
+    return _parser(panel, options.start, options.most_bytes)
 
 
 def _new_model(panel: ModuleType, options: argparse.Namespace, X: list[Any], Y: list[Any]) -> Any:
@@ -211,8 +215,8 @@ def _new_model(panel: ModuleType, options: argparse.Namespace, X: list[Any], Y: 
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w = _parser(panel, options.model)
-    sentences = _with_heads(options.treebank)
+    model, w = _parser(panel, options.model, options.most_bytes)
+    sentences = _with_heads(options, options.treebank)
     announce_compilation(panel)
     scores = _scores(model, w, sentences, _packed(model, sentences))
     report: dict[str, Any] = {"command": "parse evaluate", "panel": panel.__name__, "model": str(options.model)}
@@ -221,8 +225,8 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w = _parser(panel, options.model)
-    sentences = load_treebank(options.treebank, heads=False)
+    model, w = _parser(panel, options.model, options.most_bytes)
+    sentences = load_treebank(options.treebank, heads=False, most_bytes=options.most_bytes)
     if not sentences:
         raise ValueError(f"{options.treebank}: no sentences")
     announce_compilation(panel)
@@ -254,7 +258,7 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _show(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w = _parser(panel, options.model)
+    model, w = _parser(panel, options.model, options.most_bytes)
     if not model.blocks:
         raise ValueError(f"{options.model}: its templates share weights; parse train --blocks gives each its own")
     found = _template_weights(model, w)
@@ -300,9 +304,9 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
     return lines
 
 
-def _with_heads(path: str) -> list[Sentence]:
+def _with_heads(options: argparse.Namespace, path: str) -> list[Sentence]:
     """The sentences of a treebank that has all heads, at least one."""
-    sentences = load_treebank(path)
+    sentences = load_treebank(path, most_bytes=options.most_bytes)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     missing = next((i for i, s in enumerate(sentences, 1) if s.heads is None), None)
@@ -311,8 +315,8 @@ def _with_heads(path: str) -> list[Sentence]:
     return sentences
 
 
-def _parser(panel: ModuleType, path: str) -> tuple[Any, np.ndarray]:
-    model, w, _ = load_model(path, panel)
+def _parser(panel: ModuleType, path: str, most_bytes: int) -> tuple[Any, np.ndarray]:
+    model, w, _ = load_model(path, panel, most_bytes=most_bytes)
     if type(model).__name__ != "ParsingModel":
         raise ValueError(f"{path}: expected a model of parse train, got a {type(model).__name__}")
     return model, w

@@ -12,7 +12,7 @@ import numpy as np
 
 from reference.app import plots
 from reference.app.datasets import load_letters
-from reference.app.options import add_run, count, number
+from reference.app.options import add_most_bytes, add_run, count, large, number
 from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.app.pictures import (
@@ -53,6 +53,7 @@ def add(commands: Any) -> None:
         "pictures", help="'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
     )
     sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
+    add_most_bytes(sub)
     add_run(sub, start=False)
     sub.add_argument(
         "--noise", type=_share, default=0.15, help="share of pixels turned over in the copies (default: 0.15)"
@@ -69,12 +70,13 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--tol", type=number, default=0.02, help="stop at this gap, relative to the objective (default: 0.02)"
     )
-    sub.add_argument("--rng", type=count, default=0, help="seed of the noise and the orders (default: 0)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the noise and the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("restore", _restore, "restore a noisy picture by a saved model")
     sub.add_argument("model", help="a file written by segment train --save")
     sub.add_argument("noisy", help="a noisy picture, or 'letters': a page of words, to which noise is added")
+    add_most_bytes(sub)
     sub.add_argument("--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
     sub.add_argument("--out", metavar="FILE", help="write the restored picture (.npy, .pbm, .pgm or .png)")
     sub.add_argument(
@@ -84,7 +86,7 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("--words", type=_positive, help="letters: words on the page (default: 6)")
     sub.add_argument("--noise", type=_share, help="letters: share of pixels turned over (default: as in training)")
-    sub.add_argument("--rng", type=count, help="letters: seed of the words and the noise (default: 1)")
+    sub.add_argument("--rng", type=large, help="letters: seed of the words and the noise (default: 1)")
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
@@ -148,11 +150,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 
 def _restore(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = load_model(options.model, panel)
+    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
     if type(model).__name__ != "SegmentationModel" or info.get("features") != [*NODE_FEATURES, *EDGE_FEATURES]:
         raise ValueError(
             f"{options.model}: expected a model of segment train of this version, got a {type(model).__name__}"
         )
+    _check_info(options.model, info)
     noisy, clean = _to_restore(options, info)
     writable(options.out, None)
     writable(options.plot)
@@ -187,6 +190,17 @@ def _restore(panel: ModuleType, options: argparse.Namespace) -> None:
     print_report(options, report, lines)
 
 
+def _check_info(path: str, info: dict[str, Any]) -> None:
+    """ValueError where a file does not say how its model was trained."""
+    for name, expected, right in (
+        ("connectivity", "4 or 8", info.get("connectivity") in (4, 8)),
+        ("noise", "a share in 0..0.5", type(info.get("noise")) in (int, float) and 0 <= info["noise"] <= 0.5),
+        ("scale", "an integer in 1..100, or null", info.get("scale") is None or info["scale"] in range(1, 101)),
+    ):
+        if not right:
+            raise ValueError(f"{path}: info: {name}: expected {expected}, got {info.get(name)!r:.80}")
+
+
 def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Pictures to train on, and new ones to test on: of the letters, words spread evenly; of a file, its pictures and none."""
     if options.pictures == "letters":
@@ -199,7 +213,7 @@ def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list
         return word_pictures(words[::2], options.scale), word_pictures(words[1::2], options.scale)
     if options.scale is not None:
         raise ValueError("--scale has no effect with a file of pictures")
-    pictures = read_pictures(options.pictures)
+    pictures = read_pictures(options.pictures, most_bytes=options.most_bytes)
     n = len(pictures) if options.images is None else options.images
     if not 1 <= n <= len(pictures):
         raise ValueError(f"--images: {options.pictures} has {len(pictures)} pictures, got {n}")
@@ -212,8 +226,8 @@ def _to_restore(options: argparse.Namespace, info: dict[str, Any]) -> tuple[np.n
         for name in ("words", "noise", "rng"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--{name} has no effect with a noisy picture of your own")
-        noisy = read_picture(options.noisy)
-        clean = None if options.clean is None else read_picture(options.clean)
+        noisy = read_picture(options.noisy, most_bytes=options.most_bytes)
+        clean = None if options.clean is None else read_picture(options.clean, most_bytes=options.most_bytes)
         if clean is not None and clean.shape != noisy.shape:
             raise ValueError(f"{options.clean}: expected shape {noisy.shape} as {options.noisy}, got {clean.shape}")
         return noisy, clean

@@ -16,7 +16,7 @@ from reference.app.chunks import ChunkScores, chunk_scores, is_chunk_label
 from reference.app.columns import Columns, load_columns
 from reference.app.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, check_start, going_on, loss_of, train
 from reference.app.metrics import position_accuracy, sequence_accuracy
-from reference.app.options import add_casimir, add_run, count, number
+from reference.app.options import add_casimir, add_most_bytes, add_run, count, large, number
 from reference.app.output import announce_compilation, print_report, watched, writable
 from reference.app.persistence import load_model, save_model
 from reference.app.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
@@ -45,6 +45,7 @@ def add(commands: Any) -> None:
         sub = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         sub.set_defaults(command=run, name=f"tag {name}")
         sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        add_most_bytes(sub)
         return sub
 
     sub = action("train", _train, "train on a column file, and test on another")
@@ -87,7 +88,7 @@ def add(commands: Any) -> None:
     sub.add_argument(
         "--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf (.png, .pdf or .svg)"
     )
-    sub.add_argument("--rng", type=count, default=0, help="seed of the orders (default: 0)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the orders (default: 0)")
     sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
@@ -123,9 +124,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         return _train_sparse(panel, options)
     refuse_sparse_options(options)
     model, w0, columns = _start(panel, options)
-    training = _labelled(options.file, columns, options.comment)
+    training = _labelled(options, options.file, columns)
     columns = tuple(training[0])
-    test = _labelled(options.test, columns, options.comment) if options.test else None
+    test = _labelled(options, options.test, columns) if options.test else None
     job = _job(options, len(training))
     going_on(job.optimizer, options.checkpoint, options.resume)
     if options.start:
@@ -188,9 +189,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     job = sparse_job(options)
     _, _, columns = _start(panel, options)
-    training = _labelled(options.file, columns, options.comment)
+    training = _labelled(options, options.file, columns)
     columns = tuple(training[0])
-    test = _labelled(options.test, columns, options.comment) if options.test else None
+    test = _labelled(options, options.test, columns) if options.test else None
     writable(options.save, options.log, options.plot)
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
@@ -251,7 +252,7 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
     for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _tagger(panel, options.start)
+    return _tagger(panel, options.start, options.most_bytes)
 
 
 def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Columns], Y: list[Any]) -> Any:
@@ -290,8 +291,8 @@ def _job(options: argparse.Namespace, n: int) -> Job:
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, columns = _tagger(panel, options.model)
-    sentences = _labelled(options.file, columns, options.comment)
+    model, w, columns = _tagger(panel, options.model, options.most_bytes)
+    sentences = _labelled(options, options.file, columns)
     announce_compilation(panel)
     scores = _scores(model, w, sentences)
     report: dict[str, Any] = {"command": "tag evaluate", "panel": panel.__name__, "model": str(options.model)}
@@ -300,8 +301,8 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, columns = _tagger(panel, options.model)
-    sentences = load_columns(options.file, columns, comment=options.comment)
+    model, w, columns = _tagger(panel, options.model, options.most_bytes)
+    sentences = load_columns(options.file, columns, comment=options.comment, most_bytes=options.most_bytes)
     if not sentences:
         raise ValueError(f"{options.file}: no sentences")
     announce_compilation(panel)
@@ -343,7 +344,7 @@ def _tagged_lines(each: dict[str, Any]) -> list[str]:
 
 
 def _show(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, _ = _tagger(panel, options.model)
+    model, w, _ = _tagger(panel, options.model, options.most_bytes)
     weights, transitions = (host(x) for x in model.split(w))
     names = model.vocabulary or [f"row {i}" for i in range(model.width)]
     top = {}
@@ -367,9 +368,9 @@ def _show(panel: ModuleType, options: argparse.Namespace) -> None:
 # pieces ------------------------------------------------------------------------------------------------------------------
 
 
-def _labelled(path: str, columns: tuple[str, ...] | None, comment: str | None) -> list[Columns]:
+def _labelled(options: argparse.Namespace, path: str, columns: tuple[str, ...] | None) -> list[Columns]:
     """The sentences of a file with a column of labels, at least one."""
-    sentences = load_columns(path, columns, comment=comment)
+    sentences = load_columns(path, columns, comment=options.comment, most_bytes=options.most_bytes)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     if "label" not in sentences[0]:
@@ -377,12 +378,15 @@ def _labelled(path: str, columns: tuple[str, ...] | None, comment: str | None) -
     return sentences
 
 
-def _tagger(panel: ModuleType, path: str) -> tuple[Any, np.ndarray, tuple[str, ...]]:
+def _tagger(panel: ModuleType, path: str, most_bytes: int) -> tuple[Any, np.ndarray, tuple[str, ...]]:
     """Model, weights and the names of the columns it was trained on."""
-    model, w, info = load_model(path, panel)
+    model, w, info = load_model(path, panel, most_bytes=most_bytes)
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    return model, w, tuple(info["columns"])
+    columns = info["columns"]
+    if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
+        raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
+    return model, w, tuple(columns)
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Columns]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ linear, quadratic, polynomial and explicit have a unit diagonal, as in Martins e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
@@ -80,7 +81,7 @@ def _one(text: str, X: Sequence[np.ndarray] | None) -> Any:
                 raise ValueError(f"share: expected a number in [0, 1), got {given}")
             return B1Spline(1.0) if X is None else B1Spline.with_zeros(np.concatenate(X), number)  # type: ignore[arg-type]
         if name == "polynomial":
-            if number is None or number != int(number):
+            if number is None or not math.isfinite(number) or number != int(number):
                 raise ValueError(f"expected a degree, an integer >= 1, got {given!r}")
             return Polynomial(int(number))
         if name == "gaussian":

@@ -1,0 +1,181 @@
+"""Files that ask for much more than they have: refused before there is an array, by a bound that an argument raises."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+import reference as r
+from conformance.test_app import run
+from reference.app.columns import load_columns
+from reference.app.pictures import read_pictures
+from reference.app.treebank import load_treebank
+from reference.archives import MOST_BYTES
+from reference.models.token_templates import load_templates
+
+SMALL = 32 << 20
+
+
+@pytest.fixture
+def small():
+    """A block that takes little memory."""
+    tracemalloc.start()
+    yield
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < SMALL
+
+
+def npy(shape, dtype="<f8", content=b""):
+    """A file in numpy's format, whatever it says of its shape."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+    return file.getvalue() + content
+
+
+def members(path):
+    with np.load(path) as archive:
+        return dict(archive)
+
+
+def bomb(path, member, content, said=None):
+    """A zip whose member inflates to far more than the file; said: the size in its directory, if it lies."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, content)
+    if said is not None:
+        whole = bytearray(path.read_bytes())
+        entry = whole.rindex(b"PK\1\2")
+        whole[entry + 24 : entry + 28] = whole[22:26] = said.to_bytes(4, "little")
+        path.write_bytes(whole)
+
+
+def test_a_label_beyond_the_positions_needs_names(tmp_path, small):
+    path = tmp_path / "a.npz"
+    np.savez(path, features=np.zeros((1, 3)), labels=[10**8], offsets=[0, 1])
+    with pytest.raises(ValueError, match=r"a.npz: labels: expected 0..1023 in a file without names, got 100000000"):
+        r.load_sequences(path)
+    np.savez(path, features=np.zeros((1, 3)), labels=[1023], offsets=[0, 1])
+    assert len(r.load_sequences(path).labels) == 1024
+    np.savez(path, features=np.zeros((1025, 1)), labels=np.full(1025, 1024), offsets=[0, 1025])
+    assert len(r.load_sequences(path).labels) == 1025
+
+
+def test_offsets_that_wrap_around_are_refused(tmp_path):
+    """Their differences, in 64 bits, all are >= 1."""
+    path = tmp_path / "a.npz"
+    wrapped = np.array([0, 2**62, -(2**63), -(2**62), 1])
+    assert np.all(np.diff(wrapped) >= 1)
+    np.savez(path, features=np.zeros((1, 3)), labels=[0], offsets=wrapped)
+    with pytest.raises(ValueError, match=r"a.npz: offsets must rise"):
+        r.load_sequences(path)
+    np.savez(path, features=np.zeros((1, 3)), labels=np.array([2**63], np.uint64), offsets=[0, 1])
+    with pytest.raises(ValueError, match=r"a.npz: labels: expected integers of 64 bits with a sign"):
+        r.load_sequences(path)
+
+
+@pytest.mark.parametrize("labels", [20_000, [str(k) for k in range(20_000)]])
+@pytest.mark.parametrize("kind", ["SequenceModel", "MulticlassModel", "TreeModel"])
+def test_labels_are_held_against_the_header_before_there_is_a_model(tmp_path, small, kind, labels):
+    path, model = tmp_path / "m.npz", getattr(r, kind)(0, 2)
+    r.save_model(path, model, np.zeros(model.size))
+    fields = members(path)
+    header = json.loads(str(fields["header"]))
+    header["settings"]["labels"] = labels
+    for cost in ([[0, 1], [1, 0]], None, [[0.0]] * 20_000):
+        header["settings"]["cost"] = cost
+        np.savez(path, **{**fields, "header": json.dumps(header)})
+        with pytest.raises(ValueError, match=r"m.npz: damaged header: settings: (labels|cost): expected"):
+            r.load_model(path, r)
+
+
+@pytest.mark.parametrize("shape", [(10**18,), (10**9, 10**9), (3, 4), (0, 10**30), (True, 2), (-1, 2)])
+def test_shapes_are_held_against_the_bytes(tmp_path, small, shape):
+    for name, write in (("x.npy", lambda path, x: path.write_bytes(x)), ("x.npz", lambda path, x: bomb(path, "one.npy", x))):  # fmt: skip
+        write(tmp_path / name, npy(shape, content=bytes(16)))
+        with pytest.raises(ValueError, match=name):
+            read_pictures(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (b"no array", "labels: expected an array in numpy's format"),
+        (npy((1,), "<U1", (0x110000).to_bytes(4, "little")), "labels: expected Unicode, got the code point 0x110000"),
+        (npy((1,), "<U1", (0xD800).to_bytes(4, "little")), "labels: expected Unicode, got the code point 0xd800"),
+        (npy((2,), "|b1", b"\1\2"), "labels: expected booleans"),
+        (npy((2,), "|O", bytes(16)), "labels: expected numbers or strings, got object"),
+        (npy((2,), "|V0"), "labels: expected numbers or strings"),
+    ],
+)
+def test_members_that_are_no_arrays_are_named(tmp_path, member, message):
+    bomb(tmp_path / "a.npz", "labels.npy", member)
+    with pytest.raises(ValueError, match=f"a.npz: .*{message}"):
+        r.load_sequences(tmp_path / "a.npz")
+
+
+def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, capsys):
+    """Both by the directory of the archive; the command line says and raises the bound as well."""
+    path, model = tmp_path / "m.npz", r.SequenceModel(128, [*"abcdefghijklmnopqrstuvwxyz"])
+    r.save_model(path, model, np.zeros(model.size))
+    size = sum(x.nbytes for x in members(path).values())
+    assert path.stat().st_size < size / 2 and size < MOST_BYTES
+    with pytest.raises(ValueError, match=r"m.npz: its members hold \d+ bytes, more than most_bytes = 1000 and"):
+        r.load_model(path, r, most_bytes=1000)
+    assert r.load_model(path, r, most_bytes=2 * size)[0].settings() == model.settings()
+    status, _, err = run(r, capsys, "predict", path, "letters", "--most-bytes", 1000)
+    assert status == 2 and "most_bytes = 1000" in err and len(err.splitlines()) == 1
+    np.savez(path, **members(path))  # nothing is inflated: the file itself is as large
+    assert r.load_model(path, r, most_bytes=0)[0].settings() == model.settings()
+
+
+def test_features_in_memory_are_bounded_too(tmp_path, small):
+    """A bit of a compressed file is a number of eight bytes in memory."""
+    path = tmp_path / "a.npz"
+    n = 20_000
+    np.savez_compressed(path, pixels=np.zeros((n, 16), np.uint8), labels=np.zeros(n, np.int8), offsets=[0, n])
+    with pytest.raises(
+        ValueError, match=r"a.npz: pixels: expected at most most_bytes = 1000000, .* got 20480000 bytes"
+    ):
+        r.load_sequences(path, most_bytes=1_000_000)
+    bomb(path, "features.npy", npy((10**9, 0)))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("offsets.npy", npy((2,), "<i8", np.array([0, 10**9]).tobytes()))
+    with pytest.raises(ValueError, match=r"a.npz: features: expected at most most_bytes"):
+        r.load_sequences(path, labelled=False)
+
+
+@pytest.mark.parametrize("said", [None, 100, 1 << 31, 1 << 21])
+def test_zips_of_text_are_bounded_whatever_their_directory_says(tmp_path, small, said):
+    path = tmp_path / "a.zip"
+    bomb(path, "a.txt", b"w l\n" * 250_000, said)
+    for read in (load_columns, load_treebank):
+        with pytest.raises(ValueError, match=r"a.zip"):
+            read(f"{path}:a.txt", most_bytes=100_000 if said is None else 1 << 22)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_inflate_at_once_are_refused(tmp_path, method):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("a.txt", b"w l\n")
+    with pytest.raises(ValueError, match=r"a.txt: expected a member that is stored or deflated"):
+        load_columns(f"{path}:a.txt")
+    with pytest.raises(ValueError, match=r"a.txt: expected a member that is stored or deflated"):
+        load_treebank(str(path))
+
+
+def test_pictures_and_templates_are_bounded(tmp_path, small):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "a.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (10**5).to_bytes(4) * 2 + bytes(20))
+    with pytest.raises(ValueError, match=r"a.png: 100000 x 100000 pixels"):
+        read_pictures(path)
+    for template in ("word[-999999999..999999999]", f"word.suffix{'9' * 5000}", f"word[{'9' * 5000}]"):
+        (tmp_path / "t.toml").write_text(f'templates = ["{template}"]')
+        with pytest.raises(ValueError, match=r"t.toml: templates: expected"):
+            load_templates(tmp_path / "t.toml")
