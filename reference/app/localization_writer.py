@@ -39,11 +39,19 @@ def save_localization(
     OSError
         The file cannot be written; an older one at ``path`` is untouched.
     """
+    if not isinstance(classes, Iterable):
+        raise TypeError(f"classes: expected a sequence of names, got {type(classes).__name__}")
     names = list(classes)
-    if not names or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise ValueError(f"classes: expected at least one name, all different, got {names}")
     if info is not None and not isinstance(info, dict):
         raise TypeError(f"info: expected a dictionary, got {type(info).__name__}")
+    try:
+        json.dumps(info, allow_nan=False)
+    except (TypeError, ValueError) as problem:
+        raise type(problem)(f"info: expected what JSON has words for: {problem}") from None
+    if not isinstance(images, Iterable):
+        raise TypeError(f"images: expected LocalizationImages, got {type(images).__name__}")
     with replacing(path) as file:
         _write(file, iter(images), names, info or {})
 
@@ -95,26 +103,37 @@ def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str
 
 def _checked(i: int, image: LocalizationImage, classes: int) -> LocalizationImage:
     """An image to write, as arrays, features as float32; ValueError naming the field."""
-    boxes, features, size = np.asarray(image.boxes), np.asarray(image.features), np.asarray(image.size)
+    if not isinstance(image, LocalizationImage):
+        raise TypeError(f"images: expected LocalizationImages, got {type(image).__name__} for image {i}")
+    boxes, features, size = (_array(i, name, getattr(image, name)) for name in ("boxes", "features", "size"))
     if size.shape != (2,) or size.dtype.kind not in "iu" or np.any(size < 1):
         raise ValueError(f"image {i}: size: expected (height, width), got {image.size}")
     _check_boxes(i, "boxes", boxes, (len(boxes) if boxes.ndim else 0, 4), size)
-    truth = None if image.truth is None else np.asarray(image.truth)
+    truth = None if image.truth is None else _array(i, "truth", image.truth)
     if truth is not None:
         _check_boxes(i, "truth", truth, (4,), size)
     if features.ndim != 4 or features.dtype.kind not in "fiu" or len(features) != len(boxes) or not features.size:
         wanted = f"expected shape ({len(boxes)}, h, w, C)"
         raise ValueError(f"image {i}: features: {wanted}, got {features.dtype} of shape {features.shape}")
-    features = features.astype("<f4")
+    with np.errstate(over="ignore"):
+        features = features.astype("<f4")
     if not np.all(np.isfinite(features)):
         raise ValueError(f"image {i}: features: expected finite numbers of float32's range")
     if image.label is not None and not integer(f"image {i}: label", image.label, 0) < classes:
         raise ValueError(f"image {i}: label: expected 0..{classes - 1}, got {image.label}")
-    pixels = None if image.pixels is None else np.asarray(image.pixels)
+    pixels = None if image.pixels is None else _array(i, "pixels", image.pixels)
     if pixels is not None and (pixels.shape != tuple(size) or pixels.dtype != np.uint8):
         wanted = f"expected uint8 of shape {tuple(size.tolist())}"
         raise ValueError(f"image {i}: pixels: {wanted}, got {pixels.dtype} of shape {pixels.shape}")
     return LocalizationImage(boxes, features, tuple(size.tolist()), truth, image.label, pixels)
+
+
+def _array(i: int, name: str, given: Any) -> np.ndarray:
+    """A field as an array; ValueError naming it for lists of different lengths."""
+    try:
+        return np.asarray(given)
+    except ValueError as problem:
+        raise ValueError(f"image {i}: {name}: expected an array: {problem}") from None
 
 
 def _check_boxes(i: int, name: str, x: np.ndarray, shape: tuple[int, ...], size: np.ndarray) -> None:
