@@ -13,6 +13,7 @@ import pytest
 import reference as r
 from conformance.test_app import run
 from reference.app.columns import load_columns
+from reference.app.localization_files import MAGIC
 from reference.app.pictures import read_pictures
 from reference.app.treebank import load_treebank
 from reference.archives import MOST_BYTES
@@ -158,6 +159,16 @@ def test_zips_of_text_are_bounded_whatever_their_directory_says(tmp_path, small,
             read(f"{path}:a.txt", most_bytes=100_000 if said is None else 1 << 22)
 
 
+def test_the_bound_is_a_gibibyte_where_none_is_given(tmp_path, small):
+    """Of a byte more than that the directory is not believed; of that much the member, which is shorter."""
+    path = tmp_path / "a.zip"
+    for said, message in ((2**30 + 1, "its members hold 1073741825 bytes"), (2**30, "a.txt: ")):
+        bomb(path, "a.txt", b"w l\n", said)
+        for read in (load_columns, load_treebank):
+            with pytest.raises(ValueError, match=rf"a.zip: .*{message}"):
+                read(f"{path}:a.txt")
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_members_that_inflate_at_once_are_refused(tmp_path, method):
     path = tmp_path / "a.zip"
@@ -175,7 +186,60 @@ def test_pictures_and_templates_are_bounded(tmp_path, small):
     path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (10**5).to_bytes(4) * 2 + bytes(20))
     with pytest.raises(ValueError, match=r"a.png: 100000 x 100000 pixels"):
         read_pictures(path)
-    for template in ("word[-999999999..999999999]", f"word.suffix{'9' * 5000}", f"word[{'9' * 5000}]"):
+    (tmp_path / "t.toml").write_text('templates = ["word[-99..99]"]')
+    assert len(load_templates(tmp_path / "t.toml")) == 199
+    for template in (
+        "word[-100..99]",
+        "word[-999999999..999999999]",
+        "word.suffix100",
+        f"word.suffix{'9' * 5000}",
+        f"word[{'9' * 5000}]",
+    ):
         (tmp_path / "t.toml").write_text(f'templates = ["{template}"]')
         with pytest.raises(ValueError, match=r"t.toml: templates: expected"):
             load_templates(tmp_path / "t.toml")
+
+
+DEEP = "[" * 100_000
+
+
+def test_brackets_within_one_another_are_said(tmp_path):
+    model, data = tmp_path / "m.npz", tmp_path / "a.boxes"
+    bomb(model, "header.npy", npy((), f"<U{len(DEEP)}", DEEP.encode("utf-32-le")))
+    with zipfile.ZipFile(model, "a") as archive:
+        archive.writestr("weights.npy", npy((0,)))
+    line = f"{DEEP:<{64 * 1600 - len(MAGIC) - 1}}\n"
+    data.write_bytes(MAGIC + line.encode())
+    (tmp_path / "log.jsonl").write_text(f'{{"command": "train"}}\n{DEEP}\n{{}}\n')
+    (tmp_path / "t.toml").write_text(f"templates = {DEEP}")
+    for name, read, message in (
+        ("m.npz", lambda path: r.load_model(path, r), "header: not JSON"),
+        ("a.boxes", r.load_localization, "header: not JSON"),
+        ("log.jsonl", r.load_log, ":2: not a line of a log"),
+        ("t.toml", load_templates, "not a TOML file"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name}.*{message}"):
+            read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1, 2]",
+        '{"command": "train", "job": [1, 2]}',
+        '{"epoch": 1e999, "oracle_calls": 3, "seconds": 0.1, "objective": 1.0}',
+        '{"epoch": 1, "oracle_calls": 3.5, "seconds": 0.1, "objective": 1.0}',
+        '{"epoch": "1", "oracle_calls": 3, "seconds": 0.1, "objective": 1.0}',
+        '{"epoch": 1, "oracle_calls": 3, "seconds": null, "objective": 1.0}',
+        '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": NaN}',
+        '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": 1' + "0" * 400 + "}",
+    ],
+)
+def test_lines_of_logs_that_no_run_writes_are_named(tmp_path, line):
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"command": "train", "job": {{}}}}\n{line}\n{{"outcome": "done"}}\n')
+    with pytest.raises(ValueError, match=r"log.jsonl:2: not a line of a log of training"):
+        r.load_log(path)
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(ValueError, match=r"log.jsonl:1: "):
+        r.load_log(path)
