@@ -12,6 +12,7 @@ import pytest
 
 import reference as r
 from conformance.test_app import run
+from conformance.test_localization_files import header_edited
 from reference.app.columns import load_columns
 from reference.app.localization_files import MAGIC
 from reference.app.pictures import read_pictures
@@ -243,3 +244,19 @@ def test_lines_of_logs_that_no_run_writes_are_named(tmp_path, line):
     path.write_text(f"{line}\n{line}\n")
     with pytest.raises(ValueError, match=r"log.jsonl:1: "):
         r.load_log(path)
+
+
+def test_images_whose_numbers_wrap_around_are_refused(tmp_path):
+    """Differences of offsets that are all >= 1 in 64 bits, and areas whose sum there is 0."""
+    path, side = tmp_path / "a.boxes", 2**30
+    image = r.LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1)), (side, side))
+    r.save_localization(path, [image] * 4, ["a"])
+    whole, offsets = path.read_bytes(), np.arange(5).tobytes()
+    assert whole.count(offsets) == 1
+    path.write_bytes(whole.replace(offsets, np.array([0, 2**62, -(2**63), -(2**62), 4]).tobytes()))
+    with pytest.raises(ValueError, match=r"a.boxes: image 0: offsets: expected at least one candidate"):
+        r.load_localization(path)
+    r.save_localization(path, [image] * 16, ["a"])
+    header_edited(path, lambda h: h["arrays"].update(pixels={"dtype": "|u1", "shape": [0], "offset": 0}))
+    with pytest.raises(ValueError, match=f"a.boxes: pixels: expected {16 * side**2}, as the sizes say, got 0"):
+        r.load_localization(path)

@@ -27,6 +27,19 @@ def test_odd_values_are_one_line_and_status_2(capsys, option):
         assert len(err) < 300
 
 
+def test_the_largest_numbers(data_file, capsys):
+    """Counts have 31 bits, seeds and bytes 63, degrees 31."""
+    words = ["train", str(data_file), "--epochs", "1"]
+    for option, most in (("--limit", 2**31 - 1), ("--rng", 2**63 - 1), ("--most-bytes", 2**63 - 1)):
+        assert run(r, capsys, *words, option, most)[0] == 0
+        with pytest.raises(SystemExit):
+            main(r, [*words, option, str(most + 1)])
+        assert f"argument {option}: expected an integer >= 0 and <= {most}, got {most + 1}" in capsys.readouterr().err
+    assert r.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
+    with pytest.raises(ValueError, match="degree: expected at most 2147483647, got 2147483648"):
+        r.Polynomial(2**31)
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -138,7 +151,14 @@ def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, caps
     found = tmp_path / "m.npz"
     features = ["bias", "pixel", "neighbourhood", "edge", "agreement"]
     model, whole = r.SegmentationModel(3, 2), {"features": features, "connectivity": 4, "noise": 0.1}
-    for change in ({"connectivity": 5}, {"connectivity": None}, {"noise": "a"}, {"noise": 7}, {"scale": 10**9}):
+    for change in (
+        {"connectivity": 5},
+        {"connectivity": None},
+        {"noise": "a"},
+        {"noise": 0.51},
+        {"scale": 0},
+        {"scale": 101},
+    ):
         r.save_model(found, model, np.zeros(model.size), whole | change)
         status, out, err = run(r, capsys, "segment", "restore", found, "letters")
         assert status == 2 and out == "" and f"m.npz: info: {next(iter(change))}: expected" in err
