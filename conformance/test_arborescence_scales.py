@@ -37,7 +37,8 @@ def hard_to_leave(rng, n, scale):
 
 
 def root_far_below(rng, n, scale):
-    values = rng.normal(size=(n, n + 1))
+    """At 1e20 numbers are 16384 apart: of differences to the root's arcs, rounding takes all that counts, to either side."""
+    values = rng.normal(size=(n, n + 1)) + 8191.3
     values[:, 0] -= scale
     return values
 
