@@ -48,7 +48,7 @@ def sweep(objective: Any, w: np.ndarray, batch: np.ndarray, mu: float) -> tuple[
     model, data = objective.model, objective.data
     features, gradient = model.arc_features(data), np.zeros(model.size)
     if type(objective.smoothing) is Entropy or (type(objective.smoothing) is Max and mu == 0):
-        sentences = (data.offsets, model.true_heads(data), model.single_root, np.asarray(batch, np.int64))
+        sentences = (*model.sentences(data), np.asarray(batch, np.int64))
         total, task_loss = sweep_of_trees(features, *sentences, objective.loss_augmented, mu, w, gradient)
         return total, gradient, task_loss, float(len(batch))
     total, task_loss, exact = 0.0, 0.0, 0.0
@@ -165,8 +165,8 @@ def run_bcfw(
         )
     model, data, n, averaging = objective.model, objective.data, objective.n, average != "last"
     x, mean, loss, mean_loss, t = state.x.copy(), state.mean, state.loss, state.mean_loss, state.t
-    heads = model.true_heads(data)
-    sets, sentences = state.sets or tree_sets(data.offsets, heads), (data.offsets, heads, model.single_root)
+    sentences = model.sentences(data)
+    sets = state.sets or tree_sets(*sentences[:2])
     for number, order in enumerate(orders):
         u = np.zeros_like(x) if averaging else x[:0]
         sets = with_room(sets, data.lengths)

@@ -101,7 +101,7 @@ def run_rounds(
     if np.any(alive & (squared < TINY)):
         return None
     learned = Learned(state.x.copy(), 1.0 * alive, squared, np.zeros(K), np.zeros(room), np.zeros(room))
-    sentences = (data.offsets, model.true_heads(data), model.single_root, np.asarray(order, np.int64))
+    sentences = (*model.sentences(data), np.asarray(order, np.int64))
     loss = (objective.loss_augmented, mu)
     if not rounds_of_trees(model.arc_features(data), *sentences, steps, *loss, blocks, penalty, learned):
         return None

@@ -25,6 +25,7 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator, _SourceFileBackedLocatorMixin
 from numba.core.serialize import dumps
 
@@ -35,11 +36,17 @@ __all__ = ["cache_folder", "cache_is_cold", "inlined", "kernel"]
 KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are dropped after this long without use
 SUFFIX = ".nbc"  # of files of compiled code
 DIGEST = hashlib.sha256
+SETTINGS = (
+    "BOUNDSCHECK",
+    "OPT",
+    "LOOP_VECTORIZE",
+    "SLP_VECTORIZE",
+)  # of numba: other code, which its keys do not tell apart
 
 
 def _source_hash() -> str:
     root = Path(__file__).parent
-    digest = hashlib.sha256(f"{sys.implementation.cache_tag}".encode())
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {[getattr(config, name) for name in SETTINGS]}".encode())
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

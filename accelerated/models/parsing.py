@@ -49,6 +49,10 @@ class ParsingModel(reference.ParsingModel):
             numbers,
         )
 
+    def sentences(self, data: ParsingData) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Where the sentences lie, their true heads, and whether each has one root, as the kernels take them."""
+        return view("offsets", data.offsets, np.int64), view("heads", self.true_heads(data), np.int64), self.single_root
+
     @property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
         """The vocabulary as a hash table, at most half full; empty where there is none."""
