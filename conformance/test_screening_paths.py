@@ -86,6 +86,8 @@ def test_bad_paths_are_named(backend, rng):
     ):
         with pytest.raises(ValueError, match=message):
             backend.sparse_path(objective, *arguments, **options)
+    with pytest.raises(TypeError, match="betas: expected a sequence of numbers > 0, got int"):
+        backend.sparse_path(objective, 1)
     model = backend.MulticlassModel(1, 2)
     with pytest.raises(ValueError, match="beta_max is 0"):
         backend.sparse_path(backend.LogLoss(model, model.pack(np.zeros((2, 1)), [0, 1])))

@@ -182,6 +182,8 @@ def _betas(betas: Any, most: float, count: int | None, ratio: float | None) -> l
         for name, given in (("count", count), ("ratio", ratio)):
             if given is not None:
                 raise ValueError(f"{name}: expected nothing, betas says which, got {given!r}")
+        if not hasattr(betas, "__iter__"):
+            raise TypeError(f"betas: expected a sequence of numbers > 0, got {type(betas).__name__}")
         found = [number(f"betas[{i}]", beta, positive=True) for i, beta in enumerate(betas)]
         if not found:
             raise ValueError("betas: expected at least one")
