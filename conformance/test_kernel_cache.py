@@ -12,16 +12,14 @@ import pytest
 import accelerated
 
 ROOT = Path(accelerated.__file__).parent.parent
-# one function for two types of arrays: two files; |x| - 1 where that is positive, with the sign of x
+# two kernels, two files: the sums of rows 0 and 1 of W, and of row 1 alone; and the adjoint
 CALLS = """
 import numpy as np
-import accelerated
+from accelerated.arrays import Rows, gather_sum, scatter_sum
 
-x = np.array([-3.0, -0.5, 0.0, 2.0])
-frozen = x.copy()
-frozen.flags.writeable = False
-for each in (x, frozen):
-    assert accelerated.soft_threshold(each, 1.0).tolist() == [-2.0, 0.0, 0.0, 1.0]
+rows = Rows.of([[0, 1], [1]], width=2)
+assert gather_sum(rows, np.array([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[4.0, 6.0], [3.0, 4.0]]
+assert scatter_sum(rows, np.array([[1.0, 0.0], [0.0, 1.0]])).tolist() == [[1.0, 0.0], [1.0, 1.0]]
 """
 FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
 

@@ -132,7 +132,10 @@ def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
         for number in range(100, 299):
             archive.writestr(f"{number}.dp", SENTENCES)
     status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.zip", bank)
-    assert status == 2 and "no field weights, header; found 100.dp, 101.dp, 102.dp and 196 more" in err
+    assert status == 2 and "bank.zip: not a readable model file of diptych: 100.dp: expected an array" in err
+    np.savez(tmp_path / "bank.npz", **{f"{number}": np.zeros(1) for number in range(100, 299)})
+    status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.npz", bank)
+    assert status == 2 and "no field weights, header; found 100, 101, 102 and 196 more" in err
 
 
 @pytest.mark.parametrize(

@@ -122,15 +122,10 @@ def test_predict_says_that_there_is_nothing(trained, tmp_path, capsys):
 
 
 def test_alignments_of_no_strings_are_refused(tmp_path, capsys):
-    path, model, lines = tmp_path / "pairs.json", tmp_path / "m.npz", tmp_path / "lines.txt"
+    path = tmp_path / "pairs.json"
     path.write_text(json.dumps([{"left": [], "right": ["a"], "pairs": []}]))
     status, out, err = run(r, capsys, "align", "train", path)
     assert status == 2 and out == "" and f"{path}: no string on the left" in err
-    path.write_text(json.dumps([{"left": ["a"], "right": ["a"], "pairs": [[0, 0]]}]))
-    assert run(r, capsys, "align", "train", path, "--save", model)[0] == 0
-    lines.write_text("\n")
-    status, out, err = run(r, capsys, "align", "apply", model, lines, path)
-    assert status == 2 and out == "" and f"{lines}: no lines" in err
 
 
 def test_a_class_without_test_images_has_no_scores(tmp_path, capsys):

@@ -28,7 +28,7 @@ class Packed:
 
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self) if each.name not in self.as_given):
-            object.__setattr__(self, name, _locked(getattr(self, name), copied=name not in self.not_copied))
+            object.__setattr__(self, name, _locked(name, getattr(self, name), copied=name not in self.not_copied))
         self.validate()
 
     def validate(self) -> None:
@@ -58,12 +58,14 @@ def lock(x: Any) -> Any:
     return x
 
 
-def _locked(value: Any, copied: bool) -> Any:
+def _locked(name: str, value: Any, copied: bool) -> Any:
     """An array that cannot be written to, by this name or another; lists of arrays as tuples; what is neither as it is."""
     if type(value) in (list, tuple):
-        return tuple(_locked(each, copied) for each in value)
+        return tuple(_locked(f"{name}[{i}]", each, copied) for i, each in enumerate(value))
     if not isinstance(value, np.ndarray):
         return value
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name}: expected numbers throughout, got a masked array")
     if not copied:
         return lock(value.view())
     ours = type(value) is np.ndarray and value.flags.owndata and not value.flags.writeable

@@ -126,9 +126,6 @@ def _apply(panel: ModuleType, options: argparse.Namespace) -> None:
             f"{options.model}: expected a model of align train of this version, got a {type(model).__name__}"
         )
     left, right = read_lines(options.left), read_lines(options.right)
-    for path, lines in ((options.left, left), (options.right, right)):
-        if not lines:
-            raise ValueError(f"{path}: no lines")
     writable(options.plot)
     announce_compilation(panel)
     data = model.pack([pair_features(left, right)])
