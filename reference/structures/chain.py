@@ -135,7 +135,8 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
 
     Source
     ------
-    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised.
+    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised. Its backward message times its forward one is P(y_t)
+    here, from the recursion that both obey.
     """
     xp = array_namespace(scores.unary)
     n = scores.unary.shape[-2]
