@@ -34,6 +34,7 @@ from reference.arrays import Array
 from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
 from reference.smoothing import Entropy, SquaredL2, TopK
+from reference.structures.base import at_most
 from reference.structures.chain_scores import ChainScores
 from reference.structures.table import TableScores
 
@@ -91,6 +92,7 @@ class StructuralHinge(reference.StructuralHinge):
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
+        at_most("k", k, self.model.size)
         problem = self._problem(0.0) if type(self.model) is SequenceModel else None
         if problem is None or not np.all(np.isfinite(view("w", w))):
             return super()._corners(w, batch, k, choose)

@@ -98,3 +98,12 @@ def test_corners_of_more_weights_than_an_answer_holds(backend, rng):
     for ask in (objective.corners, objective.sampled_corners):
         with pytest.raises(ValueError, match=f"^k: expected at most {LIMIT // 2**13} outputs, .* got {2**20}"):
             ask(w, k=2**20)
+
+
+@pytest.mark.parametrize("k", [2**40, 2**15])
+def test_more_outputs_of_a_visit_than_there_is_room_for(backend, k):
+    """The inner products of k outputs are k^2 numbers."""
+    model = backend.SequenceModel(1, 2)
+    hinge = backend.StructuralHinge(model, model.pack([np.ones((2, 1))], [[0, 1]]))
+    with pytest.raises(ValueError, match="^k: expected at most"):
+        backend.multisample(hinge, lam=0.1, k=k)

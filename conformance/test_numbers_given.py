@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from reference import bounds
+from reference.app.estimators import MulticlassClassifier
 
 HUGE = 10**400
 BITS = "an integer of 1329 bits"
@@ -212,3 +213,20 @@ def test_what_is_no_csr_matrix(backend, field, value, error, message):
         backend.Rows.of(SimpleNamespace(**fields, shape=(2, 2)))
     with pytest.raises((TypeError, ValueError), match=rf"^(rows\.)?{field}: expected"):
         backend.Rows(**fields, width=2)
+
+
+def test_learners_refuse_what_is_masked():
+    """scikit-learn's own checks take what a mask hides."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    y = (X[:, 0] > 0).astype(int)
+    learner = MulticlassClassifier().fit(X, y)
+    masked = np.ma.masked_array(X, X > 1)
+    for use in (
+        lambda: MulticlassClassifier().fit(masked, y),
+        lambda: learner.predict(masked),
+        lambda: MulticlassClassifier().fit(X, np.ma.masked_array(y, y > 0)),
+        lambda: MulticlassClassifier().fit(X, y, sample_weight=np.ma.masked_array(np.ones(12), y > 0)),
+    ):
+        with pytest.raises(ValueError, match="^(X|y|sample_weight): expected numbers throughout, got a masked array"):
+            use()

@@ -263,3 +263,25 @@ def test_tensors_that_changed_are_found_out(backend):
     data.rows.indices[0] = FAR
     with pytest.raises((ValueError, IndexError, RuntimeError)):
         model.predict(data, None, torch.ones(model.size, dtype=torch.float64))
+
+
+def test_weights_mapped_from_a_file_are_weights(backend, tmp_path):
+    """A memory map is an array; a masked array is one only where nothing is masked, and no weights."""
+    model, data = sequences(backend)
+    w = np.linspace(-1.0, 1.0, model.size)
+    np.save(tmp_path / "w.npy", w)
+    mapped = np.load(tmp_path / "w.npy", mmap_mode="r")
+    for found, expected in zip(model.predict(data, None, mapped), model.predict(data, None, w), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    hinge = backend.StructuralHinge(model, data)
+    assert hinge.value_and_gradient(mapped)[0] == hinge.value_and_gradient(w)[0]
+    with pytest.raises(TypeError, match="w: expected float64"):
+        model.predict(data, None, np.ma.masked_array(w, w > 0))
+
+
+@pytest.mark.parametrize(
+    ("make", "field"), [(aligned, "features"), (aligned, "columns"), (parsed, "templates"), (listed, "inputs")]
+)
+def test_what_is_no_sequence_of_fields_is_named(backend, make, field):
+    with pytest.raises(TypeError, match=f"^{field}: expected a tuple, got int"):
+        make(backend)[1]._replace(**{field: 7})

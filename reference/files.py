@@ -27,9 +27,14 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path`` when the block ends well: an interrupted or failed write leaves the old file whole.
 
     An OSError of the write names ``path``. What is written lies beside it as ``.NAME.xxxxxxxx.part``, under a lock that ends with the process;
-    a part of that name without a lock is what a killed process left, and is removed first.
+    a part of that name without a lock is what a killed process left, and is removed first. A link is followed, a file's permissions stay; what
+    is no file, such as a device or a pipe, is written to as it is.
     """
-    path, beside = Path(path), ""
+    path, beside = Path(os.path.realpath(path)), ""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with open(path, "wb") as as_it_is:
+            yield as_it_is
+        return
     _remove_abandoned(path)
     try:
         file, beside = _part(path)
@@ -37,9 +42,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(beside, 0o666 & ~umask)
+            os.chmod(beside, _mode(path))
             if fcntl is not None:  # while the lock holds
                 os.replace(beside, path)
         if fcntl is None:
@@ -105,6 +108,15 @@ def _remove_if_abandoned(part: Path) -> None:
     with open(part, "r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its save lives
         part.unlink()
+
+
+def _mode(path: Path) -> int:
+    """The permissions of the file that is there, or those of a new one."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _is_part(name: Any, path: Path) -> bool:

@@ -27,6 +27,10 @@ class Packed:
     not_copied: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            several, given = str(each.type).startswith("tuple"), getattr(self, each.name)
+            if several and not isinstance(given, (list, tuple)) and not (given is None and "None" in str(each.type)):
+                raise TypeError(f"{each.name}: expected a tuple, got {type(given).__name__}")
         for name in (each.name for each in fields(self) if each.name not in self.as_given):
             object.__setattr__(self, name, _locked(name, getattr(self, name), copied=name not in self.not_copied))
         self.validate()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.arrays import floats, host
+from reference.arrays import floats, host, unmasked
 
 __all__ = [
     "attributes_of",
@@ -31,7 +31,7 @@ def check_classes(y: Any) -> None:
 
 
 def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
-    (weights,) = floats(sample_weight=np.asarray(sample_weight))
+    (weights,) = floats(sample_weight=np.asarray(unmasked("sample_weight", sample_weight)))
     if weights.shape != (n,):
         raise ValueError(f"sample_weight: expected shape ({n},), one for each example, got {weights.shape}")
     if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):

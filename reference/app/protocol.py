@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from reference.arrays import unmasked
+
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -74,6 +76,7 @@ def generator_of(random_state: Any) -> np.random.Generator:
 
 def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Any:
     """X (n, d), dense or CSR, finite float64, and with y both; checked as scikit-learn checks, where it is there, against the columns of ``fit``."""
+    X, y = unmasked("X", X), unmasked("y", y)  # scikit-learn takes what a mask hides
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:

@@ -269,7 +269,7 @@ def check_weights(model: Any, w: Array, like: Array) -> None:
         raise ValueError(
             f"w: expected {model.size} weights, got {f'shape {tuple(w.shape)}' if hasattr(w, 'shape') else type(w).__name__}"
         )
-    if type(w) is not type(like) or w.dtype != like.dtype:
+    if not isinstance(w, type(like)) or isinstance(w, np.ma.MaskedArray) or w.dtype != like.dtype:
         raise TypeError(f"w: expected {like.dtype} in {type(like)}, as the packed data, got {w.dtype} in {type(w)}")
 
 

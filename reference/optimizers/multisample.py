@@ -24,6 +24,7 @@ from reference.optimizers.runs import Run
 from reference.optimizers.sample_updates import exact_update, expand_and_swap, multiclass_update
 from reference.optimizers.verdicts import reaches, verdict
 from reference.smoothing import positive_mu
+from reference.structures.base import at_most
 from reference.structures.proposals import Sampler
 
 __all__ = ["Mixture", "MultisampleState", "multisample"]
@@ -157,6 +158,7 @@ def multisample(
     check_hinge("multisample", objective, lam, tol)
     check_options(lam=lam, epochs=epochs, callback=callback)
     k, mu = integer("k", k, 1), positive_mu(mu)
+    at_most("k", k, k)  # inner products of the outputs of a visit
     for name, value, choices in (
         ("sampler", "topk" if callable(sampler) else sampler, SAMPLERS),
         ("update", update, UPDATES),
