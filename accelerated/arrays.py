@@ -33,7 +33,8 @@ def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
 
 
 class _Unlocked:
-    """A read-only array for kernels, which do not write to what they are given: a type of its own would compile them twice."""
+    """A read-only array for kernels, which do not write to what they are given: a type of its own would compile them
+    twice."""
 
     def __init__(self, x: np.ndarray) -> None:
         self.x = x
@@ -41,7 +42,8 @@ class _Unlocked:
 
 
 def numbers(name: str, x: Array, below: int) -> np.ndarray:
-    """Integers of packed data that say where a kernel reads; looked at again where they are another library's, which cannot be locked."""
+    """Integers of packed data that say where a kernel reads; looked at again where they are another library's, which
+    cannot be locked."""
     found = view(name, x, np.int64)
     if not is_numpy_array(x):
         check_range(name, found, 0, below)

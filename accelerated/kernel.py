@@ -133,7 +133,8 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, in files of our own: numba's index files are read, changed and written by all processes without a lock."""
+    """Numba's cache of a function, in files of our own: numba's index files are read, changed and written by all
+    processes without a lock."""
 
     _impl_class = _Implementation
 
@@ -150,7 +151,8 @@ class _Cache(FunctionCache):
 
 
 class _Entries:
-    """The files of one function, as numba's ``IndexDataCacheFile``: a digest of the file's name and of what follows, the key, the code."""
+    """The files of one function, as numba's ``IndexDataCacheFile``: a digest of the file's name and of what follows,
+    the key, the code."""
 
     def __init__(self, folder: Path, name: str, stamp: Any) -> None:
         self.folder, self.name, self.stamp = folder, name, stamp

@@ -49,7 +49,8 @@ class CountingNumpy:
 def grows_as(
     count: Callable[[float], float], order: Callable[[float], float], values: Sequence[float], lower: float = 0.5
 ) -> None:
-    """Assert that count(x)/order(x) stays within a factor of 2, and that it does not with an exponent of x that is too low.
+    """Assert that count(x)/order(x) stays within a factor of 2, and that it does not with an exponent of x that is too
+    low.
 
     lower: by how much too low (of 1/x where orders fall); the values must be wide enough apart to show it.
     """

@@ -1,4 +1,5 @@
-"""Damaged files: seeded changes of valid ones, of bytes, of the members of a zip (with checksums that fit again), and of values in JSON."""
+"""Damaged files: seeded changes of valid ones, of bytes, of the members of a zip (with checksums that fit again), and
+of values in JSON."""
 
 from __future__ import annotations
 

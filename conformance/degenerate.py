@@ -1,6 +1,8 @@
-"""The smallest of everything: models and data with no features, labels, positions, nodes, edges, rows or columns to speak of.
+"""The smallest of everything: models and data with no features, labels, positions, nodes, edges, rows or columns to
+speak of.
 
-A case is a function from a panel to a model, with inputs and true outputs; ``learners`` runs everything that learns on one.
+A case is a function from a panel to a model, with inputs and true outputs; ``learners`` runs everything that learns on
+one.
 """
 
 from __future__ import annotations

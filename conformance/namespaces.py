@@ -80,19 +80,22 @@ SPACES: dict[str, tuple[str, str]] = {
     "jax:cpu": ("jax", "cpu"),
 }
 
-# The strict namespace is slow, so each of its devices has one dtype: float32, for it refuses what creates float64 beside it, and float64 elsewhere.
+# The strict namespace is slow, so each of its devices has one dtype: float32, for it refuses what creates float64
+# beside it, and float64 elsewhere.
 DTYPES = {"array_api_strict": ("float32",), "array_api_strict:device1": ("float64",)}
 
 
 def spaces(names: list[str], device: str | None = None) -> tuple[list[Space], dict[str, str]]:
     """The spaces to run on, each in its dtypes, and what keeps the others from running.
 
-    Without names: all, on the devices that a host has. With names, namespaces or spaces, those and no others, each on ``device`` if given.
+    Without names: all, on the devices that a host has. With names, namespaces or spaces, those and no others, each on
+    ``device`` if given.
 
     Raises
     ------
     ValueError
-        An unknown name, one that is not installed, a device that the library does not have here, a device for no namespace.
+        An unknown name, one that is not installed, a device that the library does not have here, a device for no
+        namespace.
     """
     found: list[Space] = []
     missing: dict[str, str] = {}
@@ -130,7 +133,8 @@ def _asked(names: list[str], device: str | None) -> dict[str, tuple[str, str]]:
 
 
 def _working(send: Send) -> Send:
-    """``send``, if a number comes back from there: a device that a library knows by name may be missing, or hold no numbers."""
+    """``send``, if a number comes back from there: a device that a library knows by name may be missing, or hold no
+    numbers."""
     if host(send(np.ones(1))).tolist() != [1.0]:
         raise ValueError("numbers do not come back from it")
     return send

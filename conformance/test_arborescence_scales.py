@@ -1,4 +1,5 @@
-"""Sums over dependency trees at every size of the scores: against enumeration in 60 digits, where floats cannot tell trees apart."""
+"""Sums over dependency trees at every size of the scores: against enumeration in 60 digits, where floats cannot tell
+trees apart."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ def hard_to_leave(rng, n, scale):
 
 
 def root_far_below(rng, n, scale):
-    """At 1e20 numbers are 16384 apart: of differences to the root's arcs, rounding takes all that counts, to either side."""
+    """At 1e20 numbers are 16384 apart: of differences to the root's arcs, rounding takes all that counts, to either
+    side."""
     values = rng.normal(size=(n, n + 1)) + 8191.3
     values[:, 0] -= scale
     return values
@@ -115,7 +117,8 @@ def test_cayleys_trees_are_equally_likely_at_every_height(backend, c, n, single_
 @pytest.mark.parametrize("apart", [0.0, 2.0**20, 2.0**48])
 @pytest.mark.parametrize("n", [12, 40])
 def test_constants_on_tokens_change_no_marginal(backend, rng, n, apart, single_root):
-    """Scores and constants of which floats hold the sums exactly; the roots' arcs far below the others, as they are under a hard constraint."""
+    """Scores and constants of which floats hold the sums exactly; the roots' arcs far below the others, as they are
+    under a hard constraint."""
     values = rng.integers(-8, 9, (n, n + 1)) / 4.0
     values[:, 0] -= apart
     raised = values + 2.0**48 * rng.integers(-3, 4, n)[:, None]

@@ -1,4 +1,5 @@
-"""Casimir's warm start and its stop (26), where both are sharp: over a linear function subproblems are parabolas of curvature lam + kappa."""
+"""Casimir's warm start and its stop (26), where both are sharp: over a linear function subproblems are parabolas of
+curvature lam + kappa."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_the_other_starts_are_the_center_and_the_last_point(backend):
 
 
 def subproblems(backend, objective, step, warm_start, epochs):
-    """(problem, points from its start to its end) of each subproblem of a run until (26), its solver going by ``step``; without the last, cut short."""
+    """(problem, points from its start to its end) of each subproblem of a run until (26), its solver going by ``step``;
+    without the last, cut short."""
     found = []
 
     def towards(problem, at, order, step_size, memory):
@@ -76,7 +78,8 @@ def subproblems(backend, objective, step, warm_start, epochs):
 
 @pytest.mark.parametrize("warm_start", ["center", "last"])
 def test_subproblems_end_as_soon_as_26_holds(backend, warm_start):
-    """gap <= delta kappa/2 ||w - z||^2 at the last point, and at none before it, in steps that shorten the way to the solution by a fiftieth."""
+    """gap <= delta kappa/2 ||w - z||^2 at the last point, and at none before it, in steps that shorten the way to the
+    solution by a fiftieth."""
     linear = Linear()
 
     def creep(problem, at):

@@ -1,4 +1,5 @@
-"""Marginals are a distribution at every size of the scores, ties and near ties included; the value lies where all outputs put it."""
+"""Marginals are a distribution at every size of the scores, ties and near ties included; the value lies where all
+outputs put it."""
 
 from __future__ import annotations
 

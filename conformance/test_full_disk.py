@@ -157,7 +157,7 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
     log = tmp_path / "log.jsonl"
     assert run(reference, capsys, "train", data_file, "--epochs", 1, "--log", log)[0] == 0
     if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full")
+        pytest.skip("no /dev/full")  # Linux has one
     command = [sys.executable, "-m", "reference", "curves", str(log)]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
@@ -175,7 +175,8 @@ def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
     assert status == 2 and f"File too large: '{report}'" in err and report.read_bytes() == whole
 
 
-# parts of killed saves -------------------------------------------------------------------------------------------------
+# parts of killed saves
+# -------------------------------------------------------------------------------------------------
 
 
 def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path):

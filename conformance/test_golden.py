@@ -13,7 +13,7 @@ SHOWN = 20
 @pytest.mark.parametrize("family", FAMILIES)
 def test_runs_come_to_what_was_recorded(backend, family):
     """``python -m conformance.golden compare`` says the same, ``record`` writes down anew what is meant to differ."""
-    if not path_of(backend.__name__).exists():
+    if not path_of(backend.__name__).exists():  # a third backend's runs are its own
         pytest.skip(f"no runs of {backend.__name__} were recorded")
     lines = list(all_differences(read(backend.__name__), recorded_runs(backend, [family]), [family]))
     assert not lines, "\n".join([f"{len(lines)} differences", *lines[:SHOWN]])

@@ -1,4 +1,5 @@
-"""Labellings of graphs and dependency trees drawn at random: every draw is held against the distribution function, by enumeration."""
+"""Labellings of graphs and dependency trees drawn at random: every draw is held against the distribution function, by
+enumeration."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def probabilities(space, outputs, mu):
 
 
 def picks(outputs, weights, variable, drawn, uniform, slack=1e-9):
-    """Whether the number picks the drawn state of a variable, given what the weights leave: by the inverse of the distribution function."""
+    """Whether the number picks the drawn state of a variable, given what the weights leave: by the inverse of the
+    distribution function."""
     states = np.array([y[variable] for y in outputs])
     distribution = np.bincount(states, weights) / weights.sum()
     below = np.cumsum(distribution)
@@ -85,7 +87,8 @@ def test_graphs_are_drawn_by_their_distribution_function(backend, data, instance
 
 
 def branches(heads, start=()):
-    """The tokens, each branch from its first token without a head to where it meets what is there; ``start`` is there already."""
+    """The tokens, each branch from its first token without a head to where it meets what is there; ``start`` is there
+    already."""
     order = list(start)
     for m in range(1, len(heads) + 1):
         while m > 0 and m - 1 not in order:
@@ -208,7 +211,8 @@ def test_what_cannot_be_drawn_is_said(backend):
 
 
 def test_dependency_parsers_are_trained_by_drawn_trees(backend, rng):
-    """Multi-sample updates by drawn trees: the optimum lies between their bounds, and between those of block-coordinate Frank-Wolfe."""
+    """Multi-sample updates by drawn trees: the optimum lies between their bounds, and between those of block-coordinate
+    Frank-Wolfe."""
     X, Y = [rng.normal(size=(n, n + 1, 3)) for n in (2, 3, 4)], [[0, 1], [2, 0, 2], [2, 0, 2, 3]]
 
     def scores(x, v):

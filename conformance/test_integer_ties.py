@@ -1,7 +1,8 @@
 """Integers at a threshold: whether a coordinate becomes 0 is decided by the numbers, not by their rounding.
 
 With p = 2 the second coordinate survives iff lam E < y. For lam the float nearest to a/b or its neighbours, E = b k and
-y = a k, the two differ by less than a unit of rounding, or not at all. (Martins et al., Algorithms 2 and 4; Duchi et al.)
+y = a k, the two differ by less than a unit of rounding, or not at all. (Martins et al., Algorithms 2 and 4; Duchi et
+al.)
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import pytest
 
 from conformance.test_selection import exact_l1_ball, exact_simplex, exact_weighted
 
-# What a panel promises of integers up to 2^26: whether a coordinate is 0 may be told wrong where the exact one is at most this
+# What a panel promises of integers up to 2^26: whether a coordinate is 0 may be told wrong where the exact one is at
+# most this
 # share of the largest number. With 0, the result is 0 exactly where the exact one is.
 INTEGER_TIES = {"reference": 0.0, "accelerated": 0.0}
 

@@ -29,7 +29,8 @@ IMPORTS = [  # the panel, what it has just imported, seconds after that
 
 
 def interrupted(options, command, seen, seconds):
-    """Status, output and the last lines of a command that gets the signal so many seconds after a line with ``seen`` at one end."""
+    """Status, output and the last lines of a command that gets the signal so many seconds after a line with ``seen`` at
+    one end."""
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0}
     root = Path(reference.__file__).parent.parent

@@ -1,4 +1,5 @@
-"""Compiled kernels on disk: several processes at once, damaged files, a full disk. The answers are always those of the formula."""
+"""Compiled kernels on disk: several processes at once, damaged files, a full disk. The answers are always those of the
+formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Martins et al., section 3.4 and Proposition 8: norms of groups by kernels alone, coefficients of a run, and how long subgradients are."""
+"""Martins et al., section 3.4 and Proposition 8: norms of groups by kernels alone, coefficients of a run, and how long
+subgradients are."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ seeds = given(seed=st.integers(0, 2**32 - 1))
 
 @seeds
 def test_norms_after_a_gradient_step(seed):
-    """(17), corrected, for three groups of explicit features; either printed line is off by twice the step times a score."""
+    """(17), corrected, for three groups of explicit features; either printed line is off by twice the step times a
+    score."""
     rng = np.random.default_rng(seed)
     theta, u, v = rng.normal(size=(3, 3, 4))
     gamma = 10 ** rng.uniform(-2, 1)
@@ -43,7 +45,8 @@ def test_both_printed_lines_are_wrong():
 
 @pytest.mark.parametrize("radius", [None, 0.6])
 def test_coefficients_of_a_run_are_the_expansion(backend, rng, radius):
-    """Algorithm 3 in explicit features, by its lines; its factors give the coefficients that ``mkl`` ends with, and the groups' norms."""
+    """Algorithm 3 in explicit features, by its lines; its factors give the coefficients that ``mkl`` ends with, and the
+    groups' norms."""
     X, Y = [rng.normal(size=(n, 2)) for n in (2, 3, 1)], [rng.integers(0, 2, n) for n in (2, 3, 1)]
     model = backend.KernelSequenceModel([backend.Linear(), backend.Gaussian(1.0)], 2)
     data, lam, epochs, prox = model.pack(X, Y), 0.3, 3, backend.SquaredL1(0.3)
@@ -106,7 +109,8 @@ def test_subgradients_are_no_longer_than_stated(backend, loss, seed):
 
 @pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
 def test_the_longest_subgradient_is_attained(backend, loss):
-    """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, and with sigma the radius on top."""
+    """Opposite features of one position, w far towards the wrong label: G = 2 max ||phi||, and with sigma the radius on
+    top."""
     model = backend.ListModel(
         part_features=lambda x: np.array([[x], [-x]]), structure_type=backend.Table,
         task_loss=lambda x, y: 1.0 - np.eye(2)[y], size=1,
@@ -121,7 +125,8 @@ def test_the_longest_subgradient_is_attained(backend, loss):
 @pytest.mark.parametrize("lam", [0.1, 2.0])
 @pytest.mark.parametrize("sigma", [0.0, 0.5])
 def test_the_radius_of_the_optimum_is_attained(lam, sigma):
-    """Proposition 8.1 and 8.3, sharpened: max(0, c - a w) with a^2 = c (lam + sigma) has its optimum at sqrt(c/(lam + sigma)), and none farther."""
+    """Proposition 8.1 and 8.3, sharpened: max(0, c - a w) with a^2 = c (lam + sigma) has its optimum at sqrt(c/(lam +
+    sigma)), and none farther."""
     c, radii = 3.0, []
     for a in np.sqrt(c * (lam + sigma)) * np.array([0.5, 0.9, 1.0, 1.1, 2.0]):
         w = min(a / (lam + sigma), c / a)  # the hinge is left behind, or its corner

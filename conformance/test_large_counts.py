@@ -1,4 +1,5 @@
-"""Answers of more outputs than memory holds: refused before any is sought; what is asked beyond the number of outputs costs no search."""
+"""Answers of more outputs than memory holds: refused before any is sought; what is asked beyond the number of outputs
+costs no search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Marginals of long chains: messages are normalised at every position, so that rounding does not grow with the length."""
+"""Marginals of long chains: messages are normalised at every position, so that rounding does not grow with the
+length."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ EPS = np.finfo(np.float64).eps
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("far", [0.0, 400.0])
 def test_a_common_level_of_all_scores_changes_no_marginal(backend, rng, level, shared, far):
-    """Scores are multiples of 1/64, so that the sums with the level are exact; by ``far`` one transition is too rare for products of probabilities.
+    """Scores are multiples of 1/64, so that the sums with the level are exact; by ``far`` one transition is too rare
+    for products of probabilities.
 
-    A position rounds by a few eps of the level. Messages that are not normalised, n times the level large, would round by n times that.
+    A position rounds by a few eps of the level. Messages that are not normalised, n times the level large, would round
+    by n times that.
     """
     n, L = 1000, 3
     unary = np.round(64 * rng.normal(size=(n, L))) / 64

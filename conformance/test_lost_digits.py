@@ -53,7 +53,8 @@ def test_a_label_that_underflows_where_changing_twice_costs_as_much(backend, dep
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_path_that_is_faint_where_another_is_about_to_end(backend, depth):
-    """Label 0 stays; label 1 becomes 2, and loses three times the depth in one step; then 0 loses as much, or nearly."""
+    """Label 0 stays; label 1 becomes 2, and loses three times the depth in one step; then 0 loses as much, or
+    nearly."""
     for factor in (0.99, 1.0, 1.01):
         unary, pairwise = np.zeros((5, 3)), np.full((3, 3), -np.inf)
         unary[0, 1] = unary[1, 2] = -depth

@@ -17,7 +17,8 @@ from reference.bounds import dual_increase, online_regret, subgradient_norm
     ("seed", "k", "lengths", "lam"), [(1, 2, (2, 1, 2), 1.0), (2, 1, (2,), 1.0), (0, 1, (1, 2), 3.0)]
 )
 def test_the_dual_is_the_best_so_far(backend, tmp_path, seed, k, lengths, lam):
-    """Where every visit makes a block of its own D_T/T may fall: what has been proved stays proved, also in a run that goes on."""
+    """Where every visit makes a block of its own D_T/T may fall: what has been proved stays proved, also in a run that
+    goes on."""
     X, Y = labelling(np.random.default_rng(seed), lengths, F=2, L=2)
     problem = listed(X, Y, 2, lam)
     duals = np.array([dual for _, _, dual in by_hand(problem, 6, seed, k, True)])
@@ -45,7 +46,8 @@ def opposites(backend, F, loss=1.0):
 @pytest.mark.parametrize("lam", [0.01, 4.0])
 @pytest.mark.parametrize("loss", [1.0, 3.0])
 def test_a_subgradient_of_the_largest_norm(backend, lam, loss):
-    """Lemma 2.5: the wrong output's features opposite to the true ones, and w as long as it can be, away from the true ones."""
+    """Lemma 2.5: the wrong output's features opposite to the true ones, and w as long as it can be, away from the true
+    ones."""
     f = np.array([3.0, -4.0])
     objective = opposites(backend, f[None, :], loss)
     w = -sqrt(loss / lam) * f / 5.0
@@ -69,7 +71,8 @@ class Watched:
 
 @pytest.mark.parametrize("T", [1, 2, 40])
 def test_steps_and_regret_are_what_is_promised(backend, T):
-    """Lemma 2.2 and 2.4 with equality, but for 1 + log T in the place of sum_t 1/t: examples so short that each block takes its wrong output whole."""
+    """Lemma 2.2 and 2.4 with equality, but for 1 + log T in the place of sum_t 1/t: examples so short that each block
+    takes its wrong output whole."""
     lam, G, rng = 1.0, 0.01, np.random.default_rng(0)
     V = np.zeros((T, 3))
     for t, i in enumerate(

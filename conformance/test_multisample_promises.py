@@ -1,4 +1,5 @@
-"""What Branson et al. promise of online multi-sample updates beyond the training set (Theorem 2.1.2), and a bound that is attained (Lemma 2.5)."""
+"""What Branson et al. promise of online multi-sample updates beyond the training set (Theorem 2.1.2), and a bound that
+is attained (Lemma 2.5)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def expected_loss(w):
 
 @pytest.mark.parametrize("lam", [0.3, 3.0])
 def test_generalisation_of_the_mean_model(backend, lam):
-    """Theorem 2.1.2, over every sample of n draws: E loss <= E f <= min E f + G^2 (log n + 1)/(2 lam n) at the mean of w^0, ..., w^(n-1)."""
+    """Theorem 2.1.2, over every sample of n draws: E loss <= E f <= min E f + G^2 (log n + 1)/(2 lam n) at the mean of
+    w^0, ..., w^(n-1)."""
     problem = listed(lam)
     best = bracket(problem)[1]
     G = subgradient_norm(lam, np.max(np.linalg.norm(ATOMS, axis=1)), 1.0)
@@ -54,7 +56,8 @@ def test_generalisation_of_the_mean_model(backend, lam):
 
 @pytest.mark.parametrize("lam", [0.02, 0.3])
 def test_generalisation_of_long_samples(backend, lam):
-    """The same over 400 draws, where the bound is small; the excess falls from 25 draws on as the bound does, by four at least."""
+    """The same over 400 draws, where the bound is small; the excess falls from 25 draws on as the bound does, by four
+    at least."""
     problem, rng = listed(lam), np.random.default_rng(0)
     best, excess = bracket(problem)[1], []
     G = subgradient_norm(lam, np.max(np.linalg.norm(ATOMS, axis=1)), 1.0)
@@ -67,7 +70,8 @@ def test_generalisation_of_long_samples(backend, lam):
 
 @pytest.mark.parametrize("largest", [1.0, 3.0])
 def test_the_norm_of_lemma_2_5_is_attained(backend, largest):
-    """Opposite features of norm R, 2 R = sqrt(lam loss): a step from 0 ends on the ball's surface, and the opposite label's subgradient has norm G there, to the last digit.
+    """Opposite features of norm R, 2 R = sqrt(lam loss): a step from 0 ends on the ball's surface, and the opposite
+    label's subgradient has norm G there, to the last digit.
 
     With losses of 3 that is more than the printed sqrt(lam) + 2 R.
     """

@@ -1,4 +1,5 @@
-"""Numbers that no float or int64 holds, masked arrays, groups and CSR matrices that are none: refused by name, before anything is lost."""
+"""Numbers that no float or int64 holds, masked arrays, groups and CSR matrices that are none: refused by name, before
+anything is lost."""
 
 from __future__ import annotations
 

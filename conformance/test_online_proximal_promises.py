@@ -1,4 +1,5 @@
-"""Propositions 5 and 6 of Martins et al. on runs: regret against the best model in hindsight, found by a solver, and gaps of averaged models."""
+"""Propositions 5 and 6 of Martins et al. on runs: regret against the best model in hindsight, found by a solver, and
+gaps of averaged models."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def drawn(rng, kind, n, d=4):
 
 
 def best(objective, sigma, d=4):
-    """argmin of the mean loss + TAU ||w||_1 + sigma/2 ||w||^2: a linear program for the hinge, a quasi-Newton method for the log loss."""
+    """argmin of the mean loss + TAU ||w||_1 + sigma/2 ||w||^2: a linear program for the hinge, a quasi-Newton method
+    for the log loss."""
     if isinstance(objective, Hinge):
         n, A = objective.n, objective.A
         cost = np.concatenate([np.full(2 * d, TAU), np.full(n, 1 / n)])
@@ -67,7 +69,8 @@ def best(objective, sigma, d=4):
     ("regime", "kind"), [("constant", Hinge), ("constant", Logistic), ("decaying", Hinge), ("decaying", Logistic), ("strongly convex", Logistic)]
 )  # fmt: skip
 def test_regret_against_the_best_model_in_hindsight(backend, rng, regime, kind, T):
-    """With the steps that the proposition calls best: ||w*|| G sqrt(T), F G sqrt(2 T), and G^2 (1 + log T)/(2 sigma)."""
+    """With the steps that the proposition calls best: ||w*|| G sqrt(T), F G sqrt(2 T), and G^2 (1 + log T)/(2
+    sigma)."""
     sigma = SIGMA if regime == "strongly convex" else 0.0
     objective = drawn(rng, kind, T)
     optimum, phi = best(objective, sigma), backend.L1(TAU)
@@ -98,7 +101,8 @@ def test_regret_against_the_best_model_in_hindsight(backend, rng, regime, kind, 
 
 @pytest.mark.parametrize("T", [1, 7, 50])
 def test_the_regret_of_constant_steps_is_attained(backend, T):
-    """Losses -G w in the interval up to gamma G T, which the run reaches with its last step: regret gamma G^2 (T^2 + T)/2, the bound itself."""
+    """Losses -G w in the interval up to gamma G T, which the run reaches with its last step: regret gamma G^2 (T^2 +
+    T)/2, the bound itself."""
     G, gamma = 1.5, 0.2
 
     class Falling:
@@ -117,9 +121,11 @@ def test_the_regret_of_constant_steps_is_attained(backend, T):
 
 @pytest.mark.parametrize("sigma", [0.0, SIGMA])
 def test_averages_over_random_examples_come_near_the_optimum(backend, rng, sigma):
-    """Proposition 6 in the mean: regret's bound over T, for steps like 1/sqrt(t), and like 1/(sigma t) with the averaged model.
+    """Proposition 6 in the mean: regret's bound over T, for steps like 1/sqrt(t), and like 1/(sigma t) with the
+    averaged model.
 
-    From 30 to 480 examples, drawn with replacement, the gap halves at least, and falls by five where losses are strongly convex.
+    From 30 to 480 examples, drawn with replacement, the gap halves at least, and falls by five where losses are
+    strongly convex.
     """
     whole, phi, gaps = drawn(rng, Logistic, 40), backend.L1(TAU), []
     optimum = best(whole, sigma)

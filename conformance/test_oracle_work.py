@@ -1,4 +1,5 @@
-"""Operations and memory of the reference's oracles, counted (Pillutla et al., Propositions 12 and 14): exponents of p, L and K, none too low."""
+"""Operations and memory of the reference's oracles, counted (Pillutla et al., Propositions 12 and 14): exponents of p,
+L and K, none too low."""
 
 from __future__ import annotations
 
@@ -102,7 +103,8 @@ def test_minimum_cuts_of_the_oracles(monkeypatch):
 
 
 def test_operations_of_the_oracles_of_matchings(monkeypatch):
-    """Proposition 14, case B: p^3 for the max oracle and for all max-marginals, K p^3 for the K best, at scores that make each path long."""
+    """Proposition 14, case B: p^3 for the max oracle and for all max-marginals, K p^3 for the K best, at scores that
+    make each path long."""
     monkeypatch.setattr(matching, "np", CountingNumpy())
 
     def hard(p):

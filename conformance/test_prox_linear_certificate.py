@@ -1,4 +1,5 @@
-"""prox_linear's bound on the norm of the prox-gradient, by which ``tol`` ends a run: never below the norm, and equal to it where losses are linear."""
+"""prox_linear's bound on the norm of the prox-gradient, by which ``tol`` ends a run: never below the norm, and equal to
+it where losses are linear."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def exact_step(objective, lam, eta):
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.9, 1.0])
 def test_the_bound_is_attained_on_the_way_to_the_exact_step(backend, lam, eta, known, share):
-    """From a point a share of the way: ||w - W||/eta + sqrt(2 gap/(lam + 1/eta))/eta, of which the second is what is left of the way."""
+    """From a point a share of the way: ||w - W||/eta + sqrt(2 gap/(lam + 1/eta))/eta, of which the second is what is
+    left of the way."""
     objective = hinge(backend)
     exact = exact_step(objective, lam, eta)
     norm = np.linalg.norm(exact - W) / eta

@@ -1,4 +1,5 @@
-"""Regret bounds of online learning are attained, exactly or in the limit: adversaries that ask what the proofs give away least on."""
+"""Regret bounds of online learning are attained, exactly or in the limit: adversaries that ask what the proofs give
+away least on."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ G = 3.0
 
 
 class Adversary:
-    """T linear losses <a_t, w>, each a_t = choose(t, w_t) when its round comes; ``slopes`` and ``models`` of the rounds so far."""
+    """T linear losses <a_t, w>, each a_t = choose(t, w_t) when its round comes; ``slopes`` and ``models`` of the rounds
+    so far."""
 
     def __init__(self, T, choose):
         self.n, self.choose, self.slopes, self.models = T, choose, [], []
@@ -26,7 +28,8 @@ class Adversary:
 
 
 def play(backend, T, d, choose, step_size, radius, sigma=0.0):
-    """(regret, norm of the best model in hindsight, largest norm of a subgradient, adversary) after T rounds within a ball."""
+    """(regret, norm of the best model in hindsight, largest norm of a subgradient, adversary) after T rounds within a
+    ball."""
     adversary = Adversary(T, choose)
     options = {"step_size": step_size, "sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
     backend.online_proximal(adversary, backend.L1(0.0), np.zeros(d), **options)
@@ -70,7 +73,8 @@ def along(t, w):
 @pytest.mark.parametrize("gamma", [0.01, 0.5])
 @pytest.mark.parametrize("choose", [one_way, to_and_fro, anyhow, along])
 def test_constant_steps(backend, choose, gamma, T):
-    """Proposition 5.1: equality for slopes that never change, in a ball that the last step reaches, and for slopes that cancel."""
+    """Proposition 5.1: equality for slopes that never change, in a ball that the last step reaches, and for slopes that
+    cancel."""
     regret, norm, largest, _ = play(backend, T, 2, choose, gamma, gamma * T * G)
     bound = bounds.regret_constant_step(T, gamma, largest, norm)
     assert largest == pytest.approx(G) and regret <= bound * (1 + 1e-12)
@@ -106,7 +110,8 @@ def test_decaying_steps(backend, gamma, ratio):
 @pytest.mark.parametrize("sigma", [0.05, 2.0])
 @pytest.mark.parametrize("choose", [to_and_fro, anyhow, along])
 def test_strong_convexity(backend, choose, sigma, T):
-    """Proposition 5.3: G^2/(2 sigma) sum_t 1/t where all subgradients, with their sigma w, are of length G; the bound has 1 + log T for the sum."""
+    """Proposition 5.3: G^2/(2 sigma) sum_t 1/t where all subgradients, with their sigma w, are of length G; the bound
+    has 1 + log T for the sum."""
     regret, _, largest, _ = play(
         backend, T, 2, lambda t, w: choose(t, w) - sigma * w, backend.Pegasos(), 10 * G / sigma, sigma
     )
@@ -156,7 +161,8 @@ class Hinges(Adversary):
 
 
 def best_in_hindsight(X, tau, sigma):
-    """min_w of the hinges' sum + T (tau ||w||_1 + sigma/2 ||w||^2), and w = p - q: a programme over p, q >= 0 and slacks above the hinges."""
+    """min_w of the hinges' sum + T (tau ||w||_1 + sigma/2 ||w||^2), and w = p - q: a programme over p, q >= 0 and
+    slacks above the hinges."""
     T, d = X.shape
     rows = np.hstack([X, -X, np.eye(T)])  # <w, x_t> + slack_t >= 1
 

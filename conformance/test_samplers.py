@@ -1,4 +1,5 @@
-"""Multi-sample updates from a sampler of the user's own: what is promised of any sampler, and what of one that lists everything."""
+"""Multi-sample updates from a sampler of the user's own: what is promised of any sampler, and what of one that lists
+everything."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def test_with_any_sampler_the_dual_rises_and_the_gap_holds(backend, rng, sampler
 
 
 def test_a_sampler_of_everything_makes_the_exact_step(backend, rng):
-    """One example, all its outputs: after one exact step the weights are those of the maximum of its dual, by enumeration."""
+    """One example, all its outputs: after one exact step the weights are those of the maximum of its dual, by
+    enumeration."""
     X, Y = labelling(rng, (3,))
     problem = listed(X, Y, 3, 0.2)
     result = backend.multisample(

@@ -11,7 +11,8 @@ A, B = 4.0, 40.0
 
 
 def pairs(backend, copies, error):
-    """Features (0, 0) and (A, B), features (0, 0) and (0, -B), the true output first, so often: at w = 0 the gradient is (A/4, 0), and comes out as (A/4 - error, 0)."""
+    """Features (0, 0) and (A, B), features (0, 0) and (0, -B), the true output first, so often: at w = 0 the gradient
+    is (A/4, 0), and comes out as (A/4 - error, 0)."""
 
     class Rounding(backend.ListModel):
         def pullback(self, data, batch, w, g):
@@ -29,7 +30,8 @@ def pairs(backend, copies, error):
 
 
 def allowed(beta, gradient):
-    """delta: 4096 eps (beta + |G_j| + range_j / sqrt(n)), the ranges being A/2 for half of the examples and B/2 for all."""
+    """delta: 4096 eps (beta + |G_j| + range_j / sqrt(n)), the ranges being A/2 for half of the examples and B/2 for
+    all."""
     return 4096 * EPS * (beta + np.abs(gradient) + np.array([A / 2 / np.sqrt(2), B / 2]))
 
 
@@ -44,9 +46,11 @@ def rules(backend):
 
 @pytest.mark.parametrize(("alpha", "copies"), [(1e-6, 1), (0.01, 1), (0.1, 1), (1e4, 256)])
 def test_gradients_that_are_wrong_by_what_is_allowed(backend, alpha, copies):
-    """Weight 0 leaves 0 by a hair, but its gradient is taken for beta, so that w = 0 seems to be the optimum. Bounds hold the optimum still.
+    """Weight 0 leaves 0 by a hair, but its gradient is taken for beta, so that w = 0 seems to be the optimum. Bounds
+    hold the optimum still.
 
-    For small alpha that is about weight 1, whose gradient moves with the other's; for large alpha, about weight 0's own.
+    For small alpha that is about weight 1, whose gradient moves with the other's; for large alpha, about weight 0's
+    own.
     """
     error = 0.95 * allowed(A / 4, np.array([A / 4, 0.0]))[0]
     error -= error % 2.0**-42  # so that sums over the copies are exact

@@ -450,7 +450,8 @@ def test_lemma_2_with_the_sharper_modulus(rng, alpha):
 
 
 def test_lemma_3(backend, rng):
-    """I_1, I_2 >= 0, both vanish at theta*; n I_1 + 2n I_2 is the ball's squared radius at one point, and at two bounds its centre's distance to theta*."""
+    """I_1, I_2 >= 0, both vanish at theta*; n I_1 + 2n I_2 is the ball's squared radius at one point, and at two bounds
+    its centre's distance to theta*."""
     objective, listed_at = random_list(backend, rng)
     listed = listed_at(0.5, 0.1)
     problem, best, n = backend.ElasticNetCRF(objective, alpha=0.5, beta=0.1), listed.solve(), listed.n

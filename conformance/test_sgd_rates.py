@@ -1,4 +1,5 @@
-"""The rate of Table 1 (Pillutla et al.) for stochastic subgradients of the structural hinge: not smooth, strongly convex by its regulariser."""
+"""The rate of Table 1 (Pillutla et al.) for stochastic subgradients of the structural hinge: not smooth, strongly
+convex by its regulariser."""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ SEEDS = 6
 def test_stochastic_subgradients_keep_their_rate(backend, rng, lam):
     """E F(w_bar) - F* <= 8 R^2/(lam (T + 1)) with steps 1/(lam t), the weighted average and examples drawn at random.
 
-    R is the largest ||phi(x, y) - phi(x, y_i)||; then lam ||w_t|| <= R, and subgradients have norm 2 R at most. A pass over T drawn examples
-    takes them in random order, which are draws again. From 20 to 320 steps the mean gap falls at least as 1/T does, up to chance.
+    R is the largest ||phi(x, y) - phi(x, y_i)||; then lam ||w_t|| <= R, and subgradients have norm 2 R at most. A pass
+    over T drawn examples
+    takes them in random order, which are draws again. From 20 to 320 steps the mean gap falls at least as 1/T does, up
+    to chance.
     """
     X, Y = labelling(rng, (2, 1, 2, 1, 2), L=3)
     problem = listed(X, Y, 3, lam)

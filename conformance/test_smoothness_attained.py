@@ -1,4 +1,5 @@
-"""Smoothness constants are attained: two outputs that tie, as far apart as an example's outputs can be, and the Hessian's norm is the constant."""
+"""Smoothness constants are attained: two outputs that tie, as far apart as an example's outputs can be, and the
+Hessian's norm is the constant."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ FAR = 60.0  # so many levels of smoothing below the tied outputs, all others wei
 
 
 def steepest(objective, w, i, mu, L):
-    """The norm of the Hessian of example i's loss at w, by central differences of its gradient; steps suit a curvature of about L."""
+    """The norm of the Hessian of example i's loss at w, by central differences of its gradient; steps suit a curvature
+    of about L."""
     step = 1e-3 * np.sqrt((mu or 1.0) / L)
     change = [
         objective.value_and_gradient(w + e, [i], mu)[1] - objective.value_and_gradient(w - e, [i], mu)[1]
@@ -101,7 +103,8 @@ def test_each_model_has_outputs_at_its_diameter(backend, make):
 
 @pytest.mark.parametrize("null", [False, True])
 def test_alignments_at_their_diameter(backend, null):
-    """Straight or crossed, where both rows move the features by the same; with null, a pair of features 0 and no pair, a unit vector."""
+    """Straight or crossed, where both rows move the features by the same; with null, a pair of features 0 and no pair,
+    a unit vector."""
     if null:
         model, x = backend.AlignmentModel(1, null=True), np.zeros((1, 1, 1))
     else:

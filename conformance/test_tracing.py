@@ -86,7 +86,8 @@ def test_lengths_are_traced():
 
 
 def test_shapes_are_checked_and_values_are_not():
-    """What a tracer holds is not known when it is checked: scores without an output have the value -inf, and nobody says so."""
+    """What a tracer holds is not known when it is checked: scores without an output have the value -inf, and nobody
+    says so."""
     value = jax.jit(lambda x: reference.Chain(x, jnp.zeros((2, 2))).best()[0])
     assert value(jnp.full((3, 2), -jnp.inf)) == -jnp.inf
     assert np.isnan(value(jnp.full((3, 2), jnp.nan)))

@@ -1,7 +1,10 @@
-"""SVRG steps in all, as the propositions on Casimir and prox-linear count them: each exponent over many decades, none too low or too high.
+"""SVRG steps in all, as the propositions on Casimir and prox-linear count them: each exponent over many decades, none
+too low or too high.
 
-Counted are the outer iterations until the corollary's bound is at most the accuracy, each taking 1/tau steps of SVRG; the logarithm of
-Proposition 27, which every step of the outer loop has, is left out. Source: Pillutla et al., Propositions 29 to 32 and 37.
+Counted are the outer iterations until the corollary's bound is at most the accuracy, each taking 1/tau steps of SVRG;
+the logarithm of
+Proposition 27, which every step of the outer loop has, is left out. Source: Pillutla et al., Propositions 29 to 32 and
+37.
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ def constant_smoothing(*, accuracy=1e-6, lam=1e-2, A=1.0, D=1.0, n=1e2, gap=1.0)
 
 
 def decreasing_smoothing(*, accuracy=1e-6, lam=1.0, kappa=1.0, mu=0.5, A=1.0, D=1.0, n=1e2, gap=1.0):
-    """Proposition 30: (steps, n + A/(mu (lam + kappa) accuracy) (gap + mu D/(1 - sqrt q)), n with a logarithm, and both by 1/sqrt q)."""
+    """Proposition 30: (steps, n + A/(mu (lam + kappa) accuracy) (gap + mu D/(1 - sqrt q)), n with a logarithm, and both
+    by 1/sqrt q)."""
     choice = bounds.Corollary18(lam, kappa, mu)
     K, start = outer_iterations(choice, accuracy, gap, 0.0, D), gap + mu * D / (1 - choice.alpha_0)
     order = n * log(10 * start / accuracy) + A / (mu * (lam + kappa) * accuracy) * start
@@ -64,14 +68,16 @@ def convex_decreasing_smoothing(*, accuracy=1e-6, kappa=1.0, mu=0.5, A=1.0, D=1.
 
 
 def prox_linear(*, accuracy=0.3, eta=1.0, A=1.0, D=1.0, n=1e2, gap=1.0, eps_0=1.0):
-    """Proposition 37: (steps, n (gap + eps_0)/(eta accuracy^2) + sqrt(A D n/eps_0) ((gap + eps_0)/accuracy^2)^1.5/eta) with logarithms."""
+    """Proposition 37: (steps, n (gap + eps_0)/(eta accuracy^2) + sqrt(A D n/eps_0) ((gap + eps_0)/accuracy^2)^1.5/eta)
+    with logarithms."""
     K, start = bounds.prox_linear_steps(accuracy, eta, gap, eps_0), gap + eps_0
     L = log(4 * (gap + 4 * eps_0) / (eta * accuracy**2))
     order = n * start / (eta * accuracy**2) * L + sqrt(A * D * n / eps_0) * (start * L) ** 1.5 / (eta * accuracy**3)
     return bounds.prox_linear_work(K, n=n, eta=eta, A=A, D=D, eps_0=eps_0), order
 
 
-# what is counted, the variable, its lowest and highest value, and the others where they are not the defaults: each term of each sum
+# what is counted, the variable, its lowest and highest value, and the others where they are not the defaults: each term
+# of each sum
 SWEEPS = [
     (constant_smoothing, "accuracy", 1e-12, 1e-2, {}),
     (constant_smoothing, "lam", 1e-10, 1e-2, {}),
@@ -139,7 +145,8 @@ def test_prox_linear_steps_grow_as_stated(name, low, high, accuracy, others):
 
 
 def test_the_constant_of_proposition_30_is_not_universal():
-    """Table 4 calls its constants universal: with lam = 1e-8 kappa the same order takes 1000 times what it takes with lam = kappa."""
+    """Table 4 calls its constants universal: with lam = 1e-8 kappa the same order takes 1000 times what it takes with
+    lam = kappa."""
     ratios = []
     for lam in (1.0, 1e-8):
         choice = bounds.Corollary18(lam, 1.0, 0.5)

@@ -165,7 +165,8 @@ SEQUENCES = {
 @pytest.mark.parametrize("case", SEQUENCES)
 @pytest.mark.parametrize("transitions", ["own", "each", "free"])
 def test_kernels_learn_from_the_smallest_sequences(backend, case, transitions):
-    """With one label nothing; and what all kernels together see is one kernel's sum, for a penalty that adds squares."""
+    """With one label nothing; and what all kernels together see is one kernel's sum, for a penalty that adds
+    squares."""
     X, Y = SEQUENCES[case]
     options = {"step_size": 0.5, "epochs": 2, "rng": 0}
     for labels in (1, 2):

@@ -1,8 +1,12 @@
-"""Zip archives, ``.npz`` and ``.npy`` files and JSON that may come from anyone: read without pickle, and within a bound.
+"""Zip archives, ``.npz`` and ``.npy`` files and JSON that may come from anyone: read without pickle, and within a
+bound.
 
-Compressed members may hold a thousand times what the file has. What they hold together may be at most ``most_bytes`` (:data:`MOST_BYTES`
-where not said), or as much as the file itself where that is more: the archive's directory is held against that before anything is
-inflated, and what is inflated against the directory. An array's shape is held against the bytes of its member before there is an array.
+Compressed members may hold a thousand times what the file has. What they hold together may be at most ``most_bytes``
+(:data:`MOST_BYTES`
+where not said), or as much as the file itself where that is more: the archive's directory is held against that before
+anything is
+inflated, and what is inflated against the directory. An array's shape is held against the bytes of its member before
+there is an array.
 """
 
 from __future__ import annotations
@@ -39,12 +43,14 @@ def read_zip(
     *,
     most_bytes: int = MOST_BYTES,
 ) -> Iterator[tuple[str, bytes]]:
-    """The names and contents of the members that ``choose`` chooses among all names; wrong: what errors say of the file.
+    """The names and contents of the members that ``choose`` chooses among all names; wrong: what errors say of the
+    file.
 
     Raises
     ------
     ValueError
-        Naming the file: not there, no zip or a damaged one, a name twice, members that are encrypted or neither stored nor deflated; more
+        Naming the file: not there, no zip or a damaged one, a name twice, members that are encrypted or neither stored
+        nor deflated; more
         bytes in the members than the bound.
     OSError
         The file cannot be read.
@@ -85,7 +91,8 @@ def read_npz(path: str | Path, what: str, *, most_bytes: int = MOST_BYTES) -> di
     Raises
     ------
     ValueError
-        Naming the file and the array: as of :func:`read_zip`; members that are no arrays, or no arrays of numbers or strings; shapes that
+        Naming the file and the array: as of :func:`read_zip`; members that are no arrays, or no arrays of numbers or
+        strings; shapes that
         their bytes do not fit; strings that are no Unicode.
     OSError
         The file cannot be read.
@@ -103,7 +110,8 @@ def read_npz(path: str | Path, what: str, *, most_bytes: int = MOST_BYTES) -> di
 
 
 def read_npy(path: str | Path) -> np.ndarray:
-    """The array of an ``.npy`` file; ValueError naming the file, as of :func:`read_npz`, OSError if it cannot be read."""
+    """The array of an ``.npy`` file; ValueError naming the file, as of :func:`read_npz`, OSError if it cannot be
+    read."""
     return _array(f"{path}: not a readable .npy", Path(path).read_bytes())
 
 

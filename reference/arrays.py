@@ -4,7 +4,8 @@ The reference is written against the array API standard, so that one text runs o
 ``jax_enable_x64``) and ``array_api_strict``, and on what else keeps to the standard. This module is the only one that
 knows a library by name: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. What decides
 shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is computed on lives in the caller's
-namespace, on the caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are not.
+namespace, on the caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are
+not.
 
 A NumPy masked array is taken where nothing in it is masked, and refused otherwise: what is masked has no number.
 """
@@ -108,7 +109,8 @@ def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
 
 
 def integers(name: str, x: Any, place: Place) -> Array:
-    """An integer argument as int64 in ``place``, whatever namespace it is of; floats, booleans and integers beyond int64 are refused."""
+    """An integer argument as int64 in ``place``, whatever namespace it is of; floats, booleans and integers beyond
+    int64 are refused."""
     x = unmasked(name, x)
     if not is_array_api_obj(x):
         x = np.asarray(x)
@@ -131,7 +133,8 @@ def int64(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def unmasked(name: str, x: Any) -> Any:
-    """x, without the mask of a NumPy masked array (or of one in a list) that hides nothing. Raises ValueError where it hides something."""
+    """x, without the mask of a NumPy masked array (or of one in a list) that hides nothing. Raises ValueError where it
+    hides something."""
     if isinstance(x, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in x):
         return [unmasked(f"{name}[{i}]", row) for i, row in enumerate(x)]
     if not isinstance(x, np.ma.MaskedArray):
@@ -150,7 +153,8 @@ def _kind(x: np.ndarray) -> str:
 
 
 def concrete(x: Array) -> bool:
-    """Whether the numbers of ``x`` can be read: those of a tracer, which ``jax.jit``, ``vmap`` and ``grad`` compute with, cannot."""
+    """Whether the numbers of ``x`` can be read: those of a tracer, which ``jax.jit``, ``vmap`` and ``grad`` compute
+    with, cannot."""
     if not is_jax_array(x):
         return True
     from jax.core import Tracer  # here JAX is loaded: x comes from it
@@ -159,7 +163,8 @@ def concrete(x: Array) -> bool:
 
 
 def seen(wrong: Array) -> bool:
-    """A check's answer () as a bool; of a tracer False, so that checks of values are skipped, not those of shapes and dtypes."""
+    """A check's answer () as a bool; of a tracer False, so that checks of values are skipped, not those of shapes and
+    dtypes."""
     return concrete(wrong) and bool(wrong)
 
 
@@ -234,7 +239,8 @@ def integer(name: str, value: Any, least: int, most: int | None = LARGEST) -> in
 
 
 def real(name: str, value: Any) -> float:
-    """``value`` as a float; strings, booleans, arrays of several numbers, numbers beyond the floats and what is none are refused."""
+    """``value`` as a float; strings, booleans, arrays of several numbers, numbers beyond the floats and what is none
+    are refused."""
     value = unmasked(name, value)
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or getattr(value, "ndim", 0) != 0:
@@ -285,7 +291,8 @@ class Rows(Packed):
         return len(self.indptr) - 1
 
     def validate(self) -> None:
-        """Raise unless ``indptr`` rises from 0 to the number of entries, and these are finite, of columns 0..width-1."""
+        """Raise unless ``indptr`` rises from 0 to the number of entries, and these are finite, of columns
+        0..width-1."""
         integer("rows.width", self.width, 0)
         if not is_array_api_obj(self.indices) or not is_array_api_obj(self.data):
             raise TypeError("rows: expected indices and data as arrays")
@@ -323,7 +330,8 @@ class Rows(Packed):
         Raises
         ------
         ValueError
-            A width that does not fit, a column outside 0..width-1, a number that is not finite, something masked; of a CSR matrix or
+            A width that does not fit, a column outside 0..width-1, a number that is not finite, something masked; of a
+            CSR matrix or
             Rows, arrays that are no vectors.
         TypeError
             A matrix that is not CSR, columns or offsets that are no integers, lists of something else than columns.

@@ -24,10 +24,13 @@ ABANDONED_SECONDS = 3600.0  # without locks: a part this old that nobody has ope
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` when the block ends well: an interrupted or failed write leaves the old file whole.
+    """A file to write that takes the place of ``path`` when the block ends well: an interrupted or failed write leaves
+    the old file whole.
 
-    An OSError of the write names ``path``. What is written lies beside it as ``.NAME.xxxxxxxx.part``, under a lock that ends with the process;
-    a part of that name without a lock is what a killed process left, and is removed first. A link is followed, a file's permissions stay; what
+    An OSError of the write names ``path``. What is written lies beside it as ``.NAME.xxxxxxxx.part``, under a lock that
+    ends with the process;
+    a part of that name without a lock is what a killed process left, and is removed first. A link is followed, a file's
+    permissions stay; what
     is no file, such as a device or a pipe, is written to as it is.
     """
     path, beside = Path(os.path.realpath(path)), ""
@@ -62,7 +65,8 @@ def save_bytes(path: str | Path, content: bytes) -> None:
 
 
 def append(file: IO[bytes], path: str | Path, content: bytes) -> None:
-    """Add to the end of a file that was opened for appending without a buffer: all of the content, or none of it and an OSError that names ``path``."""
+    """Add to the end of a file that was opened for appending without a buffer: all of the content, or none of it and an
+    OSError that names ``path``."""
     found = os.fstat(file.fileno())
     try:
         while content:  # a nearly full disk takes a piece

@@ -1,4 +1,5 @@
-"""Ctrl-C on the command line: one line and status 130, also while Python imports what it needs and while kernels compile.
+"""Ctrl-C on the command line: one line and status 130, also while Python imports what it needs and while kernels
+compile.
 
 This module needs nothing that takes long to import, and is the first that the package imports.
 """
@@ -25,7 +26,8 @@ _come = False  # whether Ctrl-C has raised one since
 
 
 def handle() -> None:
-    """From now on Ctrl-C ends ``python -m reference`` and ``python -m accelerated`` at once, but for what :func:`listening` guards.
+    """From now on Ctrl-C ends ``python -m reference`` and ``python -m accelerated`` at once, but for what
+    :func:`listening` guards.
 
     Nothing is changed where the package is imported by another program, or where the signal is ignored.
     """
@@ -35,7 +37,8 @@ def handle() -> None:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt inside: one that is lost in a callback of C code comes again, and errors that it leads to are replaced by it."""
+    """Ctrl-C raises KeyboardInterrupt inside: one that is lost in a callback of C code comes again, and errors that it
+    leads to are replaced by it."""
     global _come, _listens
     before, hook = _listens, sys.unraisablehook
     timers: list[threading.Timer] = []

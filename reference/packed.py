@@ -1,8 +1,10 @@
 """Packed data: records of named arrays that nobody can write to, checked whenever one is made.
 
-Kernels trust packed data and check nothing per call. So a record is checked when it is packed, changed by ``_replace``, copied or unpickled,
-and NumPy arrays in it are locked: arrays of integers, which say where kernels read, are copied unless the record's maker owns them alone.
-Arrays of other libraries cannot be locked; :func:`accelerated.arrays.numbers` looks at them again.
+What reads packed data trusts it and checks nothing per call. So a record is checked when it is packed, changed by
+``_replace``, copied or
+unpickled, and NumPy arrays in it are locked: they are copied unless the record's maker owns them alone. Arrays of other
+libraries cannot be
+locked.
 """
 
 from __future__ import annotations
@@ -17,9 +19,11 @@ __all__ = ["Packed", "check_forests", "check_indices", "check_offsets", "check_r
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A record of read-only fields. A subclass is a frozen dataclass that says in :meth:`validate` what its fields must be.
+    """A record of read-only fields. A subclass is a frozen dataclass that says in :meth:`validate` what its fields must
+    be.
 
-    as_given: names of fields that are the user's, neither locked nor copied. not_copied: of fields of numbers to compute with, perhaps mapped
+    as_given: names of fields that are the user's, neither locked nor copied. not_copied: of fields of numbers to
+    compute with, perhaps mapped
     from a file, which are locked as they are.
     """
 
@@ -27,7 +31,7 @@ class Packed:
     not_copied: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        for each in fields(self):
+        for each in fields(self):  # what is annotated as a tuple may come as a list, and as nothing else
             several, given = str(each.type).startswith("tuple"), getattr(self, each.name)
             if several and not isinstance(given, (list, tuple)) and not (given is None and "None" in str(each.type)):
                 raise TypeError(f"{each.name}: expected a tuple, got {type(given).__name__}")
@@ -37,7 +41,7 @@ class Packed:
 
     def validate(self) -> None:
         """Raise ValueError or TypeError that names the first field that is not as it must be."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not say what its fields must be: define validate()")
 
     def _replace(self, **changes: Any) -> Self:
         """The same record but for some fields, checked."""
@@ -63,7 +67,8 @@ def lock(x: Any) -> Any:
 
 
 def _locked(name: str, value: Any, copied: bool) -> Any:
-    """An array that cannot be written to, by this name or another; lists of arrays as tuples; what is neither as it is."""
+    """An array that cannot be written to, by this name or another; lists of arrays as tuples; what is neither as it
+    is."""
     if type(value) in (list, tuple):
         return tuple(_locked(f"{name}[{i}]", each, copied) for i, each in enumerate(value))
     if not isinstance(value, np.ndarray):
@@ -102,7 +107,8 @@ def check_range(name: str, x: np.ndarray, least: int, below: int) -> None:
 
 
 def check_forests(name: str, parents: np.ndarray, offsets: np.ndarray) -> None:
-    """Raise ValueError unless parents (N,) make a forest of each part offsets[i]:offsets[i + 1]; they count within it, -1 for roots."""
+    """Raise ValueError unless parents (N,) make a forest of each part offsets[i]:offsets[i + 1]; they count within it,
+    -1 for roots."""
     lengths, N = np.diff(offsets), len(parents)
     part = np.repeat(np.arange(len(lengths)), lengths)
     for v in np.flatnonzero((parents < -1) | (parents >= lengths[part]))[:1]:

@@ -1,7 +1,8 @@
 """Sums over dependency trees in O(n^3): elimination without a subtraction (Grassmann, Taksar and Heyman 1985), and its derivative.
 
 Two ways. Weights as plain numbers, each row divided by its largest, are fast, but lose those below e^-400. What is lost weighs at most
-n^4 times that in all, beside the product of the rows' sums: if the sum over trees is not far above, the logarithms are taken, in
+n^4 times that in all, beside the product of the rows' sums: if the sum over trees is not far above, the logarithms are
+taken, in
 fixed-point numbers that hold scores of any size exactly.
 """
 
@@ -77,7 +78,8 @@ def _by_weights(values, mu, single_root, out):
 def _weights(values, mu, single_root, w, out, sums):
     """Rows of w and of out: exp(values / mu) over its largest, of non-root arcs if there is a single root. Their sums.
 
-    Returns the sum of the scores taken out, and what its rounding lost. The root arcs of a single root are over their largest once more;
+    Returns the sum of the scores taken out, and what its rounding lost. The root arcs of a single root are over their
+    largest once more;
     nan if they are so far below the others that this may be lost in rounding.
     """
     n, total, lost = values.shape[0], 0.0, 0.0
@@ -154,7 +156,8 @@ def _derivative(w, p, pivots, single_root, out):
 
 @kernel
 def _by_logarithms(values, mu, single_root, out):
-    """The value, and the marginals in ``out``; the token with the largest pivot goes first. Logarithms are digits, in units of 2^exponent / mu."""
+    """The value, and the marginals in ``out``; the token with the largest pivot goes first. Logarithms are digits, in
+    units of 2^exponent / mu."""
     n = values.shape[0]
     significand, exponent = math.frexp(mu)
     out[:, :] = 0.0
@@ -202,7 +205,8 @@ def _by_logarithms(values, mu, single_root, out):
 
 @kernel
 def _logarithms(values, mu):
-    """values less their rows' largest (n, n + 1, D), the sum of these (D,), and less than any sum that has a tree (D,); nothing if a row forbids all.
+    """values less their rows' largest (n, n + 1, D), the sum of these (D,), and less than any sum that has a tree (D,);
+    nothing if a row forbids all.
 
     A forbidden arc is no -inf here, but so much that a tree which has one weighs nothing beside a tree which has none.
     """
@@ -243,7 +247,8 @@ def _logarithms(values, mu):
 
 @kernel
 def _pivot(log_w, order, first, t, significand, pivot):
-    """log of the sum of the weights (n + 1, D) of the heads order[first:], the root at t - 1, in ``pivot``; the largest, and the sum over it."""
+    """log of the sum of the weights (n + 1, D) of the heads order[first:], the root at t - 1, in ``pivot``; the
+    largest, and the sum over it."""
     top = -1
     for s in range(first, len(order)):
         j = order[s] + 1 if s >= t else 0

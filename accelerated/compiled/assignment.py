@@ -17,7 +17,8 @@ from accelerated.kernel import inlined, kernel
 __all__ = ["are_scores", "assign", "matched_sum"]
 
 ROUNDS = 2  # of bidding
-# best and next best that differ by this share are equal: no wars over the last digit. Any share keeps the potentials feasible
+# best and next best that differ by this share are equal: no wars over the last digit. Any share keeps the potentials
+# feasible
 # and tight, so it decides how long the bidding lasts and never what is found
 NEAR = 1e-13
 

@@ -15,8 +15,10 @@ __all__ = ["log_forward", "log_sum_product", "log_total"]
 def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges):
     """`sum_product` in the log domain, with pairwise[first + (t - 1) * stride] * inverse_mu, (E, K, K), between t - 1 and t.
 
-    scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to largest 0;
-    backwards go probabilities, each distribution normalised: marginals sum to 1 at any scale, rounding does not grow with n.
+    scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to
+    largest 0;
+    backwards go probabilities, each distribution normalised: marginals sum to 1 at any scale, rounding does not grow
+    with n.
     """
     if n == 0:
         return 0.0
@@ -73,7 +75,8 @@ def _log_product(x, s, matrix, K, rows, out, t):
 
 @kernel
 def _backward(alpha, scores, t, matrix, rows, edges):
-    """Marginals of position t into scores[t] from those of t + 1, and edges (K, K) += edge marginals; matrix and rows are used up."""
+    """Marginals of position t into scores[t] from those of t + 1, and edges (K, K) += edge marginals; matrix and rows
+    are used up."""
     K = edges.shape[0]
     max_plus_product(alpha, t, matrix, K, rows, 0)
     for j in range(matrix.shape[1]):

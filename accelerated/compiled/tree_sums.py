@@ -6,8 +6,10 @@ and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
     w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,     P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
 
 Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of messages is rescaled when
-its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as children that come later may raise it again:
-so nothing underflows there. What `exp` makes 0 is below exp(-400) of the largest; if the sum over labels is at least exp(-LIMIT), what
+its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as children that come later may
+raise it again:
+so nothing underflows there. What `exp` makes 0 is below exp(-400) of the largest; if the sum over labels is at least
+exp(-LIMIT), what
 is lost weighs at most exp(2 LIMIT - 400) in any message. Else: log domain, for the whole tree.
 """
 

@@ -103,8 +103,10 @@ def _one_by_one(scores: CutScores, solver: str) -> CutScores:
 def _networkx_labels(scores: CutScores) -> np.ndarray | None:
     """Labels (p,): what the source reaches in the residual network of networkx's maximum flow; None if all are forbidden.
 
-    Augmenting paths, as preflows, which networkx's minimum_cut takes, fail on float capacities (an excess that rounding leaves is raised
-    beyond the highest level). They end where arcs of flow < capacity reach the sink no more, whatever was rounded: no tolerance.
+    Augmenting paths, as preflows, which networkx's minimum_cut takes, fail on float capacities (an excess that rounding
+    leaves is raised
+    beyond the highest level). They end where arcs of flow < capacity reach the sink no more, whatever was rounded: no
+    tolerance.
     """
     import networkx
 

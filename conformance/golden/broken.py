@@ -1,4 +1,5 @@
-"""Golden runs that break off: an objective that Ctrl-C interrupts or that fails within an epoch, a callback that fails."""
+"""Golden runs that break off: an objective that Ctrl-C interrupts or that fails within an epoch, a callback that
+fails."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What the golden runs learn from: small models with drawn features and different costs, so that outputs rarely tie.
 
-Numbers are those of NumPy's ``RandomState``, whose draws no version changes. ``sway`` multiplies each by 1 + sway u, u in
+Numbers are those of NumPy's ``RandomState``, whose draws no version changes. ``sway`` multiplies each by 1 + sway u, u
+in
 [-1, 1]: what a run makes of that, it may make of another machine's rounding.
 """
 
@@ -43,7 +44,8 @@ class Problems:
         return self._models[name]
 
     def objective(self, name: str) -> Any:
-        """``model/loss``, loss log, hinge or a smoothing, of weighted examples (w-) or a subclass (my-); or a sum of SUMS."""
+        """``model/loss``, loss log, hinge or a smoothing, of weighted examples (w-) or a subclass (my-); or a sum of
+        SUMS."""
         if name not in self._objectives:
             self._objectives[name] = SUMS[name](self) if name in SUMS else self._made(*name.split("/"))
         return self._objectives[name]

@@ -1,10 +1,13 @@
 """What is kept of a run, where it is kept, and how two records differ.
 
 A record has all that a user sees but seconds: every field of the result, its history column by column, warnings; or the
-error's type and message. Of NamedTuples and lists it has the leaves. Floats are written by ``repr``, which keeps their bits.
+error's type and message. Of NamedTuples and lists it has the leaves. Floats are written by ``repr``, which keeps their
+bits.
 
-Messages are compared word by word; what has a point or an exponent in them is compared as a number. They are kept without
-the names of folders, addresses and modules below a panel, which may move; and SciPy's underscores are spaces, as in some of
+Messages are compared word by word; what has a point or an exponent in them is compared as a number. They are kept
+without
+the names of folders, addresses and modules below a panel, which may move; and SciPy's underscores are spaces, as in
+some of
 its versions.
 """
 
@@ -117,8 +120,10 @@ def all_differences(
 def differences(recorded: Any, found: Any, bits: bool = False, field: str = "", scale: float = 0.0) -> Iterator[str]:
     """What differs between two records, one line each: the field, what was recorded, what was found.
 
-    Without ``bits``, numbers differ where they are further apart than 1e-9 of the recorded one or of ``scale``: of weights,
-    the largest; of gaps, duals, certificates and numbers in messages, the objective; of others, the largest of their list.
+    Without ``bits``, numbers differ where they are further apart than 1e-9 of the recorded one or of ``scale``: of
+    weights,
+    the largest; of gaps, duals, certificates and numbers in messages, the objective; of others, the largest of their
+    list.
     """
     if isinstance(recorded, dict) and isinstance(found, dict) and recorded.keys() == found.keys():
         for name in recorded:

@@ -1,4 +1,5 @@
-"""Golden runs that are cut in two: a checkpoint half way, and a run that goes on from it, in this panel or the other."""
+"""Golden runs that are cut in two: a checkpoint half way, and a run that goes on from it, in this panel or the
+other."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ def cut_in_two(
     whole: dict[str, Any],
     half: dict[str, Any],
 ) -> Any:
-    """What a run comes to that goes on from the checkpoint of another; ``whole`` may have another learner or problem."""
+    """What a run comes to that goes on from the checkpoint of another; ``whole`` may have another learner or
+    problem."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         path = Path(folder) / "run.npz"
         called(first, learner, name, {**options, **half})(checkpoint=path)

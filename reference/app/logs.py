@@ -98,8 +98,10 @@ def _row(fields: dict[str, Any]) -> Row:
 class LogWriter:
     """A callback that writes a log; every line is on disk when the next epoch begins.
 
-    path: None writes nothing. more: whether a log that is there is gone on with, without a last line that was cut off. It is left alone until
-    the first row, or the outcome, comes. A line that cannot be written raises an OSError that names the log, and none of it is left there.
+    path: None writes nothing. more: whether a log that is there is gone on with, without a last line that was cut off.
+    It is left alone until
+    the first row, or the outcome, comes. A line that cannot be written raises an OSError that names the log, and none
+    of it is left there.
     """
 
     def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:

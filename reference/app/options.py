@@ -222,7 +222,8 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line."""
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """As argparse does, but no word may be empty, and no value "--", for want of which argparse ends in a traceback."""
+        """As argparse does, but no word may be empty, and no value "--", for want of which argparse ends in a
+        traceback."""
         words = sys.argv[1:] if args is None else list(args)
         for before, word in zip(["", *words], words, strict=False):
             name, equals, value = word.partition("=")

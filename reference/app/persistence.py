@@ -73,7 +73,8 @@ def load_model(path: str | Path, panel: ModuleType, *, most_bytes: int = MOST_BY
     Raises
     ------
     ValueError
-        Naming the file: not there, not a model file, written by another version of the format, or damaged; more bytes than ``most_bytes``.
+        Naming the file: not there, not a model file, written by another version of the format, or damaged; more bytes
+        than ``most_bytes``.
     """
     if not isinstance(panel, ModuleType):
         raise TypeError(f"panel: expected the module reference or accelerated, got {panel!r}")
@@ -112,7 +113,8 @@ def load_model(path: str | Path, panel: ModuleType, *, most_bytes: int = MOST_BY
 
 
 def _settings(header: dict[str, Any]) -> dict[str, Any]:
-    """The settings in a header, each of its kind; a model of L labels then takes no more memory than its L x L costs in the header do."""
+    """The settings in a header, each of its kind; a model of L labels then takes no more memory than its L x L costs in
+    the header do."""
     settings = header.get("settings")
     if not isinstance(settings, dict):
         raise ValueError(f"settings: expected an object, got {settings!r:.80}")

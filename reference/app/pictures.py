@@ -90,7 +90,8 @@ def page(words: Sequence[np.ndarray], margin: int) -> np.ndarray:
 def read_pictures(path: str | Path, *, most_bytes: int = MOST_BYTES) -> list[np.ndarray]:
     """The pictures of a file, int64 (h, w) of 0 and 1: all arrays of an ``.npz``, or the one of another format.
 
-    most_bytes: what the arrays of an ``.npz`` may hold together (see :mod:`reference.archives`), and the pixels of a PNG, at 32 bytes each.
+    most_bytes: what the arrays of an ``.npz`` may hold together (see :mod:`reference.archives`), and the pixels of a
+    PNG, at 32 bytes each.
 
     Raises
     ------
@@ -129,7 +130,8 @@ def writable_picture(path: str | Path) -> None:
 
 
 def write_picture(path: str | Path, picture: np.ndarray) -> None:
-    """Write a picture (h, w) of 0 and 1, whole or not at all; the name's end is the format; OSError names a file that cannot be written."""
+    """Write a picture (h, w) of 0 and 1, whole or not at all; the name's end is the format; OSError names a file that
+    cannot be written."""
     kind, (height, width) = _kind(path), picture.shape
     content = io.BytesIO()
     if kind == ".npy":

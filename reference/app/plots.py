@@ -49,7 +49,8 @@ def writable_figure(path: str | Path) -> None:
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure in the format that the name asks for, whole or not at all; OSError names a file that cannot be written."""
+    """Write a figure in the format that the name asks for, whole or not at all; OSError names a file that cannot be
+    written."""
     writable_figure(path)
     content = io.BytesIO()
     figure.savefig(content, format=Path(path).suffix[1:].lower(), dpi=120)

@@ -151,7 +151,8 @@ def regret_strongly_convex(rounds: int, sigma: float, gradient_norm: float) -> f
 
 @of_floats
 def gradient_norm(largest: float, sigma: float = 0.0, radius: float = 0.0) -> float:
-    """G = 2 largest + sigma radius >= ||g|| for all subgradients of hinge and log loss, with sigma/2 ||w||^2 added, where ||w|| <= radius.
+    """G = 2 largest + sigma radius >= ||g|| for all subgradients of hinge and log loss, with sigma/2 ||w||^2 added,
+    where ||w|| <= radius.
 
     Parameters
     ----------

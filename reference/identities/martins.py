@@ -72,7 +72,8 @@ def equation_6(norms: Array, beta: Array) -> Array:
 def equation_17(before: Any, after: Any, right: Any, wrong: Any, kernels: tuple[Any, Any, Any], step_size: Any) -> Any:
     """after - (before - 2 gamma (wrong - right) + gamma^2 (K(u, u) + K(v, v) - 2 K(u, v))), a residual, for each group.
 
-    before, after: ||theta_k||^2 and ||theta_k - gamma (phi_k(v) - phi_k(u))||^2, u with the true output, v with the best loss-augmented one;
+    before, after: ||theta_k||^2 and ||theta_k - gamma (phi_k(v) - phi_k(u))||^2, u with the true output, v with the
+    best loss-augmented one;
     right, wrong: the group's scores f_k(u), f_k(v); kernels: K(u, u), K(v, v), K(u, v). Numbers or arrays of one shape.
 
     Source: Martins et al., (17), *corrected*: the first line prints f_k(u) for f_k(v) - f_k(u), the second f_k(v).
@@ -82,10 +83,13 @@ def equation_17(before: Any, after: Any, right: Any, wrong: Any, kernels: tuple[
 
 
 def kernel_expansion(steps: Array, factors: Array) -> Array:
-    """alpha_s = gamma_s prod_{r >= s} factors_r (T,) for a group: theta = sum_s alpha_s (phi(x_s, y_s) - phi(x_s, v_s)) after T rounds.
+    """alpha_s = gamma_s prod_{r >= s} factors_r (T,) for a group: theta = sum_s alpha_s (phi(x_s, y_s) - phi(x_s, v_s))
+    after T rounds.
 
-    steps, factors (T,): of each round, the step and what the prox and the projection scale the group by: (b/b~) min(1, radius/||theta~||), 0/0 being 0.
-    Where a gradient step also shrinks the weights by 1 - gamma sigma, the factor of that round has that too, and the step is divided by it.
+    steps, factors (T,): of each round, the step and what the prox and the projection scale the group by: (b/b~) min(1,
+    radius/||theta~||), 0/0 being 0.
+    Where a gradient step also shrinks the weights by 1 - gamma sigma, the factor of that round has that too, and the
+    step is divided by it.
 
     Source: Martins et al., section 3.4.
     """

@@ -147,7 +147,8 @@ class AlignmentModel(LinearModel):
         return y.astype(np.int64)
 
     def check(self, data: AlignmentData) -> None:
-        """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one cannot leave; TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one
+        cannot leave; TypeError if it was not packed."""
         if not isinstance(data, AlignmentData):
             raise not_packed(data)
         wrong = next((x.shape[2] for x in data.features if x.shape[2] != self.n_features), None)

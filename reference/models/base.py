@@ -252,7 +252,8 @@ def checked(name: str, value: Any, kind: type) -> Any:
 
 
 def check_labels(labels: Any, n: int, xp: Any) -> None:
-    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace; how many there may be is known to a model's ``check``."""
+    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace; how many there may be is known to a model's
+    ``check``."""
     if labels is None:
         return
     if not is_array_api_obj(labels) or array_namespace(labels) is not xp or labels.dtype != xp.int64:

@@ -54,7 +54,8 @@ class CandidateData(Packed):
     not_copied = ("features",)
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide boxes and finite features into images of a candidate or more, and ``best`` are such."""
+        """Raise unless ``offsets`` divide boxes and finite features into images of a candidate or more, and ``best``
+        are such."""
         x = self.features
         if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float64):
             raise TypeError(

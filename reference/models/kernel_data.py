@@ -33,7 +33,8 @@ class KernelData(Packed):
     as_given = ("grams",)
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the positions, each kernel's matrix is of them, and so are labels >= 0 and sparse rows."""
+        """Raise unless ``offsets`` divide the positions, each kernel's matrix is of them, and so are labels >= 0 and
+        sparse rows."""
         if not is_array_api_obj(self.X) or self.X.ndim != 2:
             raise ValueError(f"X: expected an array (N, d), got {getattr(self.X, 'shape', type(self.X).__name__)}")
         xp, N = array_namespace(self.X), int(self.X.shape[0])

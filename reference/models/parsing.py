@@ -54,7 +54,8 @@ class ParsingData(Packed):
     as_given = ("templates", "place")
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the positions, tags are rows of the keys between, and the heads of each sentence are a tree."""
+        """Raise unless ``offsets`` divide the positions, tags are rows of the keys between, and the heads of each
+        sentence are a tree."""
         if check_templates(self.templates) != self.templates:
             raise ValueError(f"templates: expected tuples, those with b.tag last, got {self.templates}")
         T = len(self.templates)

@@ -3,7 +3,8 @@
 An atom is a column with what is done to it and where it is looked up: ``word[-1]`` is the word before, ``tag`` or ``tag[0]`` the token's own
 tag, ``word.suffix3[1]`` the last three letters of the next word. A template is an atom, or a conjunction ``word[-1]|tag[0]``, and gives the
 attribute ``word[-1]|tag[0]=the|NN`` where all its positions lie in the sentence, else none. ``tag[-2..2]`` stands for five templates. ``bias``
-is the same everywhere, ``BOS`` and ``EOS`` are attributes of a sentence's first and last token. Numbers have one or two digits.
+is the same everywhere, ``BOS`` and ``EOS`` are attributes of a sentence's first and last token. Numbers have one or two
+digits.
 
 What can be done to a column: lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper, digit, hyphen
 (1 where it is so or has one, else 0); prefix and suffix with a number of letters. In names, | and \\ of a value get a \\ before

@@ -53,7 +53,8 @@ class TreeData(Packed):
     labels: Array | None
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the rows, the parents make a forest of each tree, and each node has a label >= 0, or none."""
+        """Raise unless ``offsets`` divide the rows, the parents make a forest of each tree, and each node has a label
+        >= 0, or none."""
         N = checked("rows", self.rows, Rows).n
         check_offsets("offsets", self.offsets, N, "nodes")
         check_indices("parents", self.parents, (N,))

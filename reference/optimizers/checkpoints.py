@@ -1,6 +1,8 @@
-"""Checkpoint files: what a run has come to, as an ``.npz`` of arrays and one JSON header; no pickle, and nothing is imported to read one.
+"""Checkpoint files: what a run has come to, as an ``.npz`` of arrays and one JSON header; no pickle, and nothing is
+imported to read one.
 
-States have many forms, which nothing but their optimiser knows; a checksum over the header and all arrays tells damage from a state.
+States have many forms, which nothing but their optimiser knows; a checksum over the header and all arrays tells damage
+from a state.
 """
 
 from __future__ import annotations

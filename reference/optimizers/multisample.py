@@ -96,10 +96,14 @@ def multisample(
     k : int >= 1
         Outputs of a visit; fewer where there are fewer.
     sampler : {"topk", "gibbs"} or callable
-        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to exp((score + loss) / mu); or the
-        best and what ``sampler(i, space, size, rng)`` proposes for example i: at most size = k - 1 outputs, as ``space.parts`` takes them,
-        the best and equal ones among them or not. ``space`` is the example's structure at the current weights, no batch, with the task
-        loss added to the scores; ``rng`` the run's numpy.random.Generator. Updates need no probabilities of what is proposed.
+        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to exp((score +
+        loss) / mu); or the
+        best and what ``sampler(i, space, size, rng)`` proposes for example i: at most size = k - 1 outputs, as
+        ``space.parts`` takes them,
+        the best and equal ones among them or not. ``space`` is the example's structure at the current weights, no
+        batch, with the task
+        loss added to the scores; ``rng`` the run's numpy.random.Generator. Updates need no probabilities of what is
+        proposed.
     mu : float > 0
         Temperature of ``"gibbs"``.
     update : {"moves", "exact"}
@@ -130,15 +134,18 @@ def multisample(
     Raises
     ------
     ValueError
-        Options out of range; a hinge with a smoothing; weights that must be >= 0; a sampler that proposes more than k - 1 outputs, or one
+        Options out of range; a hinge with a smoothing; weights that must be >= 0; a sampler that proposes more than k -
+        1 outputs, or one
         that is impossible.
     UnsupportedError, TypeError
-        An objective without corners, such as the log loss; a structure without ``topk`` or ``sample`` for k > 1; a sampler that returns no
+        An objective without corners, such as the log loss; a structure without ``topk`` or ``sample`` for k > 1; a
+        sampler that returns no
         list of outputs.
 
     Notes
     -----
-    Whatever the samples are, each step has the best output, and raises D_T by at least f(w; Z_t) - ||lam w + v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
+    Whatever the samples are, each step has the best output, and raises D_T by at least f(w; Z_t) - ||lam w +
+    v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
     visit, whatever k is. A visit takes O(k d + k^2) beside the oracle; memory O(k d), and O(n d) for blocks to come back to. An update over
     directions too long for their products to be numbers is not made.
 

@@ -106,7 +106,8 @@ class Arborescence(Structure):
         return feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
+        InfeasibleError."""
         numbers = uniforms(rng, (integer("size", size, 1), self.scores.values.shape[0] + 1), self.scores.values)
         value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
         feasible(value, "sample")

@@ -1,7 +1,9 @@
 """Dependency trees drawn from their Gibbs distribution: loop-erased random walks, one step after another.
 
-A walk from a token moves to head h with probability proportional to exp(score / mu). Erasing its loops until it meets the tree built so far
-gives that tree's next branch (Wilson 1996). No walk is made here, since it may take for ever: the law of a step of the walk without its loops
+A walk from a token moves to head h with probability proportional to exp(score / mu). Erasing its loops until it meets
+the tree built so far
+gives that tree's next branch (Wilson 1996). No walk is made here, since it may take for ever: the law of a step of the
+walk without its loops
 is known, from the probability of reaching the tree before the branch, and elimination finds that without a subtraction.
 """
 
@@ -19,7 +21,8 @@ __all__ = ["sample"]
 
 
 class Step(NamedTuple):
-    """A state taken out of a Markov chain: log probabilities of going on to the states left; log flows into it from those to be taken out later."""
+    """A state taken out of a Markov chain: log probabilities of going on to the states left; log flows into it from
+    those to be taken out later."""
 
     state: int
     left: np.ndarray
@@ -29,7 +32,8 @@ class Step(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """Draws that agree so far: their numbers, the heads (n,) drawn (-1: not yet), and the tokens of the branch that grows."""
+    """Draws that agree so far: their numbers, the heads (n,) drawn (-1: not yet), and the tokens of the branch that
+    grows."""
 
     draws: np.ndarray
     heads: np.ndarray
@@ -43,15 +47,18 @@ def sample(
 
     P(y_v = h) = w_vh P_h(T before B) / sum_h' w_vh' P_h'(T before B),  w = exp(scores / mu)
 
-    for the last token v of a branch B that grows from the first token without a head until it meets the tree T, at first the root; P_h(T
-    before B) is the probability that the walk from h meets the tree before the branch. With a single root T is at first the token that
+    for the last token v of a branch B that grows from the first token without a head until it meets the tree T, at
+    first the root; P_h(T
+    before B) is the probability that the walk from h meets the tree before the branch. With a single root T is at first
+    the token that
     has it, with probability proportional to w_r0 tau_r, tau_r the weight of all trees of the tokens with root r.
 
     Parameters
     ----------
     scores : ArborescenceScores
     uniforms : array (size, n + 1)
-        Independent numbers from [0, 1): the one at [s, m] decides the head of token m in draw s, the one at [s, 0] the single root.
+        Independent numbers from [0, 1): the one at [s, m] decides the head of token m in draw s, the one at [s, 0] the
+        single root.
     mu : float > 0
         Temperature.
     single_root : bool
@@ -66,12 +73,15 @@ def sample(
 
     Notes
     -----
-    Time O(n^4) a draw at most: n eliminations, which draws share as long as they agree. Weights are logarithms, added, multiplied and
-    divided only, so that no scores are too far apart and an arc that no tree has is never drawn. Scores up to 1e300 mu in size.
+    Time O(n^4) a draw at most: n eliminations, which draws share as long as they agree. Weights are logarithms, added,
+    multiplied and
+    divided only, so that no scores are too far apart and an arc that no tree has is never drawn. Scores up to 1e300 mu
+    in size.
 
     Source
     ------
-    Wilson (1996), "Generating random spanning trees more quickly than the cover time"; elimination as in Grassmann, Taksar and Heyman
+    Wilson (1996), "Generating random spanning trees more quickly than the cover time"; elimination as in Grassmann,
+    Taksar and Heyman
     (1985). Branson et al., section 1.2, take such draws as the samples of an update.
     """
     values, place = host_values(scores), Place.of(scores.values)
@@ -118,7 +128,8 @@ def _grown(branch: Branch, token: np.ndarray, head: np.ndarray, outside: np.ndar
 def _roots(log_w: np.ndarray) -> tuple[float, np.ndarray]:
     """log Z of the trees with a single root, and the log weight (n,) of each token as that root, up to a constant.
 
-    The weights tau are in proportion the stationary distribution of the walk on the tokens: the flow into each is the flow out of it.
+    The weights tau are in proportion the stationary distribution of the walk on the tokens: the flow into each is the
+    flow out of it.
     """
     steps, log_z = _eliminate(log_w[1:, 1:], kept=1)
     log_tau = np.full(len(log_w) - 1, -np.inf)
@@ -144,7 +155,8 @@ def _escape(log_w: np.ndarray, tree: np.ndarray, branch: tuple[int, ...]) -> np.
 
 
 def _eliminate(rates: np.ndarray, kept: int = 0) -> tuple[list[Step], float]:
-    """Take the first states of a chain with log rates (f, m) out, the fastest to leave first; the log of the product of their rates.
+    """Take the first states of a chain with log rates (f, m) out, the fastest to leave first; the log of the product of
+    their rates.
 
     (no steps, -inf): a state cannot be left.
     """

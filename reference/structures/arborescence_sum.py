@@ -2,7 +2,8 @@
 
 The sum over all trees of the product of their arcs' weights is a determinant (Tutte 1948; for dependency trees Koo et al. 2007, Smith and
 Smith 2007, McDonald and Satta 2007). Elimination as Grassmann, Taksar and Heyman (1985) do it for Markov chains adds, multiplies and
-divides positive numbers only, so that it can be done with logarithms. These are Python integers, multiples of 1 / ONE: a product of weights
+divides positive numbers only, so that it can be done with logarithms. These are Python integers, multiples of 1 / ONE:
+a product of weights
 is then exact, and scores of 1e300 that tie, or nearly, are told apart.
 """
 

@@ -53,8 +53,10 @@ class Structure:
     Subclass it with ``best() -> (value, output)`` and ``parts(output) -> scores-shaped indicator``; the constructor
     takes the scores, a NamedTuple of arrays or a bare array. Everything else is derived or says what is missing.
 
-    JAX can trace (``jit``, ``vmap``, ``grad``) what computes in the namespace of the scores: in ``reference`` all of :class:`Chain`,
-    :class:`Tree` and :class:`Table` but for ``SquaredL2`` smoothing, ``count`` and ``enumerate``. Values are then not checked, and a value
+    JAX can trace (``jit``, ``vmap``, ``grad``) what computes in the namespace of the scores: in ``reference`` all of
+    :class:`Chain`,
+    :class:`Tree` and :class:`Table` but for ``SquaredL2`` smoothing, ``count`` and ``enumerate``. Values are then not
+    checked, and a value
     of -inf stands for the InfeasibleError of a plain call. What computes on the host raises JAX's own error.
     """
 
@@ -86,7 +88,8 @@ class Structure:
         raise self._lacks("parts")
 
     def topk(self, k: int) -> Any:
-        """The k best distinct outputs (the top-K oracle). Raises ValueError where k outputs are more than 2^28 numbers."""
+        """The k best distinct outputs (the top-K oracle). Raises ValueError where k outputs are more than 2^28
+        numbers."""
         raise self._lacks("topk")
 
     def expectation(self, mu: float = 1.0) -> tuple[Any, Scores]:
@@ -94,7 +97,8 @@ class Structure:
         raise self._lacks("expectation")
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Any:
-        """``size`` outputs drawn independently with probability proportional to exp(score / mu), as ``topk`` lists its outputs.
+        """``size`` outputs drawn independently with probability proportional to exp(score / mu), as ``topk`` lists its
+        outputs.
 
         Raises ValueError where so many outputs are more than 2^28 numbers.
         """
@@ -185,7 +189,8 @@ class Structure:
 
 
 def positive_k(k: int, numbers: int = 1) -> int:
-    """``k`` as an int, checked to be an integer >= 1; outputs of so many numbers each have to fit into an answer: :func:`at_most`."""
+    """``k`` as an int, checked to be an integer >= 1; outputs of so many numbers each have to fit into an answer:
+    :func:`at_most`."""
     try:
         number = operator.index(k)
     except TypeError:
@@ -196,7 +201,8 @@ def positive_k(k: int, numbers: int = 1) -> int:
 
 
 def at_most(name: str, count: int, numbers: int) -> int:
-    """``count`` outputs of so many numbers each. Raises ValueError where there are several, and more than MOST numbers together."""
+    """``count`` outputs of so many numbers each. Raises ValueError where there are several, and more than MOST numbers
+    together."""
     most = max(MOST // max(numbers, 1), 1)
     if count > most:
         raise ValueError(

@@ -128,14 +128,18 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
 
     Notes
     -----
-    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages go forward as logarithms, each normalised, so
-    nothing underflows. Backwards, P(y_t) is the sum over y_{t+1} of P(y_{t+1}) P(y_t | y_{t+1}, scores up to t), each distribution
-    normalised: no message goes back, rounding does not grow with the length of the chain, and marginals sum to 1 at any scale
+    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages go forward as logarithms, each
+    normalised, so
+    nothing underflows. Backwards, P(y_t) is the sum over y_{t+1} of P(y_{t+1}) P(y_t | y_{t+1}, scores up to t), each
+    distribution
+    normalised: no message goes back, rounding does not grow with the length of the chain, and marginals sum to 1 at any
+    scale
     up to 1e300 mu. What is below the rounding of the sums of scores is lost, and with it how many labellings tie.
 
     Source
     ------
-    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised. Its backward message times its forward one is P(y_t)
+    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised. Its backward message times its
+    forward one is P(y_t)
     here, from the recursion that both obey.
     """
     xp = array_namespace(scores.unary)

@@ -1,4 +1,5 @@
-"""Labellings of graphs drawn from their Gibbs distribution: messages towards the root of a clique tree, states back down."""
+"""Labellings of graphs drawn from their Gibbs distribution: messages towards the root of a clique tree, states back
+down."""
 
 from __future__ import annotations
 
@@ -43,12 +44,15 @@ def clique_sample(
 
     Notes
     -----
-    Time O(p L (L^width + size)), memory O(p L^(width + 1) + L size). The states above a clique reach what is below it only through the
-    variables that the two share, so that the messages of :func:`reference.structures.clique_oracles.clique_sum_product` suffice.
+    Time O(p L (L^width + size)), memory O(p L^(width + 1) + L size). The states above a clique reach what is below it
+    only through the
+    variables that the two share, so that the messages of :func:`reference.structures.clique_oracles.clique_sum_product`
+    suffice.
 
     Source
     ------
-    Branson et al., section 1.2, where samples come from importance sampling: here from the model's own distribution. The cliques
+    Branson et al., section 1.2, where samples come from importance sampling: here from the model's own distribution.
+    The cliques
     are those of Pillutla et al., Remark 10.
     """
     cliques, numbers = Cliques(scores, max_table), host(uniforms).astype(np.float64)

@@ -121,7 +121,8 @@ class Graph(Structure):
         return feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Labels (size, p) drawn with probability proportional to exp(score / mu); see :func:`clique_sample`. Raises InfeasibleError."""
+        """Labels (size, p) drawn with probability proportional to exp(score / mu); see :func:`clique_sample`. Raises
+        InfeasibleError."""
         unary = self.scores.unary
         numbers = uniforms(rng, (integer("size", size, 1), unary.shape[0]), unary)
         value, labels = clique_sample(self.scores, numbers, positive_mu(mu), self.max_table)

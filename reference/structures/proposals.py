@@ -1,4 +1,5 @@
-"""Outputs of one example for an update over several: the best, and others that are drawn, or proposed by a sampler of the user's own."""
+"""Outputs of one example for an update over several: the best, and others that are drawn, or proposed by a sampler of
+the user's own."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def best_and_proposed(space: Any, i: int, k: int, sampler: Sampler, rng: np.rand
     Raises
     ------
     TypeError, ValueError
-        No list of outputs; more than k - 1; an output that the structure refuses, that is forbidden, or that leaves variables without a state.
+        No list of outputs; more than k - 1; an output that the structure refuses, that is forbidden, or that leaves
+        variables without a state.
     """
     value, best = space.best()
     yield best

@@ -6,7 +6,8 @@ A sequence file is an ``.npz`` (read without pickle) with
 * ``labels`` (N,) integers 0..L-1;
 * ``offsets`` (n+1,): sequence i owns positions offsets[i]:offsets[i+1];
 * ``fold`` (n,) integers, optional: a fold for each sequence;
-* ``names`` (L,) strings, optional: the labels' names; without them L is the largest label + 1, at most the number of positions or 1024.
+* ``names`` (L,) strings, optional: the labels' names; without them L is the largest label + 1, at most the number of
+positions or 1024.
 """
 
 from __future__ import annotations
@@ -75,13 +76,16 @@ def load_letters() -> Sequences:
 def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
     """Read a sequence file (format above).
 
-    With ``labelled`` False the file needs no ``labels``; where it has none, every label reads as 0, named "?". most_bytes: what the arrays of
-    a compressed file may hold together (see :mod:`reference.archives`), and the features as float64, unless the file itself has a bit for each.
+    With ``labelled`` False the file needs no ``labels``; where it has none, every label reads as 0, named "?".
+    most_bytes: what the arrays of
+    a compressed file may hold together (see :mod:`reference.archives`), and the features as float64, unless the file
+    itself has a bit for each.
 
     Raises
     ------
     ValueError
-        Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit, more bytes than ``most_bytes``.
+        Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit, more bytes than
+        ``most_bytes``.
     """
     fields = read_npz(path, "sequence file (.npz without pickled objects)", most_bytes=most_bytes)
     unlabelled = not labelled and "labels" not in fields
