@@ -10,6 +10,8 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
         f"{getattr(_reference, '__version__', 'a package without version')} at {getattr(_reference, '__file__', None)}"
     )
 
+from accelerated import boxes
+from accelerated import counterparts as _counterparts  # registers them
 from accelerated.arrays import Rows
 from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.models.alignment import AlignmentModel
@@ -25,7 +27,6 @@ from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
-from accelerated.online_mkl import mkl
 from accelerated.prox import (
     L1,
     L21,
@@ -117,6 +118,7 @@ from reference import (
     load_model,
     load_sequences,
     make_scenes,
+    mkl,
     multisample,
     online_proximal,
     prox_linear,
@@ -128,6 +130,7 @@ from reference import (
     svrg,
 )
 
+__conformance_promises__ = ("exact selections",)  # ties and digits of projections and proxes, at any scale
 _NO_DEVICES = "kernels run on the CPU; arrays of other devices are refused, not copied"
 __conformance_gaps__ = {
     f"*{test}*[[]accelerated-array_api_strict:device1-*": _NO_DEVICES

@@ -1,12 +1,12 @@
-"""The loops of the optimisers for localisation by candidates, as kernels over packed images that read features in their own dtype.
+"""Counterparts of boxes for localisation by candidates, as kernels over packed images that read features in their own dtype.
 
-What ``fused_epoch`` of an objective over a ``CandidateModel`` returns, with the signatures of ``sgd.epoch``, ``svrg.epoch``, ``svrg.snapshot``, ``bcfw.epoch``
-and ``smoothness.component_smoothness``, and the pass over images of its full gradients.
+And the pass over images of full gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from accelerated.compiled.candidates import (
     try_components,
 )
 from accelerated.compiled.kept import MOST
+from accelerated.epochs import Remembered, kept_of, steps_of
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -37,11 +38,11 @@ from reference.models.base import check_weights
 from reference.optimizers import bcfw, sgd, svrg
 from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.sgd import SGDState
-from reference.optimizers.smoothness import component_smoothness, rounding
-from reference.optimizers.svrg import Snapshot, full_gradient
 from reference.smoothing import Entropy, TopK
+from reference.training import smoothness
+from reference.training.smoothness import rounding
 
-__all__ = ["LOOPS", "problem_of", "sweep"]
+__all__ = ["BCFW", "SGD", "SVRG", "Backtracking", "problem_of", "sweep"]
 
 
 def problem_of(objective: Any, w: Array, mu: float) -> CandidateProblem | None:
@@ -76,109 +77,91 @@ def sweep(
     return value, like(sum(gradients[1:], gradients[0]), w), task_loss, float(exact)
 
 
-def run_sgd(
-    state: SGDState,
-    objective: Any,
-    order: np.ndarray,
-    *,
-    batch_size: int,
-    steps: np.ndarray,
-    lam: float,
-    mu: float | None,
-    average: str,
-) -> SGDState:
-    problem = problem_of(objective, state.x, objective._mu(mu))
-    if problem is None:
-        return sgd.epoch(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
-    t = np.arange(state.t + 1.0, state.t + len(order) + 1)
-    shares = {"last": np.ones(len(t)), "uniform": 1 / t, "weighted": 2 / (t + 1)}[average]
-    w, mean = view("w0", state.x).copy(), view("w0", state.mean).copy()
-    sgd_epoch(problem, order, steps, shares, lam, objective._mu(mu), w, mean)
-    return SGDState(like(w, state.x), like(w if average == "last" else mean, state.x), state.t + len(order))
+@dataclass(frozen=True)
+class SGD(sgd.SGD):
+    @classmethod
+    def fits(cls, box: sgd.SGD, objective: Any) -> bool:
+        """One image at a time, all weights free."""
+        return box.batch_size == 1 and objective.nonnegative is None
+
+    def sweep(self, objective: Any, state: SGDState, order: np.ndarray) -> SGDState:
+        lam, mu, average, steps = self.lam, self.mu, self.average, steps_of(self, state, order, self.lam)
+        problem = problem_of(objective, state.x, objective._mu(mu))
+        if problem is None:
+            return super().sweep(objective, state, order)
+        t = np.arange(state.t + 1.0, state.t + len(order) + 1)
+        shares = {"last": np.ones(len(t)), "uniform": 1 / t, "weighted": 2 / (t + 1)}[average]
+        w, mean = view("w0", state.x).copy(), view("w0", state.mean).copy()
+        sgd_epoch(problem, order, steps, shares, lam, objective._mu(mu), w, mean)
+        return SGDState(like(w, state.x), like(w if average == "last" else mean, state.x), state.t + len(order))
 
 
-def take_snapshot(objective: Any, x: Array, mu: float | None) -> Snapshot:
-    check_weights(objective.model, x, objective._like)
-    temperature = objective._mu(mu)
-    problem = problem_of(objective, x, temperature)
-    if problem is None:
-        return full_gradient(objective, x, mu)
-    room = int(np.max(objective.data.lengths)) if problem.outputs == ENTROPY else abs(problem.outputs)
-    kept = new_answers(objective.n, room if 16 * objective.n * room <= MOST else 0)
-    value, gradient, *_ = sweep(objective, problem, x, np.arange(objective.n), temperature, kept)
-    return Snapshot(x, value / objective.n, gradient / objective.n, kept)
+@dataclass(frozen=True)
+class SVRG(svrg.SVRG):
+    """Keeps the answers of a snapshot's oracles, where they take no more than 256 MB."""
+
+    def snapshot(self, objective: Any, x: Array, mu: float | None) -> Any:
+        check_weights(objective.model, x, objective._like)
+        temperature = objective._mu(mu)
+        problem = problem_of(objective, x, temperature)
+        if problem is None:
+            return super().snapshot(objective, x, mu)
+        room = int(np.max(objective.data.lengths)) if problem.outputs == ENTROPY else abs(problem.outputs)
+        kept = new_answers(objective.n, room if 16 * objective.n * room <= MOST else 0)
+        value, gradient, *_ = sweep(objective, problem, x, np.arange(objective.n), temperature, kept)
+        return Remembered(x, value / objective.n, gradient / objective.n, kept)
+
+    def sweep(self, asked: Any, start: Any, order: np.ndarray, gamma: float) -> Array:
+        objective, lam, kappa, mu, center = asked
+        temperature = objective._mu(mu)
+        problem = problem_of(objective, start.x, temperature)
+        pull = -view("gradient", start.gradient)
+        if center is not None:
+            pull = pull + kappa * view("center", center)
+        if problem is None or len(order) == 0 or not np.all(np.isfinite(pull)):
+            return super().sweep(asked, start, order, gamma)
+        a, averaged = 1.0 / (1.0 + gamma * (lam + kappa)), self.average != "last"
+        x = view("w0", start.x)
+        w, total = x.copy(), np.zeros_like(x) if averaged else x[:0].copy()
+        kept = new_answers(0, 0) if kept_of(start) is None else kept_of(start)
+        svrg_epoch(problem, order, gamma, a, temperature, x, a * gamma * pull, kept, averaged, w, total)
+        return like(total / len(order) if averaged else w, start.x)
 
 
-def run_svrg(
-    start: Snapshot,
-    objective: Any,
-    order: np.ndarray,
-    *,
-    step_size: float,
-    lam: float,
-    kappa: float,
-    center: Array | None,
-    mu: float | None,
-    average: str,
-) -> Array:
-    temperature = objective._mu(mu)
-    problem = problem_of(objective, start.x, temperature)
-    pull = -view("gradient", start.gradient)
-    if center is not None:
-        pull = pull + kappa * view("center", center)
-    if problem is None or len(order) == 0 or not np.all(np.isfinite(pull)):
-        options: dict[str, Any] = {"step_size": step_size, "lam": lam, "kappa": kappa, "center": center, "mu": mu}
-        return svrg.epoch(start, objective, order, average=average, **options)
-    a, averaged = 1.0 / (1.0 + step_size * (lam + kappa)), average != "last"
-    x = view("w0", start.x)
-    w, total = x.copy(), np.zeros_like(x) if averaged else x[:0].copy()
-    kept = new_answers(0, 0) if start.kept is None else start.kept
-    svrg_epoch(problem, order, step_size, a, temperature, x, a * step_size * pull, kept, averaged, w, total)
-    return like(total / len(order) if averaged else w, start.x)
+@dataclass(frozen=True)
+class BCFW(bcfw.BCFW):
+    """Working sets are packed."""
+
+    @classmethod
+    def fits(cls, box: bcfw.BCFW, objective: Any) -> bool:
+        """A hinge with all weights free."""
+        return objective.loss_augmented and objective.nonnegative is None
+
+    def sweep(self, objective: Any, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
+        lam, capacity, average, line_search = self.lam, self.capacity, self.average, self.line_search
+        problem = problem_of(objective, state.x, 0.0)
+        if problem is None and isinstance(state.sets, CandidateSets):  # the run has left the finite numbers
+            return state
+        if problem is None:
+            return super().sweep(objective, state, orders)
+        x, mean, averaging = view("x", state.x).copy(), view("mean", state.mean).copy(), average != "last"
+        sets = sets_with_room(state.sets or candidate_sets(problem))
+        loss, mean_loss, t = state.loss, state.mean_loss, state.t
+        for turn, order in enumerate(orders):
+            visit = (turn == 0, self.cached_passes > 0, lam * objective.n, capacity, line_search, averaging)
+            t, loss, mean_loss = bcfw_pass_of_candidates(problem, order, *visit, t, loss, mean_loss, sets, x, mean)
+        last = like(x, state.x)
+        return BCFWState(last, loss, like(mean, state.x) if averaging else last, mean_loss, t, sets)
 
 
-def run_bcfw(
-    state: BCFWState,
-    objective: Any,
-    orders: Sequence[np.ndarray],
-    *,
-    lam: float,
-    capacity: int,
-    average: str,
-    line_search: bool,
-) -> BCFWState:
-    """As the reference's epoch; the state's sets are packed."""
-    problem = problem_of(objective, state.x, 0.0)
-    if problem is None and isinstance(state.sets, CandidateSets):  # the run has left the finite numbers
-        return state
-    if problem is None:
-        options: dict[str, Any] = {"lam": lam, "capacity": capacity, "average": average, "line_search": line_search}
-        return bcfw.epoch(state, objective, orders, **options)
-    x, mean, averaging = view("x", state.x).copy(), view("mean", state.mean).copy(), average != "last"
-    sets = sets_with_room(state.sets or candidate_sets(problem))
-    loss, mean_loss, t = state.loss, state.mean_loss, state.t
-    for turn, order in enumerate(orders):
-        visit = (turn == 0, len(orders) > 1, lam * objective.n, capacity, line_search, averaging)
-        t, loss, mean_loss = bcfw_pass_of_candidates(problem, order, *visit, t, loss, mean_loss, sets, x, mean)
-    last = like(x, state.x)
-    return BCFWState(last, loss, like(mean, state.x) if averaging else last, mean_loss, t, sets)
-
-
-def find_smoothness(
-    objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
-) -> tuple[float, int]:
-    problem = problem_of(objective, w, objective._mu(mu))
-    if problem is not None:
-        L, calls = try_components(problem, batch, start, limit, objective._mu(mu), rounding(w), view("w", w))
-        if np.isfinite(L):
-            return L, calls
-    return component_smoothness(objective, w, mu, batch, start, limit)
-
-
-LOOPS: dict[str, Callable[..., Any]] = {
-    "sgd": run_sgd,
-    "bcfw": run_bcfw,
-    "svrg": run_svrg,
-    "snapshot": take_snapshot,
-    "component_smoothness": find_smoothness,
-}
+@dataclass(frozen=True)
+class Backtracking(smoothness.Backtracking):
+    def find(
+        self, objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+    ) -> tuple[float, int]:
+        problem = problem_of(objective, w, objective._mu(mu))
+        if problem is not None:
+            L, calls = try_components(problem, batch, start, limit, objective._mu(mu), rounding(w), view("w", w))
+            if np.isfinite(L):
+                return L, calls
+        return super().find(objective, w, mu, batch, start, limit)

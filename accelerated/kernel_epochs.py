@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from accelerated.gram import stacked
 from accelerated.prox import L1, HalfSquaredL2, SquaredL1
 from reference.arrays import Array, Rows
 from reference.models.kernel_sequence import KernelData, KernelWeights
-from reference.online_mkl import MKLState, Rules
+from reference.online_mkl import rounds
 
-__all__ = ["fused"]
+__all__ = ["MKL"]
 
 PENALTIES: dict[type, tuple[int, str]] = {
     SquaredL1: (0, "lam"),
@@ -27,28 +27,52 @@ PENALTIES: dict[type, tuple[int, str]] = {
 }
 
 
-def fused(model: Any, data: KernelData, rules: Rules) -> Callable[..., MKLState] | None:
-    """An epoch with the signature of ``reference.online_mkl.epoch``, where the Gram matrices are held and the penalty is a known one; else None.
+class Packed(NamedTuple):
+    """An :class:`MKLState` with what the rounds hold besides; that changes in place."""
 
-    What its state keeps changes in place.
-    """
-    kind = PENALTIES.get(type(rules.penalty))
-    if kind is None or any(gram is not None and gram.storage == "blocks" for gram in data.grams):
-        return None
-    implicit = [gram for gram in data.grams if gram is not None]
-    positions, grams, group = _positions(model, data), Grams(*stacked(implicit)), _groups(model, data)
-    options = (rules.loss == "crf", kind[0], getattr(rules.penalty, kind[1]), rules.sigma, rules.radius or np.inf)
-    averaging = rules.average != "last"
-    flags = (model.transitions == "own", model.transitions == "each", group, averaging)
+    weights: KernelWeights
+    mean: KernelWeights
+    t: int
+    norms: tuple[np.ndarray, ...]
+    kept: Learned
 
-    def run(state: MKLState, _: Any, __: Any, order: np.ndarray, steps: np.ndarray, ___: Any) -> MKLState:
-        learned = state.kept or _zeros(state.weights, data, averaging)
-        mkl_rounds(positions, grams, order, steps, *options, *flags, learned)
-        t = state.t + len(order)
-        weights = _last(learned, data)
-        return MKLState(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
 
-    return run
+class LaidOut(NamedTuple):
+    """Data as the kernel takes them."""
+
+    positions: Positions
+    grams: Grams
+    group: np.ndarray
+
+
+@dataclass(frozen=True)
+class MKL(rounds.MKL):
+    @classmethod
+    def fits(cls, box: rounds.MKL, problem: Any) -> bool:
+        """A known penalty, and Gram matrices that are held."""
+        return type(box.penalty) in PENALTIES and not any(
+            gram is not None and gram.storage == "blocks" for gram in problem.data.grams
+        )
+
+    def sweep(self, problem: Any, state: Any, order: np.ndarray) -> Any:
+        model, data, (kind, weight) = problem.model, problem.data, PENALTIES[type(self.penalty)]
+        laid, averaging = _laid_out(problem), self.average != "last"
+        learned = state.kept if isinstance(state, Packed) else _zeros(state.weights, data, averaging)
+        options = (self.loss == "crf", kind, getattr(self.penalty, weight), self.sigma, self.radius or np.inf)
+        flags = (model.transitions == "own", model.transitions == "each", laid.group, averaging)
+        steps = self.steps(state, len(order))
+        mkl_rounds(laid.positions, laid.grams, order, steps, *options, *flags, learned)
+        t, weights = state.t + len(order), _last(learned, data)
+        return Packed(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
+
+
+def _laid_out(problem: Any) -> LaidOut:
+    """Once for a run."""
+    if "laid_out" not in problem.__dict__:
+        model, data = problem.model, problem.data
+        grams = Grams(*stacked([gram for gram in data.grams if gram is not None]))
+        problem.__dict__["laid_out"] = LaidOut(_positions(model, data), grams, _groups(model, data))
+    return problem.__dict__["laid_out"]
 
 
 def _positions(model: Any, data: KernelData) -> Positions:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import reference.objectives as reference
-from accelerated import arc_epochs, candidate_epochs, two_layer_epochs
+from accelerated import arc_epochs, candidate_epochs
 from accelerated.arrays import like, view
 from accelerated.compiled.candidates import new_answers
 from accelerated.compiled.kept import Kept, nothing
@@ -21,13 +21,9 @@ from accelerated.compiled.loops import gradient_range
 from accelerated.compiled.pairs import touched_rows
 from accelerated.compiled.planes import planes_of
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
-from accelerated.epochs import LOOPS
-from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
-from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
-from accelerated.models.two_layer import TwoLayerModel
 from accelerated.screening.scored import Whole, by_scores
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
@@ -128,25 +124,6 @@ class StructuralHinge(reference.StructuralHinge):
             np.add.at(direction[:, y], columns, x)
             np.subtract.at(direction[:, truth], columns, x)
             yield like(direction.reshape(-1), w), float(model.cost[truth, y])
-
-    def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """The compiled loop of ``LOOPS`` in ``epochs``, ``arc_epochs``, ``candidate_epochs`` or ``two_layer_epochs`` for exactly our objectives and models; None: the loop."""
-        loops = {
-            SequenceModel: LOOPS,
-            TaggingModel: LOOPS,
-            ParsingModel: arc_epochs.LOOPS,
-            CandidateModel: candidate_epochs.LOOPS,
-            TwoLayerModel: two_layer_epochs.LOOPS,
-        }.get(type(self.model))
-        if type(self) not in (StructuralHinge, LogLoss) or loops is None:
-            return None
-        if self.nonnegative is not None:  # the loops let all weights go free
-            return None
-        if optimizer == "bcfw" and getattr(
-            self.model, "restricted", False
-        ):  # squared distances of outputs take all pairs as free
-            return None
-        return None if optimizer == "bcfw" and type(self) is LogLoss else loops.get(optimizer)
 
     @cached_property
     def _touched(self) -> tuple[np.ndarray, np.ndarray]:

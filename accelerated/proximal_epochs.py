@@ -9,6 +9,7 @@ simplex, regularizers of the user's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +20,12 @@ from accelerated.arrays import like, view
 from accelerated.compiled.group_scales import group_epoch
 from accelerated.compiled.norm_proxes import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
 from accelerated.compiled.thresholds import threshold_epoch
+from accelerated.epochs import steps_of
 from reference.optimizers import online_proximal
 from reference.optimizers.online_proximal import OnlineProximalState
 from reference.prox.groups import Groups
 
-__all__ = ["run_online_proximal"]
+__all__ = ["OnlineProximal"]
 
 THRESHOLD = -1  # the operation of l1, beside those of norms
 LEAST, MOST = 1e-90, 1e90  # norms at the start, and weights of operations, for which the kernels are meant
@@ -52,37 +54,35 @@ class Plan(NamedTuple):
     proxes: Any = None  # a :class:`Proxes`, where there are groups
 
 
-def run_online_proximal(
-    state: OnlineProximalState,
-    objective: Any,
-    proxes: Any,
-    order: np.ndarray,
-    *,
-    batch_size: int,
-    steps: np.ndarray,
-    sigma: float,
-    mu: float | None,
-    average: str,
-) -> OnlineProximalState:
-    """As the reference's epoch."""
-    problem, x = objective._problem(objective._mu(mu)), view("w0", state.x)
-    plan = _plan(objective, proxes, len(x))
-    usable = batch_size == 1 and problem is not None and np.all(steps * sigma <= 1) and np.all(np.isfinite(x))
-    if usable and plan is not None and len(order) > 0:
-        (W, A), averaged = objective.model.padded(x), average != "last"
-        sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
-        shared = (objective._mu(mu), averaged, W, A, *sums)
-        run = _threshold if plan.proxes is None else _scale_groups
-        if run(plan, objective, problem, x, order, steps, sigma, shared):
-            t = state.t + len(order)
-            last = like(objective.model.flat(W, A), state.x)
-            if not averaged:
-                return OnlineProximalState(last, last, t)
-            mean = (state.t * view("mean", state.mean) + objective.model.flat(*sums)) / t
-            return OnlineProximalState(last, like(mean, state.x), t)
-    return online_proximal.epoch(
-        state, objective, proxes, order, batch_size=batch_size, steps=steps, sigma=sigma, mu=mu, average=average
-    )
+@dataclass(frozen=True)
+class OnlineProximal(online_proximal.OnlineProximal):
+    """A round costs its sequence's features and a number for each group, for l1, ridge, elastic net and regularizers of group
+    norms; those that mix coordinates and groups (sparse group lasso) cost O(d).
+    """
+
+    @classmethod
+    def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
+        """One example at a time."""
+        return box.batch_size == 1
+
+    def sweep(self, objective: Any, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
+        sigma, mu, average, steps = self.sigma, self.mu, self.average, steps_of(self, state, order, self.sigma)
+        problem, x = objective._problem(objective._mu(mu)), view("w0", state.x)
+        plan = _plan(objective, self.proxes, len(x))
+        usable = problem is not None and np.all(steps * sigma <= 1) and np.all(np.isfinite(x))
+        if usable and plan is not None and len(order) > 0:
+            (W, A), averaged = objective.model.padded(x), average != "last"
+            sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
+            shared = (objective._mu(mu), averaged, W, A, *sums)
+            run = _threshold if plan.proxes is None else _scale_groups
+            if run(plan, objective, problem, x, order, steps, sigma, shared):
+                t = state.t + len(order)
+                last = like(objective.model.flat(W, A), state.x)
+                if not averaged:
+                    return OnlineProximalState(last, last, t)
+                mean = (state.t * view("mean", state.mean) + objective.model.flat(*sums)) / t
+                return OnlineProximalState(last, like(mean, state.x), t)
+        return super().sweep(objective, state, order)
 
 
 def _threshold(

@@ -1,57 +1,55 @@
 """SGD over two-layer scores of candidates, on the unsmoothed hinge: an epoch without what a step in general has to ask and check.
 
-What ``fused_epoch`` of an objective over a ``TwoLayerModel`` returns, with the signature of ``sgd.epoch``. A step costs a product of the image's features with
-W1, its hidden units, and the gradients of two candidates.
+A step costs a product of the image's features with W1, its hidden units, and the gradients of two candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from accelerated.arrays import like
+from accelerated.epochs import steps_of
 from reference.optimizers import sgd
 from reference.optimizers.sgd import SGDState
 
-__all__ = ["LOOPS"]
+__all__ = ["SGD"]
 
 
-def run_sgd(
-    state: SGDState,
-    objective: Any,
-    order: np.ndarray,
-    *,
-    batch_size: int,
-    steps: np.ndarray,
-    lam: float,
-    mu: float | None,
-    average: str,
-) -> SGDState:
-    data, model = objective.data, objective.model
-    if objective._mu(mu) != 0 or data.losses is None or not isinstance(state.x, np.ndarray):
-        return sgd.epoch(state, objective, order, batch_size=batch_size, steps=steps, lam=lam, mu=mu, average=average)
-    C, P, m = model.channels, model.places, model.hidden
-    w, mean, t = state.x.copy(), state.mean.copy(), state.t
-    W1, W2 = w[: C * m].reshape(C, m), w[C * m :].reshape(m, P)  # these change with w
-    shares = {"last": lambda t: 1.0, "uniform": lambda t: 1.0 / t, "weighted": lambda t: 2.0 / (t + 1)}
-    for i, gamma in zip(order.tolist(), steps.tolist(), strict=True):
-        first, end, best = data.offsets[i], data.offsets[i + 1], data.best[i]
-        X = np.asarray(data.features[first:end]).astype(w.dtype, copy=False).reshape(-1, C)
-        units = hidden_units(X @ W1).reshape(end - first, P, m)
-        scores = units.reshape(end - first, P * m) @ W2.T.reshape(-1)
-        y = int(np.argmax(scores + data.losses[first:end]))
-        both = [(y, -gamma), (best, gamma)] if y != best else []
-        changes = [(slope_of(X[k * P : (k + 1) * P], units[k], W2), factor) for k, factor in both]
-        w *= 1.0 - gamma * lam
-        for (one, two), factor in changes:
-            W1 += factor * one
-            W2 += factor * two
-        t += 1
-        if average != "last":
-            mean += shares[average](t) * (w - mean)
-    return SGDState(like(w, state.x), like(w if average == "last" else mean, state.x), t)
+@dataclass(frozen=True)
+class SGD(sgd.SGD):
+    @classmethod
+    def fits(cls, box: sgd.SGD, objective: Any) -> bool:
+        """One image at a time, all weights free."""
+        return box.batch_size == 1 and objective.nonnegative is None
+
+    def sweep(self, objective: Any, state: SGDState, order: np.ndarray) -> SGDState:
+        lam, mu, average, steps = self.lam, self.mu, self.average, steps_of(self, state, order, self.lam)
+        data, model = objective.data, objective.model
+        if objective._mu(mu) != 0 or data.losses is None or not isinstance(state.x, np.ndarray):
+            return super().sweep(objective, state, order)
+        C, P, m = model.channels, model.places, model.hidden
+        w, mean, t = state.x.copy(), state.mean.copy(), state.t
+        W1, W2 = w[: C * m].reshape(C, m), w[C * m :].reshape(m, P)  # these change with w
+        shares = {"last": lambda t: 1.0, "uniform": lambda t: 1.0 / t, "weighted": lambda t: 2.0 / (t + 1)}
+        for i, gamma in zip(order.tolist(), steps.tolist(), strict=True):
+            first, end, best = data.offsets[i], data.offsets[i + 1], data.best[i]
+            X = np.asarray(data.features[first:end]).astype(w.dtype, copy=False).reshape(-1, C)
+            units = hidden_units(X @ W1).reshape(end - first, P, m)
+            scores = units.reshape(end - first, P * m) @ W2.T.reshape(-1)
+            y = int(np.argmax(scores + data.losses[first:end]))
+            both = [(y, -gamma), (best, gamma)] if y != best else []
+            changes = [(slope_of(X[k * P : (k + 1) * P], units[k], W2), factor) for k, factor in both]
+            w *= 1.0 - gamma * lam
+            for (one, two), factor in changes:
+                W1 += factor * one
+                W2 += factor * two
+            t += 1
+            if average != "last":
+                mean += shares[average](t) * (w - mean)
+        return SGDState(like(w, state.x), like(w if average == "last" else mean, state.x), t)
 
 
 def hidden_units(x: np.ndarray) -> np.ndarray:
@@ -66,6 +64,3 @@ def hidden_units(x: np.ndarray) -> np.ndarray:
 def slope_of(X: np.ndarray, units: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The gradients of one candidate's score in W1 (C, m) and W2 (m, P), from its features (P, C) and hidden units (P, m)."""
     return X.T @ (np.where(units < 0, units + 1, 1) * W2.T), units.T
-
-
-LOOPS: dict[str, Callable[..., Any]] = {"sgd": run_sgd}

@@ -13,7 +13,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks.clock import best_of
-from reference.optimizers import sgd
+from reference.boxes import SGD, counterpart
 
 NOISES = (0.0, 0.5, 1.0)  # of a pixel, beside scores of -1 and +1
 IMAGES, CANDIDATES, SHAPE = 500, 200, (3, 3, 64)  # of the localisation task
@@ -76,10 +76,10 @@ def epoch(data: Any, smoothing: str) -> Callable[[], Any]:
     """One epoch of SGD from small weights."""
     kind, mu = SMOOTHINGS[smoothing]
     objective = accelerated.StructuralHinge(accelerated.CandidateModel(SHAPE), data, smoothing=kind)
-    order, steps = np.random.default_rng(2).permutation(IMAGES), np.full(IMAGES, 1e-4)
-    state = sgd.init(0.01 * np.random.default_rng(3).normal(size=objective.model.size))
-    run: Any = objective.fused_epoch("sgd")
-    return lambda: run(state, objective, order, batch_size=1, steps=steps, lam=0.01, mu=mu, average="weighted")
+    box = counterpart(SGD(0.01, accelerated.Constant(1e-4), mu), objective)
+    state = box.init(objective, 0.01 * np.random.default_rng(3).normal(size=objective.model.size))
+    order = np.random.default_rng(2).permutation(IMAGES)
+    return lambda: box.sweep(objective, state, order)
 
 
 class Search:

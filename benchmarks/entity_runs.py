@@ -22,7 +22,7 @@ from reference.app.chunks import chunk_scores
 from reference.app.columns import Columns, load_columns
 from reference.app.output import announce_compilation
 from reference.models.token_templates import TOKEN_TEMPLATES
-from reference.optimizers.result import Result, Row
+from reference.training.result import Result, Row
 
 __all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "perform", "workers"]
 

@@ -33,7 +33,7 @@ from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, s
 from reference.app.output import announce_compilation
 from reference.app.plots import require_matplotlib
 from reference.models.kernel_sequence import TRANSITIONS
-from reference.online_mkl import AVERAGES
+from reference.online_mkl.training import AVERAGES
 
 __all__ = ["main", "summary"]
 

@@ -22,8 +22,8 @@ from reference.app.localization_files import load_localization
 from reference.app.localization_writer import save_localization
 from reference.app.localize_jobs import find, judged, packed
 from reference.app.scenes import make_scenes
-from reference.optimizers.prox_linear import casimir_svrg
-from reference.optimizers.result import Result, Row
+from reference.training.prox_linear import casimir_svrg
+from reference.training.result import Result, Row
 
 __all__ = ["CERTIFICATE", "Problem", "Run", "perform", "workers"]
 

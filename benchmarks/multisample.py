@@ -28,7 +28,7 @@ from benchmarks import problems
 from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
 from reference.app.output import announce_compilation
 from reference.app.plots import require_matplotlib
-from reference.optimizers.result import Result
+from reference.training.result import Result
 
 VOWELS = "aeiou"
 TEST = 10_000  # characters

@@ -18,7 +18,7 @@ import numpy as np
 import accelerated
 from reference.app.metrics import attachment_score
 from reference.app.treebank import load_treebank
-from reference.optimizers import bcfw, online_proximal, sgd
+from reference.boxes import BCFW, SGD, OnlineProximal, counterpart
 
 Line = tuple[str, float, str]
 BITS = {"20": 20, "100": 22}
@@ -72,30 +72,18 @@ def _epoch(hinge: Any, loop: str) -> float:
 
 
 def _updates(hinge: Any, loop: str) -> Callable[..., Any]:
-    """One epoch of updates from weights of zero, as a call; of online_proximal, over templates, from any state."""
-    run, order = hinge.fused_epoch(loop), np.random.default_rng(1).permutation(hinge.n)
+    """One epoch of updates, as a call: from weights of zero, or from any state; online_proximal is over templates."""
+    box: Any
     if loop == "sgd":
-        state, steps = sgd.init(hinge.zeros()), np.full(hinge.n, SETTINGS["step_size"])
-        options: dict[str, Any] = {
-            "batch_size": 1,
-            "steps": steps,
-            "lam": SETTINGS["lam"],
-            "mu": None,
-            "average": "weighted",
-        }
-        return lambda: run(state, hinge, order, **options)
-    if loop == "online_proximal":
+        box = SGD(SETTINGS["lam"], accelerated.Constant(SETTINGS["step_size"]))
+    elif loop == "bcfw":
+        box = BCFW(1e-4, cached_passes=0)
+    else:
         phi = accelerated.SquaredL21(1 / (10 * hinge.n), hinge.model.groups)
-
-        def onward(state: Any = None) -> Any:
-            state = state or online_proximal.init(hinge.zeros())
-            steps = 0.1 / np.sqrt(np.arange(state.t + 1, state.t + 1 + hinge.n))
-            rest: dict[str, Any] = {"batch_size": 1, "steps": steps, "sigma": 0.0, "mu": None, "average": "last"}
-            return run(state, hinge, phi, order, **rest)
-
-        return onward
-    options = {"lam": 1e-4, "capacity": 8, "average": "last", "line_search": True}
-    return lambda: run(bcfw.init(hinge), hinge, [order], **options)
+        box = OnlineProximal(phi, accelerated.InverseSqrt(0.1))
+    box, order = counterpart(box, hinge), np.random.default_rng(1).permutation(hinge.n)
+    start, visits = box.init(hinge, hinge.zeros()), [order] if loop == "bcfw" else order
+    return lambda state=start: box.sweep(hinge, state, visits)
 
 
 def _score_all(model: Any, data: Any, w: np.ndarray) -> None:

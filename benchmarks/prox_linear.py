@@ -10,7 +10,7 @@ import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks.clock import best_of
 from reference.linearized import LinearizedObjective, linearized
-from reference.optimizers.prox_linear import regularised
+from reference.training.prox_linear import regularised
 
 IMAGES, CANDIDATES, SHAPE, HIDDEN = 100, 200, (3, 3, 64), 16
 BUDGET = 5

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from reference.optimizers.result import Result
+from reference.training.result import Result
 
 __all__ = ["Parser", "at_least_one", "ended", "parsed", "positive", "read_report", "say_written", "whole"]
 

@@ -30,7 +30,7 @@ from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written, whole
 from reference.app.output import announce_compilation
 from reference.app.plots import require_matplotlib
-from reference.optimizers.result import Result, Row
+from reference.training.result import Result, Row
 
 __all__ = ["METHODS", "main", "measure"]
 

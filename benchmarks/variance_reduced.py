@@ -12,7 +12,9 @@ import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
 from benchmarks.clock import best_of
-from reference.optimizers.svrg import epoch, snapshot
+from reference.boxes import SVRG as Box
+from reference.boxes import counterpart
+from reference.optimizers.subproblem import Subproblem
 
 LOSSES = ["LogLoss", "top-5"]  # the CRF, and the hinge smoothed by its five best outputs
 SIZES = [16, 20]  # log2 of the number of hashed weights
@@ -66,14 +68,14 @@ class Pass:
         self.objective, self.mu = over
         n = self.objective.n
         self.order = np.random.default_rng(0).permutation(n)
-        self.options = {"step_size": 1 / 30, "lam": 1 / n, "kappa": kappa, "mu": self.mu, "average": average}
         self.x = accelerated.sgd(self.objective, lam=1 / n, mu=self.mu, step_size=1 / 30, epochs=1, rng=0).x
-        self.options["center"] = self.x if kappa else None
-        self.epoch = self.objective.fused_epoch("svrg") or epoch
+        self.problem = Subproblem(self.objective, 1 / n, kappa, self.mu, self.x if kappa else None)
+        self.box = counterpart(Box(average=average), self.objective)
 
     def __call__(self) -> np.ndarray:
         """Full gradient, then a step for each example."""
-        return self.epoch(snapshot(self.objective, self.x, self.mu), self.objective, self.order, **self.options)
+        start = self.box.snapshot(self.objective, self.x, self.mu)
+        return self.box.sweep(self.problem, start, self.order, 1 / 30)
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:

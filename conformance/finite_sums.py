@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from reference.optimizers.svrg import epoch
-
 
 class Logistic:
     """mean_i log(1 + exp(-y_i <x_i, w>)): a plain finite sum, with nothing of ours in it; no zeros(), no smoothness()."""
@@ -60,9 +58,3 @@ def optimum(objective, size, lam, mu=None, kappa=0.0, center=0.0):
 def total(objective, w, lam, mu=None):
     """F + lam/2 ||w||^2."""
     return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * w @ w
-
-
-def run_epoch(objective, start, order, **options):
-    """The objective's own epoch: the fused one where it has one."""
-    fused = getattr(objective, "fused_epoch", lambda name: None)("svrg")
-    return (fused or epoch)(start, objective, order, **options)

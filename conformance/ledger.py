@@ -189,7 +189,7 @@ OURS = (
         "P section 7.2",
         "SGD with gamma_0/(1 + floor(t/t_0)); average 2/(T^2+T) sum t w_t with gamma_t = 1/(lam t)",
         "holds",
-        ("optimizers.sgd.sgd", "optimizers.schedules.Steps", "optimizers.schedules.Pegasos"),
+        ("optimizers.sgd.SGD", "optimizers.schedules.Steps", "optimizers.schedules.Pegasos"),
         (
             "test_optimizers::test_sgd_is_its_equation",
             "test_optimizers::test_schedules_are_their_formulas",
@@ -200,7 +200,7 @@ OURS = (
         "P Algorithm 4",
         "the Casimir algorithm: w_k ~ argmin F_{mu_k,kappa_k}(.; z_{k-1}) started at z_{k-1}, z_k = w_k + beta_k (w_k - w_{k-1})",
         "holds",
-        ("optimizers.casimir.casimir", "optimizers.casimir.outer_step"),
+        ("optimizers.casimir.Casimir", "training.casimir.casimir"),
         (
             "test_casimir::test_an_outer_step_is_its_equations",
             "test_casimir::test_runs_are_algorithm_4",
@@ -213,7 +213,7 @@ OURS = (
         "P section 7.2 (Casimir-SVRG-const, -adapt)",
         "one pass of SVRG a subproblem, started at z_{k-1}; const: mu fixed, kappa of Proposition 29; adapt: mu_k of Corollary 18, kappa = lam",
         "holds",
-        ("optimizers.presets.casimir_svrg_const", "optimizers.presets.casimir_svrg_adapt"),
+        ("training.presets.casimir_svrg_const", "training.presets.casimir_svrg_adapt"),
         (
             "test_presets::test_presets_are_their_schedules",
             "test_presets::test_kappa_is_that_of_propositions_29_and_31",
@@ -224,7 +224,7 @@ OURS = (
         "P section 5.2.3, any linearly convergent inner solver",
         "SVRG, SAGA, gradient steps or a user's: each ends at the optimum by a budget of one pass as by (26), from every warm start",
         "holds",
-        ("optimizers.inner_solvers.solve", "optimizers.saga.epoch"),
+        ("training.inner.Searched", "optimizers.saga.SAGA"),
         (
             "test_inner_solvers::test_saga_is_its_equation",
             "test_inner_solvers::test_every_way_to_run_reaches_the_optimum",
@@ -236,10 +236,10 @@ OURS = (
         "stochastic subgradients, one-slack cutting planes (BMRM), exponentiated gradient and block-coordinate Frank-Wolfe reach the hinge's optimum",
         "holds under a condition",
         (
-            "optimizers.sgd.sgd",
-            "optimizers.cutting_planes.cutting_planes",
-            "optimizers.exponentiated_gradient.exponentiated_gradient",
-            "optimizers.bcfw.bcfw",
+            "optimizers.sgd.SGD",
+            "optimizers.cutting_planes.CuttingPlanes",
+            "optimizers.exponentiated_gradient.ExponentiatedGradient",
+            "optimizers.bcfw.BCFW",
         ),
         (
             "test_sgd_rates::test_stochastic_subgradients_keep_their_rate",
@@ -254,7 +254,7 @@ OURS = (
         "P Table 1, exponentiated gradient: weak duality",
         "mean_i [mu H(alpha_i) + E loss_i] - lam/2 ||w(alpha)||^2 is a lower bound of the objective, for every alpha that a run has",
         "holds",
-        ("optimizers.exponentiated_gradient.exponentiated_gradient",),
+        ("optimizers.exponentiated_gradient.ExponentiatedGradient",),
         (
             "test_exponentiated::test_it_is_its_equations",
             "test_exponentiated::test_bounds_hold_the_optimum_between_them",
@@ -265,7 +265,7 @@ OURS = (
         "P Table 1, exponentiated gradient: monotone dual",
         "alpha_i <- alpha_i^(1 - eta) exp(eta [loss_i + score_i]/mu)/norm raises the dual, where steps that would lower it are not taken",
         "holds",
-        ("optimizers.exponentiated_gradient.step",),
+        ("optimizers.exponentiated_gradient.ExponentiatedGradient",),
         (
             "test_exponentiated::test_it_is_its_equations",
             "test_exponentiated::test_bounds_hold_the_optimum_between_them",
@@ -276,21 +276,21 @@ OURS = (
         "P Table 1, exponentiated gradient: distance",
         "lam/2 ||w(alpha) - w*||^2 is at most the duality gap",
         "holds",
-        ("optimizers.exponentiated_gradient.exponentiated_gradient",),
+        ("optimizers.exponentiated_gradient.ExponentiatedGradient",),
         ("test_exponentiated::test_the_gap_bounds_the_distance",),
     ),
     Claim(
         "P section 7.2 (bcfw-wavg)",
         "block-coordinate Frank-Wolfe with the average 2/(T^2+T) sum t w_t; the same average of dual points certifies it",
         "holds",
-        ("optimizers.bcfw.bcfw", "objectives.Corners"),
+        ("optimizers.bcfw.BCFW", "objectives.Corners"),
         ("test_bcfw::test_bcfw_is_its_equations", "test_bcfw::test_bounds_hold_the_optimum_between_them"),
     ),
     Claim(
         "P section 7.3.1",
         "SVRG and Casimir-SVRG take steps 1/(L + lam + kappa), L the Lipschitz constant of the gradient",
         "holds under a condition",
-        ("optimizers.svrg.svrg", "optimizers.smoothness.ComponentSteps"),
+        ("optimizers.svrg.SVRG", "training.smoothness.Backtracking"),
         (
             "test_svrg::test_a_pass_is_its_equation",
             "test_svrg::test_linear_convergence_to_the_optimum",

@@ -55,7 +55,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "M section 4, dependency parsing: groups",
             "Alg. 3 with explicit features, each group a feature template: templates that do not pay have no weights",
             "holds",
-            ("models.parsing.ParsingModel", "optimizers.online_proximal.online_proximal"),
+            ("models.parsing.ParsingModel", "optimizers.online_proximal.OnlineProximal"),
             (
                 f"{GROUPS}::test_blocks_are_models_of_one_template",
                 f"{GROUPS}::test_epochs_are_those_of_the_plain_loop",

@@ -180,7 +180,7 @@ def rows(Claim: Any) -> tuple[Any, ...]:
             "M Algorithm 1",
             "a gradient step on the loss of a batch, the regularizers' proxes in turn, a projection",
             "holds",
-            ("optimizers.online_proximal.online_proximal",),
+            ("optimizers.online_proximal.OnlineProximal",),
             (
                 "test_online_proximal::test_an_epoch_is_its_equation",
                 "test_online_proximal::test_the_optimum_of_a_generic_solver",
@@ -218,7 +218,7 @@ def rows(Claim: Any) -> tuple[Any, ...]:
             (
                 "bounds.regret_decaying_step",
                 "bounds.regret_strongly_convex",
-                "optimizers.online_proximal.online_proximal",
+                "optimizers.online_proximal.OnlineProximal",
             ),
             ("test_online_proximal_promises::test_averages_over_random_examples_come_near_the_optimum",),
             condition="in the mean, where the paper has it with probability 1 - delta; the averaged model, also for 1/(sigma t), where the paper returns"
@@ -253,7 +253,7 @@ def rows(Claim: Any) -> tuple[Any, ...]:
             "M (17)",
             "||theta - gamma (phi(v) - phi(u))||^2 = ||theta||^2 - 2 gamma [f(v) - f(u)] + gamma^2 [K(u, u) + K(v, v) - 2 K(u, v)] in each group",
             "wrong as printed",
-            ("identities.martins.equation_17", "online_mkl.mkl", "models.kernel_sequence.KernelSequenceModel"),
+            ("identities.martins.equation_17", "online_mkl.rounds.MKL", "models.kernel_sequence.KernelSequenceModel"),
             (
                 "test_kernel_expansion::test_norms_after_a_gradient_step",
                 "test_online_mkl::test_a_round_is_its_equation",
@@ -266,7 +266,7 @@ def rows(Claim: Any) -> tuple[Any, ...]:
             "M section 3.4, kernel expansion",
             "theta_k = sum_s alpha_ks (phi_k(x_s, y_s) - phi_k(x_s, v_s)), alpha_ks = gamma_s prod_{r >= s} (b_k/b~_k) min(1, radius/||theta~||)",
             "holds under a condition",
-            ("identities.martins.kernel_expansion", "online_mkl.mkl"),
+            ("identities.martins.kernel_expansion", "online_mkl.rounds.MKL"),
             ("test_kernel_expansion::test_coefficients_of_a_run_are_the_expansion",),
             condition="a ratio 0/0 is 0",
         ),

@@ -364,7 +364,7 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Proposition 27",
             "(26) takes (1/tau) log(8 C (L + kappa)/(tau kappa delta)) + 1 expected iterations from the prox center",
             "holds under a condition",
-            ("bounds.inner_iterations", "optimizers.inner_solvers.solve"),
+            ("bounds.inner_iterations", "training.inner.Searched"),
             (
                 f"{WORK}::test_relative_accuracy_needs_the_constant_8",
                 f"{CASIMIR}::test_gradient_descent_is_as_fast_as_proposition_27_says",

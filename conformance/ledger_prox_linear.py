@@ -17,7 +17,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Algorithm 5",
             "prox-linear: w_k ~ argmin F_eta(.; w_{k-1}) up to eps_k, taken where F does not grow",
             "holds",
-            ("optimizers.prox_linear.prox_linear", "linearized.LinearizedObjective"),
+            ("optimizers.prox_linear.ProxLinear", "linearized.LinearizedObjective"),
             (
                 f"{RUNS}::test_steps_are_algorithm_5",
                 f"{RUNS}::test_a_linearized_objective_is_its_definition",
@@ -53,7 +53,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Remark 36",
             "always taking w_k has the same bound, but F(w_k) can grow",
             "holds",
-            ("optimizers.prox_linear.prox_linear", "bounds.stationarity"),
+            ("optimizers.prox_linear.ProxLinear", "bounds.stationarity"),
             (f"{THEORY}::test_theorem_35", f"{THEORY}::test_always_accepting_can_grow"),
         ),
         Claim(

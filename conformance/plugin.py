@@ -17,6 +17,7 @@ import reference
 from conformance import namespaces
 
 PANELS = ("reference", "accelerated")
+PROMISES = ("exact selections",)  # what a module may promise beyond rounding, in its __conformance_promises__
 _SPACES: list[namespaces.Space] = []  # of this run
 _MISSING: dict[str, str] = {}
 
@@ -35,6 +36,11 @@ class Backend:
             # test_names fails for this name, once; failing here as well would bury that
             pytest.skip(f"{self.module.__name__} has no {name}")
         return getattr(self.module, name)
+
+    def promises(self, what: str) -> bool:
+        """Whether the module declares a promise of ``PROMISES``, to which the laws then hold it."""
+        assert what in PROMISES, what
+        return what in getattr(self.module, "__conformance_promises__", ())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,6 +113,8 @@ def _names(config: pytest.Config) -> list[str]:
             raise pytest.UsageError(f"--backend {name}: cannot be imported: {problem}") from None
         if not any(hasattr(module, public) for public in reference.__all__):
             raise pytest.UsageError(f"--backend {name}: has none of the names of reference.__all__")
+        if unknown := set(getattr(module, "__conformance_promises__", ())) - set(PROMISES):
+            raise pytest.UsageError(f"{name}.__conformance_promises__: {unknown} is none of {PROMISES}")
     return names
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from reference.arrays import Place
 from reference.models.nonlinear import NonlinearModel
-from reference.optimizers.result import Result
+from reference.training.result import Result
 
 
 class SineData(NamedTuple):

@@ -196,8 +196,6 @@ def test_bad_dependency_trees_are_named(backend):
             backend.Arborescence(np.array([[bad, 0.0]]))
     with pytest.raises(TypeError, match="single_root: expected True or False, got 'yes'"):
         backend.Arborescence(np.zeros((2, 3)), "yes")
-    with pytest.raises(ValueError, match="solver: expected one of auto.*, got 'eisner'"):
-        backend.Arborescence(np.zeros((2, 3)), solver="eisner")
     structure = backend.Arborescence(np.zeros((3, 4)))
     with pytest.raises(ValueError, match=r"y: expected a head for each of 3 tokens, got shape \(2,\)"):
         structure.parts([0, 1])
@@ -216,12 +214,12 @@ def test_bad_dependency_trees_are_named(backend):
     assert structure.score([-1, -1, -1]) == 0.0  # as the oracle says that there is no tree
 
 
-def test_single_roots_and_solvers_stay(backend):
+def test_single_roots_stay(backend):
     """Whatever is derived from a structure keeps to what its trees are."""
     structure = backend.Arborescence(np.zeros((3, 4)), single_root=True)
     ones = backend.ArborescenceScores(np.ones((3, 4)))
     for derived in (structure.augment(ones), structure.constrained(np.ones((3, 4), bool))):
-        assert derived.single_root and derived.solver == structure.solver and derived.count() == 9
+        assert derived.single_root and derived.count() == 9
 
 
 # misprints and mistakes --------------------------------------------------------------------------------------------
@@ -232,19 +230,3 @@ def test_the_root_at_a_discount_is_no_single_root():
     values = np.array([[1e3, 0.0, -1e3], [1e3, -1e3, 0.0]])
     outputs, scores = trees(np.where(np.arange(3) == 0, values - 100.0, values), single_root=False)
     assert outputs[int(np.argmax(scores))] == (0, 0)
-
-
-@roots
-@given(values=strategies.dependencies())
-def test_networkx_as_a_solver_agrees(values, single_root):
-    import accelerated
-
-    ours = accelerated.Arborescence(values, single_root)
-    theirs = accelerated.Arborescence(values, single_root, solver="networkx")
-    if ours.count() == 0:
-        with pytest.raises(accelerated.InfeasibleError):
-            theirs.best()
-        return
-    close(theirs.best()[0], ours.best()[0])
-    ones = accelerated.ArborescenceScores(np.ones(values.shape))
-    close(theirs.augment(ones).best()[0], ours.best()[0] + len(values))

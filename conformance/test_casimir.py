@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+import reference
 from conformance.finite_sums import Logistic
 from conformance.tolerances import close
+from reference import boxes
 from reference.bounds import Corollary17, Corollary18, Corollary20
-from reference.optimizers import casimir as module
-from reference.optimizers.evaluation import evaluate
+from reference.training.evaluation import evaluate
 
 
 def hinge(backend, rng, smoothing=None, words=5):
@@ -56,17 +57,43 @@ def test_an_outer_step_is_its_equations(rng):
     """(27), (28), (29) solved and multiplied out by hand, for kappa and mu that change."""
     choice = Corollary20(0.7, 1.0)  # kappa_k = 0.7 k, lam = 0
     w = rng.normal(size=(5, 3))
-    state = module.CasimirState(w[0], w[0], w[0], choice.alpha_0, 0)
-    z, alpha = w[0], choice.alpha_0
+    z, alpha, given = w[0], choice.alpha_0, []
+
+    class Told:
+        """No solver: the k-th subproblem's point is w_k."""
+
+        def minimize(self, problem, start, delta, memory, rng):
+            given.append((*problem[1:4], *problem.center, delta))
+            return w[len(given)], None
+
+    box = boxes.Casimir(choice, Told())
+    state = box.init(None, w[0])
     for k in range(1, 5):
         before, now, following = alpha, choice.kappa_k(k), choice.kappa_k(k + 1)
         roots = np.roots([following, before**2 * now, -(before**2) * now])  # alpha^2 k' = (1 - alpha) before^2 k
         alpha = float(roots[(roots > 0) & (roots < 1)][0])
         beta = before * (1 - before) * now / (before**2 * now + alpha * following)
         center, z = z, w[k] + beta * (w[k] - w[k - 1])
-        state = module.outer_step(state, w[k], choice)
+        state = box.epoch(None, state, None)
+        np.testing.assert_allclose(given[-1], (0.0, now, choice.mu_k(k), *center, choice.delta_k(k)), rtol=1e-12)
         assert state.k == k and np.array_equal(state.w, w[k]) and np.allclose(state.center, center, rtol=1e-12)
         np.testing.assert_allclose([state.alpha, *state.z], [alpha, *z], rtol=1e-12)
+
+
+@pytest.mark.parametrize("corollary", [Corollary17, Corollary18])
+@pytest.mark.parametrize("inner", [boxes.SVRG(), boxes.SAGA(), boxes.GradientStep()], ids=["svrg", "saga", "gradient"])
+def test_the_box_stepped_by_hand_walks_as_the_run_does(rng, inner, corollary):
+    """Bit for bit, where the schedule, with what is handed to the objective as mu, and the step size are given."""
+    objective, schedule, gamma, walked = hinge(reference, rng), corollary(0.1, 0.3, 0.5), 0.05, []
+    w0, name = rng.normal(size=objective.zeros().shape), type(inner).__name__.lower().removesuffix("step")
+    options = {"lam": 0.1, "schedule": schedule, "inner": name, "step_size": gamma, "epochs": 7, "rng": 3}
+    reference.casimir(objective, w0, callback=lambda row, w: walked.append(w), **options)
+    box, draw = boxes.Casimir(schedule, boxes.OnePass(inner, gamma)), np.random.default_rng(3)
+    state = box.init(objective, w0)
+    for w in walked:
+        state = box.epoch(objective, state, draw)
+        np.testing.assert_array_equal(state.w, w)
+    assert len(walked) == state.k == 7 and not np.array_equal(state.w, w0)
 
 
 def test_runs_are_algorithm_4(backend, rng):
@@ -271,8 +298,6 @@ def test_nothing_to_learn_ends_well(backend):
 
 def test_trajectories_agree(other, rng):
     """Two panels from one random start: entropy to rounding; top-K while no ranks tie."""
-    import reference
-
     for smoothing, tolerance in (("Entropy", 1e-9), ("TopK", 1e-7)):
         runs = []
         for b in (reference, other):

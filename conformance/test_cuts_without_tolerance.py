@@ -7,13 +7,14 @@ import itertools
 import numpy as np
 import pytest
 
+from accelerated.structures.cut import by_networkx
 from conformance.test_cut import brute
 
 
 def solved(backend, instance):
-    """Value and labels by every solver that the panel has."""
-    for solver in getattr(backend.Cut.ops, "SOLVERS", ("auto",)):
-        value, labels = backend.Cut(*instance, solver=solver).best()
+    """Value and labels by the panel and by networkx."""
+    cut = backend.Cut(*instance)
+    for value, labels in (cut.best(), by_networkx(cut.scores)):
         yield float(value), tuple(np.asarray(labels).tolist())
 
 

@@ -13,7 +13,7 @@ from conformance.test_bcfw import bracket
 from conformance.test_models import sequence_model
 from conformance.test_multisample import objectives
 from conformance.tolerances import close
-from reference.optimizers import cutting_planes as own
+from reference.optimizers.cutting_planes import CuttingPlanes
 
 
 def by_hand(problem, epochs):
@@ -86,9 +86,10 @@ def test_the_optimum_of_block_coordinate_frank_wolfe(backend, rng):
 def test_planes_are_below_the_hinge_and_weights_in_the_simplex(backend, rng):
     X, Y = labelling(rng, (2, 3, 1))
     objective, lam = hinge(backend, X, Y), 0.02
-    state = own.init(objective)
+    box = CuttingPlanes(lam, 6)
+    state = box.init(objective)
     for _ in range(12):
-        state = own.step(state, objective, lam=lam, capacity=6, tol=None)
+        state = box.epoch(objective, state)
         assert np.all(state.alpha >= 0) and abs(state.alpha.sum() - 1) <= 1e-12
         close(state.x, -state.alpha @ state.planes / lam)
         close(state.products, state.planes @ state.planes.T)
@@ -100,10 +101,11 @@ def test_planes_are_below_the_hinge_and_weights_in_the_simplex(backend, rng):
 def test_planes_of_weight_zero_make_room(backend, rng):
     X, Y = labelling(rng, (2, 3, 1))
     objective = hinge(backend, X, Y)
-    few, many = own.init(objective), own.init(objective)
+    narrow, wide = CuttingPlanes(0.5, 4), CuttingPlanes(0.5, 100)
+    few, many = narrow.init(objective), wide.init(objective)
     for _ in range(40):
-        few = own.step(few, objective, lam=0.5, capacity=4, tol=None)
-        many = own.step(many, objective, lam=0.5, capacity=100, tol=None)
+        few = narrow.epoch(objective, few)
+        many = wide.epoch(objective, many)
     assert len(many.b) == 41 and len(few.b) <= max(4, np.sum(few.alpha > 0) + 1) + 1 < 41
     close(few.dual, many.dual, scale=1e3)
 

@@ -21,7 +21,7 @@ from reference.app.regularizers import groups_of
 from reference.app.treebank import load_treebank
 from reference.arrays import Place
 from reference.models.token_templates import load_templates
-from reference.optimizers.checkpoints import read_checkpoint
+from reference.training.checkpoints import read_checkpoint
 
 COPIES, MEMORY = 200, 64 << 20
 BOUND = {"most_bytes": 1 << 22}

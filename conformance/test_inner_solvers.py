@@ -12,11 +12,10 @@ from conformance.finite_sums import UNEVEN, optimum, random_logistic, total
 from conformance.strategies import SequenceProblem
 from conformance.test_models import sequence_model
 from reference.bounds import inner_iterations
-from reference.optimizers import casimir as outer
-from reference.optimizers import inner_solvers as module
 from reference.optimizers import saga
-from reference.optimizers.smoothness import ComponentSteps
-from reference.optimizers.svrg import snapshot
+from reference.optimizers.subproblem import Subproblem
+from reference.training.counterparts import counterpart
+from reference.training.inner import INNER, searched
 
 
 @pytest.fixture(params=["LogLoss", "Entropy", "TopK"])
@@ -34,10 +33,17 @@ def objective_of(backend, model, data, loss):
     return backend.StructuralHinge(model, data, smoothing=smoothing), 0.5
 
 
-def run_saga(objective, start, table, order, **options):
-    """The objective's own epoch: the fused one where it has one."""
-    fused = getattr(objective, "fused_epoch", lambda name: None)("saga")
-    return (fused or saga.epoch)(start, table, objective, order, **options)
+def passing(objective, lam, kappa, mu, center, step_size):
+    """A pass of SAGA by the backend's own kernels: from a point to where it ends, and the table then."""
+    box = counterpart(saga.SAGA(), objective)
+    subproblem = Subproblem(objective, lam, kappa, mu, center if kappa else None)
+
+    def run(start, order, table=None):
+        x, calls, table = box.one_pass(subproblem, box.snapshot(objective, start, mu), order, step_size, table)
+        assert calls == len(order)
+        return x, table
+
+    return run
 
 
 def textbook(objective, w, orders, gamma, lam, kappa, z, mu):
@@ -61,28 +67,24 @@ def test_saga_is_its_equation(problem, kappa):
     rng = np.random.default_rng(0)
     s, z = rng.normal(size=(2, objective.model.size))
     orders = [np.array([1, 3, 1, 4, 0]), np.array([4, 2, 2, 1]), np.array([0, 1, 2, 3, 4])]
-    options = {"step_size": 0.2, "lam": 0.3, "kappa": kappa, "center": z if kappa else None, "mu": mu}
-    start, table = snapshot(objective, s, mu), None
+    run, w, table = passing(objective, 0.3, kappa, mu, z, 0.2), s, None
     for order, expected in zip(orders, textbook(objective, s, orders, 0.2, 0.3, kappa, z, mu), strict=True):
-        w, table = run_saga(objective, start, table, order, **options)
+        w, table = run(w, order, table)
         np.testing.assert_allclose(w, expected, rtol=1e-10, atol=1e-11)
-        start = snapshot(objective, w, mu)
-    w, _ = run_saga(objective, start, table, orders[0][:0], **options)
-    np.testing.assert_array_equal(w, start.x)
+    np.testing.assert_array_equal(run(w, orders[0][:0], table)[0], w)
 
 
 def test_a_pass_leaves_the_table_it_was_given(problem):
     """A pass may be taken back: the same table again gives the same pass."""
     objective, mu = problem
-    start = snapshot(objective, np.random.default_rng(1).normal(size=objective.model.size), mu)
-    options = {"step_size": 0.3, "lam": 0.1, "kappa": 0.0, "center": None, "mu": mu}
+    box, subproblem = counterpart(saga.SAGA(), objective), Subproblem(objective, 0.1, 0.0, mu, None)
+    start = box.snapshot(objective, np.random.default_rng(1).normal(size=objective.model.size), mu)
     order = np.arange(objective.n)
-    w, table = run_saga(objective, start, None, order, **options)
-    later = snapshot(objective, w, mu)
-    first, _ = run_saga(objective, later, table, order[::-1], **options)
-    again, _ = run_saga(objective, later, table, order[::-1], **options)
+    w, _, table = box.one_pass(subproblem, start, order, 0.3, None)
+    later = box.snapshot(objective, w, mu)
+    first, again = (box.one_pass(subproblem, later, order[::-1], 0.3, table)[0] for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(run_saga(objective, start, None, order, **options)[0], w)
+    np.testing.assert_array_equal(box.one_pass(subproblem, start, order, 0.3, None)[0], w)
 
 
 @pytest.mark.parametrize("problem", ["LogLoss", "Entropy"], indirect=True)  # TopK need not have a stationary point
@@ -90,8 +92,7 @@ def test_the_optimum_is_a_fixed_point(problem):
     objective, mu = problem
     z = np.random.default_rng(2).normal(size=objective.model.size)
     best = optimum(objective, objective.model.size, 0.1, mu, 0.5, z)
-    options = {"step_size": 0.1, "lam": 0.1, "kappa": 0.5, "center": z, "mu": mu}
-    x, _ = run_saga(objective, snapshot(objective, best, mu), None, np.arange(objective.n), **options)
+    x, _ = passing(objective, 0.1, 0.5, mu, z, 0.1)(best, np.arange(objective.n))
     np.testing.assert_allclose(x, best, atol=1e-6)
 
 
@@ -101,9 +102,9 @@ def passes_of(backend, problem, loss, lam, kappa, gamma=0.2):
     objective, mu = objective_of(backend, model, data, loss)
     rng = np.random.default_rng(12)
     x, z = rng.normal(size=(2, model.size))
-    table, options = None, {"step_size": gamma, "lam": lam, "kappa": kappa, "mu": mu, "center": z if kappa else None}
+    run, table = passing(objective, lam, kappa, mu, z, gamma), None
     for _ in range(3):
-        x, table = run_saga(objective, snapshot(objective, x, mu), table, rng.permutation(objective.n), **options)
+        x, table = run(x, rng.permutation(objective.n), table)
         yield x
 
 
@@ -142,8 +143,7 @@ def test_passes_agree_at_every_scale(other, scale, rng):
         objective, mu = objective_of(b, model, model.pack(X, Y), "Entropy")
         w, table = scale * np.random.default_rng(3).normal(size=model.size), None
         for order in (np.arange(12), np.arange(12)[::-1]):
-            options = {"step_size": 0.1 * scale, "lam": 0.1, "kappa": 0.0, "center": None, "mu": mu}
-            w, table = run_saga(objective, snapshot(objective, w, mu), table, order, **options)
+            w, table = passing(objective, 0.1, 0.0, mu, None, 0.1 * scale)(w, order, table)
         found.append(w)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9 * scale)
 
@@ -156,14 +156,14 @@ def test_passes_over_the_best_outputs_agree(other):
         model = b.SequenceModel(128, words.labels)
         objective = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=b.TopK(5))
         x, z = 0.1 * np.random.default_rng(0).normal(size=(2, model.size))
-        options, table = {"step_size": 0.02, "lam": 0.01, "kappa": 0.03, "center": z, "mu": 1.0}, None
+        table = None
         for _ in range(2):
-            x, table = run_saga(objective, snapshot(objective, x, 1.0), table, np.arange(20), **options)
+            x, table = passing(objective, 0.01, 0.03, 1.0, z, 0.02)(x, np.arange(20), table)
         found.append(x)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("inner", module.INNER)
+@pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("stop", ["budget", "gradient"])
 @pytest.mark.parametrize("warm_start", ["center", "last", "extrapolated"])
 def test_every_way_to_run_reaches_the_optimum(backend, rng, inner, stop, warm_start):
@@ -185,17 +185,17 @@ def test_every_way_to_run_reaches_the_optimum(backend, rng, inner, stop, warm_st
 def test_passes_are_as_few_as_proposition_27_says(rng, inner, lam):
     """tau and C of passes measured on some runs (the mean gap after t passes is at most C (1 - tau)^t gap_0), their number until (26) on others."""
     logistic, kappa, delta, z = random_logistic(rng), 0.3, 0.2, 3 * rng.normal(size=4)
-    subproblem = module.Subproblem(logistic, lam, kappa, None, z)
+    subproblem, box = Subproblem(logistic, lam, kappa, None, z), INNER[inner]
     L = 0.25 * float(np.max(np.sum(logistic.A**2, axis=1))) + lam  # of each component
     best = optimum(logistic, 4, lam, None, kappa, z)
     least = subproblem.value(best, logistic.value_and_gradient(best)[0])
 
     def gaps(seed, passes):
-        draw, at, memory, found = np.random.default_rng(seed), snapshot(logistic, z, None), None, []
+        draw, at, memory, found = np.random.default_rng(seed), box.snapshot(logistic, z, None), None, []
         for _ in range(passes + 1):
             found.append((subproblem.value(at.x, at.value) - least, float(np.sum((at.x - z) ** 2))))
-            x, _, memory = module.INNER[inner](subproblem, at, draw.permutation(logistic.n), 1 / (L + kappa), memory)
-            at = snapshot(logistic, x, None)
+            x, _, memory = box.one_pass(subproblem, at, draw.permutation(logistic.n), 1 / (L + kappa), memory)
+            at = box.snapshot(logistic, x, None)
         return np.array(found)
 
     mean = np.mean([gaps(seed, 8)[:, 0] for seed in range(10)], axis=0)
@@ -212,7 +212,7 @@ def test_passes_are_as_few_as_proposition_27_says(rng, inner, lam):
     assert np.mean(taken) <= inner_iterations(tau, 1.0, L=L, kappa=kappa, delta=delta)
 
 
-@pytest.mark.parametrize("inner", module.INNER)
+@pytest.mark.parametrize("inner", INNER)
 @pytest.mark.parametrize("stop", ["budget", "gradient"])
 def test_components_of_uneven_curvature(backend, inner, stop):
     """The step is that of the most curved component: nothing diverges."""
@@ -257,9 +257,8 @@ def test_a_pass_that_is_taken_back_leaves_no_memory(rng):
         bad = len(seen) == 2
         return (at.x + 10.0 if bad else at.x - step_size * problem.gradient(at)), 0, f"after {len(seen)}"
 
-    subproblem = module.Subproblem(logistic, 0.1, 0.1, None, np.zeros(4))
-    steps = ComponentSteps(logistic, None, 0.2)
-    module.solve(subproblem, np.zeros(4), worse_first, 4, 0.0, steps, np.random.default_rng(0))
+    subproblem = Subproblem(logistic, 0.1, 0.1, None, np.zeros(4))
+    searched(worse_first, None, 4).minimize(subproblem, np.zeros(4), 0.0, None, np.random.default_rng(0))
     assert seen == [None, "after 1", "after 1", "after 3"]
 
 
@@ -268,6 +267,6 @@ def test_a_table_beyond_the_memory_is_refused(monkeypatch, rng):
     logistic = random_logistic(rng)
     monkeypatch.setattr(saga, "MOST", 119)
     with pytest.raises(ValueError, match="inner: 'saga' keeps a gradient of each example, 30 of 4 numbers"):
-        outer.casimir(logistic, np.zeros(4), lam=0.1, inner="saga", rng=0)
+        reference.casimir(logistic, np.zeros(4), lam=0.1, inner="saga", rng=0)
     monkeypatch.setattr(saga, "MOST", 120)
-    assert outer.casimir(logistic, np.zeros(4), lam=0.1, inner="saga", rng=0).success
+    assert reference.casimir(logistic, np.zeros(4), lam=0.1, inner="saga", rng=0).success

@@ -2,7 +2,7 @@
 
 With p = 2 the second coordinate survives iff lam E < y. For lam the float nearest to a/b or its neighbours, E = b k and
 y = a k, the two differ by less than a unit of rounding, or not at all. (Martins et al., Algorithms 2 and 4; Duchi et
-al.)
+al.) A panel that promises exact selections is 0 exactly where the exact result is; another up to a rounding of max|x|.
 """
 
 from __future__ import annotations
@@ -13,12 +13,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import accelerated
 from conformance.test_selection import exact_l1_ball, exact_simplex, exact_weighted
-
-# What a panel promises of integers up to 2^26: whether a coordinate is 0 may be told wrong where the exact one is at
-# most this
-# share of the largest number. With 0, the result is 0 exactly where the exact one is.
-INTEGER_TIES = {"reference": 0.0, "accelerated": 0.0}
 
 RATIOS = [(1, 1), (1, 10), (3, 10), (7, 10), (1, 3), (2, 3), (1, 7), (22, 7), (355, 113), (10**6, 1)]
 
@@ -30,10 +26,14 @@ def neighbours(a, b):
 
 def holds(backend, got, exact, x):
     """The promise: the support, up to coordinates of the exact result so small that they count as rounding."""
-    share = INTEGER_TIES.get(backend.__name__, max(INTEGER_TIES.values()))
-    rounding = Fraction(share) * Fraction(float(np.abs(x).max(initial=0.0)))
+    share = 0 if backend.promises("exact selections") else Fraction(1, 10**14)
+    rounding = share * Fraction(float(np.abs(x).max(initial=0.0)))
     for g, e in zip(got, exact, strict=True):
         assert (g != 0) == (e != 0) or (abs(e) <= rounding and abs(Fraction(float(g))) <= rounding), (x, got, exact)
+
+
+def test_the_fast_panel_promises_exact_selections():
+    assert "exact selections" in accelerated.__conformance_promises__
 
 
 @pytest.mark.parametrize(("a", "b"), RATIOS)
@@ -94,5 +94,9 @@ def test_a_long_row_has_the_ties_of_a_short_one(backend, seed):
         assert np.array_equal(np.asarray(backend.project_l1_ball(x, r)) != 0, np.abs(x) > (48.0 if ones else 49.0))
     lam = 49.0 / E  # the float may be above or below
     survive = Fraction(lam) * Fraction(E) < 49
-    found = np.asarray(backend.prox_squared_l1(x, lam)) != 0
-    assert np.array_equal(found, np.abs(x) > (48.0 if survive else 49.0))
+    found = np.asarray(backend.prox_squared_l1(x, lam))
+    if not backend.promises("exact selections"):
+        at_the_tie = np.abs(x) == 49.0
+        assert np.abs(found[at_the_tie]).max() <= 1e-11
+        found = np.where(at_the_tie, survive, found)
+    assert np.array_equal(found != 0, np.abs(x) > (48.0 if survive else 49.0))

@@ -101,11 +101,12 @@ def test_runs_are_their_equations(backend, rng, k, online):
 
 def run_steps(backend, objective, lam, passes, seed=0, k=3, sampler="topk", update="moves", online=False):
     """The states of a run, each with the example of its step and the samples it had."""
-    rng, state, states = np.random.default_rng(seed), own.init(objective), []
+    box = own.Multisample(lam, k, sampler, 0.7, update, online)
+    rng, state, states = np.random.default_rng(seed), box.init(objective), []
     for _ in range(passes):
         for i in rng.permutation(objective.n):
-            corners = own.outputs(objective, state.x, i, k=k, sampler=sampler, mu=0.7, rng=rng)
-            after = own.step(state, objective, i, corners, lam=lam, update=update, online=online)
+            corners = box.samples(objective, state.x, i, rng)
+            after = box.visit(objective, state, i, corners)
             states.append((state, after, i, corners))
             state = after
     return states
@@ -225,8 +226,8 @@ def test_the_radius_of_the_print_needs_losses_up_to_one():
 
     assert dual(1.0 / np.linalg.norm(w)) < dual(1.0) - 0.2
     close(dual(min(1.0, sqrt(3.0 / lam) / np.linalg.norm(w))), dual(1.0))
-    assert own._best_scale(loss, lam * float(w @ w)) == 1.0
-    close(own._best_scale(1.0, 4.0), 0.25)
+    assert own.best_scale(loss, lam * float(w @ w)) == 1.0
+    close(own.best_scale(1.0, 4.0), 0.25)
 
 
 def test_the_third_line_of_lemma_2_2(rng):

@@ -374,15 +374,15 @@ def test_jacobians_written_out_are_the_linearized_objective(backend, rng, smooth
 
 @pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
 def test_epochs_of_sgd_are_steps(backend, rng, average):
-    """A fused epoch ends where the loop over single steps does; ties and images whose best output is the true one among them."""
-    from reference.optimizers.sgd import epoch, init
+    """A sweep of ours ends where the loop does; ties, and images whose best output is the true one, among them."""
+    from reference.optimizers.sgd import SGD
+    from reference.training.counterparts import counterpart
 
     model, data = two_layer(backend, rng, counts=(3, 1, 4, 3, 3))
     for objective, mu in ((backend.StructuralHinge(model, data), None), (backend.StructuralHinge(model, data, smoothing=backend.TopK(2)), 0.3), (backend.LogLoss(model, data), None)):  # fmt: skip
-        fused = objective.fused_epoch("sgd") or epoch
-        order, start = np.array([4, 2, 0, 1, 3, 2, 0]), model.initial(data, 0)
-        options = {"batch_size": 1, "steps": np.linspace(0.5, 0.1, 7), "lam": 0.1, "mu": mu, "average": average}
-        a, b = (run(init(start), objective, order, **options) for run in (fused, epoch))
+        box = SGD(0.1, lambda t, lam: np.linspace(0.5, 0.1, 7), mu, average=average)
+        order, start = np.array([4, 2, 0, 1, 3, 2, 0]), box.init(objective, model.initial(data, 0))
+        a, b = (each.sweep(objective, start, order) for each in (counterpart(box, objective), box))
         close(a.x, b.x)
         close(a.mean, b.mean)
         assert a.t == b.t == 7

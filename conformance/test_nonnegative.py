@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import reference
 from conformance.tolerances import close
+from reference.optimizers.bcfw import BCFW
 from reference.optimizers.nonnegative import best_step, clipped
+from reference.training.counterparts import counterpart
 
 
 class Problem:
@@ -240,7 +242,7 @@ def test_sequences_with_nonnegative_transitions(other, rng):
         model = b.SequenceModel(2, 2, start_stop=False)
         model.nonnegative = slice(4, 8)
         hinge = b.StructuralHinge(model, model.pack(X, Y))
-        assert hinge.nonnegative == slice(4, 8) and hinge.fused_epoch("bcfw") is None
+        assert hinge.nonnegative == slice(4, 8) and type(counterpart(BCFW(0.05), hinge)) is BCFW
         runs.append(b.bcfw(hinge, lam=0.05, tol=1e-4, epochs=300, rng=0))
         assert runs[-1].success and np.all(runs[-1].x[4:] >= 0)
     close(runs[1].x, runs[0].x)

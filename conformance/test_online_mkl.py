@@ -11,8 +11,9 @@ import accelerated
 import reference
 from conformance.tolerances import close
 from reference import bounds
-from reference import online_mkl as module
 from reference.models.kernel_sequence import KernelWeights
+from reference.online_mkl.rounds import MKL, KernelProblem
+from reference.training.counterparts import counterpart
 
 
 @pytest.fixture
@@ -28,13 +29,17 @@ def model_of(backend, transitions="own"):
     )
 
 
-def states(backend, model, data, rules, rounds=12, rng=0):
+def box_of(loss, penalty, sigma, radius, average):
+    return MKL(penalty, reference.InverseSqrt(0.6), loss, sigma, radius, average)
+
+
+def states(backend, model, data, box, rounds=12, rng=0):
     """The states of a run from 0 by the backend's own loop, one round at a time."""
-    rng, state = np.random.default_rng(rng), module.MKLState(model.zeros(data), model.zeros(data), 0)
-    run = model.fused_epoch(data, rules) or module.epoch
+    rng, problem = np.random.default_rng(rng), KernelProblem(model, data)
+    box, state = counterpart(box, problem), box.init(problem, model.zeros(data))
     for t in range(1, rounds + 1):
         i, gamma = int(rng.integers(data.n)), 0.6 / np.sqrt(t)
-        after = run(state, model, data, np.array([i]), np.array([gamma]), rules)
+        after = box.sweep(problem, state, np.array([i]))
         yield i, gamma, state, after
         state = after
 
@@ -73,7 +78,7 @@ def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
         model.pack(X, Y),
         {"squared l1": backend.SquaredL1(0.2), "ridge": backend.HalfSquaredL2(0.2), "l1": backend.L1(0.05)}[penalty],
     )
-    phi, rules, seen = features(model, data, X), module.Rules(loss, psi, sigma, radius, "uniform"), []
+    phi, rules, seen = features(model, data, X), box_of(loss, psi, sigma, radius, "uniform"), []
     for i, gamma, before, after in states(backend, model, data, rules):
         a, b = data.offsets[i], data.offsets[i + 1]
         truth = before.weights
@@ -132,7 +137,7 @@ def test_groups_fall_to_zero_and_come_back(backend, words):
     model = model_of(backend)
     data, zeros = model.pack(X, Y), 0
     for _, _, _, after in states(
-        backend, model, data, module.Rules("hinge", backend.SquaredL1(3.0), 0.0, None, "uniform"), rounds=40
+        backend, model, data, box_of("hinge", backend.SquaredL1(3.0), 0.0, None, "uniform"), rounds=40
     ):
         for norm, A in zip(after.weights.squared_norms[:3], after.weights.coefficients, strict=True):
             zeros += norm == 0
@@ -368,7 +373,7 @@ def test_rounds_keep_the_bounds(backend, words, loss):
     model, lam = model_of(backend), 0.2
     data, psi = model.pack(X, Y), backend.SquaredL1(0.2)
     radius = bounds.optimum_radius(2.0 * (1.0 if loss == "hinge" else np.log(3)), lam)  # mean length 2
-    rules, paid, G, T = module.Rules(loss, psi, 0.0, radius, "last"), 0.0, 0.0, 0
+    rules, paid, G, T = box_of(loss, psi, 0.0, radius, "last"), 0.0, 0.0, 0
     for i, gamma, before, after in states(backend, model, data, rules, rounds=30):
         each = model.group_scores(data, i, before.weights)
         D, value = model.difference(data, i, each, before.weights, loss)
@@ -396,7 +401,7 @@ def test_which_penalties_have_a_kernel(words):
         model = kind([accelerated.Gaussian(1.0)], 3)
         data = model.pack(X, Y)
         fused = [
-            model.fused_epoch(data, module.Rules("hinge", penalty, 0.0, None, "last")) is not None
+            type(counterpart(box_of("hinge", penalty, 0.0, None, "last"), KernelProblem(model, data))) is not MKL
             for panel in (accelerated, reference)
             for penalty in (
                 panel.SquaredL1(0.1),

@@ -10,7 +10,9 @@ from conformance.finite_sums import Logistic, random_logistic
 from conformance.tolerances import close
 from reference import bounds
 from reference.identities import martins
-from reference.optimizers import online_proximal as module
+from reference.optimizers.online_proximal import OnlineProximal
+from reference.training import online_proximal as module
+from reference.training.counterparts import counterpart
 
 
 @pytest.fixture(params=["LogLoss", "hinge"])
@@ -38,11 +40,12 @@ def lasso_optimum(objective, tau, size):
 
 def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
     """Of a run from 0, for each round: the example, w_t, w_{t+1}, a subgradient of L_t and its value at w_t (with sigma's part)."""
-    state, rng = module.init(objective.zeros()), np.random.default_rng(rng)
-    for gamma in steps:
+    box, rng = OnlineProximal(proxes, lambda t, sigma: steps[t - 1], sigma), np.random.default_rng(rng)
+    state = box.init(objective, objective.zeros())
+    for _ in steps:
         i, w = rng.integers(objective.n, size=1), state.x
         value, g = objective.value_and_gradient(w, i, None)
-        state = module.step(state, objective, proxes, i, gamma, sigma, None, "last")
+        state = box.sweep(objective, state, i)
         yield i, w, state.x, g + sigma * w, value + 0.5 * sigma * w @ w
 
 
@@ -76,9 +79,8 @@ def test_an_epoch_is_its_equation(backend, objective, average):
     phi, ball, sigma, gamma = backend.SquaredL21(0.3, groups), backend.L2Ball(0.4), 0.2, 0.5
     w, models = np.random.default_rng(1).normal(size=24), []
     order = np.array([3, 1, 1, 0, 2, 4])
-    options = {"batch_size": 2, "steps": np.full(3, gamma), "sigma": sigma, "mu": None, "average": average}
-    run = objective.fused_epoch("online_proximal") or module.epoch
-    state = run(module.init(w), objective, backend.Sequential([phi, ball]), order, **options)
+    box = OnlineProximal(backend.Sequential([phi, ball]), backend.Constant(gamma), sigma, None, 2, average)
+    state = counterpart(box, objective).sweep(objective, box.init(objective, w), order)
     for batch in (order[:2], order[2:4], order[4:]):
         models.append(w)
         z = w - gamma * (objective.value_and_gradient(w, batch, None)[1] + sigma * w)
@@ -133,7 +135,7 @@ def test_regret_is_bounded(backend, objective, regime):
     steps = {"constant": np.full(T, 0.2), "decaying": 0.4 / np.sqrt(t), "strongly convex": 1 / (sigma or 1) / t}[regime]
     rounds = list(rounds_of(objective, backend.Sequential([phi, ball]), steps, sigma))
     G = max(np.linalg.norm(g) for _, _, _, g, _ in rounds)
-    w, rng = module.init(objective.zeros()).x, np.random.default_rng(5)
+    w, rng = objective.zeros(), np.random.default_rng(5)
     comparators = [w, rounds[-1][1], *(ball.prox(0.3 * rng.normal(size=(5, 24))))]
     paid, theirs = 0.0, np.zeros(len(comparators))
     for at, (i, w, _, _, value) in enumerate(rounds, start=1):

@@ -11,7 +11,7 @@ from conformance.sines import exact_step, exactly, sines
 from conformance.test_casimir import optimum
 from conformance.tolerances import close
 from reference.linearized import LinearizedObjective
-from reference.optimizers.prox_linear import regularised
+from reference.training.prox_linear import regularised
 
 
 def hinge(backend, rng, smoothing=None, **options):

@@ -12,7 +12,7 @@ from conformance.test_nonlinear_models import network, scenes, two_layer
 from conformance.test_runs import same
 from conformance.tolerances import close
 from reference.arrays import host
-from reference.optimizers.prox_linear import casimir_svrg, regularised
+from reference.training.prox_linear import casimir_svrg, regularised
 from reference.weighted import Weighted
 
 

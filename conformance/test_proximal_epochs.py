@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from conformance.test_tagging import sentences
 from conformance.tolerances import close
-from reference.optimizers import online_proximal as module
+from reference.optimizers.online_proximal import OnlineProximal
+from reference.training.counterparts import counterpart
+from reference.training.online_proximal import as_regularizer
 
 F, L = 5, 3  # and two features more, of the start and the end
 D = (F + 2) * L + L * L
@@ -78,20 +82,24 @@ def loss_of(panel, loss, model, data):
     return panel.StructuralHinge(model, data, smoothing=panel.TopK(2) if loss == "top-k" else panel.Max())
 
 
+def box_of(regularizer, steps, sigma, mu, average):
+    return OnlineProximal(as_regularizer(regularizer), steps, sigma, mu, 1, average)
+
+
 def epoch_of(objective, monkeypatch, kernel):
-    """The objective's own epoch, which must not be the loop where ``kernel``."""
-    fused = objective.fused_epoch("online_proximal")
-    if fused is None:  # the reference runs the loop itself: there is nothing to hold against it
-        pytest.skip("this backend has no epochs of its own")
+    """A pass of a box's counterpart, which must not be the loop where ``kernel``."""
 
     def refused(*arguments, **options):
         raise AssertionError("the loop was called")
 
-    def run(*arguments, **options):
+    def run(box, state, order):
+        ours = counterpart(box, objective)
+        if ours is box:  # the reference runs the loop itself: there is nothing to hold against it
+            pytest.skip("this backend has no epochs of its own")
         with monkeypatch.context() as patched:
             if kernel:
-                patched.setattr(module, "epoch", refused)
-            return fused(*arguments, **options)
+                patched.setattr(OnlineProximal, "sweep", refused)
+            return ours.sweep(objective, state, order)
 
     return run
 
@@ -100,14 +108,13 @@ def both(
     objective, run, regularizer, steps, *, sigma=0.0, average="last", start=None, epochs=2, repeat=1, rng=5, rtol=1e-9
 ):
     """Two epochs by either; weights and means must be the same, up to a share of the largest weight for those that cancel."""
-    regularizer, rng = module.as_regularizer(regularizer), np.random.default_rng(rng)
-    one = two = module.init(objective.zeros() if start is None else start)
+    rng, mu = np.random.default_rng(rng), 0.3 if type(objective.smoothing).__name__ == "TopK" else None
+    box = box_of(regularizer, steps, sigma, mu, average)
+    one = two = box.init(objective, objective.zeros() if start is None else start)
     for _ in range(epochs):
         order = np.concatenate([rng.permutation(objective.n) for _ in range(repeat)])
-        options = {"batch_size": 1, "steps": steps(np.arange(one.t + 1, one.t + len(order) + 1), sigma), "sigma": sigma}
-        options |= {"mu": 0.3 if type(objective.smoothing).__name__ == "TopK" else None, "average": average}
-        one = run(one, objective, regularizer, order, **options)
-        two = module.epoch(two, objective, regularizer, order, **options)
+        one = run(box, one, order)
+        two = box.sweep(objective, two, order)
         for ours, theirs in ((one.x, two.x), (one.mean, two.mean)):
             np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=1e-4 * rtol * np.max(np.abs(theirs), initial=0.0))
     assert one.t == two.t == 2 * objective.n * repeat
@@ -188,12 +195,9 @@ def test_a_group_whose_weights_cancel(backend, monkeypatch):
             backend.NonSparseMKL(1e-3, 1.5, [[0, 1]]),
             backend.L21Ball(5.0, [[0, 1]]),
         ):
-            options = {"batch_size": 1, "steps": np.array([scale, 0.3]), "sigma": 0.0, "mu": None, "average": "last"}
-            ours, theirs = (
-                epoch(module.init(start), objective, module.as_regularizer(regularizer), np.array([0, 0]), **options)
-                for epoch in (run, module.epoch)
-            )
-            close(ours.x, theirs.x)
+            box = box_of(regularizer, lambda t, sigma, scale=scale: np.array([scale, 0.3]), 0.0, None, "last")
+            state, order = box.init(objective, start), np.array([0, 0])
+            close(run(box, state, order).x, box.sweep(objective, state, order).x)
 
 
 @pytest.mark.parametrize("kind", LOOPS)
@@ -210,13 +214,12 @@ def test_batches_and_an_epoch_of_nothing(backend, monkeypatch):
     """Batches run the loop; no examples, no rounds."""
     objective = chains(backend, "hinge")
     run, phi = epoch_of(objective, monkeypatch, False), backend.Sequential([backend.L1(0.1)])
-    options = {"sigma": 0.0, "mu": None, "average": "uniform"}
-    start, order = module.init(started(objective)), np.arange(objective.n)
-    steps = np.full(-(-objective.n // 4), 0.1)
-    ours = run(start, objective, phi, order, batch_size=4, steps=steps, **options)
-    close(ours.mean, module.epoch(start, objective, phi, order, batch_size=4, steps=steps, **options).mean)
-    still = run(start, objective, phi, order[:0], batch_size=1, steps=steps[:0], **options)
+    one = box_of(phi, backend.Constant(0.1), 0.0, None, "uniform")
+    start, order = one.init(objective, started(objective)), np.arange(objective.n)
+    still = run(one, start, order[:0])
     assert np.array_equal(still.x, start.x) and still.t == 0
+    four = replace(one, batch_size=4)
+    assert counterpart(four, objective) is four
 
 
 @pytest.mark.parametrize("kind", ["l1", "elastic net", "group lasso, weighted", "squared mixed norm in a ball"])

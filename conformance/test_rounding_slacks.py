@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from conformance.test_boxes import all_boxes
-from conformance.test_selection import agrees, exact_weighted
+from conformance.test_selection import agrees, as_promised, exact_weighted
 from conformance.tolerances import close
 
 
@@ -52,9 +52,11 @@ def test_boxes_that_differ_by_more_than_rounding_do_not_tie(backend, exponent, s
 @pytest.mark.parametrize("exponent", [-500, -390, -300, -100, -40, 0, 40, 100, 199, 260, 500])
 def test_weights_of_any_size_leave_what_they_should(backend, lam, exponent):
     """Coordinates whose weights differ by 2^5 keep different shares, up to where the heaviest keep nothing at all."""
+    if exponent == 500 and lam > 1.0 and not backend.promises("exact selections"):
+        pytest.skip("lam d^2 is beyond the range of float64, where the printed sums promise nothing")
     d = np.ldexp([1.0, 2.0**-5, 2.0**-20, 0.0], exponent)
     for x in (np.ones(4), np.array([1.0, -0.25, 3.0, 2.0]), np.ldexp([1.0, -0.25, 3.0, 2.0], 400)):
-        agrees(backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam), support=False)
+        as_promised(backend, backend.prox_weighted_squared_l1(x, d, lam), exact_weighted(x, d, lam), x, support=False)
 
 
 @pytest.mark.parametrize("gap", [-52, -50, -45, -40, -35, -30, -27, -20, -10])

@@ -12,12 +12,13 @@ import pytest
 
 import accelerated
 import reference
+from accelerated.counterparts import TABLE
 from conformance.test_parsing import planted
 from conformance.test_tree_model import make_trees
 from conformance.tolerances import close
 from reference.app.logs import LogWriter
 from reference.bounds import Corollary18
-from reference.optimizers.result import Result, Row
+from reference.training.result import Result, Row
 
 # optimiser, its options, the loss
 RUNS = [
@@ -165,12 +166,12 @@ def test_either_panel_goes_on_from_the_other(tmp_path, case):
     close(found[0].x, found[1].x)
     reference.bcfw(loss_of(reference, "hinge", *chains(reference)), lam=0.1, checkpoint=tmp_path / "b.npz", epochs=1)
     with pytest.raises(
-        ValueError, match=r"b.npz has the state of reference.optimizers.bcfw.epoch, this run is acc.*panel"
+        ValueError, match=r"b.npz has the state of reference.optimizers.bcfw.BCFW, this run is acc.*panel"
     ):
         accelerated.bcfw(loss_of(accelerated, "hinge", *chains(accelerated)), lam=0.1, resume=tmp_path / "b.npz")
 
 
-def interrupted(objective, at, after):
+def interrupted(objective, at, after, patched):
     """The objective, which gets Ctrl-C at the given call of its functions and loops: before the call, or when it has changed what it changes."""
     calls = 0
 
@@ -189,8 +190,8 @@ def interrupted(objective, at, after):
 
         return call
 
-    loops = objective.fused_epoch
-    objective.fused_epoch = lambda name: loops(name) and counted(loops(name))
+    for counterpart in {each for known in TABLE.values() for each in known if "sweep" in vars(each)}:
+        patched.setattr(counterpart, "sweep", counted(counterpart.sweep))
     for name in ("value_and_gradient", "linearize", "corners"):
         setattr(objective, name, counted(getattr(objective, name)))
     return objective
@@ -198,7 +199,7 @@ def interrupted(objective, at, after):
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)], ids=lambda case: case[0])
-def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, case, after):
+def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, case, after):
     """Wherever it lands: weights, objective and gap belong together, and the checkpoint goes on to where an uncut run comes."""
     optimiser, options, kind = case
     objective, run = loss_of(backend, kind, *chains(backend)), run_of(backend, optimiser)
@@ -208,9 +209,9 @@ def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, case, after):
     moments, rows_met = [1, 2, 3, 5, 8, 13, 17, 22, 40, 70, 130, 240], set()
     for at in moments:
         file = tmp_path / f"{at}.npz"
-        found = run(
-            interrupted(loss_of(backend, kind, *chains(backend)), at, after), epochs=6, checkpoint=file, **options
-        )
+        with monkeypatch.context() as patched:
+            watched = interrupted(loss_of(backend, kind, *chains(backend)), at, after, patched)
+            found = run(watched, epochs=6, checkpoint=file, **options)
         if not found.interrupted:
             same(found, uncut)
             break
@@ -318,7 +319,7 @@ def test_a_damaged_file_is_named(backend, tmp_path):
         (lambda: np.savez(file, weights=np.zeros(3)), "run.npz: not a checkpoint of diptych; found weights"),
         (lambda: np.savez(file, header=np.array(json.dumps({**header, "checkpoint": 9}))), "checkpoint of format 9"),
         (lambda: np.savez(file, header=np.array(json.dumps(header))), "run.npz: damaged checkpoint"),
-        (lambda: np.savez(file, header=np.array('{"checkpoint": 1}')), "run.npz: damaged checkpoint"),
+        (lambda: np.savez(file, header=np.array('{"checkpoint": 2}')), "run.npz: damaged checkpoint"),
         (lambda: renamed(file, content, b"SGDState", b"NoState!"), "no such kind of state here: .*NoState!"),
     ):
         damaged()
@@ -338,7 +339,7 @@ def renamed(file, content, old, new):
 
 def test_checkpoints_take_a_small_share_of_the_time(backend, tmp_path, monkeypatch):
     """Files are written at once, then ten times as long after the last as that took, and at the end."""
-    from reference.optimizers import runs
+    from reference.training import run as runs
 
     now, written = [0.0], []
     monkeypatch.setattr(runs.time, "perf_counter", lambda: now[0])

@@ -10,7 +10,8 @@ from conformance.finite_sums import UNEVEN, Parabolas, random_logistic
 from conformance.strategies import SequenceProblem
 from conformance.test_models import sequence_model
 from conformance.tolerances import close
-from reference.optimizers.smoothness import ComponentSteps, component_smoothness, secant
+from reference.training.counterparts import counterpart
+from reference.training.smoothness import Backtracking, Guess, component_smoothness, secant
 
 LAM = 1e-3
 BEST = float((UNEVEN.curvature * UNEVEN.centre).mean() / (UNEVEN.curvature.mean() + LAM))
@@ -38,11 +39,10 @@ def test_a_known_smoothness_bounds_the_guess(backend):
             return 50.0
 
     known = Known(UNEVEN.curvature, UNEVEN.centre)
-    steps = ComponentSteps(known, None, LAM)
-    order = np.arange(known.n)
-    assert steps.at(np.zeros(1), order) == 1 / (50 + LAM) and not steps.guessed
-    steps.judge(False)
-    assert steps.at(np.zeros(1), order) == 1 / (50 + LAM)
+    steps, asked = Backtracking(), (np.zeros(1), np.arange(known.n), None, LAM)
+    step, guess = steps.propose(known, Guess(), *asked)
+    assert step == 1 / (50 + LAM) and not guess.guessed
+    assert steps.propose(known, steps.judge(guess, False), *asked)[0] == 1 / (50 + LAM)
     close(backend.svrg(known, lam=LAM, epochs=100, rng=0).x, BEST, scale=1e3)
 
 
@@ -73,8 +73,7 @@ def test_a_loss_that_rounding_hides_asks_for_no_smoothness(backend):
     w = np.array([20.0, 0.0])
     value, g = hinge.value_and_gradient(w, mu=0.1)
     assert value == 0 < g @ g
-    find = hinge.fused_epoch("component_smoothness") or component_smoothness
-    assert find(hinge, w, 0.1, np.array([0]), 1e-3) == (1e-3, 2)
+    assert counterpart(Backtracking(), hinge).find(hinge, w, 0.1, np.array([0]), 1e-3, np.inf) == (1e-3, 2)
 
 
 def test_parabolas_have_their_curvature():
@@ -105,7 +104,7 @@ def test_compiled_trials_of_a_smoothness_agree(other, rng, mu):
         for b in (reference, other):
             model, data = sequence_model(b, problem)
             smooth = b.LogLoss(model, data) if mu is None else b.StructuralHinge(model, data, smoothing=b.Entropy())
-            steps = ComponentSteps(smooth, mu, 0.0)
-            found.append(steps.find(smooth, w, mu, np.array([4, 1, 3, 0, 4]), start))
+            steps = counterpart(Backtracking(), smooth)
+            found.append(steps.find(smooth, w, mu, np.array([4, 1, 3, 0, 4]), start, np.inf))
         assert found[0] == found[1]
         assert found[0][0] > start

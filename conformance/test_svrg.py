@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from conformance.finite_sums import UNEVEN, Logistic, optimum, random_logistic, run_epoch, total
+from conformance.finite_sums import UNEVEN, Logistic, optimum, random_logistic, total
 from conformance.tolerances import close
-from reference.optimizers import svrg as module
+from reference.optimizers.subproblem import Subproblem
+from reference.optimizers.svrg import SVRG
+from reference.training.counterparts import counterpart
 
 
 @pytest.fixture(params=["LogLoss", "smoothed hinge"])
@@ -28,7 +30,6 @@ def test_a_pass_is_its_equation(problem, average, kappa):
     objective, mu = problem
     rng = np.random.default_rng(0)
     s, z, gamma, lam = rng.normal(size=objective.model.size), rng.normal(size=objective.model.size), 0.2, 0.3
-    start = module.snapshot(objective, s, mu)
     order, w, iterates = np.array([1, 3, 1, 4, 0]), s, []
     for i in order:
         g, g_s = (objective.value_and_gradient(x, [i], mu)[1] for x in (w, s))
@@ -36,20 +37,24 @@ def test_a_pass_is_its_equation(problem, average, kappa):
         w = (w / gamma - v + kappa * z) / (1 / gamma + lam + kappa)
         iterates.append(w)
     expected = iterates[-1] if average == "last" else np.mean(iterates, axis=0)
-    options = {"step_size": gamma, "lam": lam, "kappa": kappa, "center": z if kappa else None, "mu": mu}
-    close(run_epoch(objective, start, order, average=average, **options), expected)
-    close(run_epoch(objective, start, order[:0], average=average, **options), s)
+    box = counterpart(SVRG(average=average), objective)
+    subproblem = Subproblem(objective, lam, kappa, mu, z if kappa else None)
+    start = box.snapshot(objective, s, mu)
+    close(box.sweep(subproblem, start, order, gamma), expected)
+    close(box.sweep(subproblem, start, order[:0], gamma), s)
 
 
 def test_the_mean_of_variance_reduced_gradients_is_the_full_gradient(problem):
+    """Without quadratics a step of length 1 goes from w to w - v_i(w)."""
     objective, mu = problem
-    rng = np.random.default_rng(1)
-    w, s = rng.normal(size=(2, objective.model.size))
-    start = module.snapshot(objective, s, mu)
-    each = [module.variance_reduced(w, start, objective, np.array([i]), mu) for i in range(objective.n)]
-    close(np.mean(each, axis=0), objective.value_and_gradient(w, None, mu)[1])
-    for i in range(objective.n):
-        close(module.variance_reduced(s, start, objective, np.array([i]), mu), start.gradient)
+    box, subproblem = counterpart(SVRG(), objective), Subproblem(objective, 0.0, 0.0, mu, None)
+    start = box.snapshot(objective, np.random.default_rng(1).normal(size=objective.model.size), mu)
+    for before in ([], [1], [3, 0, 1]):
+        orders = [before, *([*before, i] for i in range(objective.n))]
+        w, *after = (box.sweep(subproblem, start, np.array(order, np.int64), 1.0) for order in orders)
+        close(w - np.mean(after, axis=0), objective.value_and_gradient(w, None, mu)[1])
+        if not before:
+            close(w - np.array(after), [start.gradient] * objective.n)
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.5])
@@ -57,11 +62,10 @@ def test_the_optimum_is_a_fixed_point(problem, kappa):
     objective, mu = problem
     z = np.random.default_rng(2).normal(size=objective.model.size)
     best = optimum(objective, objective.model.size, 0.1, mu, kappa, z)
+    subproblem = Subproblem(objective, 0.1, kappa, mu, z if kappa else None)
     for average in ("last", "uniform"):
-        options = {"step_size": 0.1, "lam": 0.1, "kappa": kappa, "center": z if kappa else None, "mu": mu}
-        x = run_epoch(
-            objective, module.snapshot(objective, best, mu), np.arange(objective.n), average=average, **options
-        )
+        box = counterpart(SVRG(average=average), objective)
+        x = box.sweep(subproblem, box.snapshot(objective, best, mu), np.arange(objective.n), 0.1)
         np.testing.assert_allclose(x, best, atol=1e-6)
 
 

@@ -1,4 +1,4 @@
-"""SVRG's fused passes against the reference's dense loop, to rounding: from one snapshot to the next, and whole runs."""
+"""SVRG's compiled passes against the dense loop, to rounding: from one snapshot to the next, and whole runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from hypothesis import given
 
 import reference
 from conformance import strategies
-from conformance.finite_sums import run_epoch
 from conformance.strategies import SequenceProblem
 from conformance.test_models import sequence_model
-from reference.optimizers.svrg import full_gradient, snapshot
+from reference.optimizers.subproblem import Subproblem
+from reference.optimizers.svrg import SVRG
+from reference.training.counterparts import counterpart
 
 
 def passes_of(backend, problem, lam, kappa, average, mu, gamma=0.2):
-    """Three passes with the backend's own epoch, as Casimir makes them; the iterates after each."""
+    """Three passes of the backend's own, as Casimir makes them; the iterates after each."""
     model, data = sequence_model(backend, problem)
     loss = (
         backend.LogLoss(model, data)
@@ -24,10 +25,9 @@ def passes_of(backend, problem, lam, kappa, average, mu, gamma=0.2):
     )
     rng = np.random.default_rng(12)
     x, z = rng.normal(size=(2, model.size))
-    options = {"step_size": gamma, "lam": lam, "kappa": kappa, "mu": mu, "average": average}
+    box, subproblem = counterpart(SVRG(average=average), loss), Subproblem(loss, lam, kappa, mu, z if kappa else None)
     for _ in range(3):
-        order = rng.permutation(loss.n)
-        x = run_epoch(loss, snapshot(loss, x, mu), order, center=z if kappa else None, **options)
+        x = box.sweep(subproblem, box.snapshot(loss, x, mu), rng.permutation(loss.n), gamma)
         yield x
 
 
@@ -71,9 +71,10 @@ def test_fused_passes_over_the_best_outputs_agree(other, kappa, smoothing):
         kind = b.TopK(5) if smoothing == "TopK" else b.SquaredL2(16)
         loss = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=kind)
         x, z = 0.1 * np.random.default_rng(0).normal(size=(2, model.size))
-        options = {"step_size": 0.02, "lam": 0.01, "kappa": kappa, "center": z if kappa else None, "mu": 1.0}
+        subproblem = Subproblem(loss, 0.01, kappa, 1.0, z if kappa else None)
         for average in ("uniform", "last"):
-            x = run_epoch(loss, snapshot(loss, x, 1.0), np.arange(20), average=average, **options)
+            box = counterpart(SVRG(average=average), loss)
+            x = box.sweep(subproblem, box.snapshot(loss, x, 1.0), np.arange(20), 0.02)
         found.append(x)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11)
 
@@ -88,11 +89,11 @@ def test_answers_kept_with_the_snapshot_are_those_asked_again(backend, rng, smoo
     kind = backend.Entropy() if smoothing == "Entropy" else getattr(backend, smoothing)(4)
     loss = backend.StructuralHinge(model, data, smoothing=kind)
     x, order = scale * rng.normal(size=model.size), rng.integers(0, 12, 20)
-    options = {"step_size": 0.1, "lam": 0.1, "kappa": 0.0, "center": None, "mu": 0.5, "average": "last"}
-    kept, asked = snapshot(loss, x, 0.5), full_gradient(loss, x, 0.5)
+    box, subproblem = counterpart(SVRG(), loss), Subproblem(loss, 0.1, 0.0, 0.5, None)
+    kept, asked = box.snapshot(loss, x, 0.5), SVRG().snapshot(loss, x, 0.5)
     np.testing.assert_allclose(kept.value, asked.value, rtol=1e-13)
     np.testing.assert_allclose(kept.gradient, asked.gradient, rtol=1e-12, atol=1e-13)
-    ours, theirs = (run_epoch(loss, start, order, **options) for start in (kept, asked))
+    ours, theirs = (box.sweep(subproblem, start, order, 0.1) for start in (kept, asked))
     np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
 
 

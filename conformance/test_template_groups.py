@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import reference
 from conformance.test_parsing import TEMPLATE_LISTS, sentences
 from conformance.tolerances import close
-from reference.optimizers import online_proximal as module
+from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
+from reference.training.counterparts import counterpart
 
 TEMPLATES = [
     ("h.tag", "m.tag"),
@@ -126,14 +127,13 @@ def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, a
     for plain, panel in ((True, backend if loss == "StructuralHinge" else reference), (False, backend)):
         model, data = parser(panel, weights, X, Y)
         objective, proxes = getattr(panel, loss)(model, data), penalties(panel, model)[kind]
-        run = module.epoch if plain else objective.fused_epoch("online_proximal") or module.epoch
-        state, seen = module.init(w0[: model.size]), []
+        state, seen = OnlineProximalState(w0[: model.size], w0[: model.size], 0), []
         for number, order in enumerate(orders):
             steps = 0.4 / np.sqrt(np.arange(1, 21) + 20 * number)
             if number == (1 if loss == "LogLoss" else 2):
                 steps[3 if loss == "LogLoss" else -1] = 1 / sigma  # 1 - gamma sigma = 0
-            options = {"batch_size": 1, "steps": steps, "sigma": sigma if number else 0.0, "mu": None}
-            state = run(state, objective, proxes, order, **options, average=average)
+            box = OnlineProximal(proxes, lambda t, s, steps=steps: steps, sigma if number else 0.0, average=average)
+            state = (box if plain else counterpart(box, objective)).sweep(objective, state, order)
             seen.append((state.x, state.mean))
         assert state.t == 60
         runs.append(seen)
@@ -148,13 +148,13 @@ def test_groups_fall_to_zero_and_come_back(backend, rng):
     X, Y = treebank(rng, 12)
     model, data = parser(backend, "hashed", X, Y)
     objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(1.5, model.groups)
-    run, state = objective.fused_epoch("online_proximal") or module.epoch, module.init(objective.zeros())
+    state = OnlineProximalState(objective.zeros(), objective.zeros(), 0)
     alive = []
     for t in range(1, 80):
         i, gamma = np.array([rng.integers(data.n)]), 0.3 / np.sqrt(t)
         z = state.x - gamma * objective.value_and_gradient(state.x, i)[1]
         expected = phi.prox(z, gamma)
-        state = run(state, objective, phi, i, batch_size=1, steps=np.array([gamma]), sigma=0.0, mu=None, average="last")
+        state = counterpart(OnlineProximal(phi, backend.Constant(gamma)), objective).sweep(objective, state, i)
         close(state.x, expected)
         norms = model.template_norms(state.x)
         assert np.array_equal(norms > 0, model.template_norms(expected) > 0)
@@ -170,13 +170,17 @@ def test_the_average_is_exact_while_groups_shrink_and_come_back(backend, rng):
     X, Y = treebank(rng)
     model, data = parser(backend, "hashed", X, Y)
     objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(3.0, model.groups)
-    run, order, steps = objective.fused_epoch("online_proximal") or module.epoch, rng.integers(0, len(X), 60), np.full(60, 0.5)  # fmt: skip
-    options, start = {"batch_size": 1, "sigma": 0.3, "mu": None}, module.init(rng.normal(size=model.size))
-    whole = run(start, objective, phi, order, steps=steps, average="uniform", **options)
+    last, mean = (
+        counterpart(OnlineProximal(phi, backend.Constant(0.5), 0.3, average=average), objective)
+        for average in ("last", "uniform")
+    )
+    order = rng.integers(0, len(X), 60)
+    start = last.init(objective, rng.normal(size=model.size))
+    whole = mean.sweep(objective, start, order)
     state, models = start, []
     for k in range(60):
         models.append(state.x)
-        state = run(state, objective, phi, order[k : k + 1], steps=steps[k : k + 1], average="last", **options)
+        state = last.sweep(objective, state, order[k : k + 1])
     close(whole.x, state.x)
     close(whole.mean, np.mean(models, axis=0))
 
@@ -185,9 +189,9 @@ def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
     """The plain loop is for groups within templates, batches, other regularizers and huge weights alone."""
     X, Y = treebank(rng)
     model, data = parser(other, "hashed", X, Y)
-    hinge, plain = other.StructuralHinge(model, data), module.epoch
+    hinge, plain = other.StructuralHinge(model, data), OnlineProximal.sweep
     calls = []
-    monkeypatch.setattr(module, "epoch", lambda *a, **k: calls.append(1) or plain(*a, **k))
+    monkeypatch.setattr(OnlineProximal, "sweep", lambda *a: calls.append(1) or plain(*a))
     inside = np.arange(model.size) % 2
     fused = list(penalties(other, model).values())
     slow = [other.L1(0.1), other.SquaredL21(0.1, inside), other.L21Ball(1.0, model.groups), other.SparseGroupLasso(0.1, model.groups, 0.1)]  # fmt: skip
@@ -200,7 +204,8 @@ def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
         calls.clear()
         start = w0 * rng.normal(size=model.size)
         other.online_proximal(hinge, phi, start, step_size=0.1, epochs=1, batch_size=size, rng=0)
-        assert len(calls) == (expected if hinge.fused_epoch("online_proximal") else 1)
+        box = OnlineProximal(phi, other.Constant(0.1))
+        assert len(calls) == (1 if counterpart(box, hinge) is box else expected)
 
 
 def test_templates_that_tell_nothing_get_no_weights(backend, rng):

@@ -5,6 +5,7 @@ from reference.interrupts import handle as _handle_interrupts
 _handle_interrupts()  # before the imports that take long
 
 # isort: split
+from reference import boxes
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.localization_files import Localization, load_localization
 from reference.app.localization_writer import LocalizationImage, save_localization
@@ -28,20 +29,8 @@ from reference.models.tagging import TaggingModel
 from reference.models.tree import TreeModel
 from reference.models.two_layer import TwoLayerModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
-from reference.online_mkl import mkl
-from reference.optimizers.bcfw import bcfw
-from reference.optimizers.casimir import casimir
-from reference.optimizers.cutting_planes import cutting_planes
-from reference.optimizers.exponentiated_gradient import exponentiated_gradient
-from reference.optimizers.lbfgs import lbfgs
-from reference.optimizers.multisample import multisample
-from reference.optimizers.online_proximal import online_proximal
-from reference.optimizers.presets import casimir_svrg_adapt, casimir_svrg_const
-from reference.optimizers.prox_linear import prox_linear
-from reference.optimizers.result import Result, Row
+from reference.online_mkl.training import mkl
 from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
-from reference.optimizers.sgd import sgd
-from reference.optimizers.svrg import svrg
 from reference.prox import (
     L1,
     L21,
@@ -84,6 +73,18 @@ from reference.structures.matching import Matching, MatchingScores
 from reference.structures.search import branch_and_bound
 from reference.structures.table import Table, TableScores
 from reference.structures.tree import Tree, TreeScores
+from reference.training.bcfw import bcfw
+from reference.training.casimir import casimir
+from reference.training.cutting_planes import cutting_planes
+from reference.training.exponentiated_gradient import exponentiated_gradient
+from reference.training.lbfgs import lbfgs
+from reference.training.multisample import multisample
+from reference.training.online_proximal import online_proximal
+from reference.training.presets import casimir_svrg_adapt, casimir_svrg_const
+from reference.training.prox_linear import prox_linear
+from reference.training.result import Result, Row
+from reference.training.sgd import sgd
+from reference.training.svrg import svrg
 from reference.weighted import Weighted
 
 __version__ = "0.1.0"
@@ -182,6 +183,7 @@ __all__ = [
     "bcfw",
     "beta_max",
     "bmmf",
+    "boxes",
     "branch_and_bound",
     "casimir",
     "casimir_svrg_adapt",

@@ -140,9 +140,8 @@ def unmasked(name: str, x: Any) -> Any:
     if not isinstance(x, np.ma.MaskedArray):
         return x
     if np.ma.is_masked(x):
-        raise ValueError(
-            f"{name}: expected numbers throughout, got a masked array with {np.ma.count_masked(x)} of {x.size} masked"
-        )
+        masked = np.count_nonzero(np.ma.getmaskarray(x))
+        raise ValueError(f"{name}: expected numbers throughout, got a masked array with {masked} of {x.size} masked")
     return np.ma.getdata(x)
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
+from reference.models.base import LinearModel
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
 from reference.smoothing import Entropy
@@ -23,8 +24,12 @@ from reference.weighted import OfObjective, Weighted
 
 __all__ = ["LinearizedObjective", "linearized"]
 
+O = TypeVar("O", bound=StructuralHinge | Weighted)
 
-def linearized(objective: Any, w: Array, center: Array) -> Any:
+
+def linearized(
+    objective: StructuralHinge | Weighted, w: Array, center: Array
+) -> StructuralHinge | Weighted | LinearizedObjective:
     """v -> F(center + v; w): the objective over a linear model, where its own can write out its Jacobians and has a task loss to keep constants in;
     else a :class:`LinearizedObjective`.
     """
@@ -62,7 +67,7 @@ class LinearizedObjective(OfObjective):
     Pillutla et al., section 6.1.
     """
 
-    def __init__(self, objective: Any, w: Array, center: Array | None = None) -> None:
+    def __init__(self, objective: StructuralHinge | Weighted, w: Array, center: Array | None = None) -> None:
         whole = _whole(objective)
         model = LinearizedModel(whole.model, whole.data, w, center)
         self.affine = _with_model(objective, model)
@@ -111,7 +116,7 @@ class LinearizedObjective(OfObjective):
         return self.objective.width()
 
 
-def _whole(objective: Any) -> Any:
+def _whole(objective: StructuralHinge | Weighted) -> StructuralHinge:
     """The objective without weights of examples."""
     whole = objective.objective if isinstance(objective, Weighted) else objective
     if not isinstance(whole, StructuralHinge):
@@ -119,11 +124,11 @@ def _whole(objective: Any) -> Any:
     return whole
 
 
-def _with_model(objective: Any, model: Any, data: Any = None, squared_diameter: float | None = None) -> Any:
+def _with_model(objective: O, model: LinearModel, data: Any = None, squared_diameter: float | None = None) -> O:
     """The objective with another model of its data, or of other data."""
     found = copy.copy(objective)
     if isinstance(found, Weighted):
-        found.objective = _with_model(objective.objective, model, data, squared_diameter)
+        found.objective = _with_model(found.objective, model, data, squared_diameter)
         return found
     for name in [name for name in vars(found) if isinstance(getattr(type(found), name, None), cached_property)]:
         del vars(found)[name]

@@ -23,7 +23,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
-from reference.screening.scored import Whole, by_scores
+from reference.screening.scored import Scored, Whole, by_scores
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, at_most, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
@@ -109,7 +109,8 @@ class StructuralHinge:
     @property
     def n(self) -> int:
         """Number of examples."""
-        return self.data.n
+        n: int = self.data.n
+        return n
 
     @property
     def nonnegative(self) -> slice | None:
@@ -364,10 +365,6 @@ class StructuralHinge:
         mu = self.mu if mu is None else number("mu", mu)
         return positive_mu(mu) if mu > 0 else mu
 
-    def fused_epoch(self, optimizer: str) -> Callable[..., Any] | None:
-        """A compiled loop that runs a whole epoch of the named optimiser over the packed data, or None (here: always)."""
-        return None
-
 
 class LogLoss(StructuralHinge):
     """The mean over examples of the CRF negative log-likelihood.
@@ -406,7 +403,7 @@ class LogLoss(StructuralHinge):
         return self.corners(w, batch, k)
 
     @cached_property
-    def by_scores(self) -> Any:
+    def by_scores(self) -> Scored:
         """The same by way of scores, for solvers that go along lines; kept as long as the objective. See reference.screening.scored."""
         ours = type(self).value_and_gradient is StructuralHinge.value_and_gradient
         return self.scorer(self) if ours else self.whole(self)
@@ -422,7 +419,7 @@ class LogLoss(StructuralHinge):
 def _smoothed(smoothing: Any, structure: Any, mu: float) -> Smoothed:
     """The smoothing's answer with its exactness; a smoothing of the user's that does not say is taken as exact."""
     if hasattr(smoothing, "smoothed"):
-        answer = smoothing.smoothed(structure, mu)
+        answer: Smoothed = smoothing.smoothed(structure, mu)
     else:
         value, gradient = smoothing(structure, mu)
         answer = Smoothed(value, gradient, np.ones(getattr(value, "shape", ()), dtype=bool))

@@ -20,7 +20,7 @@ __all__ = ["OfObjective", "Weighted"]
 class OfObjective:
     """What an objective made of another, ``objective``, has from it as it is."""
 
-    objective: Any
+    objective: StructuralHinge | Weighted
 
     @property
     def n(self) -> int:
@@ -61,7 +61,7 @@ class Weighted(OfObjective):
 
     Notes
     -----
-    A gradient asks the objective once for each different weight; there are no compiled epochs. ``exponentiated_gradient`` takes none.
+    A gradient asks the objective once for each different weight. ``exponentiated_gradient`` takes no weighted examples.
 
     Examples
     --------
@@ -73,6 +73,8 @@ class Weighted(OfObjective):
     >>> abs(result.fun - lbfgs(thrice, lam=0.1).fun) < 1e-9
     True
     """
+
+    objective: StructuralHinge
 
     def __init__(self, objective: StructuralHinge, weights: Any) -> None:
         if not isinstance(objective, StructuralHinge):

@@ -13,7 +13,6 @@ import reference.models.kernel_sequence as reference
 from accelerated.arrays import view
 from accelerated.compiled.chains import forward_backward_range, viterbi_range
 from accelerated.gram import Gram
-from accelerated.kernel_epochs import fused
 from accelerated.prox import SquaredL1
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
@@ -29,11 +28,6 @@ class KernelSequenceModel(reference.KernelSequenceModel):
     gram_type = Gram
     penalty_type = SquaredL1
     arrays = accelerated.arrays
-
-    def fused_epoch(self, data: KernelData, rules: Any) -> Callable[..., Any] | None:
-        return fused(self, data, rules) if type(self) is KernelSequenceModel else None
-
-    fused_epoch.__doc__ = reference.KernelSequenceModel.fused_epoch.__doc__
 
     def mean_loss(self, data: KernelData, weights: KernelWeights, loss: str) -> float:
         if type(self) is not KernelSequenceModel:

@@ -1,5 +1,6 @@
 """Projections and proxes that select coordinates above a threshold, as kernels: expected linear time, no sort.
 
+Numbers at the threshold are decided exactly, whatever lam and at any scale (``__conformance_promises__``).
 Rows are checked first and written afterwards, so that a refused argument leaves ``out`` as it was (but for
 ``soft_threshold``, which does both at once).
 """

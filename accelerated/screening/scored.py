@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +28,10 @@ from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.threads import in_parallel, ranges
 from reference.models.restricted import RestrictedModel
-from reference.screening.scored import ENOUGH, SWEEPS, Answer, kept_or_not
+from reference.screening.scored import ENOUGH, SWEEPS, Answer, Scored, kept_or_not
+
+if TYPE_CHECKING:
+    from reference.objectives import LogLoss
 
 __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
@@ -192,7 +195,7 @@ class ClassScores:
 class ChainLoss(Whole):
     """The log loss of sequences: Z is w, losses and gradients are compiled sweeps, those of a restricted model over the rows it has left."""
 
-    def __init__(self, objective: Any) -> None:
+    def __init__(self, objective: LogLoss) -> None:
         super().__init__(objective)
         model = objective.model
         inside = isinstance(model, RestrictedModel)
@@ -251,7 +254,7 @@ def smallest(X: np.ndarray) -> np.ndarray:
 
 
 @mirrors(reference.by_scores)
-def by_scores(objective: Any) -> Any:
+def by_scores(objective: LogLoss) -> Scored:
     model, data = objective.model, objective.data
     inside = model.model if type(model) is RestrictedModel else model
     if type(inside) is MulticlassModel and data.labels is not None:

@@ -1,4 +1,7 @@
-"""All boxes of an image: subwindow search by a kernel with a heap of its own, on the host."""
+"""All boxes of an image: subwindow search by a kernel with a heap of its own, on the host.
+
+MemoryError where 2^24 sets wait, as in large images of noise.
+"""
 
 from __future__ import annotations
 

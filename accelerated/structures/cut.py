@@ -1,4 +1,4 @@
-"""Binary variables whose neighbours prefer equal labels: minimum cuts by kernels, or by networkx as a check on them."""
+"""Binary variables whose neighbours prefer equal labels: minimum cuts by kernels; networkx as an oracle beside them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from accelerated.compiled.cuts import SIDE, SOURCE, Search, augment_all, new_sea
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, host
 from reference.structures.cut import CutScores, score
-from reference.structures.cut_network import Network, refuse_edge, rounding, solver_of
+from reference.structures.cut_network import Network, refuse_edge, rounding
 
-__all__ = ["Cut", "CutScores", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
-
-SOLVERS = ("auto", "networkx")
+__all__ = ["Cut", "CutScores", "by_networkx", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
 
 
 def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
@@ -40,22 +38,13 @@ def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
 
 
 @mirrors(reference.minimum_cut)
-def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
-    place = Place.of(scores.unary)
-    if solver_of(solver, SOLVERS) == "networkx":
-        labels = _networkx_labels(scores)
-    else:
-        solved = _solved(scores)
-        labels = None if solved is None else (solved[1].node[:, SIDE] == SOURCE).astype(np.int64)
-    if labels is None:
-        return place.floats(-np.inf), place.integers(np.full(scores.unary.shape[0], -1))
-    return score(scores, labels), place.integers(labels)
+def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
+    solved = _solved(scores)
+    return _answer(scores, None if solved is None else (solved[1].node[:, SIDE] == SOURCE).astype(np.int64))
 
 
 @mirrors(reference.node_max_marginals)
-def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
-    if solver_of(solver, SOLVERS) == "networkx":
-        return _one_by_one(scores, solver).unary
+def node_max_marginals(scores: CutScores) -> Array:
     solved = _solved(scores)
     nodes = np.full((scores.unary.shape[0], 2), -np.inf)
     if solved is not None and np.all(solved[0].residual < np.inf) and np.all(np.abs(solved[0].terminal) < np.inf):
@@ -66,9 +55,7 @@ def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
 
 
 @mirrors(reference.max_marginals)
-def max_marginals(scores: CutScores, solver: str = "auto") -> CutScores:
-    if solver_of(solver, SOLVERS) == "networkx":
-        return _one_by_one(scores, solver)
+def max_marginals(scores: CutScores) -> CutScores:
     place, solved = Place.of(scores.unary), _solved(scores)
     nodes, pairs = np.full((scores.unary.shape[0], 2), -np.inf), np.full((len(scores.edges), 2, 2), -np.inf)
     if solved is not None:
@@ -82,32 +69,60 @@ def _value(scores: CutScores, solved: tuple[Graph, Search]) -> float:
     return float(score(in_double, (solved[1].node[:, SIDE] == SOURCE).astype(np.int64)))
 
 
-def _one_by_one(scores: CutScores, solver: str) -> CutScores:
-    """Max-marginals by one minimum cut for each label and pair of labels, the constraint being scores of -inf."""
-    place, edges = Place.of(scores.unary), scores.edges
-    unary = host(scores.unary).astype(np.float64)
+def by_networkx(scores: CutScores) -> tuple[Array, Array]:
+    """The highest score and a best labelling by networkx's maximum flow: an ``oracle`` for models, of either panel.
 
-    def best(*fixed: tuple[int, int]) -> float:
-        limited = unary.copy()
-        for v, label in fixed:
-            limited[v, 1 - label] = -np.inf
-        return float(minimum_cut(scores._replace(unary=limited, pairwise=host(scores.pairwise)), solver)[0])
+    Parameters
+    ----------
+    scores : CutScores
+        Of any namespace and device; the flow is found on the host.
 
-    nodes = [[best((v, 0)), best((v, 1))] for v in range(len(unary))]
-    pairs = [[best((a, i), (b, j)) for i in (0, 1) for j in (0, 1)] for a, b in edges.tolist()]
-    return CutScores(
-        place.floats(np.reshape(nodes, (len(unary), 2))), place.floats(np.reshape(pairs, (len(edges), 2, 2))), edges
-    )
+    Returns
+    -------
+    value : array ()
+        The score of the labels, added up once more; -inf where every labelling is forbidden.
+    labels : int64 array (p,)
+        -1 where every labelling is forbidden.
+
+    Raises
+    ------
+    ValueError
+        An edge that is not supermodular, by name.
+
+    Notes
+    -----
+    Labels are what the source still reaches: of all best labellings the one with the fewest ones. The flow is found by
+    augmenting paths, as preflows, which networkx's ``minimum_cut`` takes, fail on float capacities (an excess that
+    rounding leaves is raised beyond the highest level). Paths end where arcs of flow < capacity reach the sink no more,
+    whatever was rounded: there is no tolerance.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 11 and Theorem 47, *corrected*; Edmonds and Karp (1972), as networkx has it.
+
+    Examples
+    --------
+    >>> from accelerated import SegmentationModel, StructuralHinge, bcfw, grid_edges
+    >>> model, edges = SegmentationModel(1, 1, oracle=by_networkx), grid_edges(1, 4)
+    >>> seen = np.array([[1.0], [-0.5], [1.0], [-1.0]])  # a feature of each node
+    >>> data = model.pack([(seen, edges, np.ones((3, 1)))], [[1, 1, 1, 0]])
+    >>> w = bcfw(StructuralHinge(model, data), lam=0.1, rng=0).x
+    >>> model.predict(data, None, w)[0].tolist()
+    [1, 1, 1, 0]
+    """
+    return _answer(scores, _networkx_labels(scores))
+
+
+def _answer(scores: CutScores, labels: np.ndarray | None) -> tuple[Array, Array]:
+    """The score of labels (p,), and they, where the scores are; None: there are none."""
+    place = Place.of(scores.unary)
+    if labels is None:
+        return place.floats(-np.inf), place.integers(np.full(scores.unary.shape[0], -1))
+    return score(scores, labels), place.integers(labels)
 
 
 def _networkx_labels(scores: CutScores) -> np.ndarray | None:
-    """Labels (p,): what the source reaches in the residual network of networkx's maximum flow; None if all are forbidden.
-
-    Augmenting paths, as preflows, which networkx's minimum_cut takes, fail on float capacities (an excess that rounding
-    leaves is raised
-    beyond the highest level). They end where arcs of flow < capacity reach the sink no more, whatever was rounded: no
-    tolerance.
-    """
+    """Labels (p,): what the source reaches in the residual network of a maximum flow; None if all are forbidden."""
     import networkx
 
     network = Network.of(scores)

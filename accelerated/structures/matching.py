@@ -1,4 +1,4 @@
-"""Matchings: the reference's functions as kernels, on the host; SciPy's and networkx's solvers beside them, as checks."""
+"""Matchings: the reference's functions as kernels, on the host; networkx and SciPy as oracles beside them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from accelerated.arrays import like, view
 from accelerated.compiled.assignment import are_scores, assign, matched_sum
 from accelerated.compiled.matchings import best_with_each_pair
 from accelerated.mirror import mirrors
-from reference.arrays import Array
+from reference.arrays import Array, Place, host
 from reference.structures.base import feasible
 from reference.structures.matching import MatchingScores
 
-__all__ = ["Matching", "MatchingScores", "assignment", "max_marginals"]
+__all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy", "max_marginals"]
 
 
 @mirrors(reference.assignment)
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
-    return _answer(scores, _columns)
+    value, columns = _solved(view("values", scores.values), _columns)
+    return like(np.asarray(value), scores.values), like(columns, scores.values)
 
 
 @mirrors(reference.max_marginals)
@@ -32,6 +33,91 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     return MatchingScores(like(best_with_each_pair(np.ascontiguousarray(values.T)).T.copy(), scores.values))
 
 
+def by_networkx(scores: MatchingScores) -> tuple[Array, Array]:
+    """Highest score and a best matching by networkx's blossoms: an ``oracle`` for models, of either panel.
+
+    Parameters
+    ----------
+    scores : MatchingScores
+        Of any namespace and device; the matching is found on the host.
+
+    Returns
+    -------
+    value : array ()
+        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair, nan where a score
+        is nan or +inf.
+    columns : int64 array (p,)
+        -1 for rows without a column, and everywhere if there is no matching.
+
+    Notes
+    -----
+    ``networkx.max_weight_matching`` of largest cardinality, time O((p + q)^3): minutes beyond some hundred rows. Ties:
+    not specified.
+
+    Source
+    ------
+    Edmonds (1965), as networkx has it; Pillutla et al., appendix C.3, *corrected*: all rows or all columns are matched.
+
+    Examples
+    --------
+    >>> from accelerated import AlignmentModel, StructuralHinge, bcfw
+    >>> model = AlignmentModel(1, oracle=by_networkx)
+    >>> data = model.pack([[[[0.0], [2.0]], [[3.0], [4.0]]]], [[1, 0]])
+    >>> w = bcfw(StructuralHinge(model, data), lam=0.1, rng=0).x
+    >>> model.predict(data, None, w)[0].tolist()
+    [1, 0]
+    """
+    return _by_another(scores, _networkx_columns)
+
+
+def by_scipy(scores: MatchingScores) -> tuple[Array, Array]:
+    """Highest score and a best matching by SciPy's assignments: an ``oracle`` for models, of either panel.
+
+    Parameters and returns as :func:`by_networkx`.
+
+    Notes
+    -----
+    ``scipy.optimize.linear_sum_assignment``, time O(min(p, q)^2 max(p, q)). Ties: not specified.
+
+    Source
+    ------
+    Crouse (2016), as SciPy has it.
+
+    Examples
+    --------
+    >>> from accelerated import AlignmentModel, StructuralHinge, bcfw
+    >>> model = AlignmentModel(1, oracle=by_scipy)
+    >>> data = model.pack([[[[0.0], [2.0]], [[3.0], [4.0]]]], [[1, 0]])
+    >>> w = bcfw(StructuralHinge(model, data), lam=0.1, rng=0).x
+    >>> model.predict(data, None, w)[0].tolist()
+    [1, 0]
+    """
+    return _by_another(scores, _scipy_columns)
+
+
+def _by_another(scores: MatchingScores, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[Array, Array]:
+    """The answer of another library's solver, where the scores are."""
+    place = Place.of(scores.values)
+    value, columns = _solved(np.array(host(scores.values), np.float64, order="C"), solve)
+    return place.floats(value), place.integers(columns)
+
+
+def _solved(values: np.ndarray, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[float, np.ndarray]:
+    """Value and columns (p,) of all rows from a solver of wide matrices."""
+    p, q = values.shape
+    columns = np.full(p, -1)
+    if not are_scores(values):
+        return np.nan, columns
+    found = solve(values if p <= q else np.ascontiguousarray(values.T))
+    if found is None:
+        return -np.inf, columns
+    if p <= q:
+        columns = found
+    else:
+        columns[found] = np.arange(q)
+    return matched_sum(values, columns), columns
+
+
 def _columns(values: np.ndarray) -> np.ndarray | None:
     """The columns (p,) of the rows of a best matching, p <= q, by our kernel; None if there is none."""
     possible, column, _, _ = assign(values)
@@ -39,7 +125,7 @@ def _columns(values: np.ndarray) -> np.ndarray | None:
 
 
 def _scipy_columns(values: np.ndarray) -> np.ndarray | None:
-    """The same by scipy.optimize.linear_sum_assignment."""
+    """The same by SciPy."""
     from scipy.optimize import linear_sum_assignment
 
     try:
@@ -49,7 +135,7 @@ def _scipy_columns(values: np.ndarray) -> np.ndarray | None:
 
 
 def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
-    """The same by networkx.max_weight_matching (Edmonds' blossoms; minutes beyond some hundred rows)."""
+    """The same by networkx."""
     import networkx
 
     p, graph = len(values), networkx.Graph()
@@ -59,31 +145,10 @@ def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
     return columns if len(columns) == p else None
 
 
-def _answer(scores: MatchingScores, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[Array, Array]:
-    """Value and columns (p,) of all rows from a solver of wide matrices."""
-    values = view("values", scores.values)
-    p, q = values.shape
-    if not are_scores(values):
-        return like(np.asarray(np.nan), scores.values), like(np.full(p, -1), scores.values)
-    found = solve(values if p <= q else np.ascontiguousarray(values.T))
-    if found is not None and p <= q:
-        columns = found
-    else:
-        columns = np.full(p, -1)
-        if found is not None:
-            columns[found] = np.arange(q)
-    value = np.asarray(-np.inf if found is None else matched_sum(values, columns))
-    return like(value, scores.values), like(columns, scores.values)
-
-
 class Matching(reference.Matching):
     __doc__ = reference.Matching.__doc__
     ops = sys.modules[__name__]
-    solvers = ("auto", "scipy", "networkx")
 
     def best(self) -> tuple[Array, Array]:
-        value, columns = _answer(self.scores, _SOLVERS[self.solver])
+        value, columns = assignment(self.scores)
         return value if value > -np.inf else feasible(value, "best"), columns
-
-
-_SOLVERS = {"auto": _columns, "scipy": _scipy_columns, "networkx": _networkx_columns}

@@ -22,6 +22,7 @@ from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.structures.base import KBest, k_best
 from reference.structures.tree import TreeScores, parts, sample, score
+from reference.structures.tree_scores import order
 
 __all__ = [
     "Tree",
@@ -59,7 +60,7 @@ class FlatTrees(NamedTuple):
         counts = np.full(p, n_labels) if scores.counts is None else _of_nodes("counts", scores.counts, p, 0, n_labels)
         forest, sound = forest_of(parents, counts)
         if not sound:
-            reference.order(parents)  # it says where
+            order(parents)  # it says where
         return cls(
             view("unary", scores.unary).reshape(-1, n_labels),
             view("pairwise", scores.pairwise).reshape(-1, n_labels, n_labels),

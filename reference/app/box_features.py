@@ -29,7 +29,8 @@ def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) ->
         rows, columns = ([_derivative(n, sigma, order) for order in range(3)] for n in image.shape)
 
         def along(a: int, b: int, rows: list[np.ndarray] = rows, columns: list[np.ndarray] = columns) -> np.ndarray:
-            return rows[a] @ image @ columns[b].T
+            response: np.ndarray = rows[a] @ image @ columns[b].T
+            return response
 
         down, right = along(1, 0), along(0, 1)
         length = np.hypot(down, right)
@@ -61,7 +62,8 @@ def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int]
     cells = np.diff(np.diff(corners, axis=1), axis=2)
     means = np.maximum(cells, 0.0) / ((bottom - top) * (right - left) / (h * w))[:, :, None, None]
     size = np.sqrt(np.mean(means**2, axis=(1, 2, 3), keepdims=True))
-    return (means / np.where(size > 0, size, 1.0)).astype(np.float32)
+    features: np.ndarray = (means / np.where(size > 0, size, 1.0)).astype(np.float32)
+    return features
 
 
 @functools.lru_cache(maxsize=64)
@@ -87,4 +89,5 @@ def _interpolated(sums: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
     fy, fx = (y - y0)[..., None], (x - x0)[..., None]
     above = sums[y0, x0] * (1 - fx) + sums[y0, x0 + 1] * fx
     below = sums[y0 + 1, x0] * (1 - fx) + sums[y0 + 1, x0 + 1] * fx
-    return above * (1 - fy) + below * fy
+    values: np.ndarray = above * (1 - fy) + below * fy
+    return values

@@ -37,7 +37,7 @@ from reference.app.sparse_jobs import refuse_sparse_options, run_sparse, sparse_
 from reference.files import save_bytes
 from reference.interrupts import listening
 from reference.models.kernel_sequence import KernelWeights
-from reference.optimizers.result import Result, Row
+from reference.training.result import Result, Row
 
 __all__ = ["main"]
 

@@ -26,8 +26,8 @@ from reference.app.sparse_estimators import SparseClassifier, SparseClassifierPa
 from reference.app.targets import Classes, LabelSequences, Structured
 from reference.arrays import number
 from reference.models.kernel_names import named
-from reference.optimizers.result import Result
 from reference.prox.base import Regularizer
+from reference.training.result import Result
 
 __all__ = [
     "DependencyParser",
@@ -93,7 +93,8 @@ class Learner(BaseEstimator):
             return name
         if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
             raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
-        return getattr(self.panel, name.replace("-", "_"))
+        found: Callable[..., Result] = getattr(self.panel, name.replace("-", "_"))
+        return found
 
 
 class MulticlassClassifier(Classes, Learner):
@@ -406,7 +407,8 @@ class DependencyParser(Structured, Learner):
     def predict(self, X: Any) -> list[np.ndarray]:
         """The heads (n_i,) of each sentence's best tree."""
         check_fitted(self)
-        return self.model_.predict(self.model_.pack(X), None, self.coef_)
+        heads: list[np.ndarray] = self.model_.predict(self.model_.pack(X), None, self.coef_)
+        return heads
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens with the right head."""

@@ -31,6 +31,7 @@ def check_classes(y: Any) -> None:
 
 
 def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
+    weights: np.ndarray
     (weights,) = floats(sample_weight=np.asarray(unmasked("sample_weight", sample_weight)))
     if weights.shape != (n,):
         raise ValueError(f"sample_weight: expected shape ({n},), one for each example, got {weights.shape}")

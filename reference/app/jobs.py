@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -15,9 +15,10 @@ from reference.app.metrics import position_accuracy, sequence_accuracy
 from reference.app.regularizers import REGULARIZERS, check_regularizer, regularizer_of
 from reference.archives import MOST_BYTES
 from reference.models.kernel_sequence import KernelWeights
-from reference.optimizers.casimir import CHOICES
-from reference.optimizers.inner_solvers import INNER
-from reference.optimizers.result import Callback, Result
+from reference.objectives import StructuralHinge
+from reference.training.casimir import CHOICES
+from reference.training.inner import INNER
+from reference.training.result import Callback, Result
 
 __all__ = [
     "AVERAGES",
@@ -281,7 +282,7 @@ def check_start(optimizer: str) -> None:
 def train(
     panel: ModuleType,
     job: Job,
-    objective: Any,
+    objective: StructuralHinge,
     callback: Callback | None = None,
     *,
     w0: np.ndarray | None = None,
@@ -290,37 +291,33 @@ def train(
 ) -> Result:
     """Run the job's optimiser from its start, or from w0."""
     w0 = start(job, objective.model.size) if w0 is None else w0
+    run: Callable[..., Result] = getattr(panel, job.optimizer.replace("-", "_"))
     options: dict[str, Any] = {"lam": job.lam, "callback": callback, **going_on(job.optimizer, checkpoint, resume)}
     if job.optimizer == "lbfgs":
-        return panel.lbfgs(objective, w0, iterations=job.epochs, mu=job.mu, **options)
+        return run(objective, w0, iterations=job.epochs, mu=job.mu, **options)
     if job.optimizer == "cutting-planes":  # starts from its plane 0: w = 0
-        return panel.cutting_planes(objective, epochs=job.epochs, **options, **_given(job, "tol"))
+        return run(objective, epochs=job.epochs, **options, **_given(job, "tol"))
     options |= {"rng": job.rng}
     if job.optimizer in CASIMIR:
-        run = getattr(panel, job.optimizer.replace("-", "_"))
         return run(objective, w0, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer]))
     if job.average is not None:
         options |= {"average": job.average}
     if job.optimizer == "online-proximal":
         del options["lam"]  # it is in the regularizer
-        step_size = panel.InverseSqrt(0.1) if job.schedule is job.step_size is None else _step_size(panel, job)
+        step_size = panel.InverseSqrt(0.1) if job.schedule is None and job.step_size is None else _step_size(panel, job)
         options |= {"step_size": step_size, "mu": job.mu, **_given(job, "sigma")}
-        return panel.online_proximal(
-            objective, regularizer_of(panel, job, objective.model), w0, epochs=job.epochs, **options
-        )
+        return run(objective, regularizer_of(panel, job, objective.model), w0, epochs=job.epochs, **options)
     if job.optimizer == "svrg":
         options |= {"mu": job.mu, "step_size": job.step_size, "tol": job.tol}
-        return panel.svrg(objective, w0, epochs=job.epochs, **options)
+        return run(objective, w0, epochs=job.epochs, **options)
     if job.optimizer == "bcfw":  # starts where every example has its true output: w = 0
-        return panel.bcfw(objective, epochs=job.epochs, **options, **_given(job, "tol"))
+        return run(objective, epochs=job.epochs, **options, **_given(job, "tol"))
     if job.optimizer == "exponentiated-gradient":  # starts where every example has its true output: w = 0
-        return panel.exponentiated_gradient(
-            objective, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer])
-        )
+        return run(objective, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer]))
     if job.optimizer == "multisample":  # starts without blocks: w = 0
         options |= _given(job, "tol", "k", "sampler", "update", "mu")
-        return panel.multisample(objective, epochs=job.epochs, **options)
-    return panel.sgd(objective, w0, mu=job.mu, step_size=_step_size(panel, job), epochs=job.epochs, **options)
+        return run(objective, epochs=job.epochs, **options)
+    return run(objective, w0, mu=job.mu, step_size=_step_size(panel, job), epochs=job.epochs, **options)
 
 
 def _given(job: Job, *names: str) -> dict[str, Any]:
@@ -346,7 +343,9 @@ def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
     if type(model).__name__ == "MulticlassModel":
         flat = model.predict(model.pack(np.concatenate([np.zeros((0, model.n_features)), *data.X])), None, w)
         return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
-    return model.predict(w, data.X) if isinstance(w, KernelWeights) else model.predict(model.pack(data.X), None, w)
+    kernels = isinstance(w, KernelWeights)
+    found: list[np.ndarray] = model.predict(w, data.X) if kernels else model.predict(model.pack(data.X), None, w)
+    return found
 
 
 def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:

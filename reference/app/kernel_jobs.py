@@ -17,7 +17,7 @@ from reference.app.output import announce_compilation, print_report, watched, wr
 from reference.app.persistence import save_model
 from reference.models.kernel_names import check_names, named
 from reference.models.kernel_sequence import TRANSITIONS
-from reference.online_mkl import AVERAGES
+from reference.online_mkl.training import AVERAGES
 
 __all__ = ["LEARNERS", "KernelJob", "add_kernels", "kernel_job", "refuse_kernel_options", "train_kernels"]
 

@@ -72,7 +72,7 @@ class Localization:
 
     def required(self, name: str) -> np.ndarray:
         """A field that a file need not have; ValueError where it has none."""
-        found = getattr(self, name)
+        found: np.ndarray | None = getattr(self, name)
         if found is None:
             raise ValueError(f"{self.name}: no field {name}")
         return found
@@ -238,4 +238,6 @@ def _first(path: str | Path, wrong: np.ndarray, message: str, values: np.ndarray
 def outside(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Whether each box has no pixel, or pixels outside its image (height, width)."""
     top, left, bottom, right = boxes.T
-    return (top < 0) | (left < 0) | (bottom <= top) | (right <= left) | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
+    empty = (bottom <= top) | (right <= left)
+    found: np.ndarray = (top < 0) | (left < 0) | empty | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
+    return found

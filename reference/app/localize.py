@@ -55,7 +55,7 @@ def add(commands: Any) -> None:
     actions = whole.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        sub = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         sub.set_defaults(command=run, name=f"localize {name}")
         sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
         return sub
@@ -375,7 +375,8 @@ def _named(options: argparse.Namespace, what: str, name: str, classes: list[str]
 
 
 def _truth(data: Localization, images: np.ndarray) -> np.ndarray:
-    return data.required("truth")[images]
+    boxes: np.ndarray = data.required("truth")[images]
+    return boxes
 
 
 def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator[LocalizationImage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -11,8 +11,8 @@ import numpy as np
 from reference.app.localization_files import Localization
 from reference.app.metrics import average_precision, corloc
 from reference.arrays import host
-from reference.optimizers.result import Callback, Result
 from reference.structures.boxes import iou
+from reference.training.result import Callback, Result
 
 __all__ = ["EPOCHS", "KINDS", "LAM", "MODELS", "OPTIONS", "SCHEDULES", "Found", "find", "job_of", "judged", "new_model", "optimize", "packed"]  # fmt: skip
 
@@ -95,7 +95,7 @@ def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], call
     """Run the job's optimiser on packed images; ``more``: where to keep a checkpoint, what to resume, a start."""
     optimizer, k = job["optimizer"], job.get("k")
     objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.TopK(k)}))
-    run = getattr(panel, optimizer.replace("-", "_"))
+    run: Callable[..., Result] = getattr(panel, optimizer.replace("-", "_"))
     options = {"lam": job["lam"], "rng": job["rng"], "callback": callback, **more}
     options |= {name: job[name] for name in ("mu", "tol", "eta", "budget") if name in job}
     if optimizer == "prox-linear":

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 
 from reference.archives import parse_json
 from reference.files import append
-from reference.optimizers.result import Result, Row
+from reference.training.result import Result, Row
 
 __all__ = ["Log", "LogWriter", "jsonable", "load_log"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from reference.app import plots
 from reference.app.logs import LogWriter, jsonable
-from reference.optimizers.result import Callback, Result, Row
+from reference.training.result import Callback, Result, Row
 
 __all__ = ["Progress", "announce_compilation", "print_report", "say", "watched", "writable"]
 

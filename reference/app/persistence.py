@@ -49,6 +49,7 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     ------
     TypeError
         A model of a kind that has no file form: a subclass of yours, a ListModel; kernels that have none: functions, precomputed matrices.
+        A model with an oracle.
     ValueError
         Weights of another size, or not finite.
     OSError
@@ -57,6 +58,10 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
     kind = type(model).__name__
     if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
         raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which has no file form")
+    if getattr(model, "oracle", None) is not None:
+        raise TypeError(
+            f"model: expected one without an oracle, which files do not hold; {kind}(**model.settings()) is without"
+        )
     members = _of_kernels(model, w) if kind == "KernelSequenceModel" else {"weights": _vector(model, w)}
     from reference import __version__
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from reference.arrays import host
 from reference.files import save_bytes
-from reference.optimizers.result import Row
 from reference.screening.path import SparsePath
+from reference.training.result import Row
 
 __all__ = [
     "alignment",

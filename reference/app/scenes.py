@@ -140,7 +140,8 @@ def _shade(rng: np.random.Generator, size: int) -> np.ndarray:
     """Light and shade that change slowly over the page."""
     y, x = np.mgrid[:size, :size] / size
     a, b, phase = rng.uniform(-4, 4), rng.uniform(-4, 4), rng.uniform(0, 2 * np.pi)
-    return 0.08 * np.sin(a * y + b * x + phase)
+    shade: np.ndarray = 0.08 * np.sin(a * y + b * x + phase)
+    return shade
 
 
 def _stroke(page: np.ndarray, rng: np.random.Generator) -> None:

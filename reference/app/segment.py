@@ -43,7 +43,7 @@ def add(commands: Any) -> None:
     actions = whole.add_subparsers(required=True, metavar="ACTION")
 
     def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        sub = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         sub.set_defaults(command=run, name=f"segment {name}")
         sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
         return sub

@@ -75,7 +75,7 @@ class SparseRows(Classes, Sparse):
     listed = True
 
     def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
-        names: list[Any] = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))  # type: ignore[attr-defined]
+        names: list[Any] = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
         matrix = np.reshape(host(self.coef_), (-1, len(self.classes_)))
         return matrix, [*names, "intercept"], [(c, k) for k, c in enumerate(self.classes_.tolist())]
 
@@ -109,7 +109,7 @@ class OneBeta(Sparse):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from examples and their classes, or labels."""
-        model, X, Y = self._model_of(X, y)  # type: ignore[attr-defined]
+        model, X, Y = self._model_of(X, y)
         objective = self.panel.LogLoss(model, model.pack(X, Y))
         self.beta_max_ = self.panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
@@ -134,7 +134,7 @@ class ManyBetas(Sparse):
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from examples and their classes, or labels; at each beta from all of them, and beside that without those held out."""
-        model, X, Y = self._model_of(X, y)  # type: ignore[attr-defined]
+        model, X, Y = self._model_of(X, y)
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
         n = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -11,6 +11,7 @@ import numpy as np
 
 from reference.arrays import host, number
 from reference.models.base import all_of
+from reference.objectives import LogLoss
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.rules import check_rule
 
@@ -158,7 +159,7 @@ def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
 
 
 def follow(
-    panel: ModuleType, objective: Any, callback: Callable[[PathPoint], Any] | None = None, **options: Any
+    panel: ModuleType, objective: LogLoss, callback: Callable[[PathPoint], Any] | None = None, **options: Any
 ) -> SparsePath:
     """``sparse_path``, where a Ctrl-C between two values ends it with what is there, as one while a value is solved does."""
     points: list[PathPoint] = []
@@ -168,7 +169,8 @@ def follow(
         return None if callback is None else callback(point)
 
     try:
-        return panel.sparse_path(objective, callback=keep, **options)
+        path: SparsePath = panel.sparse_path(objective, callback=keep, **options)
+        return path
     except KeyboardInterrupt:
         if not points:
             raise

@@ -16,6 +16,7 @@ from reference.app.jobs import Job
 from reference.app.logs import LogWriter
 from reference.app.output import announce_compilation, watched
 from reference.app.sparse_fits import LISTING, RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
+from reference.objectives import LogLoss
 
 __all__ = ["SparseJob", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
 
@@ -146,7 +147,7 @@ def run_sparse(
 
 
 def _one(
-    panel: ModuleType, options: argparse.Namespace, job: SparseJob, asked: dict[str, Any], objective: Any, rule: Any
+    panel: ModuleType, options: argparse.Namespace, job: SparseJob, asked: dict[str, Any], objective: LogLoss, rule: Any
 ) -> Trained:
     most = panel.beta_max(objective)
     beta = beta_of(job.beta, job.beta_share, most)

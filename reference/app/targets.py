@@ -65,7 +65,8 @@ class Classes(ClassifierMixin):
     def predict(self, X: Any) -> np.ndarray:
         """The best class (n,) of each row of X (n, d)."""
         best = np.argmax(self._scores(X), axis=1)
-        return self.classes_[best]
+        classes: np.ndarray = self.classes_[best]
+        return classes
 
     @property
     def predict_proba(self) -> Callable[[Any], np.ndarray]:

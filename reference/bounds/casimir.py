@@ -223,7 +223,8 @@ class Corollary18(_StronglyConvex):
 
     def mu_k(self, k: int) -> float:
         """mu eta^{k/2}."""
-        return self.mu * self.eta ** (k / 2)
+        mu: float = self.mu * self.eta ** (k / 2)
+        return mu
 
     def bound(self, k: int, gap: float, distance: float, D: float) -> float:
         """Bound on F(w_k) - min F, k >= 1: eta^{k/2} (2 gap + mu D/(1 - sqrt(q)) (2 - sqrt(q) + sqrt(q)/(1 - sqrt(eta)))).
@@ -231,7 +232,8 @@ class Corollary18(_StronglyConvex):
         gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. sqrt(q)/(1 - sqrt(eta)) = 2 (1 + sqrt(eta)).
         """
         width = 2 - self.alpha_0 + 2 * (1 + sqrt(self.eta))
-        return self.eta ** (k / 2) * (2 * gap + self.mu * D / self._complement * width)
+        bound: float = self.eta ** (k / 2) * (2 * gap + self.mu * D / self._complement * width)
+        return bound
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.arrays import Array, Place, floats, host, integer, one_hot, refuse_nan_and_inf
 from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.packed import Packed, check_indices, lock
+from reference.structures.answered import Oracle
 from reference.structures.matching import Matching, MatchingScores
 
 __all__ = ["AlignmentData", "AlignmentModel"]
@@ -67,6 +68,10 @@ class AlignmentModel(LinearModel):
     null : bool
         Whether rows and columns may stay unaligned: a row at score w_null, a weight of its own; a column at score 0. Else min(p, q)
         pairs are aligned, whatever their scores.
+    oracle : callable, optional
+        Answers in the place of ``Matching.best``, in training and prediction: from MatchingScores to (value,
+        columns), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx``
+        and ``by_scipy`` of ``accelerated.structures.matching`` are such. Model files do not hold it.
 
     Attributes
     ----------
@@ -84,15 +89,16 @@ class AlignmentModel(LinearModel):
 
     structure_type: Any = Matching
 
-    def __init__(self, n_features: int, *, null: bool = False) -> None:
+    def __init__(self, n_features: int, *, null: bool = False, oracle: Oracle | None = None) -> None:
         self.n_features = integer("n_features", n_features, 0)
         if not isinstance(null, bool):
             raise TypeError(f"null: expected True or False, got {null!r}")
         self.null = null
         self.size = self.n_features + null
+        self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
+        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
         return {"n_features": self.n_features, "null": self.null}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> AlignmentData:
@@ -136,15 +142,17 @@ class AlignmentModel(LinearModel):
 
     def _columns(self, name: str, y: Any, p: int, q: int) -> np.ndarray:
         """The true columns (p,) of one example."""
-        y = host(y, name)
-        if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
-            raise TypeError(f"{name}: expected column numbers of shape ({p},), got {y.dtype} of shape {y.shape}")
-        if len(y) != p:
-            raise ValueError(f"{name}: expected {p} columns, one for each row, got {len(y)}")
-        taken = _check_columns(name, y, q)
+        given = host(y, name)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise TypeError(
+                f"{name}: expected column numbers of shape ({p},), got {given.dtype} of shape {given.shape}"
+            )
+        if len(given) != p:
+            raise ValueError(f"{name}: expected {p} columns, one for each row, got {len(given)}")
+        taken = _check_columns(name, given, q)
         if not self.null and len(taken) != min(p, q):
             raise ValueError(f"{name}: expected {min(p, q)} aligned rows (null=True allows fewer), got {len(taken)}")
-        return y.astype(np.int64)
+        return given.astype(np.int64)
 
     def check(self, data: AlignmentData) -> None:
         """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one

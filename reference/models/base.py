@@ -7,15 +7,19 @@ weights it gives the scores of a structure, and it takes a gradient with respect
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
 from reference.packed import check_range
+from reference.structures.answered import Oracle, answered_by
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, inner
+
+if TYPE_CHECKING:
+    from reference.models.restricted import RestrictedModel  # itself a LinearModel
 
 __all__ = ["FeatureTotals", "LinearModel", "ListedSpread", "bound_of", "integer"]
 
@@ -54,6 +58,7 @@ class LinearModel:
     structure_type: Any
     size: int
     nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
+    oracle: Oracle | None = None  # what finds best outputs in the structure's place
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
         """Examples in the form that the other methods work on, checked, once."""
@@ -64,6 +69,11 @@ class LinearModel:
         if not hasattr(data, "n"):
             raise not_packed(data)
 
+    def _answer_by(self, oracle: Oracle | None) -> None:
+        """Let ``oracle`` answer for the best output; None: the structure answers itself. Raises TypeError."""
+        if oracle is not None:
+            self.structure_type, self.oracle = answered_by(self.structure_type, oracle), oracle
+
     def zeros(self, data: Any) -> Array:
         """Weights of zero (d,) in the data's place."""
         raise TypeError(f"{type(self).__name__} does not say what weights look like: define zeros(data)")
@@ -71,6 +81,14 @@ class LinearModel:
     def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
         """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
         return (batch[i : i + 1] for i in range(len(batch)))
+
+    if TYPE_CHECKING:  # what a subclass has besides, as the docstring says
+
+        def pullback(self, data: Any, batch: np.ndarray, w: Array, g: Scores) -> Array: ...
+
+        def task_loss(self, data: Any, batch: np.ndarray) -> Scores: ...
+
+        def gold(self, data: Any, batch: np.ndarray) -> Scores: ...
 
     def scores(self, data: Any, batch: np.ndarray, w: Array) -> Scores:
         """The scores of a piece of a batch at weights w (d,)."""
@@ -98,7 +116,7 @@ class LinearModel:
 
     def gold_scores(self, data: Any, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of a piece's true outputs at weights w (d,), one for each example."""
-        gold = self.gold  # type: ignore[attr-defined]
+        gold = self.gold
         found = [inner(self.scores(data, one, w), gold(data, one)) for one in batch[:, None]]
         return Place.of(w).floats(found)
 
@@ -121,7 +139,7 @@ class LinearModel:
         """How far features are spread over the outputs; None where outputs are not listed."""
         return None
 
-    def restrict(self, columns: Any) -> Any:
+    def restrict(self, columns: Any) -> RestrictedModel:
         """The model with the weights ``columns`` alone, the others being 0.
 
         Parameters
@@ -278,12 +296,12 @@ def all_of(n: int, batch: Any, name: str = "batch") -> np.ndarray:
     """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused, by ``name``."""
     if batch is None:
         return np.arange(n)
-    batch = host(batch, name)
-    if batch.ndim != 1 or (batch.size and batch.dtype.kind not in "iu"):
-        raise TypeError(f"{name}: expected example numbers of shape (b,), got {batch.dtype} of shape {batch.shape}")
-    if batch.size and not 0 <= batch.min() <= batch.max() < n:
-        raise ValueError(f"{name}: expected example numbers in 0..{n - 1}, got {batch.min()}..{batch.max()}")
-    return batch.astype(np.int64)
+    given = host(batch, name)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise TypeError(f"{name}: expected example numbers of shape (b,), got {given.dtype} of shape {given.shape}")
+    if given.size and not 0 <= given.min() <= given.max() < n:
+        raise ValueError(f"{name}: expected example numbers in 0..{n - 1}, got {given.min()}..{given.max()}")
+    return given.astype(np.int64)
 
 
 def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:
@@ -312,24 +330,24 @@ def label_indices(name: str, y: Any, names: tuple[str, ...]) -> np.ndarray:
         if unknown is not None:
             raise ValueError(f"{name}: unknown label {unknown!r}; the model knows {', '.join(names)}")
         return np.array([index[label] for label in y], np.int64)
-    y = host(y, name)
-    if y.ndim != 1 or (y.size and y.dtype.kind not in "iu"):
+    given = host(y, name)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TypeError(
-            f"{name}: expected label names or integer indices of shape (n,), got {y.dtype} of shape {y.shape}"
+            f"{name}: expected label names or integer indices of shape (n,), got {given.dtype} of shape {given.shape}"
         )
-    if y.size and not 0 <= y.min() <= y.max() < len(names):
-        raise ValueError(f"{name}: expected label indices in 0..{len(names) - 1}, got {y.min()}..{y.max()}")
-    return y.astype(np.int64)
+    if given.size and not 0 <= given.min() <= given.max() < len(names):
+        raise ValueError(f"{name}: expected label indices in 0..{len(names) - 1}, got {given.min()}..{given.max()}")
+    return given.astype(np.int64)
 
 
 def label_cost(cost: Any, n_labels: int) -> np.ndarray:
     """The task loss of one label as an (L, L) matrix (true, predicted): given, or 1 where the two differ."""
     if cost is None:
         return 1.0 - np.eye(n_labels)
-    (cost,) = floats(cost=cost)
-    cost = host(cost).astype(np.float64)
-    if cost.shape != (n_labels, n_labels):
-        raise ValueError(f"cost: expected shape ({n_labels}, {n_labels}), got {cost.shape}")
-    if not (np.all(np.isfinite(cost)) and np.all(cost >= 0) and np.all(np.diag(cost) == 0)):
+    (given,) = floats(cost=cost)
+    matrix = host(given).astype(np.float64)
+    if matrix.shape != (n_labels, n_labels):
+        raise ValueError(f"cost: expected shape ({n_labels}, {n_labels}), got {matrix.shape}")
+    if not (np.all(np.isfinite(matrix)) and np.all(matrix >= 0) and np.all(np.diag(matrix) == 0)):
         raise ValueError("cost: expected finite numbers >= 0 with zeros on the diagonal")
-    return cost
+    return matrix

@@ -107,7 +107,8 @@ class CandidateData(Packed):
         m = int(lengths[0]) if len(lengths) else 0
         if np.any(lengths != m):
             raise ValueError(f"batch: expected images of as many candidates each, got {sorted(set(lengths.tolist()))}")
-        return starts[:, None] + np.arange(m)
+        numbers: np.ndarray = starts[:, None] + np.arange(m)
+        return numbers
 
     def tensors(self, candidates: np.ndarray) -> Array:
         """The features (..., *shape) of candidates (...) numbered within all of them, where the weights are."""
@@ -122,7 +123,8 @@ class CandidateData(Packed):
     def boxes_of(self, chosen: Any, batch: np.ndarray | None = None) -> np.ndarray:
         """The boxes (b, 4) of candidates ``chosen`` (b,), numbered within their images ``batch`` (None: all)."""
         images = np.arange(self.n) if batch is None else np.asarray(batch, np.int64)
-        return self.boxes[self.offsets[images] + np.asarray(chosen, np.int64)]
+        boxes: np.ndarray = self.boxes[self.offsets[images] + np.asarray(chosen, np.int64)]
+        return boxes
 
 
 def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> CandidateData:
@@ -225,12 +227,12 @@ def _features(name: str, x: Any) -> np.ndarray:
     """Features (m, ...) on the host as they are, not to be written to."""
     if not (is_array_api_obj(x) and str(x.dtype).endswith(("float32", "float64"))):
         (x,) = floats(**{name: x})
-    x = host(x, name)
-    if x.ndim < 2:
-        raise ValueError(f"{name}: expected an array (candidates, features, ...), got shape {x.shape}")
-    x = x.view() if x.flags.c_contiguous else np.ascontiguousarray(x)
-    x.flags.writeable = False
-    return x
+    given = host(x, name)
+    if given.ndim < 2:
+        raise ValueError(f"{name}: expected an array (candidates, features, ...), got shape {given.shape}")
+    features = given.view() if given.flags.c_contiguous else np.ascontiguousarray(given)
+    features.flags.writeable = False
+    return features
 
 
 def _refuse_non_finite(features: np.ndarray, offsets: np.ndarray) -> None:

@@ -224,7 +224,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         # PyTorch's words for: no forward mode; an error of the score itself comes again below
         except (NotImplementedError, RuntimeError):
             value, slope = self.torch.autograd.functional.jvp(of, point, direction)
-        return tuple(self._shaped(data, i, self._array(each.detach(), w)) for each in (value, slope))  # type: ignore[return-value]
+        scores, change = (self._shaped(data, i, self._array(each.detach(), w)) for each in (value, slope))
+        return scores, change
 
     def pullback(self, data: DifferentiableData, batch: np.ndarray, w: Array, g: Scores) -> Array:
         """The adjoint of :meth:`pushforward` at g, a gradient (d,)."""

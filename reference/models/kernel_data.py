@@ -76,7 +76,8 @@ class KernelWeights(NamedTuple):
     def beta(self) -> np.ndarray:
         """The groups' share (p,) in the sum of norms; all 0 where that is 0."""
         norms = np.sqrt(self.squared_norms)
-        return norms / total if (total := norms.sum()) > 0 else norms
+        shares: np.ndarray = norms / total if (total := norms.sum()) > 0 else norms
+        return shares
 
 
 def scaled(X: Array) -> Array:

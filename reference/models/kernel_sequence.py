@@ -203,10 +203,6 @@ class KernelSequenceModel:
         value = float(value) - float(chain.score(true))
         return ChainScores(parts.unary - gold.unary, parts.pairwise - gold.pairwise, None), value
 
-    def fused_epoch(self, data: KernelData, rules: Any) -> Callable[..., Any] | None:
-        """A loop of rounds over this data with the signature of ``reference.online_mkl.epoch``; None: that one."""
-        return None
-
     def mean_loss(self, data: KernelData, weights: KernelWeights, loss: str) -> float:
         """(1/n) sum_i loss_i."""
         whole, total = self.training_scores(data, weights), 0.0
@@ -217,7 +213,7 @@ class KernelSequenceModel:
     def training_scores(self, data: KernelData, weights: KernelWeights) -> Array:
         """Scores (N, L) of the labels at the training positions, transitions left out."""
         each = [
-            self.arrays.gather_sum(data.rows, A) if gram is None else gram.times(0, gram.n, A)  # type: ignore[arg-type]
+            self.arrays.gather_sum(data.rows, A) if gram is None else gram.times(0, gram.n, A)
             for gram, A in zip(data.grams, weights.coefficients, strict=True)
         ]
         return sum(each[1:], each[0])

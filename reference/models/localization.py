@@ -125,7 +125,8 @@ class CandidateModel(LinearModel):
 
     def counts(self, data: CandidateData) -> list[int]:
         """The number of candidates of each image."""
-        return data.lengths.tolist()
+        counts: list[int] = data.lengths.tolist()
+        return counts
 
     def squared_norms(self, data: CandidateData) -> np.ndarray:
         """The squared spectral norm of each image's features (m, d)."""
@@ -163,4 +164,5 @@ class CandidateModel(LinearModel):
         return norm
 
     def _split(self, data: CandidateData, piece: np.ndarray, outputs: Array) -> list[int]:
-        return host(outputs).tolist()
+        numbers: list[int] = host(outputs).tolist()
+        return numbers

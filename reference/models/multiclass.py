@@ -200,4 +200,5 @@ class MulticlassModel(LinearModel):
         return data.rows.place.xp.take(data.labels, data.rows.place.integers(batch))
 
     def _split(self, data: MulticlassData, piece: np.ndarray, outputs: Array) -> list[int]:
-        return host(outputs).tolist()
+        classes: list[int] = host(outputs).tolist()
+        return classes

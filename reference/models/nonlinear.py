@@ -44,7 +44,7 @@ class NonlinearModel(LinearModel):
 
     def value_and_pullback(self, data: Any, batch: np.ndarray, w: Array, g: Scores) -> tuple[Scores, Array]:
         """The scores at w, and the adjoint of their Jacobian there at g, a gradient (d,)."""
-        return self.scores(data, batch, w), self.pullback(data, batch, w, g)  # type: ignore[attr-defined]
+        return self.scores(data, batch, w), self.pullback(data, batch, w, g)
 
     def at(self, data: Any, w: Array) -> NonlinearModel:
         """The model for many questions about one point w (d,): itself, or one that remembers what it has computed there."""
@@ -66,7 +66,7 @@ class NonlinearModel(LinearModel):
 class _Delegating(LinearModel):
     """A model that asks another one for all but scores and gradients."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LinearModel) -> None:
         self.model, self.structure_type, self.size = model, model.structure_type, model.size
 
     def check(self, data: Any) -> None:
@@ -108,10 +108,10 @@ class LinearizedModel(_Delegating):
         What v = 0 stands for; default w_k.
     """
 
-    def __init__(self, model: Any, data: Any, w: Array, center: Array | None = None) -> None:
+    def __init__(self, model: LinearModel, data: Any, w: Array, center: Array | None = None) -> None:
         super().__init__(model)
         self.w, self.center = w, w if center is None else center
-        self.at_w: Any = model.at(data, w) if isinstance(model, NonlinearModel) else model
+        self.at_w: LinearModel = model.at(data, w) if isinstance(model, NonlinearModel) else model
         self.offset = self.center - w
 
     def scores(self, data: Any, batch: np.ndarray, v: Array) -> Scores:
@@ -174,18 +174,20 @@ class HomogeneousModel(_Delegating):
         return array_namespace(gradient).concat([gradient, Place.of(gradient).floats([constant])])
 
 
-def is_linear(model: Any) -> bool:
+def is_linear(model: LinearModel) -> bool:
     """Whether the Jacobian of the scores is said to be the scores themselves."""
     return getattr(type(model), "pushforward", None) is LinearModel.pushforward
 
 
-def _value_and_pushforward(model: Any, data: Any, batch: np.ndarray, w: Array, dw: Array) -> tuple[Scores, Scores]:
+def _value_and_pushforward(
+    model: LinearModel, data: Any, batch: np.ndarray, w: Array, dw: Array
+) -> tuple[Scores, Scores]:
     if isinstance(model, NonlinearModel):
         return model.value_and_pushforward(data, batch, w, dw)
     return model.scores(data, batch, w), model.pushforward(data, batch, w, dw)
 
 
-def _value_and_pullback(model: Any, data: Any, batch: np.ndarray, w: Array, g: Scores) -> tuple[Scores, Array]:
+def _value_and_pullback(model: LinearModel, data: Any, batch: np.ndarray, w: Array, g: Scores) -> tuple[Scores, Array]:
     if isinstance(model, NonlinearModel):
         return model.value_and_pullback(data, batch, w, g)
     return model.scores(data, batch, w), model.pullback(data, batch, w, g)

@@ -25,6 +25,7 @@ from reference.arrays import Array, Place, Rows, host, integer, one_hot
 from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
 from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
+from reference.structures.answered import Oracle
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 
 __all__ = ["ParsingData", "ParsingModel"]
@@ -119,6 +120,11 @@ class ParsingModel(LinearModel):
         Whether exactly one token has the root as its head.
     blocks : bool
         Whether each template has weights of its own, one template after another, so that templates can be groups of a regularizer.
+    oracle : callable, optional
+        Answers in the place of ``Arborescence.best``, in training and prediction: from ArborescenceScores to (value,
+        heads), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx`` of
+        ``accelerated.structures.arborescence`` is one, with ``single_root`` as ``partial(by_networkx,
+        single_root=True)``. Model files do not hold it.
 
     Attributes
     ----------
@@ -170,6 +176,7 @@ class ParsingModel(LinearModel):
         vocabulary: Sequence[Any] | np.ndarray | None = None,
         single_root: bool = False,
         blocks: bool = False,
+        oracle: Oracle | None = None,
     ) -> None:
         self.templates = check_templates(named_templates(templates) if isinstance(templates, str) else templates)
         self.simple = sum("b.tag" not in template for template in self.templates)  # S
@@ -181,6 +188,7 @@ class ParsingModel(LinearModel):
         self.single_root, self.blocks = single_root, blocks
         if single_root:
             self.structure_type = self.single_root_type
+        self._answer_by(oracle)
         self.bits = integer("bits", BITS[blocks] if bits is None else bits, 1)
         if self.bits > 30:
             raise ValueError(f"bits: expected at most 30, got {bits}")
@@ -195,7 +203,7 @@ class ParsingModel(LinearModel):
         self._reach = _reach_keys(self.templates)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
+        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
         return {
             "templates": [list(template) for template in self.templates],
             "bits": self.bits,
@@ -218,7 +226,9 @@ class ParsingModel(LinearModel):
             raise ValueError(f"w: expected shape {(self.size,)}, got {weights.shape}")
         tops = np.array([np.max(np.abs(block), initial=0.0) for block in self._by_block(weights)])
         units = np.where(tops > 0, tops, 1.0)  # so that squares are in range
-        return tops * [np.linalg.norm(block / unit) for block, unit in zip(self._by_block(weights), units, strict=True)]
+        scaled = [np.linalg.norm(block / unit) for block, unit in zip(self._by_block(weights), units, strict=True)]
+        norms: np.ndarray = tops * scaled
+        return norms
 
     def _needs_blocks(self, what: str) -> None:
         if not self.blocks:
@@ -480,10 +490,10 @@ def _length(name: str, x: Any, fields: list[str]) -> int:
 
 def _vocabulary(name: str, keys: Any) -> np.ndarray:
     """The keys as uint64, in order."""
-    keys = np.array(keys, np.uint64)
-    if keys.ndim != 1 or np.any(keys[1:] <= keys[:-1]):
+    found = np.array(keys, np.uint64)
+    if found.ndim != 1 or np.any(found[1:] <= found[:-1]):
         raise ValueError(f"{name}: expected keys in rising order, as ParsingModel.vocabulary gives them")
-    return keys
+    return found
 
 
 def _vocabularies(lists: Any, templates: tuple[Template, ...]) -> list[np.ndarray]:
@@ -501,7 +511,8 @@ def _vocabularies(lists: Any, templates: tuple[Template, ...]) -> list[np.ndarra
 
 def _reach(h: np.ndarray, m: np.ndarray) -> np.ndarray:
     """Rows of the reach keys: the bin of |h - m|, and as many rows on for heads on the right."""
-    return np.searchsorted(DISTANCES, np.abs(h - m), side="right") - 1 + len(DISTANCES) * (h > m)
+    rows: np.ndarray = np.searchsorted(DISTANCES, np.abs(h - m), side="right") - 1 + len(DISTANCES) * (h > m)
+    return rows
 
 
 def _reach_keys(templates: tuple[Template, ...]) -> np.ndarray:

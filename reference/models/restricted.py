@@ -43,7 +43,7 @@ class RestrictedModel(LinearModel):
     Zhang and Qiu, Lemma 1.
     """
 
-    def __init__(self, model: Any, columns: np.ndarray, features: np.ndarray | None = None) -> None:
+    def __init__(self, model: LinearModel, columns: np.ndarray, features: np.ndarray | None = None) -> None:
         self.model, self.columns, self.features = model, columns, features
         self.structure_type, self.size = model.structure_type, len(columns)
         self._places = np.full(model.size, self.size)
@@ -134,17 +134,17 @@ class RestrictedModel(LinearModel):
 
 def checked_columns(columns: Any, size: int) -> np.ndarray:
     """Different numbers of weights, in order, as int64; True where a weight is to be kept is an answer too."""
-    columns = host(columns, "columns")
-    if columns.dtype == bool and columns.shape == (size,):
-        return np.flatnonzero(columns)
-    if columns.ndim != 1 or (columns.size and columns.dtype.kind not in "iu"):
+    given = host(columns, "columns")
+    if given.dtype == bool and given.shape == (size,):
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise TypeError(
-            f"columns: expected numbers of weights (k,), or {size} booleans, got {columns.dtype} of shape {columns.shape}"
+            f"columns: expected numbers of weights (k,), or {size} booleans, got {given.dtype} of shape {given.shape}"
         )
-    columns = columns.astype(np.int64)
-    if columns.size and not (columns[0] >= 0 and columns[-1] < size and np.all(np.diff(columns) > 0)):
+    numbers = given.astype(np.int64)
+    if numbers.size and not (numbers[0] >= 0 and numbers[-1] < size and np.all(np.diff(numbers) > 0)):
         raise ValueError(f"columns: expected different numbers in 0..{size - 1}, in order")
-    return columns
+    return numbers
 
 
 def with_rows_of(

@@ -20,6 +20,7 @@ import reference.arrays
 from reference.arrays import Array, Place, Rows, host, integer, integers
 from reference.models.base import LinearModel, checked, not_packed
 from reference.packed import Packed, check_indices, check_range
+from reference.structures.answered import Oracle
 from reference.structures.cut import Cut, CutScores
 
 __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
@@ -63,6 +64,10 @@ class SegmentationModel(LinearModel):
         Number of features F of a node.
     n_edge_features : int
         Number of features G of an edge, all of them >= 0.
+    oracle : callable, optional
+        Answers in the place of ``Cut.best``, in training and prediction: from CutScores to (value, labels), with
+        value -inf where all is forbidden. The structure answers all other questions.
+        ``accelerated.structures.cut.by_networkx`` is one. Model files do not hold it.
 
     Attributes
     ----------
@@ -85,17 +90,18 @@ class SegmentationModel(LinearModel):
     Pillutla et al., section 4.2.1 (graph cuts), Theorem 47 and Algorithm 11.
     """
 
-    structure_type = Cut
+    structure_type: Any = Cut
     arrays: ModuleType = reference.arrays
 
-    def __init__(self, n_features: int, n_edge_features: int) -> None:
+    def __init__(self, n_features: int, n_edge_features: int, *, oracle: Oracle | None = None) -> None:
         self.n_features = integer("n_features", n_features, 0)
         self.n_edge_features = integer("n_edge_features", n_edge_features, 0)
         self.size = self.n_features + self.n_edge_features
         self.nonnegative = slice(self.n_features, self.size)
+        self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
+        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
         return {"n_features": self.n_features, "n_edge_features": self.n_edge_features}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentationData:
@@ -253,15 +259,17 @@ def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
 
 def _labels(name: str, y: Any, p: int) -> np.ndarray:
     """Labels (p,) of 0 and 1, or booleans, as int64 on the host."""
-    y = host(y, name)
-    if y.ndim != 1 or (y.size and y.dtype.kind not in "iub"):
-        raise TypeError(f"{name}: expected integers or booleans of shape ({p},), got {y.dtype} of shape {y.shape}")
-    if len(y) != p:
-        raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(y)}")
-    y = y.astype(np.int64)
-    if y.size and not 0 <= y.min() <= y.max() <= 1:
-        raise ValueError(f"{name}: expected labels 0 and 1, got {y.min()}..{y.max()}")
-    return y
+    given = host(y, name)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iub"):
+        raise TypeError(
+            f"{name}: expected integers or booleans of shape ({p},), got {given.dtype} of shape {given.shape}"
+        )
+    if len(given) != p:
+        raise ValueError(f"{name}: expected {p} labels, one for each node, got {len(given)}")
+    labels = given.astype(np.int64)
+    if labels.size and not 0 <= labels.min() <= labels.max() <= 1:
+        raise ValueError(f"{name}: expected labels 0 and 1, got {labels.min()}..{labels.max()}")
+    return labels
 
 
 def _only(batch: np.ndarray) -> int:

@@ -219,7 +219,8 @@ class SequenceModel(LinearModel):
         cell, place = np.unique(sequence * width + host(data.rows.indices), return_inverse=True)
         sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
         features = np.bincount(cell // max(width, 1), sums**2, data.n)
-        return 2 * features + 2 * np.maximum(data.lengths - 1, 0) ** 2
+        bounds: np.ndarray = 2 * features + 2 * np.maximum(data.lengths - 1, 0) ** 2
+        return bounds
 
     def feature_range(self, data: ChainData) -> np.ndarray:
         """By counts (d,): half of sum_t |x_tf| for a feature with a label, (n - 1)/2 for a transition a to a, half of floor(n/2) for a to b.
@@ -284,7 +285,8 @@ class SequenceModel(LinearModel):
         shape = ChainScores(
             here.zeros((*labels.shape, self.n_labels)), here.zeros((self.n_labels,) * 2), self._lengths(data, batch)
         )
-        return self.structure_type.ops.parts(shape, labels)
+        parts: ChainScores = self.structure_type.ops.parts(shape, labels)
+        return parts
 
     def gold_scores(self, data: ChainData, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of the true labellings at weights w (d,)."""

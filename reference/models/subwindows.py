@@ -20,6 +20,7 @@ from reference.arrays import Array, Place, Rows, floats, host, integer
 from reference.models.base import LinearModel, checked, not_packed
 from reference.models.listed import only
 from reference.packed import Packed, check_indices
+from reference.structures.answered import Oracle
 from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
 
 __all__ = ["SubwindowData", "SubwindowModel"]
@@ -65,6 +66,9 @@ class SubwindowModel(LinearModel):
     ----------
     n_features : int
         Number of features F of a pixel, or of visual words.
+    oracle : callable, optional
+        Answers in the place of ``Boxes.best``, in training and prediction: from BoxScores to (value, box), with value
+        -inf where all is forbidden. The structure answers all other questions. Model files do not hold it.
 
     Attributes
     ----------
@@ -85,14 +89,15 @@ class SubwindowModel(LinearModel):
     Pillutla et al., sections 4.2.2 and 7.1.2.
     """
 
-    structure_type = Boxes
+    structure_type: Any = Boxes
     arrays: ModuleType = reference.arrays
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, *, oracle: Oracle | None = None) -> None:
         self.size = self.n_features = integer("n_features", n_features, 1)
+        self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
+        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
         return {"n_features": self.n_features}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SubwindowData:
@@ -193,7 +198,8 @@ class SubwindowModel(LinearModel):
     def _true(self, data: SubwindowData, i: int) -> np.ndarray:
         if data.truth is None:
             raise ValueError("Y: this data was packed without true boxes; pack(X, Y) gives them")
-        return data.truth[i]
+        box: np.ndarray = data.truth[i]
+        return box
 
     def _split(self, data: SubwindowData, piece: np.ndarray, outputs: Array) -> list[np.ndarray]:
         return [host(outputs)]

@@ -297,7 +297,8 @@ class TaggingModel(SequenceModel):
 
     def feature_range(self, data: ChainData) -> np.ndarray:
         """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""
-        return super().feature_range(data)[self.cells]
+        found: np.ndarray = super().feature_range(data)[self.cells]
+        return found
 
     def feature_totals(self, data: ChainData) -> FeatureTotals:
         """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""

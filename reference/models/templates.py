@@ -73,7 +73,8 @@ def _mix(x: np.ndarray) -> np.ndarray:
     """The finalizer of splitmix64 (Steele et al., 2014): a bijection of 64-bit numbers that leaves no pattern."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+    mixed: np.ndarray = x ^ (x >> np.uint64(31))
+    return mixed
 
 
 # the templates that come with the package ------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from reference.models.base import (
     label_totals,
 )
 from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
+from reference.structures.answered import Oracle
 from reference.structures.tree import Tree, TreeScores
 from reference.structures.tree_scores import order
 
@@ -89,6 +90,9 @@ class TreeModel(LinearModel):
         Number of labels, or their names.
     cost : array (L, L), optional
         Task loss of predicting label j for true label i, summed over nodes; default: Hamming, 1 where they differ.
+    oracle : callable, optional
+        Answers in the place of ``Tree.best``, in training and prediction: from TreeScores to (value, labels), with
+        value -inf where all is forbidden. The structure answers all other questions. Model files do not hold it.
 
     Attributes
     ----------
@@ -102,19 +106,22 @@ class TreeModel(LinearModel):
     Pillutla et al., equation (13) on a tree, appendix B.
     """
 
-    structure_type = Tree
+    structure_type: Any = Tree
     arrays: ModuleType = reference.arrays
 
-    def __init__(self, n_features: int, labels: int | Sequence[str], *, cost: Any = None) -> None:
+    def __init__(
+        self, n_features: int, labels: int | Sequence[str], *, cost: Any = None, oracle: Oracle | None = None
+    ) -> None:
         self.n_features = integer("n_features", n_features, 0)
         self.labels = label_names(labels)
         self.n_labels = len(self.labels)
         self.cost = label_cost(cost, self.n_labels)
         self.width = self.n_features + 1
         self.size = self.width * self.n_labels + self.n_labels**2
+        self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files."""
+        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
         return {"n_features": self.n_features, "labels": list(self.labels), "cost": self.cost.tolist()}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> TreeData:
@@ -188,7 +195,9 @@ class TreeModel(LinearModel):
         i, here = _only(data, batch), data.rows.place
         true = self._true(data, i)
         unary, pairwise = here.zeros((true.shape[0], self.n_labels)), here.zeros((self.n_labels,) * 2)
-        return self.structure_type.ops.parts(TreeScores(unary, pairwise, data.parents[data.nodes(i)]), true)
+        shape = TreeScores(unary, pairwise, data.parents[data.nodes(i)])
+        parts: TreeScores = self.structure_type.ops.parts(shape, true)
+        return parts
 
     def zeros(self, data: TreeData) -> Array:
         """Weights of zero (d,) in the data's place."""
@@ -249,19 +258,20 @@ def _only(data: TreeData, batch: np.ndarray) -> int:
 
 def _parents(name: str, parents: Any, p: int) -> np.ndarray:
     """The parents of a tree's p nodes as int64 on the host, checked."""
-    parents = host(parents, name)
-    if parents.shape != (p,) or (p and parents.dtype.kind not in "iu"):
+    given = host(parents, name)
+    if given.shape != (p,) or (p and given.dtype.kind not in "iu"):
         raise ValueError(
-            f"{name}: expected the parents of {p} nodes, integers (-1: a root), got {parents.dtype} of shape {parents.shape}"
+            f"{name}: expected the parents of {p} nodes, integers (-1: a root), "
+            f"got {given.dtype} of shape {given.shape}"
         )
-    parents = parents.astype(np.int64)
-    if p and not -1 <= parents.min() <= parents.max() < p:
-        raise ValueError(f"{name}: expected parents in -1..{p - 1}, got {parents.min()}..{parents.max()}")
+    found = given.astype(np.int64)
+    if p and not -1 <= found.min() <= found.max() < p:
+        raise ValueError(f"{name}: expected parents in -1..{p - 1}, got {found.min()}..{found.max()}")
     try:
-        order(parents)
+        order(found)
     except ValueError as problem:
         raise ValueError(f"{name}: {problem}") from None
-    return parents
+    return found
 
 
 def _with_roots(each: list[Rows], is_root: np.ndarray, width: int) -> Rows:

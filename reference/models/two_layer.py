@@ -60,10 +60,11 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
     Notes
     -----
-    Scores cost C m P multiplications a candidate, and so do Jacobian-vector products about a point that was asked about before
-    (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate that has a weight. For a hinge over NumPy weights,
-    ``prox_linear`` writes out the Jacobians about each of its points, if they take no more than 512 MB in the features' dtype: its subproblems are then those of linear scores,
-    and in ``accelerated`` run as kernels. At w = 0 all slopes vanish, so that runs begin at :meth:`initial`.
+    Scores cost C m P multiplications a candidate, and so do Jacobian-vector products about a point that was asked about
+    before (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate
+    that has a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians about each of its points,
+    if they take no more than 512 MB in the features' dtype: its subproblems are then those of linear scores. At w = 0
+    all slopes vanish, so that runs begin at :meth:`initial`.
 
     Source
     ------

@@ -8,19 +8,18 @@ clip replaces the entries below 0 of N by 0: the w that attains the inner minimu
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, host
+from reference.optimizers.base import Objective, traits
 
-__all__ = ["best_step", "check_start", "clipped", "constraint", "refuse_constraint"]
+__all__ = ["best_step", "clipped", "constraint"]
 
 
-def constraint(objective: Any) -> slice | None:
+def constraint(objective: Objective) -> slice | None:
     """The weights that must be >= 0, as a slice of neighbours; None where all are free."""
-    where = getattr(objective, "nonnegative", None)
+    where = traits(objective).nonnegative
     if where is None:
         return None
     first, last, step = where.indices(objective.zeros().shape[0])
@@ -36,27 +35,6 @@ def clipped(x: Array, where: slice | None) -> Array:
     xp = array_namespace(x)
     inside = x[where]
     return xp.concat([x[: where.start], xp.where(inside < 0, xp.zeros_like(inside), inside), x[where.stop :]])
-
-
-def check_start(x: Array, where: slice | None) -> None:
-    """Raise ValueError for a start with a weight below 0 where it must not be."""
-    if where is None:
-        return
-    inside = host(x[where])
-    if np.any(inside < 0):
-        k = int(np.flatnonzero(inside < 0)[0])
-        raise ValueError(
-            f"w0: weights {where.start}..{where.stop - 1} must be >= 0, got {float(inside[k])} for weight {where.start + k}"
-        )
-
-
-def refuse_constraint(optimizer: str, objective: Any) -> None:
-    """Raise ValueError if an objective has weights that must be >= 0, for an optimiser that lets all weights go free."""
-    where = constraint(objective)
-    if where is not None:
-        raise ValueError(
-            f"objective: its weights {where.start}..{where.stop - 1} must be >= 0, which {optimizer} does not see to: bcfw and sgd keep them so"
-        )
 
 
 def best_step(x: Array, v: Array, gain: float, most: float, lam_n: float, where: slice) -> float:

@@ -11,14 +11,16 @@ Source: Defazio, Bach and Lacoste-Julien (2014); for its use, Pillutla et al., s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array
-from reference.optimizers.svrg import Snapshot, implicit
+from reference.optimizers.base import Objective
+from reference.optimizers.subproblem import InnerPass, Snapshot, Subproblem
 
-__all__ = ["MOST", "Table", "epoch", "table_at"]
+__all__ = ["MOST", "SAGA", "Table", "table_at"]
 
 MOST = 2**27  # numbers in a table: 1 GiB of float64
 
@@ -31,7 +33,28 @@ class Table(NamedTuple):
     mean: Array
 
 
-def table_at(start: Snapshot, objective: Any) -> Table:
+@dataclass(frozen=True)
+class SAGA(InnerPass):
+    """One pass of SAGA, inside of Casimir; its memory is a :class:`Table`."""
+
+    def one_pass(
+        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
+    ) -> tuple[Array, int, Table]:
+        """A step for each example in ``order``, from the snapshot; without a memory all gradients are those at the snapshot."""
+        objective, mu = problem.objective, problem.mu
+        w, (x, gradients, mean) = at.x, memory or table_at(at, objective)
+        kept = list(gradients)
+        for t in range(len(order)):
+            one, i = order[t : t + 1], int(order[t])
+            _, g = objective.value_and_gradient(w, one, mu)
+            last = objective.value_and_gradient(x, one, mu)[1] if kept[i] is None else kept[i]
+            w = problem.prox(w - step_size * (g - last + mean), step_size)
+            mean = mean + (g - last) / objective.n
+            kept[i] = g
+        return w, len(order), Table(x, tuple(kept), mean)
+
+
+def table_at(start: Snapshot, objective: Objective) -> Table:
     """All gradients at a snapshot, each to be computed when its example is first visited.
 
     Raises
@@ -46,31 +69,3 @@ def table_at(start: Snapshot, objective: Any) -> Table:
             "'svrg' keeps none"
         )
     return Table(start.x, (None,) * n, start.gradient)
-
-
-def epoch(
-    start: Snapshot,
-    table: Any,
-    objective: Any,
-    order: np.ndarray,
-    *,
-    step_size: float,
-    lam: float,
-    kappa: float,
-    center: Array | None,
-    mu: float | None,
-) -> tuple[Array, Any]:
-    """One step for each example in ``order``, from the snapshot: the last iterate, and the table then.
-
-    table: what the last epoch returned, None for a new one at the snapshot. A fused epoch has this signature, and a table of its own kind.
-    """
-    w, (x, gradients, mean) = start.x, table or table_at(start, objective)
-    kept = list(gradients)
-    for t in range(len(order)):
-        one, i = order[t : t + 1], int(order[t])
-        _, g = objective.value_and_gradient(w, one, mu)
-        last = objective.value_and_gradient(x, one, mu)[1] if kept[i] is None else kept[i]
-        w = implicit(w - step_size * (g - last + mean), step_size, lam, kappa, center)
-        mean = mean + (g - last) / objective.n
-        kept[i] = g
-    return w, Table(x, tuple(kept), mean)

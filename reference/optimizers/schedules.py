@@ -6,13 +6,17 @@ Pegasos) and 7.3 (constant, t^-1/2, t^-1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import TypeAlias
 
 import numpy as np
 
 from reference.arrays import real
 
-__all__ = ["Constant", "InverseSqrt", "InverseTime", "Pegasos", "Steps"]
+__all__ = ["Constant", "InverseSqrt", "InverseTime", "Pegasos", "Schedule", "Steps"]
+
+Schedule: TypeAlias = Callable[[np.ndarray, float], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ class InverseSqrt(_Schedule):
     gamma0: float
 
     def __call__(self, t: np.ndarray, lam: float) -> np.ndarray:
-        return self.gamma0 / np.sqrt(t)
+        steps: np.ndarray = self.gamma0 / np.sqrt(t)
+        return steps
 
 
 @dataclass(frozen=True)

@@ -244,12 +244,12 @@ class WeightedSquaredL1(HalfSquaredNorm):
 
 def nonnegative_weights(weights: Any) -> np.ndarray:
     """Weights on the host, float64, a copy that cannot be written."""
-    (weights,) = floats(weights=weights)
-    weights = np.array(host(weights), dtype=np.float64)
-    if weights.ndim != 1 or not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError(f"weights: expected a vector of finite numbers >= 0, got {weights} of shape {weights.shape}")
-    weights.flags.writeable = False
-    return weights
+    (given,) = floats(weights=weights)
+    values = np.array(host(given), dtype=np.float64)
+    if values.ndim != 1 or not np.all(np.isfinite(values)) or np.any(values < 0):
+        raise ValueError(f"weights: expected a vector of finite numbers >= 0, got {values} of shape {values.shape}")
+    values.flags.writeable = False
+    return values
 
 
 def over_weights(xp: Any, y: Array, weights: Array) -> Array:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import host
-from reference.screening.problem import State
-from reference.screening.rules import ROUNDING, listed_spread, rounding
+from reference.screening.problem import ROUNDING, State
+from reference.screening.rules import listed_spread, rounding
 from reference.structures.sampling import generator
 
 __all__ = ["HalfSpaceRule"]
@@ -96,7 +96,8 @@ class HalfSpaceRule:
             along = _along(state, k, int(ball.sizes[k])) / (problem.n * p)
             up, down = (_drop(sign * along, norms, over, radius) for sign in (-1.0, 1.0))
             bound = np.minimum(bound, np.maximum(ball.at_centre + up, down - ball.at_centre))
-        return bound + delta
+        found: np.ndarray = bound + delta
+        return found
 
     def _chosen(self, n: int) -> Any:
         if self.half_spaces == "random":
@@ -194,7 +195,8 @@ def _along(state: State, k: int, m: int) -> np.ndarray:
     """n <B_j, p> (d,), p the indicator of block k: m phi_kj(last) - sum_y phi_kj(y), with the sign of G: its negative."""
     problem = state.problem
     if hasattr(problem.scored, "along"):
-        return problem.scored.along(k)
+        found: np.ndarray = problem.scored.along(k)
+        return found
     objective, place = problem.objective, problem.place
     piece = np.array([k])
     scores = objective.model.scores(objective.data, piece, objective.zeros())

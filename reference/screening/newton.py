@@ -47,8 +47,8 @@ class ProximalNewton:
 
     x = argmin_x <G_A, x - w> + (x - w)' B (x - w)/2 + beta (alpha/2 ||x||^2 + ||x||_1),   A = {j: w_j != 0 or |G_j| > beta}
 
-    and w moves towards x on A as far as P falls enough, nearly always all the way. B is the Hessian of F on A where outputs are listed (in
-    ``accelerated``, of many examples, that of a part of them, in turns), else that of limited-memory BFGS.
+    and w moves towards x on A as far as P falls enough, nearly always all the way. B is the Hessian of F on A where
+    outputs are listed, else that of limited-memory BFGS.
 
     Parameters
     ----------
@@ -170,7 +170,8 @@ class ProximalNewton:
 def convex(moves: np.ndarray, changes: np.ndarray) -> np.ndarray:
     """Whether <move, change> is clearly positive, for each pair (..., d): without it the BFGS matrix is indefinite, or none."""
     along, squares = np.sum(moves * changes, axis=-1), np.sum(moves**2, axis=-1) * np.sum(changes**2, axis=-1)
-    return along > 1e-10 * np.sqrt(squares)
+    found: np.ndarray = along > 1e-10 * np.sqrt(squares)
+    return found
 
 
 def line_search(state: State, x: np.ndarray) -> tuple[State, int] | None:
@@ -211,7 +212,8 @@ def limited_memory(moves: np.ndarray, changes: np.ndarray, curvature: float, col
     below, diagonal = np.tril(products, -1), np.diag(np.diagonal(products))
     M = np.block([[curvature * (moves @ moves.T), below], [below.T, -diagonal]])
     Q = np.concatenate([curvature * moves[:, columns], changes[:, columns]])
-    return found - Q.T @ np.linalg.solve(M, Q)
+    B: np.ndarray = found - Q.T @ np.linalg.solve(M, Q)
+    return B
 
 
 def _with_scores(state: State) -> tuple[State, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, Place, host, integer, number
+from reference.objectives import LogLoss
 from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.rules import L1GapRule, Rule
 from reference.screening.solvers import Screening, Solver, solve_problem
@@ -91,7 +92,7 @@ class SparsePath:
 
 
 def sparse_path(
-    objective: Any,
+    objective: LogLoss,
     betas: Sequence[float] | np.ndarray | None = None,
     *,
     alpha: float = 1.0,

@@ -92,7 +92,8 @@ class Features:
         """sqrt(sum_i R_ij^2) (d,); None where the model does not bound it."""
         if self.whole is not None:
             return None if self.whole.range is None else self.whole.range[self.columns]
-        return bound_of(self.problem.objective.model, "feature_range", self.problem.objective.data)
+        found: np.ndarray | None = bound_of(self.problem.objective.model, "feature_range", self.problem.objective.data)
+        return found
 
     @cached_property
     def spread(self) -> Any:
@@ -115,7 +116,8 @@ class Features:
         for piece in model.chunks(data, np.arange(data.n)):
             gold += host(model.pullback(data, piece, w, model.gold(data, piece))).astype(np.float64)
         slack = ROUNDING * self.problem.eps * (np.abs(totals.least) + np.abs(totals.most))
-        return np.maximum(totals.most - gold, gold - totals.least) + slack
+        found: np.ndarray = np.maximum(totals.most - gold, gold - totals.least) + slack
+        return found
 
     def take(self, columns: np.ndarray) -> Features:
         """Those of the weights ``columns``."""
@@ -156,7 +158,7 @@ class ElasticNetCRF:
     Zhang and Qiu, equation (P).
     """
 
-    def __init__(self, objective: Any, *, alpha: float, beta: float) -> None:
+    def __init__(self, objective: LogLoss, *, alpha: float, beta: float) -> None:
         check_log_loss(objective)
         self.alpha, self.beta = number("alpha", alpha), number("beta", beta, positive=True)
         self.whole, self.columns = objective, np.arange(objective.model.size)
@@ -165,7 +167,7 @@ class ElasticNetCRF:
         self.scored = objective.by_scores
 
     @cached_property
-    def objective(self) -> Any:
+    def objective(self) -> LogLoss:
         """The log loss of the weights of this problem; of a reduced one it is made when it is asked for."""
         if self.size == self.whole.model.size:
             return self.whole
@@ -189,7 +191,8 @@ class ElasticNetCRF:
 
     def loss_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """F(w) and its gradient (d,) as NumPy float64: one oracle call an example."""
-        return self.scored.loss_and_gradient(self.scored.forward(w))[:2]
+        answer = self.scored.loss_and_gradient(self.scored.forward(w))
+        return answer.loss, answer.gradient
 
     def evaluate(self, w: Array, scores: Any = None) -> State:
         """Everything at w (d,): one oracle call an example and ``more_calls``; scores at w are taken as they are, where given.
@@ -242,7 +245,8 @@ class ElasticNetCRF:
         gradient[inside], missing[inside] = state.gradient, False
         if np.any(missing):
             rest = np.flatnonzero(missing)
-            gradient[rest] = self.reduced(rest).scored.back(state.answer.moment) / self.n
+            scored: Any = self.reduced(rest).scored  # what gives a moment has the product back, too
+            gradient[rest] = scored.back(state.answer.moment) / self.n
         found = self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores)
         return found, found.more_calls
 
@@ -259,11 +263,12 @@ class ElasticNetCRF:
         """r(w_j) + r*(-G_j) + G_j w_j >= 0 for each weight (d,), r the regulariser of one weight; with alpha = 0, |G| <= beta."""
         u = -gradient
         clipped = np.clip(u, -self.beta, self.beta)
-        bend = np.abs(w) * (self.beta - np.sign(w) * clipped)
+        bend: np.ndarray = np.abs(w) * (self.beta - np.sign(w) * clipped)
         if self.alpha == 0:
             return bend
         lam = self.alpha * self.beta
-        return 0.5 * lam * (w - (u - clipped) / lam) ** 2 + bend
+        found: np.ndarray = 0.5 * lam * (w - (u - clipped) / lam) ** 2 + bend
+        return found
 
     def primal_weights(self, gradient: np.ndarray) -> np.ndarray:
         """w(theta) = S_beta(-G(theta)) / (alpha beta) (d,), which is w at the optimum.
@@ -280,7 +285,8 @@ class ElasticNetCRF:
         if self.alpha == 0:
             raise UnsupportedError("alpha: KKT-1 gives the weights only with alpha > 0")
         u = -gradient
-        return (u - np.clip(u, -self.beta, self.beta)) / (self.alpha * self.beta)
+        w: np.ndarray = (u - np.clip(u, -self.beta, self.beta)) / (self.alpha * self.beta)
+        return w
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """The distance (d,) of -G_j from the subdifferential of the regulariser at w_j; all 0 at the optimum only.
@@ -288,7 +294,8 @@ class ElasticNetCRF:
         |G_j + alpha beta w_j + beta sign(w_j)|, at w_j = 0: max(|G_j| - beta, 0). With r its norm, ||w - w*|| <= r / (alpha beta).
         """
         off = np.abs(gradient + self.alpha * self.beta * w + self.beta * np.sign(w))
-        return np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
+        found: np.ndarray = np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
+        return found
 
     def reduced(self, columns: Any) -> ElasticNetCRF:
         """The problem of the weights ``columns`` (k,) alone, the others being 0. Source: Zhang and Qiu, Lemma 1."""
@@ -326,7 +333,7 @@ class ElasticNetCRF:
         return state._replace(problem=smaller, w=w, y=y, answer=answer, gap=gap, scores=scores), 0
 
 
-def beta_max(objective: Any) -> float:
+def beta_max(objective: LogLoss) -> float:
     """The least beta at which all weights are 0: ||G(0)||_inf = (1/n) ||sum_i A_i 1/m_i||_inf, whatever alpha.
 
     Parameters
@@ -372,7 +379,8 @@ def _divergence(loss: np.ndarray, s: float) -> np.ndarray:
     near = (1 - s) * others < 0.01 * t
     e = np.where(near, (1 - s) * others / np.where(near, t, 1.0), 0.0)
     true = np.where(near, t * _excess(e), q * (np.log(np.where(q > 0, q, 1.0)) + loss) - q + t)
-    return others * _excess(np.array(s - 1.0)) + true
+    found: np.ndarray = others * _excess(np.array(s - 1.0)) + true
+    return found
 
 
 def _excess(e: np.ndarray) -> np.ndarray:

@@ -192,7 +192,7 @@ def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
         root = np.sqrt(state.gap) + largest / np.sqrt(2 * problem.alpha * problem.beta)
     else:
         root = np.sqrt(state.gap + unit * state.fun)
-    bound = np.abs(state.gradient)
+    bound: np.ndarray = np.abs(state.gradient)
     bound *= state.s + unit
     bound += unit * problem.beta
     if span is spread:
@@ -207,7 +207,7 @@ def rounding(state: State) -> np.ndarray:
     """delta (d,): what the gradient's rounding is taken to be at most."""
     problem = state.problem
     found = problem.features.range
-    delta = np.abs(state.gradient)
+    delta: np.ndarray = np.abs(state.gradient)
     if found is not None:
         delta += found / np.sqrt(problem.n)
     delta += problem.beta

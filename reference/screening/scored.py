@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host
-from reference.structures.scores import add, inner, score_fields
+from reference.structures.scores import Scores, add, inner, score_fields
 from reference.structures.table import Table
+
+if TYPE_CHECKING:
+    from reference.objectives import LogLoss
 
 __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
 
@@ -40,6 +44,28 @@ class Answer(NamedTuple):
     moment: Any = None
 
 
+class Scored(Protocol):
+    """What a problem asks of its log loss by way of scores, as :class:`Pieces` and :class:`Whole` answer it."""
+
+    keeps: bool
+
+    def forward(self, w: np.ndarray, skip_zeros: bool = True) -> Any: ...
+
+    def loss(self, Z: Any) -> float: ...
+
+    def loss_and_gradient(self, Z: Any, before: Any = None, c: float = 0.0) -> Answer: ...
+
+    def losses(self, w: np.ndarray) -> np.ndarray: ...
+
+    def hessian(self, Z: Any, columns: np.ndarray, turn: int = 0) -> np.ndarray | None: ...
+
+    def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray: ...
+
+    def taken(self, Z: Any, columns: np.ndarray) -> Any: ...
+
+    def narrow(self, reduced: Any, columns: np.ndarray) -> Scored: ...
+
+
 class Whole:
     """The log loss of an objective at weights: Z is w.
 
@@ -51,7 +77,7 @@ class Whole:
     ops = sys.modules[__name__]
     keeps = False  # whether Z stays what it is when weights leave that are 0
 
-    def __init__(self, objective: Any) -> None:
+    def __init__(self, objective: LogLoss) -> None:
         self.objective = objective
         self.place = Place.of(objective.zeros())
 
@@ -79,7 +105,8 @@ class Whole:
 
     def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
         """See :func:`descend`."""
-        return self.ops.descend(H, q, w, alpha, beta)
+        x: np.ndarray = self.ops.descend(H, q, w, alpha, beta)
+        return x
 
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
         """Z as :meth:`narrow` of ``columns`` has it, of weights that are 0 elsewhere."""
@@ -101,7 +128,7 @@ class Pieces:
     ops = sys.modules[__name__]
     keeps = True
 
-    def __init__(self, objective: Any) -> None:
+    def __init__(self, objective: LogLoss) -> None:
         self.objective, self.model, self.data, self.n = objective, objective.model, objective.data, objective.n
         self.place = Place.of(objective.zeros())
         self.pieces = list(self.model.chunks(self.data, np.arange(self.n)))
@@ -161,9 +188,10 @@ class Pieces:
                 phi = phi - np.sum(p * phi, axis=-1, keepdims=True)
                 phi = np.reshape(phi * np.sqrt(p), (k, -1))
                 found += phi @ phi.T
-        return found / self.n
+        H: np.ndarray = found / self.n
+        return H
 
-    def _inferred(self, Z: Any) -> Any:
+    def _inferred(self, Z: Any) -> Iterator[tuple[float, Scores]]:
         """For each piece: the sum of its losses, and its expected parts less the true ones."""
         for piece, scores in zip(self.pieces, Z, strict=True):
             gold = self.model.gold(self.data, piece)
@@ -177,7 +205,8 @@ class Pieces:
 
     def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
         """See :func:`descend`."""
-        return self.ops.descend(H, q, w, alpha, beta)
+        x: np.ndarray = self.ops.descend(H, q, w, alpha, beta)
+        return x
 
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
         """Z as it is: the outputs stay, and so do their scores."""
@@ -211,12 +240,12 @@ def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: flo
     return x
 
 
-def by_scores(objective: Any) -> Any:
+def by_scores(objective: LogLoss) -> Scored:
     """The log loss of an objective by way of its scores: kept where they are finite and not too many, else asked for anew."""
     return kept_or_not(objective, Pieces, Whole)
 
 
-def kept_or_not(objective: Any, Pieces: Any, Whole: Any) -> Any:
+def kept_or_not(objective: LogLoss, Pieces: Callable[[LogLoss], Pieces], Whole: Callable[[LogLoss], Whole]) -> Scored:
     """One or the other."""
     pieces, w, many = Pieces(objective), objective.zeros(), 0
     for piece in pieces.pieces:
@@ -227,7 +256,7 @@ def kept_or_not(objective: Any, Pieces: Any, Whole: Any) -> Any:
     return pieces
 
 
-def losses(objective: Any, w: Array) -> np.ndarray:
+def losses(objective: LogLoss, w: Array) -> np.ndarray:
     """loss_i(w) = -log p(y_i | x_i; w) of each example (n,), as NumPy float64."""
     found, model, data = np.zeros(objective.n), objective.model, objective.data
     for piece in model.chunks(data, np.arange(objective.n)):

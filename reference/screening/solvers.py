@@ -15,16 +15,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from reference.arrays import Array, integer, number
-from reference.optimizers.arguments import start_of
-from reference.optimizers.result import Result, Row, small_enough, wants_to_stop
+from reference.objectives import LogLoss
 from reference.screening.newton import ProximalNewton
 from reference.screening.problem import ElasticNetCRF, State
 from reference.screening.rules import L1GapRule, Rule, check_rule
+from reference.training.arguments import start_of
+from reference.training.minimize import run_of
+from reference.training.result import Report, Result, Row
+from reference.training.run import Run
+from reference.training.solver import Ending
+from reference.training.solver import Solver as TrainingSolver
 
 __all__ = ["Screening", "Solver", "SparseResult", "solve_sparse"]
 
@@ -89,7 +94,7 @@ class SparseResult(Result):
 
 
 def solve_sparse(
-    objective: Any,
+    objective: LogLoss,
     w0: Array | None = None,
     *,
     alpha: float = 1.0,
@@ -186,25 +191,9 @@ def solve_problem(
         check_rule(rule)
     if solver is not None:
         check_solver(solver)
-    run = ScreenedRun(problem, ProximalNewton() if solver is None else solver, w0, before)
-    gap, ending = np.inf, None  # the gap at the last screening
-    try:
-        while ending is None:
-            if rule is not None and run.state.gap < gamma * gap:
-                run.screen(rule)
-                gap = run.state.gap
-            stopped = run.iteration > 0 and run.tell(callback)
-            if small_enough(run.state.gap, run.state.fun, tol):
-                ending = True, f"the duality gap is at most {tol:.4g} of the objective after {run.iteration} iterations"
-            elif stopped:
-                ending = True, f"stopped by the callback after {run.iteration} of {iterations} iterations"
-            elif run.iteration == iterations:
-                ending = False, f"the duality gap is {run.state.gap} after {iterations} iterations"
-            else:
-                run.step()
-    except KeyboardInterrupt:
-        return run.result(False, f"interrupted after {run.iteration} of {iterations} iterations", True), run.memory
-    return run.result(*ending), run.memory
+    screened = Screened(ProximalNewton() if solver is None else solver, rule, gamma, before, problem)
+    result, state = run_of(problem, screened, w0, epochs=iterations, tol=tol, callback=callback)
+    return result, state.memory  # type: ignore[return-value]
 
 
 def check_solver(solver: Any) -> None:
@@ -217,91 +206,133 @@ def check_solver(solver: Any) -> None:
         )
 
 
-class ScreenedRun:
-    """A solver at work on what screening has left of a problem: the weights ``columns``, at ``state``."""
+class Standing(NamedTuple):
+    """The solver's memory, of the weights ``columns`` alone; oracle calls besides the solver's; the gap at the last screening;
+    what screening did; iterations, the weights that were active in them, and the seconds that screening took.
+    """
 
-    def __init__(self, problem: ElasticNetCRF, solver: Solver, w0: Array | None, before: Any) -> None:
-        self.problem, self.solver, self.columns = problem, solver, np.arange(problem.size)
-        self.history: list[Row] = []
-        self.screenings: list[Screening] = []
-        self.iteration = self.work = 0
-        self.solving = self.screening = 0.0
-        started = time.perf_counter()
-        if w0 is None and before is not None:
-            state, self.calls_besides = problem.resumed(before.state)
+    memory: Any
+    columns: np.ndarray
+    calls: int
+    gap: float = np.inf
+    screenings: tuple[Screening, ...] = ()
+    iteration: int = 0
+    work: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Screened(TrainingSolver):
+    """A run of Algorithm 1: a solver at work on what screening has left of a problem."""
+
+    rule: Rule | None
+    gamma: float
+    before: Any
+    problem: ElasticNetCRF
+
+    name: ClassVar[str] = "solve_sparse"
+    unit: ClassVar[str] = "iterations"
+    asked: ClassVar[dict[str, Any]] = {}
+
+    def check(self, problem: Any, tol: float | None) -> None:
+        """All that can be wrong has been looked at."""
+
+    def start(self, problem: Any, w0: Any, rng: Any) -> Array:
+        return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0
+
+    def init(self, problem: Any, w0: Array, rng: Any) -> Standing:
+        if self.before is not None:
+            state, calls = problem.resumed(self.before.state)
         else:
-            state = problem.evaluate(np.zeros(problem.size) if w0 is None else w0)
-            self.calls_besides = problem.n + state.more_calls
-        self.memory = solver.start(state, before)
-        if not hasattr(self.memory, "state") or not hasattr(self.memory, "calls"):
+            state = problem.evaluate(w0)
+            calls = problem.n + state.more_calls
+        memory = self.box.start(state, self.before)
+        if not hasattr(memory, "state") or not hasattr(memory, "calls"):
             raise TypeError(
-                f"solver: expected start to give a memory with state and calls, got {type(self.memory).__name__}"
+                f"solver: expected start to give a memory with state and calls, got {type(memory).__name__}"
             )
-        self.solving += time.perf_counter() - started
+        return Standing(memory, np.arange(problem.size), calls)
 
-    @property
-    def state(self) -> State:
-        """Where the solver stands."""
-        return self.memory.state
-
-    @property
-    def calls(self) -> int:
-        """Oracle calls so far, in examples."""
-        return self.calls_besides + self.memory.calls
-
-    @property
-    def weights(self) -> Array:
-        """All weights (d,), in the problem's place."""
-        x = np.zeros(self.problem.size)
-        x[self.columns] = self.state.w
-        return self.problem.place.floats(x)
-
-    def step(self) -> None:
+    def epoch(self, problem: Any, now: Standing, rng: Any) -> Standing:
         """One iteration of the solver."""
-        started = time.perf_counter()
-        self.memory = self.solver.step(self.memory)
-        self.solving += time.perf_counter() - started
-        self.work += len(self.columns)
-        self.iteration += 1
+        work, iteration = now.work + len(now.columns), now.iteration + 1
+        return now._replace(memory=self.box.step(now.memory), work=work, iteration=iteration)
 
-    def screen(self, rule: Rule) -> None:
-        """Drop what the rule screens."""
-        started = time.perf_counter()
-        screened = np.asarray(rule.screen(self.state))
-        if screened.dtype != bool or screened.shape != (len(self.columns),):
-            got = f"{screened.dtype} of shape {screened.shape}"
-            raise ValueError(f"rule: expected screen(state) to give {len(self.columns)} booleans, got {got}")
-        if np.any(screened):
-            kept = np.flatnonzero(~screened)
-            state, calls = self.state.problem.narrowed(self.state, kept)
-            self.calls_besides += calls
-            self.columns, self.memory = self.columns[kept], self.solver.narrow(self.memory, state, kept)
-        self.screenings.append(Screening(self.iteration, self.state.gap, len(self.columns), self.problem.size))
-        self.screening += time.perf_counter() - started
+    def evaluate(self, problem: Any, now: Standing) -> Report:
+        state = now.memory.state
+        calls = now.calls + now.memory.calls
+        return Report(_weights(problem, now), state.fun, state.dual, state.gap, calls=calls)
 
-    def tell(self, callback: Callable[[Row, Array], Any] | None) -> bool:
-        """Add a row and show it to the callback; True if that wants to stop."""
-        seconds, state = self.solving + self.screening, self.state
-        row = Row(self.iteration, self.calls, seconds, state.fun, state.dual, state.gap)
-        self.history.append(row)
-        return callback is not None and wants_to_stop(callback, row, self.weights)
+    def settle(
+        self, problem: Any, before: Standing | None, after: Standing, report: Report, rng: Any
+    ) -> tuple[Standing, Report]:
+        """Screen, where the gap has fallen far enough since the last time."""
+        if self.rule is None or not after.memory.state.gap < self.gamma * after.gap:
+            return after, report
+        now = self.screened(problem, after, self.rule)
+        return now, self.evaluate(problem, now)
 
-    def result(self, success: bool, message: str, interrupted: bool = False) -> SparseResult:
-        """As it stands."""
-        return SparseResult(
-            x=self.weights,
-            fun=self.state.fun,
-            nit=self.iteration,
-            success=success,
-            message=message,
-            iterate="last",
-            oracle_calls=self.calls,
-            certificate=self.state.gap,
-            history=tuple(self.history),
-            interrupted=interrupted,
-            support=self.columns[self.state.w != 0],
-            screenings=tuple(self.screenings),
-            solver_seconds=self.solving,
-            screening_seconds=self.screening,
-            work=self.work,
+    def screened(self, problem: ElasticNetCRF, now: Standing, rule: Rule) -> Standing:
+        """Without what the rule screens."""
+        started, state, memory, columns, calls = (
+            time.perf_counter(),
+            now.memory.state,
+            now.memory,
+            now.columns,
+            now.calls,
         )
+        drops = np.asarray(rule.screen(state))
+        if drops.dtype != bool or drops.shape != (len(columns),):
+            got = f"{drops.dtype} of shape {drops.shape}"
+            raise ValueError(f"rule: expected screen(state) to give {len(columns)} booleans, got {got}")
+        if np.any(drops):
+            kept = np.flatnonzero(~drops)
+            smaller, asked = state.problem.narrowed(state, kept)
+            memory, columns, calls = self.box.narrow(memory, smaller, kept), columns[kept], calls + asked
+        done = Screening(now.iteration, memory.state.gap, len(columns), problem.size)
+        return now._replace(
+            memory=memory,
+            columns=columns,
+            calls=calls,
+            gap=memory.state.gap,
+            screenings=(*now.screenings, done),
+            seconds=now.seconds + time.perf_counter() - started,
+        )
+
+    def ending(self, run: Run, now: Standing | None, tol: float | None) -> Ending:
+        if now is None:
+            raise KeyboardInterrupt
+        done, iterations = now.iteration, run.epochs_asked
+        if run.solved:
+            outcome = True, f"the duality gap is at most {tol:.4g} of the objective after {done} iterations"
+        elif run.stopped:
+            outcome = True, f"stopped by the callback after {done} of {iterations} iterations"
+        else:
+            outcome = False, f"the duality gap is {now.memory.state.gap} after {done} iterations"
+        return Ending(outcome, "last", now.memory.state.gap)
+
+    def result(self, found: Result, run: Run, now: Standing) -> SparseResult:
+        state, message = now.memory.state, found.message
+        if run.interrupted:  # after an iteration that may have no row
+            message = f"interrupted after {now.iteration} of {run.epochs_asked} iterations"
+        named = {"fun": state.fun, "nit": now.iteration, "message": message, "certificate": state.gap}
+        return SparseResult(
+            **vars(found)
+            | named
+            | {
+                "x": _weights(self.problem, now),
+                "oracle_calls": now.calls + now.memory.calls,
+                "support": now.columns[state.w != 0],
+                "screenings": now.screenings,
+                "solver_seconds": run.seconds - now.seconds,
+                "screening_seconds": now.seconds,
+                "work": now.work,
+            }
+        )
+
+
+def _weights(problem: ElasticNetCRF, now: Standing) -> Array:
+    """All weights (d,), in the problem's place."""
+    x = np.zeros(problem.size)
+    x[now.columns] = now.memory.state.w
+    return problem.place.floats(x)

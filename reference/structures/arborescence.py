@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -53,13 +53,11 @@ class Arborescence(Structure):
         values[m, h]: score of head h (0: the root) for token m + 1; -inf forbids the arc. values[m, m + 1] is ignored.
     single_root : bool
         Whether exactly one token has the root as its head.
-    solver : str
-        How ``best`` is computed: "auto", the panel's own method. The fast panel also knows "networkx", to check against.
 
     Raises
     ------
     ValueError, TypeError
-        Another shape, nan or +inf, a dtype that is not real, an unknown solver.
+        Another shape, nan or +inf, a dtype that is not real.
 
     Examples
     --------
@@ -71,21 +69,17 @@ class Arborescence(Structure):
     ops = sys.modules[__name__]
     scores: ArborescenceScores
     variables = "values"
-    solvers: ClassVar[tuple[str, ...]] = ("auto",)
-    solver = "auto"
     single_root = False
 
-    def __init__(self, values: Any, single_root: bool = False, solver: str = "auto") -> None:
+    def __init__(self, values: Any, single_root: bool = False) -> None:
         (values,) = arrays.floats(values=values)
         if values.ndim != 2 or values.shape[1] != values.shape[0] + 1:
             raise ValueError(f"values: expected shape (n, n + 1), got {tuple(values.shape)}")
         arrays.refuse_nan_and_inf("values", values)
         if not isinstance(single_root, (bool, np.bool_)):
             raise TypeError(f"single_root: expected True or False, got {single_root!r}")
-        if solver not in self.solvers:
-            raise ValueError(f"solver: expected one of {', '.join(self.solvers)}, got {solver!r}")
         super().__init__(ArborescenceScores(values))
-        self.single_root, self.solver = bool(single_root), solver
+        self.single_root = bool(single_root)
 
     def best(self) -> tuple[Array, Array]:
         """Highest score and heads (n,) of a tree that has it; see :func:`maximum_arborescence`. Raises InfeasibleError."""
@@ -94,11 +88,14 @@ class Arborescence(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best trees, labels (k, n); see :func:`top_k_arborescences`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return self.ops.top_k_arborescences(self.scores, positive_k(k, self.scores.values.shape[0]), self.single_root)
+        k = positive_k(k, self.scores.values.shape[0])
+        found: KBest = self.ops.top_k_arborescences(self.scores, k, self.single_root)
+        return found
 
     def max_marginals(self) -> ArborescenceScores:
         """The highest score of a tree with each arc; see :func:`max_marginals`. All -inf where there is none."""
-        return self.ops.max_marginals(self.scores, self.single_root)
+        found: ArborescenceScores = self.ops.max_marginals(self.scores, self.single_root)
+        return found
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
         """Log-partition function and arc marginals (n, n + 1); see :func:`tree_partition`. Raises InfeasibleError."""
@@ -159,9 +156,9 @@ class Arborescence(Structure):
         return self._with(super().augment(loss).scores)
 
     def _with(self, scores: ArborescenceScores) -> Arborescence:
-        """The trees under other scores, as many roots, by the same solver."""
-        other: Any = type(self).unchecked(scores)
-        other.single_root, other.solver = self.single_root, self.solver
+        """The trees under other scores, as many roots."""
+        other = type(self).unchecked(scores)
+        other.single_root = self.single_root
         return other
 
     def _refuse_other_than_trees(self, heads: np.ndarray) -> None:

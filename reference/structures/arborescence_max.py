@@ -47,7 +47,7 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
 
     Notes
     -----
-    Time O(n^3) here, O(n^2) in the fast panel. Scores up to 1e300 in size. Ties: a token's first best head, where these form a tree;
+    Time O(n^3). Scores up to 1e300 in size. Ties: a token's first best head, where these form a tree;
     otherwise not specified.
 
     Source

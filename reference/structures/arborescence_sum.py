@@ -3,8 +3,7 @@
 The sum over all trees of the product of their arcs' weights is a determinant (Tutte 1948; for dependency trees Koo et al. 2007, Smith and
 Smith 2007, McDonald and Satta 2007). Elimination as Grassmann, Taksar and Heyman (1985) do it for Markov chains adds, multiplies and
 divides positive numbers only, so that it can be done with logarithms. These are Python integers, multiples of 1 / ONE:
-a product of weights
-is then exact, and scores of 1e300 that tie, or nearly, are told apart.
+a product of weights is then exact, and scores of 1e300 that tie, or nearly, are told apart.
 """
 
 from __future__ import annotations
@@ -135,12 +134,14 @@ def eliminate(log_w: np.ndarray, single_root: bool) -> tuple[int, list[Eliminati
 
 def exp(logarithm: np.ndarray) -> np.ndarray:
     """e^x of integers <= 0 as floats; 0 below -NOTHING."""
-    return np.exp(np.maximum(logarithm, -NOTHING * ONE).astype(np.float64) / ONE)
+    found: np.ndarray = np.exp(np.maximum(logarithm, -NOTHING * ONE).astype(np.float64) / ONE)
+    return found
 
 
 def integers(logarithm: np.ndarray) -> np.ndarray:
     """Logarithms in floats, at most 31, as integers."""
-    return np.rint(logarithm * ONE).astype(np.int64).astype(object)
+    found: np.ndarray = np.rint(logarithm * ONE).astype(np.int64).astype(object)
+    return found
 
 
 def rounded(x: Fraction) -> float:

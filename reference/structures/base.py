@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
@@ -71,7 +71,7 @@ class Structure:
         self.scores = scores
 
     @classmethod
-    def unchecked(cls, scores: Scores) -> Structure:
+    def unchecked(cls, scores: Scores) -> Self:
         """The view without validation, for scores that a model has just computed."""
         self = object.__new__(cls)
         self.scores = scores

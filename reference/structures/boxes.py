@@ -48,8 +48,8 @@ def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
     -----
     Best-first branch and bound over intervals [top, top'] x [left, left'] x ...: no box of a set scores more than the positive pixels of
     its largest box plus the negative ones of its smallest, each from an integral image, plus the loss at the least overlap. Exhaustive in
-    the worst case, such as large images of noise without a region: ``accelerated`` raises MemoryError where 2^24 sets wait. Scores that
-    differ by less than the rounding of sums over the image count as equal; for ties see ``branch_and_bound``.
+    the worst case, such as large images of noise without a region. Scores that differ by less than the rounding of sums
+    over the image count as equal; for ties see ``branch_and_bound``.
 
     Source
     ------
@@ -228,22 +228,23 @@ def overlap(a: np.ndarray, b: Any) -> np.ndarray:
     both = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
     common = np.prod(np.maximum(both, 0).astype(np.float64), axis=-1)
     of_a, of_b = (np.prod((box[..., 2:] - box[..., :2]).astype(np.float64), axis=-1) for box in (a, b))
-    return common / (of_a + of_b - common)
+    share: np.ndarray = common / (of_a + of_b - common)
+    return share
 
 
 def checked_boxes(name: str, boxes: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
     """Boxes (..., 4) as int64 on the host, of that shape if one is given. Raises ValueError, TypeError."""
-    boxes = host(boxes, name)
-    if boxes.size and boxes.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected integers, pixels, got {boxes.dtype}")
-    if boxes.ndim < 1 or boxes.shape[-1] != 4 or (shape is not None and boxes.shape != shape):
+    given = host(boxes, name)
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, pixels, got {given.dtype}")
+    if given.ndim < 1 or given.shape[-1] != 4 or (shape is not None and given.shape != shape):
         wanted = "(..., 4)" if shape is None else shape
-        raise ValueError(f"{name}: expected boxes (top, left, bottom, right) of shape {wanted}, got {boxes.shape}")
-    boxes = boxes.astype(np.int64)
-    flat = boxes.reshape(-1, 4)
+        raise ValueError(f"{name}: expected boxes (top, left, bottom, right) of shape {wanted}, got {given.shape}")
+    found = given.astype(np.int64)
+    flat = found.reshape(-1, 4)
     for k in np.flatnonzero((flat[:, 0] >= flat[:, 2]) | (flat[:, 1] >= flat[:, 3]))[:1]:
         raise ValueError(f"{name}: expected boxes with top < bottom and left < right, got {flat[k].tolist()}")
-    return boxes
+    return found
 
 
 def within(name: str, boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

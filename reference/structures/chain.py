@@ -1,9 +1,9 @@
 """Linear chains: one label a position, scores on labels and on neighbouring pairs.
 
 score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's boxes are functions, arrays in and
-arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. The k best labellings and
-max-marginals are in ``chain_k_best``, labellings drawn at random in ``chain_samples``. Source: Pillutla et al., Algorithm 1
-(max-product) and Algorithm 3 (sum-product; here in log space, see the ledger).
+arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. Log-partition and marginals are in
+``chain_sum``, the k best labellings and max-marginals in ``chain_k_best``, labellings drawn at random in ``chain_samples``.
+Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space, see the ledger).
 
 Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
 length are padding: their scores are ignored, their marginals are 0, their labels are -1. To the functions a label outside
@@ -28,15 +28,13 @@ from reference.arrays import (
     concrete,
     host,
     integer,
-    normalized,
     one_hot,
     seen,
-    softmax,
     take_last,
 )
 from reference.structures.base import KBest, Structure, at_most, feasible, positive_k, positive_mu
 from reference.structures.chain_k_best import max_marginals, top_k_viterbi
-from reference.structures.chain_samples import filtered, sample
+from reference.structures.chain_samples import sample
 from reference.structures.chain_scores import (
     ChainScores,
     exists,
@@ -45,6 +43,7 @@ from reference.structures.chain_scores import (
     transitions,
     transitions_into,
 )
+from reference.structures.chain_sum import forward_backward
 from reference.structures.sampling import uniforms
 
 __all__ = [
@@ -106,64 +105,6 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
     return value, xp.where(keep, path, xp.full_like(path, -1))
 
 
-def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, ChainScores]:
-    """Log-partition function of each chain at temperature mu, and its gradient (the exp oracle).
-
-    A = mu log sum_y exp(score(y) / mu), with gradient the marginals P(y_t = i) and P(y_{t-1} = i, y_t = j).
-
-    Parameters
-    ----------
-    scores : ChainScores
-    mu : float > 0
-        Temperature.
-
-    Returns
-    -------
-    value : array (...,)
-        -inf where every labelling is forbidden.
-    marginals : ChainScores
-        unary (..., n, L), 0 past a chain's length; pairwise shaped like the scores' pairwise. **A pairwise matrix that
-        is shared is one set of scores, so its gradient is summed over positions and over the batch** (expected
-        numbers of transitions). All 0 where no labelling is feasible.
-
-    Notes
-    -----
-    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages go forward as logarithms, each
-    normalised, so
-    nothing underflows. Backwards, P(y_t) is the sum over y_{t+1} of P(y_{t+1}) P(y_t | y_{t+1}, scores up to t), each
-    distribution
-    normalised: no message goes back, rounding does not grow with the length of the chain, and marginals sum to 1 at any
-    scale
-    up to 1e300 mu. What is below the rounding of the sums of scores is lost, and with it how many labellings tie.
-
-    Source
-    ------
-    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised. Its backward message times its
-    forward one is P(y_t)
-    here, from the recursion that both obey.
-    """
-    xp = array_namespace(scores.unary)
-    n = scores.unary.shape[-2]
-    if n == 0:
-        return no_positions(xp, scores.unary)[0], ChainScores(
-            scores.unary, xp.zeros_like(scores.pairwise), scores.lengths
-        )
-    scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
-    lengths = scaled.lengths
-    log_z, forward = filtered(xp, scaled)
-    some = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
-    nodes, edges = [some * softmax(xp, forward[n - 1])], _Edges(xp, scores)
-    for t in range(n - 2, -1, -1):
-        before = softmax(xp, forward[t][..., None, :] + transitions_into(xp, scaled, t + 1))  # P(y_t | y_{t+1})
-        pair = nodes[-1][..., :, None] * before
-        pair = frozen(xp, lengths, t + 1, pair, xp.zeros_like(pair))
-        nodes.append(frozen(xp, lengths, t + 1, normalized(xp, xp.sum(pair, axis=-2)), nodes[-1]))
-        edges.add(xp.matrix_transpose(pair))
-    nodes_ = xp.stack(nodes[::-1], axis=-2)
-    nodes_ = xp.where(exists(xp, scores)[..., None], nodes_, xp.zeros_like(nodes_))
-    return mu * log_z, ChainScores(nodes_, edges.backwards(), lengths)
-
-
 def score(scores: ChainScores, labels: Array) -> Array:
     """The score (...,) of one labelling (..., n) of each chain; labels past a chain's length are ignored."""
     xp = array_namespace(scores.unary)
@@ -193,27 +134,6 @@ def parts(scores: ChainScores, labels: Array) -> ChainScores:
         return ChainScores(unary, before[..., :, None] * after[..., None, :], scores.lengths)
     counts = xp.matmul(xp.matrix_transpose(before), after)
     return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), scores.lengths)
-
-
-class _Edges:
-    """Edge marginals (..., L, L) of one t after another, kept apart or summed, as the pairwise scores are."""
-
-    def __init__(self, xp: Any, scores: ChainScores) -> None:
-        self.xp, self.shared = xp, scores.pairwise.ndim == 2
-        self.empty = xp.zeros_like(scores.pairwise)
-        self.each: list[Array] = []
-
-    def add(self, pair: Array) -> None:
-        if self.shared:
-            summed = self.xp.sum(pair, axis=tuple(range(pair.ndim - 2))) if pair.ndim > 2 else pair
-            pair = self.each.pop() + summed if self.each else summed
-        self.each.append(pair)
-
-    def backwards(self) -> Array:
-        """What was added, last first, in the shape of the pairwise scores."""
-        if not self.each:
-            return self.empty
-        return self.each[0] if self.shared else self.xp.stack(self.each[::-1], axis=-3)
 
 
 class Chain(Structure):
@@ -280,7 +200,8 @@ class Chain(Structure):
         *batch, n, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * n)
         at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels)  # the search keeps so many for each label
-        return self.ops.top_k_viterbi(self.scores, k)
+        found: KBest = self.ops.top_k_viterbi(self.scores, k)
+        return found
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
@@ -293,7 +214,8 @@ class Chain(Structure):
 
     def max_marginals(self) -> ChainScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
-        return self.ops.max_marginals(self.scores)
+        found: ChainScores = self.ops.max_marginals(self.scores)
+        return found
 
     def score(self, y: Any) -> Array:
         """Score (...,) of labels (..., n) in 0..L-1, past a chain's length any; -1 throughout: no labelling, 0. Raises ValueError."""
@@ -301,7 +223,8 @@ class Chain(Structure):
 
     def parts(self, y: Any) -> ChainScores:
         """Indicator of the parts of labels (..., n), as :meth:`score` takes them; see :func:`parts`. Raises ValueError."""
-        return self.ops.parts(self.scores, self._labels(y))
+        parts: ChainScores = self.ops.parts(self.scores, self._labels(y))
+        return parts
 
     def expected_parts(self, outputs: Array, weights: Array) -> ChainScores:
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, n); see :func:`parts`."""
@@ -324,7 +247,7 @@ class Chain(Structure):
         if unary.ndim == 2:
             return self
         pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
-        return type(self).unchecked(ChainScores(unary[0, ...], pairwise, None if lengths is None else lengths[0, ...]))  # type: ignore[return-value]
+        return type(self).unchecked(ChainScores(unary[0, ...], pairwise, None if lengths is None else lengths[0, ...]))
 
     def count(self) -> int:
         """Number of labellings that are not forbidden (one chain at a time); exact, a Python int."""
@@ -332,7 +255,8 @@ class Chain(Structure):
         if len(unary) == 0:
             return 1
         if np.all(unary > -np.inf) and np.all(pairwise > -np.inf):
-            return unary.shape[1] ** len(unary)
+            count: int = unary.shape[1] ** len(unary)
+            return count
         ways = [int(allowed) for allowed in unary[0] > -np.inf]
         for t in range(1, len(unary)):
             allowed = (pairwise[t - 1] > -np.inf) & (unary[t] > -np.inf)

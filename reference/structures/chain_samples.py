@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace
 
-from reference.arrays import Array, logsumexp
-from reference.structures.chain_scores import ChainScores, exists, finite, frozen, no_positions, transitions_into
+from reference.arrays import Array
+from reference.structures.chain_scores import ChainScores, exists, frozen, no_positions, transitions_into
+from reference.structures.chain_sum import filtered
 from reference.structures.sampling import choose
 
-__all__ = ["filtered", "sample"]
-
-
-def filtered(xp: Any, scaled: ChainScores) -> tuple[Array, list[Array]]:
-    """For chains of n >= 1 positions: log sum_y exp(score(y)), and log P(y_t | scores up to t), (..., L), for each t.
-
-    Past a chain's length the distribution is that of its last position. Where nothing is feasible all are -inf.
-    """
-    unary, lengths = scaled.unary, scaled.lengths
-    forward: list[Array] = []
-    norms: list[Array] = []  # what each step's normalisation took away: their sum is the log-partition
-    for t in range(unary.shape[-2]):
-        message = unary[..., t, :]
-        if t > 0:
-            message = message + logsumexp(xp, forward[-1][..., None, :] + transitions_into(xp, scaled, t), axis=-1)
-        norm = logsumexp(xp, message, axis=-1)
-        norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
-        normal = message - finite(xp, norm)[..., None]
-        forward.append(normal if t == 0 else frozen(xp, lengths, t, normal, forward[-1]))
-    log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
-    return (log_z if lengths is None else xp.where(lengths > 0, log_z, xp.zeros_like(log_z))), forward
+__all__ = ["sample"]
 
 
 def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
@@ -56,7 +35,7 @@ def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     Notes
     -----
     Time O(n L (L + size)) with an exponential for each term; memory O(n L). Messages are logarithms, normalised, as in
-    :func:`reference.structures.chain.forward_backward`: exact at any length.
+    :func:`reference.structures.chain_sum.forward_backward`: exact at any length.
 
     Source
     ------

@@ -182,11 +182,13 @@ def _largest_of_each(cliques: Cliques) -> list[np.ndarray]:
 
 
 def _largest(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return np.max(x, axis=axes)
+    largest: np.ndarray = np.max(x, axis=axes)
+    return largest
 
 
 def _log_sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    return logsumexp(np, x, axes)
+    total: np.ndarray = logsumexp(np, x, axes)
+    return total
 
 
 class Cliques:

@@ -24,14 +24,12 @@ from reference import arrays
 from reference.arrays import Array, Place, host, one_hot
 from reference.structures.base import IntractableError, KBest, Structure, feasible
 from reference.structures.bmmf import bmmf
-from reference.structures.cut_network import CutScores, Flow, Network, refuse_unfit_edges, score, solver_of
+from reference.structures.cut_network import CutScores, Flow, Network, refuse_unfit_edges, score
 
 __all__ = ["Cut", "CutScores", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
 
-SOLVERS = ("auto",)
 
-
-def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
+def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
     """The highest score and a best labelling (the max oracle).
 
     max over y in {0, 1}^p of sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b]
@@ -39,8 +37,6 @@ def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
     Parameters
     ----------
     scores : CutScores
-    solver : str
-        "auto"; the fast panel also knows "networkx".
 
     Returns
     -------
@@ -62,7 +58,6 @@ def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
     ------
     Pillutla et al., Algorithm 11 and Theorem 47, *corrected*: arcs have non-negative capacities for scores of any sign.
     """
-    solver_of(solver, SOLVERS)
     place = Place.of(scores.unary)
     network = Network.of(scores)
     labels = None if network is None else _labels(network)
@@ -71,7 +66,7 @@ def minimum_cut(scores: CutScores, solver: str = "auto") -> tuple[Array, Array]:
     return score(scores, labels), place.integers(labels)
 
 
-def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
+def node_max_marginals(scores: CutScores) -> Array:
     """The highest score (p, 2) of a labelling in which variable v has label j; -inf where there is none.
 
     Notes
@@ -82,11 +77,10 @@ def node_max_marginals(scores: CutScores, solver: str = "auto") -> Array:
     ------
     Pillutla et al., Algorithm 11 with the constraint y_v = j, and proof of Proposition 14.
     """
-    solver_of(solver, SOLVERS)
     return Place.of(scores.unary).floats(_Constrained(scores).nodes())
 
 
-def max_marginals(scores: CutScores, solver: str = "auto") -> CutScores:
+def max_marginals(scores: CutScores) -> CutScores:
     """For each label of a variable, and each pair of labels of an edge, the highest score of a labelling that has it; -inf if none has.
 
     Notes
@@ -97,7 +91,6 @@ def max_marginals(scores: CutScores, solver: str = "auto") -> CutScores:
     ------
     Pillutla et al., Definition 13 and Algorithm 11, with constraints on one variable or on both ends of an edge.
     """
-    solver_of(solver, SOLVERS)
     place, constrained = Place.of(scores.unary), _Constrained(scores)
     return CutScores(place.floats(constrained.nodes()), place.floats(constrained.edges()), scores.edges)
 
@@ -150,14 +143,13 @@ class Cut(Structure):
         pairwise[e, 0, 1] + pairwise[e, 1, 0] up to rounding; -inf forbids a pair of different labels.
     edges : int array (e, 2)
         The variables of each edge; an edge may occur twice.
-    solver : str
-        "auto"; the fast panel also knows "networkx", a check on its own minimum cut.
 
     Raises
     ------
     ValueError, TypeError
-        An edge that is not supermodular, an edge from a variable to itself or to none, shapes that do not fit, nan or +inf, -inf
-        for a pair of equal labels, an unknown solver; dtypes and namespaces as everywhere.
+        An edge that is not supermodular, an edge from a variable to itself or to none, shapes that do not fit, nan or
+        +inf, -inf for a pair of equal labels; dtypes and namespaces as everywhere. With a loss added (``augment``),
+        the answers refuse an edge that is no longer supermodular.
 
     Examples
     --------
@@ -170,18 +162,17 @@ class Cut(Structure):
     ops = sys.modules[__name__]
     scores: CutScores
     variables = "unary"
-    solver: str = "auto"
     intractable = {
         "expectation": "the log-partition function of supermodular scores is #P-complete to compute "
         "(Pillutla et al., Proposition 14 (iii), after Jerrum and Sinclair, 1993)"
     }
 
-    def __init__(self, unary: Any, pairwise: Any, edges: Any, solver: str = "auto") -> None:
+    def __init__(self, unary: Any, pairwise: Any, edges: Any) -> None:
         unary, pairwise = arrays.floats(unary=unary, pairwise=pairwise)
         if unary.ndim != 2 or unary.shape[1] != 2:
             raise ValueError(f"unary: expected shape (p, 2), got {tuple(unary.shape)}")
         edges = arrays.integers("edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()  # ours: kernels trust it
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()  # stays as it is checked
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
         if tuple(pairwise.shape) != (len(edges), 2, 2):
@@ -195,11 +186,10 @@ class Cut(Structure):
         arrays.refuse_nan_and_inf("pairwise", pairwise)
         super().__init__(CutScores(unary, pairwise, edges))
         refuse_unfit_edges(self.scores)
-        self.solver = solver_of(solver, self.ops.SOLVERS)
 
     def best(self) -> tuple[Array, Array]:
         """Highest score () and best labels (p,); see :func:`minimum_cut`. Raises InfeasibleError."""
-        value, labels = self.ops.minimum_cut(self.scores, self.solver)
+        value, labels = self.ops.minimum_cut(self.scores)
         return feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
@@ -208,19 +198,12 @@ class Cut(Structure):
 
     def max_marginals(self) -> CutScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
-        return self.ops.max_marginals(self.scores, self.solver)
+        found: CutScores = self.ops.max_marginals(self.scores)
+        return found
 
     def node_max_marginals(self) -> Array:
         """The same for labels of variables (p, 2) alone; see :func:`node_max_marginals`."""
-        return self.ops.node_max_marginals(self.scores, self.solver)
-
-    def constrained(self, allowed: Any) -> Structure:
-        """The labellings in which each variable has an allowed label: ``allowed`` (p, 2), booleans in the scores' place."""
-        return self._like(super().constrained(allowed))
-
-    def augment(self, loss: CutScores) -> Structure:
-        """The same with ``loss`` (finite, shaped like the scores) added; the answers then refuse an edge that is not supermodular."""
-        return self._like(super().augment(loss))
+        return self.ops.node_max_marginals(self.scores)
 
     def score(self, y: Any) -> Array:
         """Score () of labels (p,)."""
@@ -288,10 +271,6 @@ class Cut(Structure):
         if tuple(y.shape) != (p,) or (p and not 0 <= on_host.min() <= on_host.max() <= 1):
             raise ValueError(f"y: expected {p} labels of 0 or 1, got {on_host.tolist()}")
         return y
-
-    def _like(self, other: Structure) -> Structure:
-        other.solver = self.solver  # type: ignore[attr-defined]
-        return other
 
     def _on_host(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return host(self.scores.unary), host(self.scores.pairwise), self.scores.edges

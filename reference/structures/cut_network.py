@@ -8,14 +8,14 @@ Kolmogorov and Zabin (2004).
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host
 
-__all__ = ["CutScores", "Flow", "Network", "refuse_edge", "refuse_unfit_edges", "rounding", "score", "solver_of"]
+__all__ = ["CutScores", "Flow", "Network", "refuse_edge", "refuse_unfit_edges", "rounding", "score"]
 
 
 class CutScores(NamedTuple):
@@ -190,11 +190,3 @@ def score(scores: CutScores, labels: Array) -> Array:
     total = host(scores.unary)[np.arange(len(y)), y].sum(dtype=np.float64)
     total += host(scores.pairwise)[np.arange(len(a)), y[a], y[b]].sum(dtype=np.float64)
     return Place.of(scores.unary).floats(total)
-
-
-def solver_of(name: Any, known: tuple[str, ...]) -> str:
-    """``name`` if it is known; otherwise ValueError."""
-    if name not in known:
-        fast = "" if "networkx" in known else " (the fast panel knows 'networkx' besides)"
-        raise ValueError(f"solver: expected {' or '.join(map(repr, known))}{fast}, got {name!r}")
-    return name

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -167,7 +167,7 @@ def best_with_each_pair(values: np.ndarray) -> np.ndarray:
     np.fill_diagonal(loss, 0.0)
     for k in range(p + 1):
         loss = np.minimum(loss, loss[:, k, None] + loss[k])
-    marginals = matched_sum(values, column) - (reduced + loss[row, :p].T)
+    marginals: np.ndarray = matched_sum(values, column) - (reduced + loss[row, :p].T)
     marginals[np.arange(p), column] = matched_sum(values, column)
     return marginals
 
@@ -184,14 +184,11 @@ class Matching(Structure):
     ----------
     values : array (p, q)
         Score of pairing each row with each column; -inf forbids the pair. All rows are matched if p <= q, else all columns.
-    solver : str
-        How ``best`` is computed: "auto", the panel's own method. The fast panel also knows "scipy" and "networkx", other people's methods,
-        to check against.
 
     Raises
     ------
     ValueError, TypeError
-        Not a matrix, nan or +inf, a dtype that is not real, an unknown solver.
+        Not a matrix, nan or +inf, a dtype that is not real.
 
     Examples
     --------
@@ -203,22 +200,17 @@ class Matching(Structure):
     ops = sys.modules[__name__]
     scores: MatchingScores
     variables = "values"
-    solvers: ClassVar[tuple[str, ...]] = ("auto",)
-    solver = "auto"
     intractable = {
         "expectation": "the partition function of matchings is a permanent, #P-complete (Pillutla et al., Proposition 14)",
         "count": "the number of matchings is the permanent of a 0-1 matrix, #P-complete (Valiant 1979)",
     }
 
-    def __init__(self, values: Any, solver: str = "auto") -> None:
+    def __init__(self, values: Any) -> None:
         (values,) = arrays.floats(values=values)
         if values.ndim != 2:
             raise ValueError(f"values: expected shape (p, q), got {tuple(values.shape)}")
         arrays.refuse_nan_and_inf("values", values)
-        if solver not in self.solvers:
-            raise ValueError(f"solver: expected one of {', '.join(self.solvers)}, got {solver!r}")
         super().__init__(MatchingScores(values))
-        self.solver = solver
 
     def best(self) -> tuple[Array, Array]:
         """Highest score and the column (p,) of each row; see :func:`assignment`. Raises InfeasibleError."""
@@ -231,7 +223,8 @@ class Matching(Structure):
 
     def max_marginals(self) -> MatchingScores:
         """The highest score of a matching with each pair; see :func:`max_marginals`. All -inf where there is none."""
-        return self.ops.max_marginals(self.scores)
+        found: MatchingScores = self.ops.max_marginals(self.scores)
+        return found
 
     def parts(self, y: Any) -> MatchingScores:
         """Indicator (p, q) of the pairs of a matching y (p,), a row without a column (-1) having none; -1 throughout: no matching. Raises ValueError."""
@@ -271,11 +264,11 @@ class Matching(Structure):
 
     def states(self, y: Any) -> np.ndarray:
         """The state of each variable of columns y (p,): of rows their column; where p > q, of columns their row (q,)."""
-        y = np.asarray(host(y), np.int64)
+        columns = np.asarray(host(y), np.int64)
         if not self._by_columns:
-            return y
+            return columns
         rows = np.full(self.scores.values.shape[1], -1)
-        rows[y[y >= 0]] = np.flatnonzero(y >= 0)
+        rows[columns[columns >= 0]] = np.flatnonzero(columns >= 0)
         return rows
 
     def node_max_marginals(self) -> Array:
@@ -283,24 +276,15 @@ class Matching(Structure):
         values = self.max_marginals().values
         return array_namespace(values).matrix_transpose(values) if self._by_columns else values
 
-    def constrained(self, allowed: Any) -> Matching:
+    def constrained(self, allowed: Any) -> Structure:
         """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) where p > q."""
         values = self.scores.values
         if not self._by_columns:
-            return self._with(MatchingScores(limited(values, allowed)))
+            return type(self).unchecked(MatchingScores(limited(values, allowed)))
         turn = array_namespace(values).matrix_transpose
-        return self._with(MatchingScores(turn(limited(turn(values), allowed))))
-
-    def augment(self, loss: MatchingScores) -> Matching:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
-        return self._with(super().augment(loss).scores)
+        return type(self).unchecked(MatchingScores(turn(limited(turn(values), allowed))))
 
     @property
     def _by_columns(self) -> bool:
-        return self.scores.values.shape[0] > self.scores.values.shape[1]
-
-    def _with(self, scores: MatchingScores) -> Matching:
-        """The matchings under other scores, by the same solver."""
-        other: Any = type(self).unchecked(scores)
-        other.solver = self.solver
-        return other
+        more_rows: bool = self.scores.values.shape[0] > self.scores.values.shape[1]
+        return more_rows

@@ -120,7 +120,8 @@ class Table(Structure):
 
     def topk(self, k: int) -> KBest:
         """The k best outputs; see :func:`top_k`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        return self.ops.top_k(self.scores, positive_k(k, math.prod(self.scores.values.shape[:-1])))
+        found: KBest = self.ops.top_k(self.scores, positive_k(k, math.prod(self.scores.values.shape[:-1])))
+        return found
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
@@ -155,7 +156,8 @@ class Table(Structure):
     @property
     def listed(self) -> int:  # type: ignore[override]
         """Number of outputs, forbidden ones included."""
-        return self.scores.values.shape[-1]
+        count: int = self.scores.values.shape[-1]
+        return count
 
     def expected_parts(self, outputs: Array, weights: Array) -> TableScores:
         """Weights (..., k) of outputs (..., k) as (..., m); an output of -1 has no parts."""
@@ -172,7 +174,7 @@ class Table(Structure):
     def first(self) -> Table:
         """The list itself; of a batch along one axis the first."""
         values = self.scores.values
-        return self if values.ndim == 1 else type(self).unchecked(TableScores(values[0, ...]))  # type: ignore[return-value]
+        return self if values.ndim == 1 else type(self).unchecked(TableScores(values[0, ...]))
 
     def count(self) -> int:
         """Number of outputs that are not forbidden (one list at a time)."""

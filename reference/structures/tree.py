@@ -278,7 +278,8 @@ class Tree(Structure):
         *batch, p, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * p)
         at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels)  # the search keeps so many for each label
-        return self.ops.top_k_max_product(self.scores, k)
+        found: KBest = self.ops.top_k_max_product(self.scores, k)
+        return found
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
         """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
@@ -291,7 +292,8 @@ class Tree(Structure):
 
     def max_marginals(self) -> TreeScores:
         """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
-        return self.ops.max_marginals(self.scores)
+        found: TreeScores = self.ops.max_marginals(self.scores)
+        return found
 
     def score(self, y: Any) -> Array:
         """Score (...,) of labels (..., p) that their nodes have; -1 throughout: no labelling, 0. Raises ValueError."""
@@ -299,7 +301,8 @@ class Tree(Structure):
 
     def parts(self, y: Any) -> TreeScores:
         """Indicator of the parts of labels (..., p), as :meth:`score` takes them; see :func:`parts`. Raises ValueError."""
-        return self.ops.parts(self.scores, self._labels(y))
+        parts: TreeScores = self.ops.parts(self.scores, self._labels(y))
+        return parts
 
     def expected_parts(self, outputs: Array, weights: Array) -> TreeScores:
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, p); see :func:`parts`."""
@@ -318,7 +321,7 @@ class Tree(Structure):
         if unary.ndim == 2:
             return self
         pairwise = pairwise if pairwise.ndim == 2 else pairwise[0, ...]
-        return type(self).unchecked(self.scores._replace(unary=unary[0, ...], pairwise=pairwise))  # type: ignore[return-value]
+        return type(self).unchecked(self.scores._replace(unary=unary[0, ...], pairwise=pairwise))
 
     def count(self) -> int:
         """Number of labellings that are not forbidden (one tree at a time); exact, a Python int."""
@@ -371,13 +374,13 @@ class Tree(Structure):
 
 def _one_a_node(name: str, x: Any, p: int, least: int, most: int) -> np.ndarray:
     """An integer for each of p nodes, within bounds, as int64 on the host."""
-    x = np.asarray(host(x))
-    if x.size == 0:
-        x = x.astype(np.int64)
-    if x.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected integers, got {x.dtype}")
-    if x.shape != (p,):
-        raise ValueError(f"{name}: expected shape ({p},), one for each node, got {x.shape}")
-    if p and not least <= x.min() <= x.max() <= most:
-        raise ValueError(f"{name}: expected {least}..{most}, got {x.min()}..{x.max()}")
-    return x.astype(np.int64)
+    values = np.asarray(host(x))
+    if values.size == 0:
+        values = values.astype(np.int64)
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, got {values.dtype}")
+    if values.shape != (p,):
+        raise ValueError(f"{name}: expected shape ({p},), one for each node, got {values.shape}")
+    if p and not least <= values.min() <= values.max() <= most:
+        raise ValueError(f"{name}: expected {least}..{most}, got {values.min()}..{values.max()}")
+    return values.astype(np.int64)

@@ -107,7 +107,8 @@ class _Merge(NamedTuple):
         )
         number = xp.take_along_axis(table, rank if label is None else label * kept + rank, axis=-1)
         flat = xp.reshape(number, (-1,))
-        return tuple(xp.reshape(xp.take(place.integers(of), flat), number.shape) for of in (self.i, self.j))  # type: ignore[return-value]
+        i, j = (xp.reshape(xp.take(place.integers(of), flat), number.shape) for of in (self.i, self.j))
+        return i, j
 
 
 def _merged(place: Place, a: Array, b: Array, k: int) -> tuple[Array, _Merge]:

@@ -23,7 +23,7 @@ from reference.files import replacing
 
 __all__ = ["decode", "encode", "read_checkpoint", "write_checkpoint"]
 
-FORMAT = 1
+FORMAT = 2
 WHAT = "checkpoint of diptych"
 
 

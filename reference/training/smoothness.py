@@ -7,19 +7,32 @@ much more curved than the rest).
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, squared_norm
+from reference.optimizers.base import Objective, Piece, traits
 
-__all__ = ["ComponentSteps", "component_smoothness", "secant"]
+__all__ = ["Backtracking", "Guess", "component_smoothness", "secant"]
 
 TRIED = 32  # components that a guess is tried on, each pass
 
 
-class ComponentSteps:
+class Guess(NamedTuple):
+    """What is known of the smoothness: L, None before the first pass; whether the last step was a guess, which holds where it
+    was tried; oracles of one example asked for so far.
+    """
+
+    L: float | None = None
+    guessed: bool = False
+    calls: int = 0
+
+
+@dataclass(frozen=True)
+class Backtracking(Piece):
     """The step size of each pass: as given, or 1 / (L + curvature) with L found by backtracking on a few components.
 
     L never exceeds ``objective.smoothness(mu)``, where there is such a bound on every component's smoothness: it is safe, but may
@@ -28,69 +41,53 @@ class ComponentSteps:
 
     Parameters
     ----------
-    objective : object with ``value_and_gradient(w, batch, mu)``, and perhaps ``smoothness(mu)``
-    mu : float or None
-    curvature : float >= 0
-        Of what is added to the objective, such as lam + kappa.
-    given : float, optional
-        The step size, if it is not to be found.
-
-    Attributes
-    ----------
-    guessed : bool
-        Whether the last step size is a guess: it holds where it was tried.
-    calls : int
-        Oracles of one example asked for so far.
+    step_size : float, optional
+        If it is not to be found.
     """
 
-    def __init__(self, objective: Any, mu: float | None, curvature: float, given: float | None = None) -> None:
-        self.objective, self.given = objective, given
-        self.aim(mu, curvature)
-        self.L: float | None = None
-        self.guessed = given is None
-        self.calls = 0
-        fused = getattr(objective, "fused_epoch", lambda name: None)("component_smoothness")
-        self.find = fused or component_smoothness
+    step_size: float | None = None
 
-    def aim(self, mu: float | None, curvature: float) -> None:
-        """Find steps for this smoothing and this curvature from now on; L is kept as a guess."""
-        self.mu, self.curvature = mu, curvature
-        bound = getattr(self.objective, "smoothness", lambda mu: None)(mu) if self.given is None else None
-        self.bound = np.inf if bound is None else float(bound)
-        self.limit = 2 * getattr(self.objective, "local_smoothness", lambda mu: np.inf)(mu)
+    def propose(
+        self, objective: Objective, guess: Guess, w: Array, order: np.ndarray, mu: float | None, curvature: float
+    ) -> tuple[float, Guess]:
+        """The step size for a pass from w (d,), where ``curvature`` is that of what is added to the objective, such as lam + kappa.
 
-    def at(self, w: Array, order: np.ndarray) -> float:
-        """The step size for a pass from w (d,); a guess is tried on the first examples of its order.
+        A guess is tried on the first examples of the pass's order.
 
         Raises
         ------
         ValueError
             There is no curvature at all to take a step size from.
         """
-        if self.given is not None:
-            return self.given
-        batch = order[:TRIED]
-        if self.L is None:
-            self.L, calls = secant(self.objective, w, self.mu, batch)
-            self.calls += calls
-        if self.bound > self.L:
-            least = max(self.L, self.curvature)
-            self.L, calls = self.find(self.objective, w, self.mu, batch, least, self.limit)
-            self.calls += calls
-        self.L = min(self.L, self.bound)
-        self.guessed = self.bound > self.L
-        if not self.L + self.curvature > 0:
+        if self.step_size is not None:
+            return self.step_size, guess
+        (L, _, calls), batch, known = guess, order[:TRIED], traits(objective)
+        bound = known.smoothness(mu)
+        if L is None:
+            L, asked = secant(objective, w, mu, batch)
+            calls += asked
+        if bound > L:
+            limit = 2 * known.local_smoothness(mu)
+            L, asked = self.find(objective, w, mu, batch, max(L, curvature), limit)
+            calls += asked
+        L = min(L, bound)
+        if not L + curvature > 0:
             raise ValueError("step_size: no curvature was found at the start and lam = 0; give a step size (and kappa)")
-        return 1.0 / (self.L + self.curvature)
+        return 1.0 / (L + curvature), Guess(L, bound > L, calls)
 
-    def judge(self, accepted: bool) -> None:
+    def judge(self, guess: Guess, accepted: bool) -> Guess:
         """Let the next guess start from half of this one, or from twice this one if its pass was taken back."""
-        if self.L is not None:
-            self.L = self.L / 2 if accepted else self.L * 2
+        return guess if guess.L is None else guess._replace(L=guess.L / 2 if accepted else guess.L * 2)
+
+    def find(
+        self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+    ) -> tuple[float, int]:
+        """As :func:`component_smoothness`."""
+        return component_smoothness(objective, w, mu, batch, start, limit)
 
 
 def component_smoothness(
-    objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
+    objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
 ) -> tuple[float, int]:
     """The smallest L = start * 2^j, j >= 0, that is enough at w for each example of a batch that is smooth there.
 
@@ -122,13 +119,12 @@ def component_smoothness(
 
     Notes
     -----
-    A condition at w only: an L that passes may be too small elsewhere. An objective may bring a compiled loop, with this
-    signature, as its ``fused_epoch("component_smoothness")``.
+    A condition at w only: an L that passes may be too small elsewhere.
     """
     L, calls = start, 0
     temperature = (
-        getattr(objective, "mu", 0.0) if mu is None else mu
-    )  # a smoothed loss is no better known than to its rounding
+        (traits(objective).mu or 0.0) if mu is None else mu
+    )  # a loss is known to the rounding of its smoothing
     for i in range(len(batch)):
         one = batch[i : i + 1]
         value, g = objective.value_and_gradient(w, one, mu)
@@ -149,7 +145,7 @@ def component_smoothness(
     return L, calls
 
 
-def secant(objective: Any, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
+def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
     """A lower bound on the smoothness of a batch's components: their largest slope of the gradient over a unit step down.
 
     max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i / ||g_i||

@@ -9,16 +9,24 @@ from typing import Any
 import numpy as np
 
 from reference.arrays import Array, Place, host, integer, number
-from reference.optimizers.arguments import check_objective, check_options, initial_of, is_nonlinear, start_of
-from reference.optimizers.nonnegative import refuse_constraint
-from reference.optimizers.result import Callback, Result
-from reference.optimizers.runs import Run
+from reference.optimizers.base import Objective
+from reference.training.arguments import (
+    check_objective,
+    check_options,
+    check_run,
+    initial_of,
+    is_nonlinear,
+    refuse_constraint,
+    start_of,
+)
+from reference.training.result import Callback, Report, Result
+from reference.training.run import Run
 
 __all__ = ["lbfgs"]
 
 
 def lbfgs(
-    objective: Any,
+    objective: Objective,
     w0: Array | None = None,
     *,
     lam: float,
@@ -80,7 +88,8 @@ def lbfgs(
     from scipy.optimize import minimize
 
     check_objective(objective)
-    check_options(lam=lam, mu=mu, iterations=iterations, callback=callback)
+    check_run(callback, iterations=iterations)
+    check_options(lam=lam, mu=mu)
     integer("memory", memory, 1)
     number("tol", tol)
     refuse_constraint("lbfgs", objective)
@@ -98,16 +107,16 @@ def lbfgs(
             float(gradient @ gradient) / (2 * lam) if lam > 0 and convex else None,
         )
         if calls == 1:
-            run.begin(start, fun, gap, calls=objective.n)
+            run.begin(Report(start, fun, None, gap, calls=objective.n))
         return fun, gradient
 
     def after_iteration(
         intermediate_result: Any,
     ) -> None:  # the line search ends where it looked last: the gap is of this x
-        fun, seconds = float(intermediate_result.fun), time.perf_counter() - started
+        fun, run.seconds = float(intermediate_result.fun), time.perf_counter() - started
         dual = None if gap is None else fun - gap
         x = place.floats(intermediate_result.x)
-        run.record(None, x, fun, calls=calls * objective.n, dual=dual, gap=gap, seconds=seconds)
+        run.record(None, Report(x, fun, dual, gap, calls=calls * objective.n), run.done + 1)
         if run.stopped:
             raise StopIteration
 

@@ -6,13 +6,16 @@ Source: Pillutla et al., Corollaries 17 to 20, Propositions 29 and 31, section 7
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from reference.arrays import Array
 from reference.bounds import Corollary17, Corollary18, Corollary19, Corollary20
-from reference.optimizers.smoothness import ComponentSteps
+from reference.bounds.casimir import Choice
+from reference.objectives import StructuralHinge
+from reference.optimizers.base import Objective, traits
+from reference.training.smoothness import Backtracking, Guess
 
 __all__ = ["LEAST_MU", "Falling", "Plan", "adaptive", "constant", "plan_of"]
 
@@ -26,7 +29,7 @@ class Plan(NamedTuple):
     smoothed: whether the objective is handed mu_k at all; staged: whether mu is halved, by :func:`constant` again, when its problem is solved.
     """
 
-    schedule: Any
+    schedule: Choice
     smoothed: bool
     staged: bool
     step_size: float | None
@@ -37,9 +40,27 @@ class Plan(NamedTuple):
         """What the objective is handed in iteration k."""
         return self.schedule.mu_k(k) if self.smoothed else None
 
+    @property
+    def lam(self) -> float:
+        """As the schedule has it."""
+        return self.schedule.lam
+
+    @property
+    def alpha_0(self) -> float:
+        """As the schedule has it."""
+        return self.schedule.alpha_0
+
+    def kappa_k(self, k: int) -> float:
+        """As the schedule has it."""
+        return self.schedule.kappa_k(k)
+
+    def delta_k(self, k: int) -> float:
+        """As the schedule has it."""
+        return self.schedule.delta_k(k)
+
 
 def plan_of(
-    objective: Any,
+    objective: Objective,
     start: Array,
     schedule: Any,
     *,
@@ -49,11 +70,13 @@ def plan_of(
     accuracy: float | None,
     step_size: float | None,
     stop: str,
-    rng: np.random.Generator,
+    rng: np.random.Generator | None,
+    steps: Backtracking,
 ) -> Plan:
     """What ``schedule`` stands for, with the arguments of ``casimir`` beside it; ValueError where they do not go together."""
     named = schedule is None or schedule == "const"  # these leave alone what has no mu
-    smoothed = getattr(objective, "mu", None) is not None or mu is not None or not named
+    known = traits(objective)
+    smoothed = known.mu is not None or mu is not None or not named
     staged, calls = False, 0
     if schedule == "theory":
         _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
@@ -61,11 +84,11 @@ def plan_of(
         stop = "gradient"
     elif schedule == "adapt":
         _refuse("only schedule='theory' takes one", accuracy=accuracy)
-        schedule, calls = adaptive(objective, start, lam, mu, kappa, rng)
+        schedule, calls = adaptive(objective, start, lam, mu, kappa, rng, steps)
     elif schedule is None or schedule == "const":
         _refuse("only schedule='theory' takes one", accuracy=accuracy)
-        staged = schedule is None and mu is None and lam > 0 and getattr(objective, "loss_augmented", False)
-        schedule, calls = constant(objective, start, lam, mu, kappa, rng)
+        staged = schedule is None and mu is None and lam > 0 and known.hinge
+        schedule, calls = constant(objective, start, lam, mu, kappa, rng, steps)
     else:
         _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
     if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
@@ -78,14 +101,15 @@ def plan_of(
 
 
 def constant(
-    objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
+    objective: Objective, start: Array, lam: float, mu: float | None, kappa: float | None, rng: Any, steps: Backtracking
 ) -> tuple[Corollary17 | Corollary19, int]:
     """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the oracle calls that took."""
-    if mu is None and getattr(objective, "mu", None) is not None:
-        mu = float(objective.mu) or 1.0
+    own = traits(objective).mu
+    if mu is None and own is not None:
+        mu = float(own) or 1.0
     calls = 0
     if kappa is None:
-        kappa, calls = _balanced(objective, start, lam, mu, rng)
+        kappa, calls = _balanced(objective, start, lam, mu, rng, steps)
     smoothing = 0.0 if mu is None else float(mu)
     return (Corollary17(lam, kappa, smoothing) if lam > 0 else Corollary19(kappa, smoothing)), calls
 
@@ -100,10 +124,10 @@ class Falling(Corollary18):
 
 
 def adaptive(
-    objective: Any, start: Array, lam: float, mu: float | None, kappa: float | None, rng: np.random.Generator
+    objective: Objective, start: Array, lam: float, mu: float | None, kappa: float | None, rng: Any, steps: Backtracking
 ) -> tuple[Falling | Corollary20, int]:
     """mu_k that falls; kappa = lam, or for lam = 0 as :func:`constant` has it at first; the oracle calls that took."""
-    if mu is None and getattr(objective, "mu", None) is None:
+    if mu is None and traits(objective).mu is None:
         raise ValueError(
             "schedule: 'adapt' needs something to smooth, such as StructuralHinge(model, data, smoothing=Entropy())"
         )
@@ -111,31 +135,32 @@ def adaptive(
     if lam > 0:
         return Falling(lam, lam if kappa is None else kappa, mu), 0
     if kappa is None:
-        kappa, calls = _balanced(objective, start, lam, mu, rng)
+        kappa, calls = _balanced(objective, start, lam, mu, rng, steps)
     return Corollary20(kappa, mu), calls
 
 
 def _balanced(
-    objective: Any, start: Array, lam: float, mu: float | None, rng: np.random.Generator
+    objective: Objective, start: Array, lam: float, mu: float | None, rng: Any, steps: Backtracking
 ) -> tuple[float, int]:
     """kappa of Proposition 29, of 31 where lam = 0, for the smoothness found at the start; the oracle calls that took."""
     n = objective.n
     with np.errstate(over="ignore", invalid="ignore"):
-        steps = ComponentSteps(objective, mu, lam)
-        L = 1.0 / steps.at(start, rng.permutation(n)) - lam
+        step, guess = steps.propose(objective, Guess(), start, rng.permutation(n), mu, lam)
+        L = 1.0 / step - lam
     if lam == 0:
-        return L / (n + 1), steps.calls
-    return L / n - lam if L / n > 4 * lam else lam, steps.calls
+        return L / (n + 1), guess.calls
+    return L / n - lam if L / n > 4 * lam else lam, guess.calls
 
 
-def _theory(objective: Any, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
+def _theory(objective: Objective, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
     """The constants of Proposition 29 (31 where lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
     if accuracy is None:
         raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
-    A = objective.smoothness(1.0) if getattr(objective, "loss_augmented", False) else None
-    if A is None:
+    known = traits(objective)
+    A = known.smoothness(1.0) if known.hinge else np.inf
+    if np.inf == A:
         raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
-    D = objective.width()
+    D = cast(StructuralHinge, objective).width()
     if D == 0:
         raise ValueError("schedule: 'theory' has nothing to smooth, as every example has a single output")
     if lam > 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place
+from reference.optimizers.base import Examples, traits
 from reference.prox.groups import Groups
 
 __all__ = ["check_identity", "identity", "numbers_of", "path_of", "same_value"]
 
 
 def identity(
-    optimizer: str, objective: Any, start: Array, options: Mapping[str, Any], rng: Any, loop: Callable[..., Any] | None
+    optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: type | None
 ) -> dict[str, Any]:
     """What two runs must have in common to be one, by name."""
     start = numbers_of(start)
@@ -29,11 +30,11 @@ def identity(
         **{name: _described(value) for name, value in options.items()},
         "rng": int(rng) if isinstance(rng, (int, np.integer)) else None,
         "objective": type(objective).__name__,
-        "smoothing": _described(getattr(objective, "smoothing", None)),
+        "smoothing": _described(traits(objective).smoothing),
         "examples": int(objective.n),
         "weights": [int(size) for size in start.shape],
         "arrays": " ".join(str(name).split(".")[-1] for name in (place.xp.__name__, place.dtype)),
-        "loop": None if loop is None else f"{loop.__module__}.{loop.__qualname__}",
+        "form": None if form is None else f"{form.__module__}.{form.__qualname__}",
     }
 
 
@@ -43,7 +44,7 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
         other = theirs.get(name)
         if mine == other or (name == "rng" and (mine is None or other is None)):
             continue
-        if name == "loop":
+        if name == "form":
             raise ValueError(f"resume: {path} has the state of {other}, this run is {mine}: resume it in its own panel")
         raise ValueError(f"resume: {path} is of a run with {name} = {other}, this one has {mine}")
 
@@ -85,4 +86,5 @@ def same_value(fun: float, recorded: float, x: Any) -> bool:
         return bool(np.isfinite(fun) == np.isfinite(recorded))
     x = numbers_of(x)
     eps = float(array_namespace(x).finfo(x.dtype).eps)
-    return abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps
+    close: bool = abs(fun - recorded) <= eps**0.5 * abs(recorded) + eps
+    return close

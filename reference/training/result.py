@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
 
-__all__ = ["Result", "Row"]
+__all__ = ["Report", "Result", "Row"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,25 @@ class Row:
     def as_dict(self) -> dict[str, Any]:
         """The row as a plain dictionary, for JSON."""
         return asdict(self)
+
+
+class Report(NamedTuple):
+    """The iterate x that would be returned, and what it is worth: the fields of a :class:`Row`.
+
+    calls: oracles so far (None: n a pass). passes: so far (None: one an epoch). later: of the
+    epoch's seconds, those of work for the next one. detail: what else was seen, for ``settle``.
+    """
+
+    x: Array
+    fun: float
+    dual: float | None = None
+    gap: float | None = None
+    exact: float | None = None
+    calls: int | None = None
+    passes: int | None = None
+    prox_gradient: float | None = None
+    later: float = 0.0
+    detail: Any = None
 
 
 @dataclass(frozen=True)

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array
-from reference.optimizers.runs import Point, Run
+from reference.optimizers.base import Objective
+from reference.training.run import Point, Run
+from reference.training.solver import Solver
 
-__all__ = ["reaches", "verdict"]
+__all__ = ["Bracketed", "verdict"]
 
 
-def reaches(tol: float | None, x: Array) -> Callable[[Point], bool]:
-    """Whether a gap, in truth >= 0, is shown to be <= tol * objective: not where rounding, of numbers like those of x, hides gaps of that size."""
-    resolution = float(array_namespace(x).finfo(x.dtype).eps)
+@dataclass(frozen=True)
+class Bracketed(Solver):
+    """A solver that knows a dual value, and starts at w = 0."""
 
-    def reached(point: Point) -> bool:
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
+        return objective.zeros()
+
+    def reached(self, point: Point, state: Any, tol: float | None) -> bool:
+        """Whether a gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that size."""
         if tol is None or point.gap is None:
             return False
+        resolution = float(array_namespace(point.x).finfo(point.x.dtype).eps)
         return abs(point.gap) <= tol * point.fun and (point.fun == 0 or tol >= resolution)
 
-    return reached
 
-
-def verdict(run: Run, tol: float | None, epochs: int) -> tuple[bool, str]:
+def verdict(run: Run, tol: float | None) -> tuple[bool, str]:
     """Whether the run did what was asked, and what ended it."""
-    fun, gap, done = run.fun, run.gap, run.done
+    fun, gap, done, epochs = run.fun, run.gap, run.done, run.epochs_asked
     if not np.isfinite(fun):
         return False, f"diverged in epoch {done}: objective {fun}"
     if run.solved:

@@ -1,35 +1,38 @@
-"""A run: what every optimiser's loop has besides its steps, which are its history, clock, callback, interrupts and checkpoints.
-
-run = Run("sgd", objective, start, options, epochs, rng, callback, checkpoint, resume)
-with run:                                   # Ctrl-C leaves this block, and the best iterate is returned
-    state = run.resumed(init(start))        # or the checkpoint's
-    run.begin(x, fun, gap)
-    for k in run.epochs():                  # until there are no more, or one of the reasons to stop
-        with run.timed():
-            state = epoch(state, ...)
-        run.record(state, x, fun, calls=..., dual=...)
-return run.result(run.ending or (True, "..."), iterate="last", certificate=run.gap)
-"""
+"""A run: history, clock, callback, interrupts and checkpoints of whatever goes on in steps; :mod:`minimize` drives it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from reference.arrays import Array, Place
-from reference.optimizers.arguments import generator
-from reference.optimizers.checkpoints import read_checkpoint, write_checkpoint
-from reference.optimizers.identity import check_identity, identity, numbers_of, path_of, same_value
-from reference.optimizers.result import Callback, Result, Row, wants_to_stop
+from reference.optimizers.base import Objective
+from reference.training.arguments import generator
+from reference.training.checkpoints import read_checkpoint, write_checkpoint
+from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
+from reference.training.result import Callback, Report, Result, Row, wants_to_stop
 
-__all__ = ["Run"]
+__all__ = ["Point", "Run", "aside"]
 
 SHARE = 10  # a checkpoint is written once the run has gone on for so many times as long as the last one took to write
+
+_aside: ContextVar[float] = ContextVar("aside", default=0.0)  # seconds, ever, of this thread
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """A block whose time counts in no run, also not in a run that this one is a step of."""
+    started, before = time.perf_counter(), _aside.get()
+    try:
+        yield
+    finally:
+        _aside.set(before + time.perf_counter() - started)
 
 
 class Point(NamedTuple):
@@ -41,7 +44,10 @@ class Point(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What is whole: so many rows, the iterate of the last and the best of all; the state after it, that of the random numbers, the clock."""
+    """What is whole: so many rows, the iterate of the last and the best of all; the state after it, that of the random numbers, the clock.
+
+    first: the objective at the start.
+    """
 
     rows: int
     last: Point
@@ -49,6 +55,7 @@ class Done(NamedTuple):
     state: Any = None
     rng: Any = None
     seconds: float = 0.0
+    first: float = np.nan
 
 
 class Run:
@@ -69,20 +76,20 @@ class Run:
         As the optimiser takes them.
     checkpoint : path, optional
         Written after an epoch, with an interrupt and at the end, but not so often that it would take more than a tenth of the time. What was
-        done since the last time may be lost where the state changes in place: see ``loop``.
+        done since the last time may be lost where the state changes in place: see ``form``.
     resume : path, optional
         The checkpoint to go on from: rows, weights and seconds are those of a run that was not cut in two. Its random numbers go on as well; the
         start is not looked at. ``epochs`` counts those done before.
     reached : callable, optional
         Of a :class:`Point`: whether it is good enough to stop at.
-    loop : callable, optional
-        The epoch, where its state has a form of its own and changes in place.
+    form : type, optional
+        Of the box, where its state has a form that only this type knows, and may change in place.
     """
 
     def __init__(
         self,
         optimizer: str,
-        objective: Any,
+        objective: Objective,
         start: Array,
         options: Mapping[str, Any],
         epochs: int,
@@ -92,20 +99,21 @@ class Run:
         resume: str | Path | None = None,
         *,
         reached: Callable[[Point], bool] = lambda point: False,
-        loop: Callable[..., Any] | None = None,
+        form: type | None = None,
         unit: str = "epochs",
     ) -> None:
-        self.epochs_asked, self.callback, self.unit, self.reached, self.loop = epochs, callback, unit, reached, loop
+        self.epochs_asked, self.callback, self.unit, self.reached, self.form = epochs, callback, unit, reached, form
         self.rng = generator(rng)
         self.checkpoint, self.resume = path_of("checkpoint", checkpoint), path_of("resume", resume)
         if self.checkpoint is not None and not self.checkpoint.absolute().parent.is_dir():
             raise ValueError(f"checkpoint: no such folder: {self.checkpoint.absolute().parent}")
         self.history: list[Row] = []
+        self.n = int(objective.n)
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
         self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
-        self._identity = identity(optimizer, objective, start, options, rng, loop)
+        self._identity = identity(optimizer, objective, start, options, rng, form)
         self._found: Any = None if self.resume is None else self._read(Place.of(numbers_of(start)))
 
     # the loop ---------------------------------------------------------------------------------------------------------
@@ -120,22 +128,23 @@ class Run:
         self._quiet.__exit__(kind, problem, trace)
         del self.history[self._done.rows :]
         self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
-        if self._begun and self._done.rows > self._saved and not (self._moving and self.loop is not None):
+        if self._begun and self._done.rows > self._saved and not (self._moving and self.form is not None):
             self._save()
         return self.interrupted
 
-    def resumed(self, state: Any) -> Any:
-        """The state to go on from: the checkpoint's, or this one."""
-        return state if self._found is None else self._found
+    @property
+    def resumed(self) -> Any:
+        """The state to go on from, as the checkpoint has it; None without one."""
+        return self._found
 
-    def begin(self, x: Array, fun: float = np.nan, gap: float | None = None, *, calls: int = 0) -> None:
-        """Before the first epoch: the iterate, its objective where known (needed after ``resumed``), its gap, calls made so far."""
+    def begin(self, report: Report) -> None:
+        """Before the first epoch: the iterate, with its objective where known (needed after a checkpoint)."""
         if self._found is None:
-            point, self.calls_before = Point(x, float(fun), gap), calls
-            self._done = Done(0, point, point)
-        elif not same_value(fun, self.fun, x):
+            point, self.calls_before = Point(report.x, float(report.fun), report.gap), report.calls or 0
+            self._done = Done(0, point, point, first=point.fun)
+        elif not same_value(report.fun, self.fun, report.x):
             raise ValueError(
-                f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {fun}"
+                f"resume: {self.resume} is of other data: the objective at its weights is {self.fun}, here {report.fun}"
             )
         self._begun = True
 
@@ -149,37 +158,27 @@ class Run:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """A block whose time counts."""
-        started = time.perf_counter()
+        """A block whose time counts, but for what is set aside in it."""
+        started, aside = time.perf_counter(), _aside.get()
         yield
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.perf_counter() - started - (_aside.get() - aside)
 
-    def record(
-        self,
-        state: Any,
-        x: Array,
-        fun: float,
-        *,
-        calls: int,
-        dual: float | None = None,
-        gap: float | None = None,
-        exact: float | None = None,
-        epoch: int | None = None,
-        seconds: float | None = None,
-        prox_gradient: float | None = None,
-    ) -> None:
+    def record(self, state: Any, report: Report, epoch: int) -> None:
         """End an epoch: its row, what is needed to go on from it, the checkpoint if it is time, the callback."""
+        x, fun, dual, gap = report[:4]
         gap = fun - dual if gap is None and dual is not None else gap
-        epoch = self.done + 1 if epoch is None else epoch
-        row = Row(epoch, calls, self.seconds if seconds is None else seconds, fun, dual, gap, exact, prox_gradient)
+        calls = epoch * self.n if report.calls is None else report.calls
+        epoch = epoch if report.passes is None else report.passes
+        row = Row(epoch, calls, self.seconds - report.later, fun, dual, gap, report.exact, report.prox_gradient)
         self.history.append(row)
         point, best = Point(x, row.objective, row.gap), self._done.best
         better = self._done.rows == 0 or point.fun < best.fun or np.isnan(best.fun)
-        self._done = Done(len(self.history), point, point if better else best, state, self._rng_state(), self.seconds)
+        best = point if better else best
+        self._done = Done(len(self.history), point, best, state, self._rng_state(), self.seconds, self.first)
         self._moving = False
         if time.perf_counter() >= self._next_save:
             self._save()
-        with np.errstate(**self._outside):  # type: ignore[arg-type]
+        with np.errstate(**self._outside):
             self.stopped = wants_to_stop(self.callback, row, x)
 
     # how it stands ----------------------------------------------------------------------------------------------------
@@ -193,6 +192,11 @@ class Run:
     def fun(self) -> float:
         """The objective of the last iterate recorded."""
         return self._done.last.fun
+
+    @property
+    def first(self) -> float:
+        """The objective at the start; nan where it was not asked for."""
+        return self._done.first
 
     @property
     def gap(self) -> float | None:
@@ -270,6 +274,7 @@ class Run:
                 raise ValueError(f"no generator of random numbers: {done.rng['bit_generator']}")
             rng = np.random.Generator(kind())
             rng.bit_generator.state = done.rng
+        # NotImplementedError: NumPy's word for a bit generator that is only a base class
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, NotImplementedError) as problem:
             raise ValueError(f"{self.resume}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
         check_identity(theirs, self._identity, self.resume)

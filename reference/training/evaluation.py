@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from reference.arrays import Array, host, squared_norm
+from reference.optimizers.base import Linearized, Objective, traits
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -23,7 +24,7 @@ class Evaluation(NamedTuple):
     exact: float
 
 
-def evaluate(objective: Any, w: Array, lam: float, mu: float | None) -> Evaluation:
+def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Evaluation:
     """Objective and dual at w (d,), by the oracles smoothed at mu.
 
     A structural hinge is evaluated unsmoothed, and the weights of its smoothed max are a dual point:
@@ -31,9 +32,9 @@ def evaluate(objective: Any, w: Array, lam: float, mu: float | None) -> Evaluati
     F(w) + lam/2 ||w||^2 - ||g + lam w||^2 / (2 lam) is a lower bound by strong convexity.
     """
     x = host(w).astype(np.float64)
-    is_hinge = getattr(objective, "loss_augmented", False)
+    is_hinge = traits(objective).hinge
     if is_hinge:
-        value, g, task_loss, exact = objective.linearize(w, None, mu)
+        value, g, task_loss, exact = cast(Linearized, objective).linearize(w, None, mu)
         target = value if mu == 0 else objective.value_and_gradient(w, None, 0.0)[0]
     else:
         value, g = objective.value_and_gradient(w, None, mu)

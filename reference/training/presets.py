@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from reference.arrays import Array
-from reference.optimizers.casimir import casimir
-from reference.optimizers.result import Result
+from reference.optimizers.base import Objective
+from reference.training.casimir import casimir
+from reference.training.result import Result
 
 __all__ = ["casimir_svrg_adapt", "casimir_svrg_const"]
 
 
 def casimir_svrg_const(
-    objective: Any,
+    objective: Objective,
     w0: Array | None = None,
     *,
     lam: float,
@@ -65,7 +66,7 @@ def casimir_svrg_const(
 
 
 def casimir_svrg_adapt(
-    objective: Any,
+    objective: Objective,
     w0: Array | None = None,
     *,
     lam: float,

@@ -1,0 +1,310 @@
+"""Models whose best outputs an oracle of one's own finds: it is heard everywhere, by both panels, and checked."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+import accelerated
+import reference
+from accelerated.structures import arborescence, cut, matching
+from conformance.tolerances import close
+from reference.optimizers.bcfw import BCFW
+from reference.optimizers.online_proximal import OnlineProximal
+from reference.optimizers.sgd import SGD
+from reference.training.counterparts import counterpart
+
+TAGS = [list("DNVDN"), ["N", "V"], [], list("NVDN")]
+HEADS = [[2, 3, 0, 5, 3], [2, 0], [], [2, 0, 4, 2]]
+TEMPLATES = [("h.tag", "m.tag", "direction"), ("m.tag", "distance")]
+
+
+class Listening:
+    """An oracle that counts what it was asked; it lists all outputs."""
+
+    def __init__(self, kind, **state):
+        self.kind, self.state, self.calls = kind, state, 0
+
+    def __call__(self, scores):
+        self.calls += 1
+        space = self.kind.unchecked(scores)
+        space.__dict__.update(self.state)
+        scored = [(float(space.score(np.array(y, np.int64))), y) for y in space.enumerate()]
+        return max(scored) if scored else (-np.inf, None)
+
+
+def segmentation(panel, oracle):
+    rng, edges = np.random.default_rng(0), panel.grid_edges(2, 3)
+    model = panel.SegmentationModel(2, 1, oracle=oracle)
+    X = [(rng.normal(size=(6, 2)), edges, np.ones((7, 1))) for _ in range(3)]
+    return model, model.pack(X, rng.integers(0, 2, (3, 6)))
+
+
+def alignment(panel, oracle):
+    rng = np.random.default_rng(0)
+    model = panel.AlignmentModel(2, null=True, oracle=oracle)
+    return model, model.pack([rng.normal(size=(2, 3, 2)), rng.normal(size=(3, 1, 2))], [[2, -1], [-1, 0, -1]])
+
+
+def parsing(panel, oracle, **options):
+    model = panel.ParsingModel(TEMPLATES, bits=6, oracle=oracle, **options)
+    return model, model.pack([{"tag": tags} for tags in TAGS], HEADS)
+
+
+def trees(panel, oracle):
+    rng = np.random.default_rng(0)
+    model = panel.TreeModel(2, 2, oracle=oracle)
+    return model, model.pack([(rng.normal(size=(n, 2)), np.arange(n) // 2 - 1) for n in (1, 4)], [[1], [0, 1, 1, 0]])
+
+
+def subwindows(panel, oracle):
+    model = panel.SubwindowModel(2, oracle=oracle)
+    return model, model.pack([np.array([[0, 1, 1], [1, -1, 0]]), np.array([[1, 0]])], [[0, 1, 1, 3], [0, 0, 1, 1]])
+
+
+MODELS = {
+    "segmentation": (segmentation, "Cut", {}),
+    "alignment": (alignment, "Matching", {}),
+    "parsing": (parsing, "Arborescence", {}),
+    "one root": (partial(parsing, single_root=True), "Arborescence", {"single_root": True}),
+    "trees": (trees, "Tree", {}),
+    "subwindows": (subwindows, "Boxes", {}),
+}
+OTHERS = {
+    "segmentation": [cut.by_networkx],
+    "alignment": [matching.by_networkx, matching.by_scipy],
+    "parsing": [arborescence.by_networkx],
+    "one root": [partial(arborescence.by_networkx, single_root=True)],
+}
+models = pytest.mark.parametrize("name", MODELS)
+
+
+def of(backend, name, listening=True):
+    """Model, data, oracle, and the model without it."""
+    make, kind, state = MODELS[name]
+    oracle = Listening(getattr(backend, kind), **state)
+    model, data = make(backend, oracle)
+    return model, data, oracle, make(backend, None)[0]
+
+
+@models
+def test_an_oracle_is_asked_once_for_each_best_output(backend, name):
+    """By every reader of the hinge and in prediction: no kernel answers in its place."""
+    model, data, oracle, plain = of(backend, name)
+    hinge, own = backend.StructuralHinge(model, data), backend.StructuralHinge(plain, data)
+    w = 0.1 * np.abs(np.random.default_rng(1).normal(size=model.size))  # no ties, as there are at 0
+    for ask in (
+        lambda hinge: hinge.value_and_gradient(w),
+        lambda hinge: hinge.linearize(w),
+        lambda hinge: hinge.corners(w),
+        lambda hinge: hinge.model.predict(data, None, w),
+    ):
+        before = oracle.calls
+        answer, expected = ask(hinge), ask(own)
+        assert oracle.calls == before + data.n
+        for a, b in zip(answer, expected, strict=True):
+            close(a, b)
+
+
+@models
+@pytest.mark.parametrize("optimizer", ["sgd", "bcfw", "online_proximal", "cutting_planes"])
+def test_every_optimiser_hears_an_oracle(backend, name, optimizer):
+    model, data, oracle, _ = of(backend, name)
+    hinge = backend.StructuralHinge(model, data)
+    steps = reference.Constant(0.1)
+    for box in (SGD(0.1, steps), BCFW(0.1), OnlineProximal(reference.HalfSquaredL2(0.1), steps)):
+        assert counterpart(box, hinge) is box
+    options = {"lam": 0.1}
+    if optimizer == "online_proximal":
+        options = {"regularizer": backend.HalfSquaredL2(0.1), "step_size": 0.1}
+    run = partial(getattr(backend, optimizer), hinge, epochs=2, **options)
+    if model.nonnegative is not None and optimizer not in ("sgd", "bcfw"):
+        with pytest.raises(ValueError, match="weights .* must be >= 0"):
+            run()
+        return
+    result = run()
+    assert oracle.calls >= result.oracle_calls >= 2 * data.n
+
+
+@models
+def test_training_by_an_oracle_ends_at_the_same_optimum(backend, name):
+    """The certificates say how far the two may be apart."""
+    model, data, _, plain = of(backend, name)
+    ours, theirs = (
+        backend.bcfw(backend.StructuralHinge(m, data), lam=0.1, tol=1e-3, epochs=300, rng=0) for m in (model, plain)
+    )
+    assert ours.success and theirs.success
+    assert abs(ours.fun - theirs.fun) <= max(ours.certificate, theirs.certificate) + 1e-9
+
+
+@pytest.mark.parametrize(("name", "oracle"), [(name, oracle) for name, each in OTHERS.items() for oracle in each])
+def test_other_libraries_train_models(backend, name, oracle):
+    """To a certified gap of 1 %; the hinge there is that of the model without an oracle."""
+    make = MODELS[name][0]
+    model, data = make(backend, oracle)
+    plain = backend.StructuralHinge(make(backend, None)[0], data)
+    result = backend.bcfw(backend.StructuralHinge(model, data), lam=0.1, tol=0.01, epochs=100, rng=0)
+    assert result.success and result.certificate <= 0.01 * result.fun
+    close(result.fun, plain.value_and_gradient(result.x)[0] + 0.05 * result.x @ result.x)
+    w = np.abs(np.random.default_rng(1).normal(size=model.size))  # no ties, as between features that w leaves out
+    for y, z in zip(model.predict(data, None, w), plain.model.predict(data, None, w), strict=True):
+        assert y.dtype == np.int64 and np.array_equal(y, z)
+
+
+@models
+def test_the_structure_answers_all_other_questions(backend, name):
+    model, data, oracle, plain = of(backend, name)
+    w = np.abs(np.random.default_rng(1).normal(size=model.size))
+    scores = model.scores(data, np.array([0]), w)
+    space, own = model.structure_type.unchecked(scores), plain.structure_type.unchecked(scores)
+    found, expected = space.topk(3), own.topk(3)
+    close(found.scores, expected.scores)
+    assert np.array_equal(found.labels, expected.labels)
+    assert model.counts(data) == plain.counts(data) and oracle.calls == 0
+    loud = space.augment(model.task_loss(data, np.array([0])))
+    close(loud.best()[0], own.augment(model.task_loss(data, np.array([0]))).best()[0])
+    assert oracle.calls == 1 and isinstance(space, type(own))
+    smooth = backend.StructuralHinge(model, data, smoothing=backend.TopK(2)).value_and_gradient(w, mu=0.5)
+    close(smooth[0], backend.StructuralHinge(plain, data, smoothing=backend.TopK(2)).value_and_gradient(w, mu=0.5)[0])
+    assert oracle.calls == 1
+
+
+def test_a_log_loss_needs_no_oracle(backend):
+    model, data, oracle, plain = of(backend, "parsing")
+    w = np.random.default_rng(0).normal(size=model.size)
+    (value, gradient), (v, g) = (backend.LogLoss(m, data).value_and_gradient(w) for m in (model, plain))
+    close(value, v)
+    close(gradient, g)
+    assert oracle.calls == 0
+    with pytest.raises(backend.IntractableError, match="needs expectation"):
+        backend.LogLoss(*of(backend, "alignment")[:2])
+
+
+def test_what_is_missing_is_said_by_name(backend):
+    def mine(scores):
+        return 0.0, None
+
+    model, data = segmentation(backend, mine)
+    assert model.structure_type.__name__ == "Cut(oracle=mine)" and model.oracle is mine
+    space = model.structure_type.unchecked(model.scores(data, np.array([0]), np.zeros(3)))
+    with pytest.raises(backend.UnsupportedError, match=r"Cut\(oracle=mine\) has no sample\(\)"):
+        space.sample(3)
+
+
+def test_answers_are_taken_to_where_the_scores_are(backend, space):
+    """Lists, plain numbers, arrays of other dtypes: in the namespace and dtype of the weights."""
+    model = backend.AlignmentModel(2, oracle=lambda scores: (3, [1, 0]))
+    data = model.pack([[[[1.0, 0.0], [0.0, 1.0]], [[0.0, 2.0], [0.0, 0.0]]]], [[1, 0]], like=space.put(0.0))
+    w = space.put([0.0, 1.0])
+    value, columns = model.structure_type.unchecked(model.scores(data, np.array([0]), w)).best()
+    assert float(space.get(value)) == 3.0 and space.get(value).dtype == space.dtype
+    assert space.get(columns).dtype == np.int64 and space.get(columns).tolist() == [1, 0]
+    assert model.predict(data, None, w)[0].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("oracle", ["networkx", 3, [matching.by_scipy]])
+@pytest.mark.parametrize("make", [segmentation, alignment, parsing, trees, subwindows])
+def test_what_cannot_be_called_is_no_oracle(backend, make, oracle):
+    with pytest.raises(TypeError, match=r"oracle: expected a callable, from scores to \(value, output\), got"):
+        make(backend, oracle)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (None, TypeError, r"oracle: expected a pair \(value, output\), got NoneType"),
+        (np.array([1, 0]), TypeError, r"oracle: expected a pair \(value, output\), got ndarray"),
+        ((3.0, [1, 0], "optimal"), TypeError, r"oracle: expected a pair \(value, output\), got a tuple of 3"),
+        (([1, 0], 3.0), TypeError, "oracle: value: expected a number, got list"),
+        (("high", [1, 0]), TypeError, "oracle: value: expected a number, got str"),
+        ((-3.0, [1, 0]), ValueError, "oracle: value: expected the score of the output, 3, got -3"),
+        ((np.nan, [1, 0]), ValueError, "oracle: value: expected the score of the output, 3, got nan"),
+        ((3.0, [0, 1]), ValueError, "oracle: value: expected the score of the output, 0, got 3"),
+        ((3.0, [1.0, 0.0]), TypeError, "oracle: output: expected integers, got float64"),
+        ((3.0, [1, 1]), ValueError, r"oracle: y: expected 2 pairs, each column once at most, got \[1, 1\]"),
+        ((3.0, [1]), ValueError, r"oracle: y: expected a column for each of 2 rows, got shape \(1,\)"),
+        ((0.0, [-1, -1]), ValueError, r"oracle: output: expected a state of each variable, got \[-1, -1\]"),
+        ((-np.inf, None), ValueError, "best: every output is forbidden"),
+    ],
+)
+def test_wrong_answers_are_named(backend, answer, error, message):
+    model = backend.AlignmentModel(1, oracle=lambda scores: answer)
+    data = model.pack([[[[0.0], [1.0]], [[2.0], [0.0]]]], [[1, 0]])
+    with pytest.raises(error, match=message):
+        model.predict(data, None, np.ones(1))
+    with pytest.raises(error, match="oracle: |every output is forbidden"):
+        backend.StructuralHinge(model, data).value_and_gradient(np.ones(1))
+
+
+def test_forbidden_outputs_are_named(backend):
+    """Row 0 in the column that says that row 1 has none."""
+    model = backend.AlignmentModel(1, null=True, oracle=lambda scores: (1.0, [2, 0]))
+    data = model.pack([[[[0.0]], [[2.0]]]], [[-1, 0]])
+    with pytest.raises(ValueError, match=r"oracle: output: expected one that is not forbidden, got \[2, 0\]"):
+        model.predict(data, None, np.ones(2))
+
+
+def test_trees_of_several_roots_are_no_answer_where_there_is_one(backend):
+    model, data = parsing(backend, arborescence.by_networkx, single_root=True)
+    with pytest.raises(ValueError, match="oracle: y: expected a single token of head 0"):
+        backend.bcfw(backend.StructuralHinge(model, data), lam=0.1, epochs=3, rng=0)
+
+
+def test_weights_that_are_no_numbers_are_no_fault_of_the_oracle(backend):
+    """The structure itself answers nan; a run then says that it diverged."""
+    for make, kind, oracle in ((alignment, "MatchingScores", matching.by_scipy), (parsing, "ArborescenceScores", None)):
+        model, _ = make(backend, oracle or arborescence.by_networkx)
+        value, y = model.structure_type.unchecked(getattr(backend, kind)(np.full((2, 3), np.nan))).best()
+        assert np.isnan(value) and y.tolist() == [-1, -1]
+
+
+# copies, processes, files --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("made", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_have_the_oracle(backend, name, made):
+    model, data = MODELS[name][0](backend, OTHERS[name][0])
+    other, w = made(model), np.abs(np.random.default_rng(0).normal(size=model.size))
+    assert type(other) is type(model) and other.structure_type.__name__ == model.structure_type.__name__
+    box = BCFW(0.1)
+    assert other.oracle is not None and counterpart(box, backend.StructuralHinge(other, data)) is box
+    for y, z in zip(other.predict(data, None, w), model.predict(data, None, w), strict=True):
+        assert np.array_equal(y, z)
+    space = model.structure_type.unchecked(model.scores(data, np.array([0]), w))
+    assert float(made(space).best()[0]) == float(space.best()[0])
+
+
+def test_another_process_has_the_oracle(backend, tmp_path):
+    model, data = alignment(backend, matching.by_scipy)
+    (tmp_path / "model").write_bytes(pickle.dumps((model, data)))
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "model, data = pickle.load(open(sys.argv[1], 'rb'))\n"
+        "print(model.structure_type.__name__, [y.tolist() for y in model.predict(data, None, np.ones(model.size))])"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], capture_output=True, text=True)
+    predicted = [y.tolist() for y in model.predict(data, None, np.ones(model.size))]
+    assert run.stdout.strip() == f"Matching(oracle=by_scipy) {predicted}", run.stderr
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_hold_no_oracle(backend, name, tmp_path):
+    """Which is said, and nothing written; the same model without is what the message says."""
+    model, data = MODELS[name][0](backend, OTHERS[name][0])
+    w = np.abs(np.random.default_rng(0).normal(size=model.size))
+    kind = type(model).__name__
+    with pytest.raises(TypeError, match=rf"model: expected one without an oracle.*; {kind}\(\*\*model.settings\(\)\)"):
+        backend.save_model(tmp_path / "m.npz", model, w)
+    assert list(tmp_path.iterdir()) == []
+    backend.save_model(tmp_path / "m.npz", type(model)(**model.settings()), w)
+    loaded, weights, _ = accelerated.load_model(tmp_path / "m.npz", backend.module)
+    assert loaded.oracle is None
+    for y, z in zip(loaded.predict(data, None, weights), model.predict(data, None, w), strict=True):
+        assert np.array_equal(y, z)

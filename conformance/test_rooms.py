@@ -1,0 +1,92 @@
+"""Boxes are boxes: short, and without knowledge of clocks, files, runs or the other panel; learners share the options of a run."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reference
+from reference import boxes
+from reference.training.counterparts import counterpart
+
+ROOT = Path(reference.__file__).parent
+BOXES = [*sorted((ROOT / "optimizers").glob("*.py")), ROOT / "online_mkl" / "rounds.py"]
+LEARNERS = ("bcfw", "casimir", "cutting_planes", "exponentiated_gradient", "mkl", "multisample", "online_proximal", "prox_linear", "sgd", "svrg")  # fmt: skip
+SHARED = ("epochs", "tol", "rng", "callback", "checkpoint", "resume")
+FOREIGN = {"time", "os", "pathlib", "logging", "json", "scipy", "numba", "networkx", "accelerated"}
+
+
+def imported(path):
+    """The modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)
+def test_boxes_know_no_clock_no_file_no_run_and_no_other_panel(path):
+    for module in imported(path):
+        assert module.split(".")[0] not in FOREIGN, module
+        assert not module.startswith(("reference.training", "reference.app", "reference.files")), module
+
+
+@pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)
+def test_methods_of_boxes_fit_one_screen(path):
+    for kind in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for method in kind.body if isinstance(kind, ast.ClassDef) else ():
+            if isinstance(method, ast.FunctionDef):
+                assert method.end_lineno - method.lineno < 40, f"{kind.name}.{method.name}"
+
+
+def test_counterparts_are_asked_for_at_one_place():
+    asking = [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "counterpart"
+    ]
+    assert sorted(set(asking)) == ["training/counterparts.py", "training/minimize.py"]
+
+
+def test_pieces_within_pieces_have_their_counterparts(other):
+    """Whoever registers SVRG's gets it inside of Casimir too; the box around it stays, and an objective of another type has none."""
+    model = other.SequenceModel(2, 2)
+    hinge = other.StructuralHinge(model, model.pack([np.ones((2, 2))], [[0, 1]]), smoothing=other.Entropy())
+    box = boxes.Casimir(boxes.Corollary17(0.1, 0.1, 1.0), boxes.OnePass(boxes.SVRG(), 0.5))
+    found, alone = counterpart(box, hinge), counterpart(boxes.SVRG(), hinge)
+    assert type(found) is boxes.Casimir and type(found.inner.inner) is type(alone)
+    assert (found is box) == (type(alone) is boxes.SVRG)
+    state = box.epoch(hinge, box.init(hinge, hinge.zeros()), np.random.default_rng(0))
+    ours = found.epoch(hinge, found.init(hinge, hinge.zeros()), np.random.default_rng(0))
+    np.testing.assert_allclose(ours.w, state.w, rtol=1e-9)
+
+    class Mine(other.StructuralHinge):
+        """A trivial subclass."""
+
+    mine = Mine(model, hinge.data, smoothing=other.Entropy())
+    assert counterpart(box, mine) is box
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_share_the_options_of_a_run(backend, name):
+    """Each in the signature and, once, in the docstring; an option that there is not is refused by name."""
+    learner = getattr(backend, name)
+    parameters = inspect.signature(learner).parameters
+    assert {"callback", "checkpoint", "resume"} <= parameters.keys() and "run" not in parameters
+    entries = [line.strip() for line in inspect.getdoc(learner).splitlines() if " : " in line]
+    for option in parameters:
+        naming = [line for line in entries if option in line.split(" : ")[0].replace(",", " ").split()]
+        assert len(naming) == 1 or option in ("objective", "w0", "lam"), f"{option}: {naming}"
+    for option in SHARED:
+        if option in parameters:
+            assert parameters[option].kind is inspect.Parameter.KEYWORD_ONLY
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'epoch'"):
+        learner(None, epoch=3)
+    with pytest.raises(TypeError, match=rf"{name}\(\) missing .*argument"):
+        learner()

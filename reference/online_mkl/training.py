@@ -1,0 +1,201 @@
+"""Online multiple kernel learning: its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack, cast
+
+import numpy as np
+
+from reference.arrays import host, integer, number
+from reference.kernels import Kernel, titled
+from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
+from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
+from reference.optimizers.schedules import Schedule
+from reference.prox.base import Regularizer
+from reference.training.arguments import one_of, schedule_of
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Run
+from reference.training.solver import Ending, Solver
+
+__all__ = ["MKLResult", "mkl"]
+
+AVERAGES = ("last", "uniform")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MKLResult(Result):
+    """A :class:`Result` whose x is a :class:`KernelWeights`.
+
+    beta (p,): the kernels' weights at x; norms (nit, p): the groups' norms after each epoch, of the last model, whichever is returned.
+    """
+
+    beta: np.ndarray
+    norms: np.ndarray
+
+
+@dataclass(frozen=True)
+class Rounds(Solver):
+    """A run of :class:`MKL`."""
+
+    lam: float
+    evaluate_every: int
+
+    name: ClassVar[str] = "mkl"
+    own_form: ClassVar[bool] = True
+    looks: ClassVar[bool] = False
+    named: ClassVar[tuple[str, ...]] = ("loss", "penalty", "sigma", "radius", "average", "step_size")
+
+    model: KernelSequenceModel
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        options = {name: getattr(self.box, name) for name in self.named}
+        options |= {"lam": self.lam, "evaluate_every": self.evaluate_every}
+        return options | {
+            "groups": ", ".join(map(titled, self.model.groups)),
+            "transitions": self.model.transitions,
+        }
+
+    def check(self, problem: Any, tol: float | None) -> None:
+        box = self.box
+        _check_data(problem.model, problem.data)
+        if box.loss not in ("hinge", "crf"):
+            raise ValueError(f"loss: expected hinge or crf, got {box.loss!r}")
+        if not isinstance(box.penalty, Regularizer):
+            raise TypeError(f"penalty: expected a Regularizer such as SquaredL1(0.1), got {box.penalty!r}")
+        number("sigma", box.sigma)
+        if box.radius is not None:
+            number("radius", box.radius, positive=True)
+        one_of("average", box.average, AVERAGES)
+
+    def start(self, problem: Any, w0: Any, rng: Any) -> KernelWeights:
+        weights: KernelWeights = problem.model.zeros(problem.data)
+        return weights
+
+    def evaluate(self, problem: Any, state: MKLState) -> Report:
+        model, data, weights = problem.model, problem.data, state.weights
+        if self.box.average != "last":
+            weights = state.mean._replace(squared_norms=model.squared_norms(data, state.mean))
+        return Report(weights, objective(model, data, weights, self.box), calls=state.t)
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        return Ending(
+            run.ending or (True, f"{run.epochs_asked} epochs done"),
+            "last" if self.box.average == "last" else "uniform average",
+            "none: the online proximal algorithm keeps no dual point",
+        )
+
+    def result(self, found: Result, run: Run, state: MKLState | None) -> MKLResult:
+        norms = () if state is None else state.norms[: found.nit]
+        return MKLResult(**vars(found), beta=found.x.beta, norms=np.array(norms).reshape(-1, self.model.n_groups))
+
+
+@runs(epochs=20, rng=None)
+def mkl(
+    model: KernelSequenceModel,
+    data: KernelData,
+    *,
+    lam: float | None = None,
+    step_size: float | Schedule,
+    loss: str = "hinge",
+    penalty: Regularizer | None = None,
+    sigma: float = 0.0,
+    radius: float | None = None,
+    average: str = "last",
+    evaluate_every: int = 1,
+    **run: Unpack[RunOptions],
+) -> MKLResult:
+    """Learn sequences by several kernels at once, and the kernels' weights.
+
+    theta_k <- (1 - gamma sigma) theta_k - gamma D_k,   b = prox_{gamma penalty}(||theta_1||, ..., ||theta_p||),   theta_k <- (b_k / ||theta_k||) theta_k
+
+    Parameters
+    ----------
+    model : KernelSequenceModel
+    data : KernelData
+        Packed by it, with labels.
+    lam : float >= 0
+        Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Needed, unless there is a penalty.
+    step_size : float or schedule
+        A number is a constant step; ``InverseSqrt(eta0)`` is eta0/sqrt(t), ``Pegasos()`` is 1/(sigma t).
+    loss : {"hinge", "crf"}
+    penalty : Regularizer, optional
+        Another function of the p norms, even in each, in place of ``SquaredL1(lam)``: ``HalfSquaredL2(lam)`` is the SVM with the sum of the kernels,
+        ``L1(tau)`` the group lasso.
+    sigma : float >= 0
+        Weight of (sigma/2) sum_k ||theta_k||^2, taken by the gradient step.
+    radius : float > 0, optional
+        Scales all groups back to norm ``radius`` together; ``reference.bounds.optimum_radius`` is one that never cuts the optimum off.
+    average : {"last", "uniform"}
+        Which model is returned: the last, with the groups at 0 that the penalty left there, or the average of those that the rounds began with.
+    evaluate_every : int >= 1
+        Epochs between rows of the history; the last epoch has one.
+    callback : callable, optional
+        Called as ``callback(row, weights)`` with each row. Stops the run by returning True or raising StopIteration.
+
+    Returns
+    -------
+    MKLResult
+
+    Raises
+    ------
+    ValueError, TypeError
+        Options out of range; data without labels.
+
+    Notes
+    -----
+    A round costs O(n_i N L) a kernel for a sequence of n_i positions, where its Gram matrix is held.
+
+    Source
+    ------
+    Martins et al., Algorithm 3, *corrected*: the prox is that of (gamma lam/2) ||.||_1^2, a ratio 0/0 is 0, and the norms follow (17) with both
+    lines mended: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2 ||D||^2.
+
+    Examples
+    --------
+    >>> from reference import Gaussian, InverseSqrt, KernelSequenceModel, Linear, mkl
+    >>> model = KernelSequenceModel([Linear(), Gaussian(1.0)], labels=2)
+    >>> X, Y = [[[0.0], [1.0]], [[2.0], [1.0]]], [[0, 1], [0, 1]]  # label 1 around 1, 0 on both sides
+    >>> data = model.pack(X, Y)
+    >>> result = mkl(model, data, lam=0.01, step_size=InverseSqrt(1.0), epochs=20, rng=0)
+    >>> [labels.tolist() for labels in model.predict(result.x, X)]
+    [[0, 1], [0, 1]]
+    """
+    if penalty is None and lam is None:
+        raise ValueError("lam: expected a number >= 0, or a penalty in its place")
+    lam = 0.0 if lam is None else lam
+    number("lam", lam)
+    if isinstance(penalty, Regularizer) and lam > 0:
+        raise ValueError(f"lam: has no effect with a penalty, which has its own weight; got {lam}")
+    if not isinstance(model, KernelSequenceModel):
+        raise TypeError(f"model: expected a KernelSequenceModel, got {type(model).__name__}")
+    integer("evaluate_every", evaluate_every, 1)
+    penalty = model.penalty_type(lam) if penalty is None else penalty  # type: ignore[call-arg]
+    box = MKL(penalty, schedule_of(step_size), loss, sigma, radius, average)
+    solver = Rounds(box, lam, evaluate_every, model)
+    found = minimize(KernelProblem(model, data), solver, every=evaluate_every, **run)
+    return cast(MKLResult, found)
+
+
+def objective(model: KernelSequenceModel, data: KernelData, weights: KernelWeights, rules: MKL) -> float:
+    """Mean loss + penalty of the norms + sigma/2 times the sum of their squares."""
+    penalty = float(rules.penalty.value(np.sqrt(weights.squared_norms)))
+    return model.mean_loss(data, weights, rules.loss) + penalty + 0.5 * rules.sigma * float(weights.squared_norms.sum())
+
+
+def _check_data(model: Any, data: Any) -> None:
+    if not isinstance(data, KernelData) or len(data.grams) != len(model.groups):
+        raise TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
+    if data.labels is None:
+        raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
+    implicit = [isinstance(group, Kernel) for group in model.groups]
+    if (
+        implicit != [gram is not None for gram in data.grams]
+        or int(np.max(host(data.labels), initial=0)) >= model.n_labels
+    ):
+        raise ValueError(
+            f"data: packed for other groups, or with labels beyond the model's {model.n_labels}: it is another model's"
+        )

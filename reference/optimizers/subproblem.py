@@ -1,0 +1,69 @@
+"""The smoothed, re-centred problems of Casimir, and what makes a pass over one.
+
+F_{mu,kappa}(w; z) = F_mu(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2. Source: Pillutla et al., (23) to (26).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reference.arrays import Array, squared_norm
+from reference.optimizers.base import Objective, Piece
+
+__all__ = ["InnerPass", "Pass", "Snapshot", "Subproblem"]
+
+
+class Snapshot(NamedTuple):
+    """x (d,), and F (without regulariser) and its gradient (d,) there over all examples."""
+
+    x: Array
+    value: float
+    gradient: Array
+
+
+class Subproblem(NamedTuple):
+    """F_{mu,kappa}(.; z): the objective, lam, kappa, mu and the center z (d,), None where kappa = 0."""
+
+    objective: Objective
+    lam: float
+    kappa: float
+    mu: float | None
+    center: Array | None
+
+    def value(self, w: Array, smoothed: float) -> float:
+        """F_{mu,kappa}(w; z), given F_mu(w)."""
+        return smoothed + 0.5 * self.lam * squared_norm(w) + 0.5 * self.kappa * squared_norm(w - self.center)
+
+    def gradient(self, at: Snapshot) -> Array:
+        """Its gradient (d,), given that of F_mu."""
+        return at.gradient + self.lam * at.x + self.kappa * (at.x - self.center)
+
+    def prox(self, v: Array, gamma: float) -> Array:
+        """argmin_w ||w - v||^2 / (2 gamma) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 (d,)."""
+        if self.center is not None:
+            v = v + (gamma * self.kappa) * self.center
+        return v / (1.0 + gamma * (self.lam + self.kappa))
+
+
+# A pass from ``at``, over the examples in the given order, with steps of the given size: pass(problem, at, order, step_size, memory)
+# gives the new point (d,), how many oracles of one example it asked for, and what the next pass of the subproblem is handed as memory
+# (the first is handed None).
+Pass = Callable[[Subproblem, Snapshot, np.ndarray, float, Any], tuple[Array, int, Any]]
+
+
+class InnerPass(Piece, ABC):
+    """What makes a pass over a subproblem."""
+
+    def snapshot(self, objective: Objective, x: Array, mu: float | None) -> Snapshot:
+        """F_mu and its full gradient at x: n oracle calls."""
+        return Snapshot(x, *objective.value_and_gradient(x, None, mu))
+
+    @abstractmethod
+    def one_pass(
+        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
+    ) -> tuple[Array, int, Any]:
+        """See :data:`Pass`."""

@@ -1,0 +1,180 @@
+"""What every optimiser asks of its arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reference.arrays import Array, floats, host, integer, number, real
+from reference.models.nonlinear import NonlinearModel
+from reference.optimizers.base import Examples, Objective, traits
+from reference.optimizers.nonnegative import constraint
+from reference.optimizers.schedules import Constant, Schedule
+from reference.smoothing import Max
+from reference.structures.sampling import generator
+from reference.weighted import Weighted
+
+if TYPE_CHECKING:
+    from reference.training.solver import Solver
+
+__all__ = [
+    "CheckedSchedule",
+    "check_hinge",
+    "check_kind",
+    "check_objective",
+    "check_options",
+    "check_run",
+    "check_start",
+    "generator",
+    "initial_of",
+    "is_nonlinear",
+    "one_of",
+    "refuse_constraint",
+    "refuse_nonlinear",
+    "schedule_of",
+    "start_of",
+]
+
+
+def check_objective(objective: Any, *needed: str) -> None:
+    """Raise TypeError unless this is a finite sum, with the methods ``needed`` besides."""
+    for name in ("n", "value_and_gradient", *needed):
+        if not hasattr(objective, name):
+            raise TypeError(
+                "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, data); "
+                f"{type(objective).__name__} has no {name}"
+            )
+
+
+def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
+    """Raise unless the objective is what a solver says that it needs."""
+    for name in solver.asks:
+        if not hasattr(objective, name):
+            raise TypeError(f"objective: {solver.name} needs {name}(w, batch), which {type(objective).__name__} lacks")
+    check_objective(objective, *solver.needs)
+    if solver.convex:
+        refuse_nonlinear(solver.name, objective)
+    if not solver.constrained:
+        refuse_constraint(solver.name, objective)
+
+
+def check_run(callback: Any, **counts: int) -> None:
+    """Raise unless counts are integers >= 0, and the callback is one."""
+    for name, count in counts.items():
+        integer(name, count, 0)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a callable, got {type(callback).__name__}")
+
+
+def check_options(
+    *, lam: float, mu: float | None = None, step_size: float | None = None, tol: float | None = None
+) -> None:
+    """Raise unless lam >= 0, mu >= 0, step_size > 0, and tol >= 0 with lam > 0."""
+    lam = number("lam", lam)
+    if mu is not None:
+        number("mu", mu)
+    if step_size is not None:
+        number("step_size", step_size, positive=True)
+    if tol is not None and not (real("tol", tol) >= 0 and lam > 0):
+        raise ValueError(f"tol: expected a number >= 0, and lam > 0 to prove it by, got {tol} with lam = {lam}")
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...], more: str = "") -> None:
+    """Raise ValueError unless an option is one of these."""
+    if value not in choices:
+        raise ValueError(f"{name}: expected one of {', '.join(choices)}{more}, got {value!r}")
+
+
+def check_hinge(optimizer: str, objective: Examples, lam: float, tol: float | None) -> None:
+    """Raise unless ``optimizer``, a method for the dual of the unsmoothed structural hinge, can run: lam > 0, tol >= 0."""
+    known = traits(objective)
+    if known.hinge and not isinstance(known.smoothing, Max | None):
+        raise ValueError(
+            f"objective: {optimizer} solves the unsmoothed hinge, expected StructuralHinge(model, data), "
+            f"got smoothing={known.smoothing}"
+        )
+    if not 0 < real("lam", lam) < np.inf:
+        raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
+    if tol is not None:
+        number("tol", tol)
+
+
+def initial_of(objective: Examples, w0: Any, rng: Any) -> Any:
+    """w0; where it is None, what the objective's model has as a start, drawn by ``rng``, or None if it has none."""
+    whole: Any = objective.objective if isinstance(objective, Weighted) else objective
+    if w0 is None and hasattr(traits(whole).model, "initial"):
+        return whole.model.initial(whole.data, rng)
+    return w0
+
+
+def start_of(objective: Any, w0: Any) -> Array:
+    """w0 (d,) as floats; None: the objective's zeros."""
+    if w0 is None and not hasattr(objective, "zeros"):
+        raise ValueError("w0: give one, the objective has no zeros()")
+    (start,) = floats(w0=objective.zeros() if w0 is None else w0)
+    if (
+        w0 is not None
+        and hasattr(objective, "zeros")
+        and tuple(start.shape) != (size := tuple(objective.zeros().shape))
+    ):
+        raise ValueError(f"w0: expected shape {size}, as objective.zeros() has, got {tuple(start.shape)}")
+    return start
+
+
+def is_nonlinear(objective: Examples) -> bool:
+    """Whether an objective's scores are known not to be linear in the weights, so that it is not convex."""
+    whole = objective.objective if isinstance(objective, Weighted) else objective
+    return isinstance(traits(whole).model, NonlinearModel)
+
+
+def refuse_nonlinear(optimizer: str, objective: Examples) -> None:
+    """Raise ValueError if an objective's scores are not linear, for an optimiser whose steps or bounds need convexity."""
+    if is_nonlinear(objective):
+        raise ValueError(
+            f"objective: its scores are not linear in the weights, and {optimizer} needs a convex objective: prox_linear and sgd do not"
+        )
+
+
+def check_start(x: Array, where: slice | None) -> None:
+    """Raise ValueError for a start with a weight below 0 where it must not be."""
+    if where is None:
+        return
+    inside = host(x[where])
+    if np.any(inside < 0):
+        k = int(np.flatnonzero(inside < 0)[0])
+        raise ValueError(
+            f"w0: weights {where.start}..{where.stop - 1} must be >= 0, got {float(inside[k])} for weight {where.start + k}"
+        )
+
+
+def refuse_constraint(optimizer: str, objective: Objective) -> None:
+    """Raise ValueError if an objective has weights that must be >= 0, for an optimiser that lets all weights go free."""
+    where = constraint(objective)
+    if where is not None:
+        raise ValueError(
+            f"objective: its weights {where.start}..{where.stop - 1} must be >= 0, which {optimizer} does not see to: bcfw and sgd keep them so"
+        )
+
+
+def schedule_of(step_size: Any) -> Schedule:
+    """A number as a constant step, a schedule as it is."""
+    return step_size if callable(step_size) else Constant(real("step_size", step_size))
+
+
+@dataclass(frozen=True)
+class CheckedSchedule:
+    """A schedule whose answers are looked at: one finite step for each t, >= 0 or > 0."""
+
+    schedule: Schedule
+    positive: bool = False
+
+    def __call__(self, t: np.ndarray, lam: float) -> np.ndarray:
+        steps = np.asarray(self.schedule(t, lam), dtype=np.float64)
+        if steps.shape != t.shape or not np.all(np.isfinite(steps) & ((steps > 0) if self.positive else (steps >= 0))):
+            sign = ">" if self.positive else ">="
+            raise ValueError(
+                f"step_size: expected {len(t)} finite steps {sign} 0 from {self.schedule}, got shape {steps.shape}: {steps}"
+            )
+        return steps

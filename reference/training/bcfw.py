@@ -1,0 +1,135 @@
+"""Block-coordinate Frank-Wolfe: its run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+from reference.arrays import integer, squared_norm
+from reference.optimizers.base import Cornered, Objective
+from reference.optimizers.bcfw import BCFW, BCFWState
+from reference.optimizers.nonnegative import clipped, constraint
+from reference.training.arguments import check_hinge, check_options, one_of
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Run
+from reference.training.solver import Ending
+from reference.training.verdicts import Bracketed, verdict
+
+__all__ = ["bcfw"]
+
+AVERAGES = ("last", "weighted")
+
+
+@dataclass(frozen=True)
+class FrankWolfe(Bracketed):
+    """A run of :class:`BCFW`."""
+
+    name: ClassVar[str] = "bcfw"
+    asks: ClassVar[tuple[str, ...]] = ("corners",)
+    needs: ClassVar[tuple[str, ...]] = ("zeros",)
+    constrained: ClassVar[bool] = True
+    own_form: ClassVar[bool] = True
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        box = self.box
+        check_hinge("bcfw", objective, box.lam, tol)
+        integer("capacity", box.capacity, 1)
+        one_of("average", box.average, AVERAGES)
+        check_options(lam=box.lam)
+        integer("cached_passes", box.cached_passes, 0)
+
+    def evaluate(self, objective: Objective, state: BCFWState) -> Report:
+        w = clipped(state.mean, constraint(objective))
+        quadratic = 0.5 * self.box.lam * squared_norm(w)
+        fun, dual = objective.value_and_gradient(w, None, None)[0] + quadratic, state.mean_loss - quadratic
+        return Report(w, fun, dual, fun - dual)
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        average = self.box.average
+        return Ending(verdict(run, tol), "last" if average == "last" else f"{average} average", run.gap)
+
+
+@runs(epochs=100, tol=1e-3, rng=None)
+def bcfw(
+    objective: Cornered,
+    *,
+    lam: float,
+    cached_passes: int = 5,
+    capacity: int = 8,
+    average: str = "last",
+    line_search: bool = True,
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Train a structural SVM by block-coordinate Frank-Wolfe, until the duality gap is small.
+
+    A visit of example i finds s = argmax_y loss_i(y) + <v_i(y), w> and moves alpha_i towards it:
+
+    alpha_i <- (1 - gamma) alpha_i + gamma e_s,  gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
+
+    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the worst to the
+    best of the outputs found so far, in pairs, and visits that do only this follow, of the examples that had something to move at their last visit.
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)`` and ``corners(w, batch)``
+        A structural hinge, not smoothed. Weights that its ``nonnegative`` names are kept >= 0.
+    lam : float > 0
+        Weight of the squared norm; C = 1/(lam n).
+    epochs : int >= 0
+        At most so many passes that call the oracle of each example.
+    cached_passes : int >= 0
+        Passes over the working sets after each pass of oracles. 0: plain block-coordinate Frank-Wolfe.
+    capacity : int >= 1
+        Outputs kept for an example, as far as can be: a new output takes the place of one of weight 0, the one of the lowest score; where all
+        have weight, the set grows.
+    average : {"last", "weighted"}
+        Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. Cached passes make the last one better; the
+        average is for ``cached_passes=0``.
+    line_search : bool
+        Whether gamma is as above, or, where weights are kept >= 0, the best for that dual; else gamma = 2n/(2n + visits so far).
+    rng : int, numpy.random.Generator or None
+        Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
+    callback : callable, optional
+        Called as ``callback(row, w)`` after each epoch (a pass of oracles and the cached passes after it), with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
+
+    Returns
+    -------
+    Result
+        ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate that would be
+        returned: the average's dual point is the average of the dual points. ``success`` is False where a ``tol`` > 0 was not reached,
+        and where the objective left the finite numbers. A gap next to rounding may come out below 0; a ``tol`` below the rounding of
+        the dtype is reached only where objective and dual are 0.
+
+    Raises
+    ------
+    ValueError
+        Options out of range; a hinge with a smoothing, which would be left out of account.
+    UnsupportedError, TypeError
+        An objective without corners, such as the log loss.
+
+    Notes
+    -----
+    The dual never decreases along the last iterates under line search, up to rounding. A step whose direction is too long for its
+    square to be a number is not taken. Memory: O(d) for each output kept.
+
+    Source
+    ------
+    Lacoste-Julien et al. (2013), Algorithm 4; Pillutla et al., section 7.2 (bcfw-wavg).
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, bcfw
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = bcfw(StructuralHinge(model, data), lam=0.1, tol=1e-3, rng=0)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
+    ['a', 'b', 'b']
+    """
+    return minimize(objective, FrankWolfe(BCFW(lam, capacity, average, line_search, cached_passes)), **run)

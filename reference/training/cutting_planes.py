@@ -1,0 +1,114 @@
+"""One-slack cutting planes: their run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+from reference.arrays import integer, squared_norm
+from reference.optimizers.base import Linearized, Objective
+from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
+from reference.structures.base import UnsupportedError
+from reference.training.arguments import check_hinge, check_options
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Run
+from reference.training.solver import Ending
+from reference.training.verdicts import Bracketed, verdict
+
+__all__ = ["cutting_planes"]
+
+
+@dataclass(frozen=True)
+class Planes(Bracketed):
+    """A run of :class:`CuttingPlanes`."""
+
+    name: ClassVar[str] = "cutting_planes"
+    asks: ClassVar[tuple[str, ...]] = ("linearize",)
+    needs: ClassVar[tuple[str, ...]] = ("zeros",)
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return {"lam": self.box.lam, "capacity": self.box.capacity}
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        check_hinge("cutting_planes", objective, self.box.lam, tol)
+        check_options(lam=self.box.lam)
+        integer("capacity", self.box.capacity, 1)
+        if not getattr(objective, "loss_augmented", True):
+            raise UnsupportedError(
+                f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; StructuralHinge has"
+            )
+
+    def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
+        return Report(state.best, state.fun, state.dual, state.fun - state.dual)
+
+    def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
+        """With the objective asked for again, so that a run that goes on over other data is seen."""
+        value = float(objective.value_and_gradient(saved.best, None, None)[0])
+        return saved._replace(fun=value + 0.5 * self.box.lam * squared_norm(saved.best))
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        return Ending(verdict(run, tol), "best", run.gap)
+
+
+@runs(epochs=1000, tol=1e-3)
+def cutting_planes(
+    objective: Linearized,
+    *,
+    lam: float,
+    capacity: int = 200,
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Train a structural SVM by one-slack cutting planes, until the duality gap is small.
+
+    w_{k+1} = argmin_w  lam/2 ||w||^2 + max_{j <= k} [b_j + <a_j, w>],  b_j + <a_j, w> <= F(w) the tangent plane of the mean hinge F at w_j
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``linearize(w, batch, mu)``
+        A structural hinge, not smoothed.
+    lam : float > 0
+        Weight of the squared norm; C = 1/(lam n).
+    epochs : int >= 0
+        At most so many planes: each takes a pass over the examples.
+    capacity : int >= 1
+        Planes kept, as far as can be: beyond, the oldest of those of weight 0 are dropped; where all have weight, the set grows.
+
+    Returns
+    -------
+    Result
+        Of the iterate of lowest objective; ``certificate`` is the duality gap, that objective less the dual, and so are the gaps in
+        ``history``. ``success`` is False where a ``tol`` > 0 was not reached, and where the objective left the finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Options out of range; a hinge with a smoothing; weights that must be >= 0.
+    TypeError
+        An objective without ``linearize``.
+    UnsupportedError
+        The log loss, whose planes have no task loss.
+
+    Notes
+    -----
+    The objective at w_k comes with its plane: nothing is evaluated besides. The dual never decreases; the gap is at most eps after O(1/(lam eps))
+    planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The small problem over the simplex is solved to a thousandth of the gap.
+    Memory O(capacity d).
+
+    Source
+    ------
+    Joachims et al. (2009), Algorithm 3; Teo et al. (2010), Algorithm 2 (BMRM).
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, cutting_planes
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = cutting_planes(StructuralHinge(model, data), lam=0.1, tol=1e-3)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    """
+    return minimize(objective, Planes(CuttingPlanes(lam, capacity, run["tol"] or 0.0)), **run)

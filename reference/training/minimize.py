@@ -1,0 +1,95 @@
+"""The one loop: it runs a solver until there is a reason to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reference.optimizers.base import Examples
+from reference.training.arguments import check_run
+from reference.training.counterparts import counterpart
+from reference.training.result import Callback, Report, Result
+from reference.training.run import Point, Run, aside
+from reference.training.solver import Solver
+
+__all__ = ["minimize", "run_of"]
+
+
+def minimize(objective: Examples, solver: Solver, w0: Any = None, **options: Any) -> Result:
+    """The result of :func:`run_of`, which has the parameters."""
+    return run_of(objective, solver, w0, **options)[0]
+
+
+def run_of(
+    objective: Any,
+    solver: Solver,
+    w0: Any = None,
+    *,
+    epochs: int,
+    tol: float | None = None,
+    every: int = 1,
+    rng: int | np.random.Generator | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | Path | None = None,
+    resume: str | Path | None = None,
+) -> tuple[Result, Any]:
+    """Run a solver from w0, or its own start: the result, and the state at the end.
+
+    Parameters are those of the public functions; every: epochs from one evaluation, with its row, to the next.
+    """
+    check_run(callback, **{solver.unit: epochs})
+    solver.check(objective, tol)
+    start = solver.start(objective, w0, rng)
+    solver = counterpart(solver, objective)
+    state: Any = None
+
+    def reached(point: Point) -> bool:
+        return solver.reached(point, state, tol)
+
+    run = Run(
+        solver.name,
+        objective,
+        start,
+        solver.asked,
+        epochs,
+        rng,
+        callback,
+        checkpoint,
+        resume,
+        reached=reached,
+        form=type(solver.box) if solver.own_form else None,
+        unit=solver.unit,
+    )
+    saved = run.resumed
+    with run:
+        with run.timed():
+            if saved is None:
+                state = solver.init(objective, start, run.rng)
+            else:
+                state = solver.restored(objective, saved)
+        if saved is not None or epochs == 0 or solver.looks:
+            with aside():
+                report = solver.evaluate(objective, state)
+        else:
+            report = Report(start, np.nan)
+        if saved is None:
+            with run.timed():
+                state, report = solver.settle(objective, None, state, report, run.rng)
+        run.begin(report)
+        for k in run.epochs():
+            with run.timed():
+                after = solver.epoch(objective, state, run.rng)
+            if k % every != 0 and k != epochs:
+                state = after
+                continue
+            with aside():
+                report = solver.evaluate(objective, after)
+            with run.timed():
+                state, report = solver.settle(objective, state, after, report, run.rng)
+            del after  # it may be large
+            run.record(solver.saved(state), report, k)
+    ending = solver.ending(run, state, tol)
+    found = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit)
+    return solver.result(found, run, state), state

@@ -1,0 +1,149 @@
+"""Multi-sample dual updates: their run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+from reference.arrays import integer, squared_norm
+from reference.optimizers.base import Cornered, Objective
+from reference.optimizers.multisample import Multisample, MultisampleState
+from reference.smoothing import positive_mu
+from reference.structures.base import at_most
+from reference.structures.proposals import Sampler
+from reference.training.arguments import check_hinge, check_options, one_of
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Run
+from reference.training.solver import Ending
+from reference.training.verdicts import Bracketed, verdict
+
+__all__ = ["multisample"]
+
+SAMPLERS = ("topk", "gibbs")
+UPDATES = ("moves", "exact")
+AVERAGES = ("last", "uniform")
+
+
+@dataclass(frozen=True)
+class DualUpdates(Bracketed):
+    """A run of :class:`Multisample`."""
+
+    name: ClassVar[str] = "multisample"
+    asks: ClassVar[tuple[str, ...]] = ("corners",)
+    needs: ClassVar[tuple[str, ...]] = ("zeros",)
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        box = self.box
+        check_hinge("multisample", objective, box.lam, tol)
+        check_options(lam=box.lam)
+        integer("k", box.k, 1)
+        positive_mu(box.mu)
+        at_most("k", box.k, box.k)  # inner products of the outputs of a visit
+        one_of("sampler", "topk" if callable(box.sampler) else box.sampler, SAMPLERS, " or a callable")
+        one_of("update", box.update, UPDATES)
+        one_of("average", box.average, AVERAGES)
+
+    def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
+        x, lam = state.x if self.box.average == "last" else state.mean, self.box.lam
+        fun = objective.value_and_gradient(x, None, None)[0] + 0.5 * lam * squared_norm(x)
+        return Report(x, fun, state.best, fun - state.best)
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        return Ending(verdict(run, tol), "last" if self.box.average == "last" else "uniform average", run.gap)
+
+
+@runs(epochs=100, tol=1e-3, rng=None)
+def multisample(
+    objective: Cornered,
+    *,
+    lam: float,
+    k: int = 5,
+    sampler: str | Sampler = "topk",
+    mu: float = 1.0,
+    update: str = "moves",
+    online: bool = False,
+    average: str = "last",
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Train a structural SVM by dual updates over several outputs of an example, until the duality gap is small.
+
+    A visit of example i takes k outputs y_1, ..., y_k, y_1 the one of highest loss_i(y) + <v_i(y), w>, and raises the dual over their weights:
+
+    max_alpha  sum_j alpha_j (loss_i(y_j) + <v_i(y_j), w>) - ||sum_j alpha_j v_i(y_j)||^2 / (2 lam t),  alpha >= 0, sum alpha <= 1
+
+    Then all weights of all blocks are multiplied by the number in [0, 1] that suits the dual best, which keeps
+    lam ||w||^2 <= max_{i, y} loss_i(y).
+
+    Parameters
+    ----------
+    objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``corners(w, batch, k)``
+        A structural hinge, not smoothed; for ``sampler="gibbs"`` with ``sampled_corners(w, batch, k, mu, rng)``.
+    lam : float > 0
+        Weight of the squared norm; C = 1/(lam n).
+    k : int >= 1
+        Outputs of a visit; fewer where there are fewer.
+    sampler : {"topk", "gibbs"} or callable
+        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to exp((score +
+        loss) / mu); or the
+        best and what ``sampler(i, space, size, rng)`` proposes for example i: at most size = k - 1 outputs, as
+        ``space.parts`` takes them,
+        the best and equal ones among them or not. ``space`` is the example's structure at the current weights, no
+        batch, with the task
+        loss added to the scores; ``rng`` the run's numpy.random.Generator. Updates need no probabilities of what is
+        proposed.
+    mu : float > 0
+        Temperature of ``"gibbs"``.
+    update : {"moves", "exact"}
+        One round of expand and swap moves, or the maximum: in closed form for a new block of a :class:`MulticlassModel`.
+    online : bool
+        Whether an example met again is a new one, with a block of its own (Algorithm 3 as printed: T blocks after T steps, O(d) memory), or
+        goes on from the weights that it has (n blocks: the dual rises to the optimum).
+    average : {"last", "uniform"}
+        Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, for which Theorem 2.1 speaks.
+    epochs : int >= 0
+        At most so many passes.
+    rng : int, numpy.random.Generator or None
+        Orders (one permutation a pass) and draws, on the host.
+
+    Returns
+    -------
+    Result
+        ``certificate`` is the duality gap: the objective at the returned weights less the highest dual after a pass. Duals in
+        ``history`` are such, D_T / T: they bound this problem's optimum after complete passes only.
+
+    Raises
+    ------
+    ValueError
+        Options out of range; a hinge with a smoothing; weights that must be >= 0; a sampler that proposes more than k -
+        1 outputs, or one
+        that is impossible.
+    UnsupportedError, TypeError
+        An objective without corners, such as the log loss; a structure without ``topk`` or ``sample`` for k > 1; a
+        sampler that returns no
+        list of outputs.
+
+    Notes
+    -----
+    Whatever the samples are, each step has the best output, and raises D_T by at least f(w; Z_t) - ||lam w +
+    v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
+    visit, whatever k is. A visit takes O(k d + k^2) beside the oracle; memory O(k d), and O(n d) for blocks to come back to. An update over
+    directions too long for their products to be numbers is not made.
+
+    Source
+    ------
+    Branson et al. (2013), supplement: Algorithms 1 to 3, Lemmas 2.2 to 2.5, *corrected*; the radius sqrt(1/lam) of the print holds for losses up to 1.
+
+    Examples
+    --------
+    >>> from reference import MulticlassModel, StructuralHinge, multisample
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = multisample(StructuralHinge(model, data), lam=0.1, k=2, tol=1e-3, rng=0)
+    >>> result.success, result.certificate <= 1e-3 * result.fun
+    (True, True)
+    """
+    box = Multisample(lam, k, sampler, mu, update, online, average)
+    return minimize(objective, DualUpdates(box), **run)

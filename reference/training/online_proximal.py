@@ -1,0 +1,173 @@
+"""The online proximal algorithm: its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from reference.arrays import Array, floats, host, integer, number, squared_norm
+from reference.optimizers.base import Objective
+from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
+from reference.optimizers.schedules import Schedule
+from reference.prox.base import Ball, Regularizer
+from reference.prox.composite import Sequential
+from reference.prox.norms import Simplex
+from reference.training.arguments import CheckedSchedule, check_objective, check_options, one_of, schedule_of
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Run
+from reference.training.solver import Ending, Solver
+
+__all__ = ["as_regularizer", "composite", "online_proximal"]
+
+AVERAGES = ("last", "uniform")
+
+
+@dataclass(frozen=True)
+class Proximal(Solver):
+    """A run of :class:`OnlineProximal`."""
+
+    regularizer: Regularizer
+    project: Regularizer | None
+
+    name: ClassVar[str] = "online_proximal"
+    looks: ClassVar[bool] = False
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        box = self.box
+        options = {"batch_size": box.batch_size, "sigma": box.sigma, "mu": box.mu, "average": box.average}
+        return options | {
+            "regularizer": self.regularizer,
+            "project": self.project,
+            "step_size": box.step_size.schedule,
+        }
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        check_options(lam=0.0, mu=self.box.mu)
+        integer("batch_size", self.box.batch_size, 1)
+        number("sigma", self.box.sigma)
+        one_of("average", self.box.average, AVERAGES)
+        if self.project is not None and not isinstance(self.project, (Ball, Simplex)):
+            raise TypeError(f"project: expected the indicator of a set, such as L2Ball(1.0), got {self.project!r}")
+
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> OnlineProximalState:
+        state: OnlineProximalState = self.box.init(objective, *floats(w0=w0))
+        return state
+
+    def evaluate(self, objective: Objective, state: OnlineProximalState) -> Report:
+        return Report(state.mean, composite(objective, self.regularizer, state.mean, self.box.sigma, self.box.mu))
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        return Ending(
+            run.ending or (True, f"{run.epochs_asked} epochs done"),
+            "last" if self.box.average == "last" else "uniform average",
+            "none: the online proximal algorithm keeps no dual point",
+        )
+
+
+@runs(epochs=10, rng=None)
+def online_proximal(
+    objective: Objective,
+    regularizer: Regularizer | Sequence[Regularizer],
+    w0: Array | None = None,
+    *,
+    step_size: float | Schedule,
+    sigma: float = 0.0,
+    project: Regularizer | None = None,
+    mu: float | None = None,
+    batch_size: int = 1,
+    average: str = "last",
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Minimise F(w) + R_1(w) + ... + R_J(w) [+ sigma/2 ||w||^2] over a set, by gradient steps and proxes in turn.
+
+    w_{t+1} = project( prox_{gamma_t R_J}( ... prox_{gamma_t R_1}( w_t - gamma_t (g_t + sigma w_t) ) ) )
+
+    Parameters
+    ----------
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
+        A hinge, the log loss, or a finite sum of yours.
+    regularizer : Regularizer or sequence of them
+        R, its weight within: ``L1(tau)``, ``L21(tau, groups)`` (group lasso), ``SquaredL21(lam, groups)`` (multiple kernel learning),
+        ``L21Ball(radius, groups)`` (projected subgradient) ... A sequence's proxes are taken in its order, as :class:`Sequential` does:
+        inner groups before those that hold them where the prox of the sum is wanted; groups that cross, in any order.
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``, as in the paper.
+    step_size : float or schedule
+        A number is a constant step; ``InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``Pegasos()`` is 1/(sigma t).
+    sigma : float >= 0
+        Weight of (sigma/2) ||w||^2, taken by the gradient step. (``ElasticNet`` has it in the prox instead.)
+    project : Regularizer, optional
+        The indicator of a convex set, such as ``L2Ball(radius)``; its prox ends each step.
+    mu : float, optional
+        Smoothing, handed to the objective.
+    batch_size : int >= 1
+    average : {"last", "uniform"}
+        Which model is returned: w_{T+1}, sparse where the proxes make it so; or the average of w_1, ..., w_T, which the bounds are about.
+
+    Returns
+    -------
+    Result
+        ``fun`` is F + R + sigma/2 ||.||^2 at the model, inf where R is an indicator that the averaged model leaves. Its certificate says that no gap is
+        proved; ``reference.bounds`` has the regret bounds. ``success`` is False where the objective left the finite numbers.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Options out of range; what is no regularizer, or no indicator of a set; weights that must be >= 0; a schedule that does not give one finite
+        step > 0 for each batch.
+
+    Notes
+    -----
+    What the paper calls by name is made by the regularizer alone:
+
+    ==========================================  ================================================================
+    projected subgradient with groups           ``L21Ball(radius, groups)``
+    truncated subgradient with groups           ``L21(tau, groups)``; without groups, ``L1(tau)``
+    proximal subgradient for the squared norm   ``SquaredL21(lam, groups)``
+    elastic-net MKL                             ``ElasticNetMKL(tau, sigma, groups)``; or ``L21`` with ``sigma`` here
+    non-sparse MKL                              ``NonSparseMKL(lam, q, groups)``
+    sparse group lasso                          ``SparseGroupLasso(tau, groups, group_tau)``
+    hierarchical groups                         ``TreeGroupLasso(groups, weights)``
+    overlapping groups                          ``[L21(tau, one), L21(tau, another)]``, disjoint groups in each
+    ==========================================  ================================================================
+
+    A step costs a gradient and the proxes, O(d) each. An objective that is not finite ends the run: start within the set where R is an indicator.
+
+    Source
+    ------
+    Martins et al., Algorithm 1; section 3.2 for what it is called with each regularizer; section 3.3 for sigma.
+
+    Examples
+    --------
+    >>> from reference import L1, InverseSqrt, LogLoss, MulticlassModel, online_proximal
+    >>> model = MulticlassModel(n_features=3, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = online_proximal(LogLoss(model, data), L1(0.1), step_size=InverseSqrt(0.5), epochs=20, rng=0)
+    >>> result.nit, [bool(w == 0) for w in result.x[-2:]]  # feature 2 never occurs
+    (20, [True, True])
+    """
+    check_objective(objective)
+    regularizer, steps = as_regularizer(regularizer), CheckedSchedule(schedule_of(step_size), positive=True)
+    proxes = regularizer if not isinstance(project, Regularizer) else Sequential([regularizer, project])
+    box = OnlineProximal(proxes, steps, sigma, mu, batch_size, average)
+    return minimize(objective, Proximal(box, regularizer, project), w0, **run)
+
+
+def as_regularizer(regularizer: Any) -> Regularizer:
+    """One regularizer, of a sequence the one that takes their proxes in order; TypeError where it is neither."""
+    return regularizer if isinstance(regularizer, Regularizer) else Sequential(regularizer)
+
+
+def composite(objective: Objective, regularizer: Regularizer, w: Array, sigma: float, mu: float | None) -> float:
+    """F(w) + R(w) + sigma/2 ||w||^2; nan where w is not finite."""
+    if not np.all(np.isfinite(host(w))):
+        return float("nan")
+    value = objective.value_and_gradient(w, None, mu)[0]
+    return float(value) + float(regularizer.value(w)) + (0.5 * sigma * squared_norm(w) if sigma > 0 else 0.0)

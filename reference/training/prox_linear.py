@@ -1,0 +1,411 @@
+"""Prox-linear: its run, with steps that are refused or taken back, and gaps that are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import numpy as np
+from array_api_compat import array_namespace
+
+from reference.arrays import Array, floats, host, integer, number, squared_norm
+from reference.linearized import LinearizedObjective
+from reference.objectives import StructuralHinge
+from reference.optimizers.base import Linearized, Objective, traits
+from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState
+from reference.smoothing import Max, positive_mu
+from reference.training.arguments import check_options, initial_of, one_of, start_of
+from reference.training.casimir import casimir
+from reference.training.evaluation import evaluate
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result, Row
+from reference.training.run import Point, Run
+from reference.training.solver import Ending, Solver
+from reference.weighted import Weighted
+
+__all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
+
+BUDGET, MOST = 5, 1000  # passes for a subproblem: the paper's budget, and the bound where a tolerance ends it
+LEAST_MU = 1e-10  # a smoothing that falls by itself stops here
+CHOICES = {"schedule": ("const", "adapt"), "accept": ("decrease", "always")}
+
+
+class ProxLinearProblem(NamedTuple):
+    """What an inner solver is given: to minimise objective(v) + lam/2 ||v||^2, ``objective`` being convex and as any optimiser takes it, from ``start`` (d,), in at most so many ``passes``.
+
+    ``lam`` is that of the subproblem, lam + 1/eta. ``mu``, ``L``: smoothing and smoothness of components, where they are prescribed. ``solved``:
+    a callback that ends a run whose gap is small enough. ``rng``: the run's random numbers.
+    """
+
+    objective: StructuralHinge | Weighted | LinearizedObjective
+    start: Array
+    lam: float
+    mu: float | None
+    L: float | None
+    passes: int
+    solved: Callable[[Any, Array], Any]
+    rng: np.random.Generator
+
+
+class Found(NamedTuple):
+    """What an inner solver found: the model that it minimised, v (d,) and its result, the smoothing it was given."""
+
+    model: Model
+    v: Array
+    result: Result
+    mu: float | None
+
+
+class Standing(NamedTuple):
+    """w (d,); fun, the objective there; eta; k, the steps done; halved, how often eta was; refused, the steps that were not accepted; missed, the
+    subproblems that were not solved to their tolerance; calls, the oracles asked for; first, the objective at the start; bound, on the norm of the prox-gradient where the last step began.
+
+    step: the box's state after the step that is to be judged; None of a state that is settled.
+    """
+
+    w: Array
+    fun: float
+    eta: float
+    k: int
+    halved: int
+    refused: int
+    missed: int
+    calls: int
+    first: float
+    bound: float
+    step: ProxLinearState | None = None
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A function that solves subproblems, as :func:`prox_linear` takes it, with the schedule and the budget it is given."""
+
+    function: Callable[[ProxLinearProblem], Result]
+    hinge: bool
+    schedule: str
+    mu: float | None
+    L: float | None
+    passes: int
+    tolerance: float | None
+
+    def __call__(self, model: Model, k: int, rng: np.random.Generator) -> tuple[Array, Found]:
+        mu, L = self.scheduled(k)
+        solved = partial(_small, self.eps(k))
+        start = model.w - model.center
+        found = self.function(ProxLinearProblem(model.convex, start, model.curvature, mu, L, self.passes, solved, rng))
+        if not isinstance(found, Result):
+            raise TypeError(f"inner: expected a function that returns a Result, got {type(found).__name__}")
+        if found.interrupted:
+            raise KeyboardInterrupt
+        (v,) = floats(v=found.x)
+        return v, Found(model, v, found, mu)
+
+    def eps(self, k: int) -> float:
+        """The gap that ends the k-th subproblem; -inf: the budget does."""
+        return -np.inf if self.tolerance is None else self.tolerance / k
+
+    def scheduled(self, k: int) -> tuple[float | None, float | None]:
+        """mu_k and L_k (section 7.3.2); what has its own mu keeps it."""
+        mu, L = self.mu, self.L
+        if not self.hinge:
+            return None, L
+        if self.schedule == "const":
+            return mu, L
+        return None if mu is None else max(mu / k, min(mu, LEAST_MU)), None if L is None else k * L
+
+
+@dataclass(frozen=True)
+class Outer(Solver):
+    """A run of :class:`ProxLinear`: steps that break the model's inequality are taken back and eta is halved."""
+
+    given: dict[str, Any]  # the options of :func:`prox_linear`, as they were
+    measures: bool  # the gaps of subproblems
+
+    name: ClassVar[str] = "prox_linear"
+    convex: ClassVar[bool] = False
+    unit: ClassVar[str] = "iterations"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return self.given
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        given = self.given
+        check_options(lam=given["lam"], mu=given["mu"])
+        number("eta", given["eta"], positive=True)
+        for name in ("L", "tolerance"):
+            if given[name] is not None:
+                number(name, given[name], positive=True)
+        if tol is not None:
+            number("tol", tol)
+        if given["budget"] is not None:
+            integer("budget", given["budget"], 1)
+        for name, choices in CHOICES.items():
+            one_of(name, given[name], choices)
+        _check(objective, given["mu"], given["inner"])
+
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
+        return start_of(objective, initial_of(objective, w0, rng))
+
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Standing:
+        fun = regularised(objective, w0, self.box.lam)
+        return Standing(w0, fun, self.box.eta, 0, 0, 0, 0, objective.n, fun, np.inf)
+
+    def epoch(self, objective: Objective, now: Standing, rng: np.random.Generator) -> Standing:
+        box = replace(self.box, eta=now.eta)
+        return now._replace(step=box.epoch(objective, ProxLinearState(now.w, now.k), rng))
+
+    def evaluate(self, objective: Objective, now: Standing) -> Report:
+        return Report(now.w, now.fun, calls=now.calls)
+
+    def restored(self, objective: Objective, saved: Standing) -> Standing:
+        """With the objective asked for again, so that a run that goes on over other data is seen."""
+        return saved._replace(fun=regularised(objective, saved.w, self.box.lam))
+
+    def settle(
+        self, objective: Objective, before: Standing | None, after: Standing, report: Report, rng: np.random.Generator
+    ) -> tuple[Standing, Report]:
+        """Take the step, or refuse it; or halve eta."""
+        if before is None or after.step is None:
+            return after, report
+        w, fun, eta, k, halved, refused, missed, calls, first, *_ = before
+        new, found = after.step.w, after.step.found
+        (model, v, result, mu), lam, k = found, self.box.lam, k + 1
+        there = regularised(objective, new, lam)
+        promised = model.value(v, _plain(objective)) if np.isfinite(there) else np.inf
+        calls += result.oracle_calls + 2 * objective.n
+        rho, gap, eps = squared_norm(w - new) ** 0.5 / eta, np.inf, self.box.inner.eps(k)
+        if self.measures:
+            gap, more = _gap(result, model.convex, v, model.curvature, mu)
+            calls += more
+        missed += self.given["tolerance"] is not None and gap > (1 + 1e-6) * eps
+        holds = np.isfinite(there) and _not_above(there, promised, fun, new)
+        if not (holds or self.given["fixed_eta"]):
+            now = Standing(w, fun, eta / 2, k - 1, halved + 1, refused, missed, calls, first, np.inf)
+        else:
+            taken = np.isfinite(there) and (self.given["accept"] == "always" or there <= fun)
+            bound = rho + (2.0 * max(gap, 0.0) / model.curvature) ** 0.5 / eta
+            kept = (new, there) if taken else (w, fun)
+            now = Standing(*kept, eta, k, halved, refused + (not taken), missed, calls, first, bound)
+        return now, Report(now.w, now.fun, calls=calls, prox_gradient=rho if np.isfinite(rho) else None)
+
+    def reached(self, point: Point, now: Standing | None, tol: float | None) -> bool:
+        return tol is not None and now is not None and now.bound <= tol
+
+    def ending(self, run: Run, now: Standing | None, tol: float | None) -> Ending:
+        outcome = _outcome(run, now, tol)
+        return Ending(outcome, "last", "none: the objective is not convex", now.k if now else 0)
+
+
+@runs(iterations=50, tol=None, rng=None)
+def prox_linear(
+    objective: Objective,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    eta: float = 1.0,
+    mu: float | None = None,
+    schedule: str = "adapt",
+    L: float | None = None,
+    budget: int | None = None,
+    tolerance: float | None = None,
+    inner: Callable[[ProxLinearProblem], Result] | None = None,
+    accept: str = "decrease",
+    fixed_eta: bool = False,
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2, F a loss over scores that are smooth in w, by the prox-linear algorithm.
+
+    w_k ~ argmin_w F_eta(w; w_{k-1}),  F_eta the objective with its scores linearised about w_{k-1}, plus 1/(2 eta) ||w - w_{k-1}||^2
+
+    Parameters
+    ----------
+    objective : StructuralHinge, LogLoss, or Weighted of one
+        Over a model with ``scores``, ``pushforward`` and ``pullback``, such as ``TwoLayerModel`` or ``DifferentiableModel``. A hinge with a
+        smoothing, as ``casimir`` needs it; its unsmoothed self is what is minimised.
+    w0 : array (d,), optional
+        Start; default ``model.initial(data, rng)`` where the model has it, else zeros (where a network may have no slope).
+    lam : float >= 0
+        Weight of the squared norm.
+    eta : float > 0
+        Step length. It is halved whenever a subproblem's solution w breaks F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}), which holds for
+        eta <= 1/L, L the smoothness of scores: that step is taken back.
+    mu : float > 0, optional
+        Smoothing of a hinge's subproblems; default 1 for the default solver and a budget. Otherwise none is prescribed: ``casimir`` then lets it
+        fall by itself, until the subproblem is solved.
+    schedule : {"adapt", "const"}
+        In the k-th step, mu_k = mu/k and L_k = k L; or mu_k = mu and L_k = L.
+    L : float > 0, optional
+        Smoothness of the components of the first subproblem, for steps of 1/(L_k + lam + 1/eta + kappa); default: found, anew for each.
+    budget : int >= 1, optional
+        Passes of the inner solver for each subproblem. Default 5; with a tolerance, at most 1000.
+    tolerance : float > 0, optional
+        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k. ``success`` is False where the budget did not suffice; with the
+        default solver a constant ``mu`` keeps the gap above what smoothing costs.
+    inner : function, optional
+        What solves a subproblem: ``inner(problem) -> Result``, of a :class:`reference.training.prox_linear.ProxLinearProblem`. Default
+        ``casimir_svrg`` there. Any optimiser will
+        do: ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)`` for a hinge without smoothing.
+    accept : {"decrease", "always"}
+        Whether w_k is taken only where the objective is not larger there (else w_k = w_{k-1}), or always.
+    fixed_eta : bool
+        Leave eta as it is, whatever the inequality says: Algorithm 5 to the letter.
+    iterations : int >= 0
+        Subproblems, those of steps that were taken back included.
+    tol : float >= 0, optional
+        Stop when the norm of the prox-gradient is at most this, where the last step began; needs subproblems that are solved well.
+    rng : int, numpy.random.Generator or None
+        For the start and the orders of examples, drawn with NumPy on the host.
+    callback : callable, optional
+        Called as ``callback(row, w)`` after each subproblem, with a :class:`Row`
+        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
+        True or raising StopIteration.
+
+    Returns
+    -------
+    Result
+        ``nit`` is the number of steps, halvings not counted. In a row, ``epoch`` counts subproblems, and ``prox_gradient`` is
+        ||w_{k-1} - w||/eta with w what the inner solver found; the norm of the prox-gradient at w_{k-1} is within
+        sqrt(2 gap / (lam + 1/eta))/eta of it. There is no certificate: the objective is not convex.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Options out of range; what is no objective of ours; a hinge without smoothing where the inner solver needs one; weights that must be >= 0.
+
+    Notes
+    -----
+    ``oracle_calls`` are the inner solver's and n for each evaluation that decides: of the objective and of F_eta at the subproblem's solution, with a
+    tolerance or tol also those of its gap. An
+    oracle of a subproblem costs a score and a Jacobian-vector product, and a vector-Jacobian product for the gradient.
+
+    Source
+    ------
+    Pillutla et al., Algorithm 5, Theorem 35, Remark 36, Proposition 37, sections 6.1 and 7.3.2; *corrected* 6.1.1: gaps are measured, as
+    (lam + 1/eta) ||v||^2 <= eps_k bounds none by eps_k. Halving eta is a step beyond the paper.
+
+    Examples
+    --------
+    >>> from reference import Entropy, MulticlassModel, StructuralHinge, prox_linear
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])  # linear scores: prox-linear is then the proximal point algorithm
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> result = prox_linear(hinge, lam=0.1, eta=10.0, tolerance=0.1, iterations=3, rng=0)
+    >>> result.nit, result.history[-1].prox_gradient < 0.05
+    (3, True)
+    """
+    given: dict[str, Any] = {
+        "lam": lam,
+        "eta": eta,
+        "mu": mu,
+        "schedule": schedule,
+        "L": L,
+        "budget": budget,
+        "tolerance": tolerance,
+    }
+    given |= {"inner": inner, "accept": accept, "fixed_eta": fixed_eta}
+    if budget is None:
+        budget = BUDGET if tolerance is None else MOST
+    if mu is None and tolerance is None and inner is None:
+        mu = 1.0
+    hinge, measures = traits(objective).hinge, tolerance is not None or run["tol"] is not None
+    solves = Scheduled(inner or casimir_svrg, hinge, schedule, mu, L, budget, tolerance)
+    solver = Outer(ProxLinear(lam, eta, solves), given, measures)
+    return minimize(objective, solver, w0, epochs=run.pop("iterations"), **run)
+
+
+def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
+    """Solve a subproblem of :func:`prox_linear` by Casimir-SVRG with constant smoothing; ``options`` are others of ``casimir``, such as ``warm_start``.
+
+    Where L is given, kappa is that of Proposition 29 for it, and steps are 1 / (L + lam + kappa). Without mu, smoothing falls in stages.
+
+    Source
+    ------
+    Pillutla et al., sections 6.3 and 7.3.2.
+    """
+    if problem.L is not None:
+        balanced = problem.L / problem.objective.n
+        kappa = balanced - problem.lam if balanced > 4 * problem.lam else problem.lam
+        options = {"kappa": kappa, "step_size": 1.0 / (problem.L + problem.lam + kappa), **options}
+    named = {"mu": problem.mu, "schedule": None if problem.mu is None else "const", "epochs": problem.passes}
+    given = {"lam": problem.lam, "rng": problem.rng, "callback": problem.solved, **named, **options}
+    return casimir(problem.objective, problem.start, **given)
+
+
+def regularised(objective: Objective, w: Array, lam: float) -> float:
+    """F(w) + lam/2 ||w||^2, a hinge unsmoothed; inf where w is not finite."""
+    if not np.all(np.isfinite(host(w))):
+        return np.inf
+    return objective.value_and_gradient(w, None, _plain(objective))[0] + 0.5 * lam * squared_norm(w)
+
+
+def _plain(objective: Objective) -> float | None:
+    """The mu that smooths nothing."""
+    return 0.0 if traits(objective).hinge else None
+
+
+def _gap(found: Result, convex: Linearized, v: Array, lam: float, mu: float | None) -> tuple[float, int]:
+    """A bound on how far v is from the subproblem's optimum, and the oracle calls that it took."""
+    if not np.all(np.isfinite(host(v))):
+        return np.inf, 0
+    known = found.certificate if found.iterate == "last" and not isinstance(found.certificate, str) else np.inf
+    smoothed = mu if mu is not None else _plain(convex)
+    now = evaluate(convex, v, lam, smoothed)
+    gap = min(now.objective - now.dual, known if _unsmoothed(found, now.objective) else np.inf)
+    return gap, convex.n * (2 if smoothed else 1)
+
+
+def _unsmoothed(found: Result, value: float) -> bool:
+    """Whether the inner solver minimised the hinge itself, so that its certificate is of that."""
+    return abs(found.fun - value) <= 1e-6 * abs(value)
+
+
+def _small(eps: float, row: Row, v: Array) -> bool:
+    return row.gap is not None and row.gap <= eps
+
+
+def _not_above(value: float, other: float, scale: float, x: Array) -> bool:
+    """value <= other, up to the rounding of sums of this scale."""
+    eps = float(array_namespace(x).finfo(x.dtype).eps)
+    return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
+
+
+def _check(objective: Objective, mu: float | None, inner: Any) -> None:
+    if inner is not None and not callable(inner):
+        raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
+    if inner is None and isinstance(traits(objective).smoothing, Max):
+        raise ValueError(
+            "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
+        )
+    if mu is not None:
+        if not traits(objective).hinge:
+            raise ValueError(f"mu: {type(objective).__name__} has no smoothing to scale; expected None, got {mu!r}")
+        positive_mu(mu)
+
+
+def _outcome(run: Run, at: Standing | None, tol: float | None) -> tuple[bool, str]:
+    """Success, and the sentence about it."""
+    if at is None or run.ending:
+        return run.ending or (False, "nothing was done")
+    done = f"{at.k} steps"
+    if at.refused:
+        done += f", {at.refused} of them refused as the objective would have grown"
+    if at.halved:
+        done += f", eta halved {at.halved} times to {at.eta:.3g}"
+    if at.missed:
+        done += f", {at.missed} subproblems left with a gap of more than tolerance / k"
+    if run.solved:
+        return True, f"{done}: the norm of the prox-gradient is at most {at.bound:.3g}"
+    if at.k == at.refused and (at.refused or at.halved):
+        return False, f"{done}: no step was taken"
+    if not at.fun <= at.first:
+        return False, f"{done}: the objective grew from {at.first} to {at.fun}"
+    if at.missed:
+        return False, done
+    if tol is not None:
+        return False, f"{done}: the norm of the prox-gradient is at most {at.bound:.3g}, more than {tol}"
+    return True, done

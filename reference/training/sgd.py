@@ -1,0 +1,151 @@
+"""Stochastic gradient descent: its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from reference.arrays import Array, floats, integer, number, squared_norm
+from reference.optimizers.base import Objective
+from reference.optimizers.nonnegative import constraint
+from reference.optimizers.schedules import Pegasos, Schedule
+from reference.optimizers.sgd import SGD, SGDState
+from reference.training.arguments import (
+    CheckedSchedule,
+    check_objective,
+    check_options,
+    check_start,
+    initial_of,
+    one_of,
+    schedule_of,
+    start_of,
+)
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result
+from reference.training.run import Run
+from reference.training.solver import Ending, Solver
+
+__all__ = ["sgd"]
+
+AVERAGES = ("last", "uniform", "weighted")
+
+
+@dataclass(frozen=True)
+class Descent(Solver):
+    """A run of :class:`SGD`."""
+
+    name: ClassVar[str] = "sgd"
+    convex: ClassVar[bool] = False
+    constrained: ClassVar[bool] = True
+    looks: ClassVar[bool] = False
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return super().asked | {"step_size": self.box.step_size.schedule}
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        check_options(lam=self.box.lam, mu=self.box.mu)
+        integer("batch_size", self.box.batch_size, 1)
+        one_of("average", self.box.average, AVERAGES)
+
+    def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
+        start = start_of(objective, initial_of(objective, w0, rng))
+        check_start(start, constraint(objective))
+        return start
+
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> SGDState:
+        state: SGDState = self.box.init(objective, *floats(w0=w0))
+        return state
+
+    def evaluate(self, objective: Objective, state: SGDState) -> Report:
+        return Report(state.mean, regularised(objective, state.mean, self.box.lam, self.box.mu))
+
+    def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
+        average = self.box.average
+        return Ending(
+            run.ending or (True, f"{run.epochs_asked} epochs done"),
+            "last" if average == "last" else f"{average} average",
+            "none: stochastic gradient descent keeps no dual point",
+        )
+
+
+@runs(epochs=10, rng=None)
+def sgd(
+    objective: Objective,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    mu: float | None = None,
+    step_size: float | Callable[[np.ndarray, float], np.ndarray] | None = None,
+    batch_size: int = 1,
+    average: str = "weighted",
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2 by stochastic (sub)gradient steps.
+
+    w_t = (1 - gamma_t lam) w_{t-1} - gamma_t g_t, with g_t the mean (sub)gradient of a batch at w_{t-1}
+
+    Weights that ``objective.nonnegative`` names are set to 0 after a step that took them below.
+
+    Parameters
+    ----------
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``, of a nonlinear model ``model.initial(data, rng)`` where it has that.
+    lam : float >= 0
+        Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
+    mu : float, optional
+        Smoothing, handed to the objective.
+    step_size : float or schedule, optional
+        A number is a constant step; default ``Pegasos(offset=max(n, 1/lam))``, which starts at 1/(lam n) or 1, whichever is
+        less: needs lam > 0. It knows nothing of the features' scale: where they are large, shorter steps are steadier.
+    batch_size : int
+    average : {"weighted", "uniform", "last"}
+        Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.
+
+    Returns
+    -------
+    Result
+        Its certificate says that plain SGD proves no gap. ``success`` is False where the objective left the finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Options out of range, a start below 0 where weights must not be, a schedule that does not give one finite step >= 0 for each batch, no step size at lam = 0.
+
+    Source
+    ------
+    Pillutla et al., section 7.2; Shalev-Shwartz et al. (2011) for 1/(lam t) and the weighted average.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, sgd
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = sgd(LogLoss(model, data), lam=0.1, epochs=20, rng=0)
+    >>> [model.labels[y] for y in model.predict(data, None, result.x)]
+    ['a', 'b', 'b']
+    >>> result.nit, result.oracle_calls, result.iterate
+    (20, 60, 'weighted average')
+    """
+    check_objective(objective)
+    box = SGD(lam, CheckedSchedule(_schedule(step_size, objective.n, lam)), mu, batch_size, average)
+    return minimize(objective, Descent(box), w0, **run)
+
+
+def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:
+    """F(w) + lam/2 ||w||^2."""
+    return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * squared_norm(w)
+
+
+def _schedule(step_size: Any, n: int, lam: float) -> Schedule:
+    if step_size is not None:
+        return schedule_of(step_size)
+    if number("lam", lam) == 0:
+        raise ValueError("step_size: lam = 0 has no default step size; give one")
+    return Pegasos(offset=max(n, 1.0 / lam))

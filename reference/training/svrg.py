@@ -1,0 +1,195 @@
+"""SVRG: its run, with step lengths that are found and passes that are taken back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Unpack
+
+import numpy as np
+
+from reference.arrays import Array, host, squared_norm
+from reference.optimizers.base import Objective, traits
+from reference.optimizers.subproblem import Snapshot, Subproblem
+from reference.optimizers.svrg import SVRG
+from reference.smoothing import Max
+from reference.training.arguments import check_options, one_of
+from reference.training.minimize import minimize
+from reference.training.public import RunOptions, runs
+from reference.training.result import Report, Result, not_above
+from reference.training.run import Run
+from reference.training.smoothness import Backtracking, Guess
+from reference.training.solver import Ending, Solver
+
+__all__ = ["svrg"]
+
+AVERAGES = ("last", "uniform")
+
+
+class Tried(NamedTuple):
+    """at: where the next pass starts, a :class:`Snapshot` (in a checkpoint its x); the guess of the components' smoothness;
+    passes that were taken back, passes done; the seconds of the last snapshot, which is the next pass's.
+    """
+
+    at: Any
+    guess: Guess = Guess()
+    taken_back: int = 0
+    done: int = 0
+    later: float = 0.0
+
+
+@dataclass(frozen=True)
+class Backtracked(Solver):
+    """A run of :class:`SVRG`: its step is found before each pass; a pass after which the objective is larger is taken back."""
+
+    box: SVRG
+    steps: Backtracking
+
+    name: ClassVar[str] = "svrg"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        box = self.box
+        return {"lam": box.lam, "mu": box.mu, "step_size": self.steps.step_size, "average": box.average}
+
+    def check(self, objective: Objective, tol: float | None) -> None:
+        super().check(objective, tol)
+        check_options(lam=self.box.lam, mu=self.box.mu, step_size=self.steps.step_size, tol=tol)
+        one_of("average", self.box.average, AVERAGES)
+        _check_smooth(objective, self.box.mu)
+
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Tried:
+        return Tried(self.box.init(objective, w0))
+
+    def epoch(self, objective: Objective, state: Tried, rng: np.random.Generator) -> Tried:
+        box, at, order = self.box, state.at, rng.permutation(objective.n)
+        gamma, guess = self.steps.propose(objective, state.guess, at.x, order, box.mu, box.lam)
+        w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), at, order, gamma)
+        started = time.perf_counter()
+        after = box.snapshot(objective, w, box.mu)
+        later = time.perf_counter() - started
+        accepted = not guess.guessed or not_above(self.value(after), self.value(at), w)
+        guess = self.steps.judge(guess, accepted)
+        return Tried(after if accepted else at, guess, state.taken_back + (not accepted), state.done + 1, later)
+
+    def value(self, at: Snapshot) -> float:
+        """F(x) + lam/2 ||x||^2."""
+        return at.value + 0.5 * self.box.lam * squared_norm(at.x)
+
+    def evaluate(self, objective: Objective, state: Tried) -> Report:
+        fun, bound = self.value(state.at), _bound(state.at, self.box.lam)
+        calls = 2 * state.done * objective.n + state.guess.calls
+        return Report(state.at.x, fun, None if bound is None else fun - bound, bound, calls=calls, later=state.later)
+
+    def saved(self, state: Tried) -> Tried:
+        return state._replace(at=state.at.x)
+
+    def restored(self, objective: Objective, saved: Tried) -> Tried:
+        return saved._replace(at=self.box.snapshot(objective, saved.at, self.box.mu))
+
+    def ending(self, run: Run, state: Tried | None, tol: float | None) -> Ending:
+        done = f"{run.done} epochs done"
+        if state and state.taken_back:
+            done += f", {state.taken_back} of them taken back for too long steps"
+        if not run.fun <= run.first:
+            outcome = False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
+        elif tol is None:
+            outcome = True, done
+        else:
+            more = "" if run.solved else f", more than {tol} of the objective"
+            outcome = run.solved, f"{done}: the optimum is within {run.gap}{more}"
+        iterate = "last" if self.box.average == "last" else "average of the last pass"
+        certificate = run.gap if self.box.lam > 0 else "none: lam = 0 gives no strong convexity"
+        return Ending(run.ending or outcome, iterate, certificate)
+
+
+@runs(epochs=50, tol=None, rng=None)
+def svrg(
+    objective: Objective,
+    w0: Array | None = None,
+    *,
+    lam: float,
+    mu: float | None = None,
+    step_size: float | None = None,
+    average: str = "last",
+    **run: Unpack[RunOptions],
+) -> Result:
+    """Minimise F(w) + lam/2 ||w||^2, F smooth, by variance-reduced stochastic gradient steps.
+
+    w <- [w - gamma (g_i(w) - g_i(s) + grad F(s))] / (1 + gamma lam), s the snapshot that the pass started from
+
+    Parameters
+    ----------
+    objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
+        Smooth: the log loss, or a hinge with a smoothing and mu > 0.
+    w0 : array (d,), optional
+        Start; default ``objective.zeros()``.
+    lam : float >= 0
+        Weight of the squared norm.
+    mu : float, optional
+        Smoothing, handed to the objective.
+    step_size : float, optional
+        Constant step gamma; default 1 / (L + lam), L the smoothness of the components. It is found by backtracking on a few random
+        ones, each pass from half its last value, and a pass after which the objective is larger is taken back and L doubled; L
+        never exceeds ``objective.smoothness(mu)``, where the objective has that method and an answer.
+    epochs : int >= 0
+        Passes over the data, each in a new random order, those taken back included.
+    average : {"last", "uniform"}
+        Where the next pass starts, and what is returned: the last iterate of a pass, or the average of its iterates.
+    tol : float >= 0, optional
+        Stop when the gap, ||grad F(w) + lam w||^2 / (2 lam), is at most ``tol`` times the objective. Needs lam > 0.
+
+    Returns
+    -------
+    Result
+        With lam > 0 and convex F the certificate, and the ``gap`` of each row, is ||grad F(w) + lam w||^2 / (2 lam): the duality
+        gap of the smoothed problem at the dual point grad F(w). ``success`` is False where ``tol`` was not reached, or the objective
+        ended above its start or left the finite numbers.
+
+    Raises
+    ------
+    ValueError
+        Options out of range; an unsmoothed hinge; weights that must be >= 0; tol at lam = 0; no step size where no curvature can be found.
+
+    Notes
+    -----
+    A pass makes 2n calls: n for the full gradient, which also is the objective's value, and n for the steps; an example's
+    gradient at the snapshot is counted with the full gradient. The gradient after the last pass only evaluates and is
+    not counted.
+
+    Source
+    ------
+    Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L must hold for
+    each component, not only for their average.
+
+    Examples
+    --------
+    >>> from reference import LogLoss, MulticlassModel, svrg
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> result = svrg(LogLoss(model, data), lam=0.1, tol=1e-6, rng=0)
+    >>> result.success, result.certificate <= 1e-6 * result.fun
+    (True, True)
+    """
+    solver = Backtracked(SVRG(lam=lam, mu=mu, average=average), Backtracking(step_size))
+    return minimize(objective, solver, w0, **run)
+
+
+def _bound(at: Snapshot, lam: float) -> float | None:
+    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x less its dual at g; None at lam = 0."""
+    if lam == 0:
+        return None
+    return squared_norm(host(at.gradient).astype(np.float64) + lam * host(at.x)) / (2 * lam)
+
+
+def _check_smooth(objective: Objective, mu: float | None) -> None:
+    """Refuse our own hinges at mu = 0; what has no ``mu`` of its own is trusted."""
+    own = traits(objective).mu
+    if own is not None and (own if mu is None else mu) == 0:
+        raise ValueError(
+            "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
+        )
+    if isinstance(traits(objective).smoothing, Max):
+        raise ValueError(
+            f"objective: svrg needs a smoothing at mu = {mu}, such as StructuralHinge(model, data, smoothing=Entropy())"
+        )
