@@ -6,6 +6,7 @@ Algorithm 3 with explicit features, eta_t = eta0/sqrt(t), the last model. Each t
 
 from __future__ import annotations
 
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from benchmarks.shell import whole
+from accelerated import boxes
 from benchmarks.workers import Workers
 from reference.app.metrics import attachment_score
 from reference.app.output import announce_compilation
 from reference.app.treebank import Sentence, load_treebank
 from reference.models.templates import check_templates, named_templates
+from reference.training.counterparts import counterpart
 
 __all__ = ["Run", "Treebank", "perform", "workers"]
 
@@ -63,43 +65,26 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
     model, data = _packed(treebank, run.part, tuple(every[t] for t in run.templates))
     hinge, lam, rows = accelerated.StructuralHinge(model, data), 1 / (run.C * data.n), []
     R = accelerated.HalfSquaredL2(lam) if run.learner == "svm" else accelerated.SquaredL21(lam, model.groups)
-
-    def note(row: Any, w: np.ndarray) -> None:
-        rows.append({"epoch": row.epoch, "seconds": row.seconds, "norms": _norms(model, w)})
-
-    result = whole(
-        accelerated.online_proximal(
-            _Unvalued(hinge),
-            R,
-            step_size=accelerated.InverseSqrt(run.eta0),
-            epochs=run.epochs,
-            rng=run.rng,
-            callback=note,
-        )
-    )
+    box = counterpart(boxes.OnlineProximal(R, accelerated.InverseSqrt(run.eta0)), hinge)
+    state, rng, seconds = box.init(hinge, hinge.zeros()), np.random.default_rng(run.rng), 0.0
+    for epoch in range(1, run.epochs + 1):  # by hand: no objective after each, which takes as long again
+        began = time.perf_counter()
+        state = box.epoch(hinge, state, rng)
+        seconds += time.perf_counter() - began
+        if not np.all(np.isfinite(state.x)):
+            break
+        rows.append({"epoch": epoch, "seconds": seconds, "norms": _norms(model, state.x)})
     shares = {"objective": None, "uas": None, "uas_with_punctuation": None}
     record = {**run._asdict(), "n": data.n, "rows": rows, **shares}
-    if not result.success:
+    w = state.x
+    if not np.all(np.isfinite(w)):
         return record
-    record["objective"] = hinge.value_and_gradient(result.x)[0] + float(R.value(result.x))
-    guess = model.predict(model.pack([s.fields() for s in scored]), None, result.x)
+    record["objective"] = hinge.value_and_gradient(w)[0] + float(R.value(w))
+    guess = model.predict(model.pack([s.fields() for s in scored]), None, w)
     truth, tags = [s.heads for s in scored], [s.tags for s in scored]
     record["uas"] = attachment_score(truth, guess, tags)
     record["uas_with_punctuation"] = attachment_score(truth, guess)
     return record
-
-
-class _Unvalued:
-    """An objective that epochs run on as they do, and that is not evaluated after each, which takes as long again."""
-
-    def __init__(self, hinge: Any) -> None:
-        self.hinge = hinge
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.hinge, name)
-
-    def value_and_gradient(self, w: np.ndarray, batch: Any = None, mu: Any = None) -> tuple[float, None]:
-        return 0.0, None
 
 
 def _norms(model: Any, w: np.ndarray) -> list[float]:
