@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from accelerated.arc_rounds import penalty_of, run_rounds
-from accelerated.compiled.arc_features import add_arcs, arc_scores
-from accelerated.compiled.tree_sweeps import sweep_of_trees
-from accelerated.compiled.tree_visits import bcfw_pass_of_trees, tree_sets
-from accelerated.compiled.working_sets import with_room
+from accelerated.compiled.epochs.bcfw_arcs import bcfw_pass_of_trees, tree_sets
+from accelerated.compiled.epochs.bcfw_sets import with_room
+from accelerated.compiled.epochs.gradient_arcs import sweep_of_trees
+from accelerated.compiled.problems.arc_features import add_arcs, arc_scores
 from accelerated.epochs import steps_of
 from accelerated.models.parsing import ParsingModel
 from reference.arrays import Array

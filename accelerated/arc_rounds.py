@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.arc_rounds import (
+from accelerated.compiled.epochs.online_proximal.arcs import (
     L21_NORM,
     SQUARED_L2,
     SQUARED_L21,

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from accelerated.arrays import like, view
-from accelerated.compiled.candidate_frank_wolfe import (
+from accelerated.compiled.epochs.bcfw_candidates import (
     CandidateSets,
     bcfw_pass_of_candidates,
     candidate_sets,
     sets_with_room,
 )
-from accelerated.compiled.candidates import (
+from accelerated.compiled.problems.answers import MOST
+from accelerated.compiled.problems.candidates import (
     ENTROPY,
     MAX,
     Answers,
@@ -29,7 +30,6 @@ from accelerated.compiled.candidates import (
     svrg_epoch,
     try_components,
 )
-from accelerated.compiled.kept import MOST
 from accelerated.epochs import Remembered, kept_of, steps_of
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.threads import in_parallel, ranges

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from accelerated.arrays import like, view
-from accelerated.compiled.block_frank_wolfe import bcfw_pass
-from accelerated.compiled.exponentiated import eg_epoch, no_points
-from accelerated.compiled.kept import Kept, nothing, room_for
-from accelerated.compiled.loops import sgd_epoch
-from accelerated.compiled.saga import Answers, saga_epoch, saga_table
-from accelerated.compiled.variance_reduced import svrg_epoch, try_components
-from accelerated.compiled.working_sets import with_room, working_sets
+from accelerated.compiled.epochs.backtracking import try_components
+from accelerated.compiled.epochs.bcfw import bcfw_pass
+from accelerated.compiled.epochs.bcfw_sets import with_room, working_sets
+from accelerated.compiled.epochs.exponentiated_gradient import eg_epoch, no_points
+from accelerated.compiled.epochs.saga import Answers, saga_epoch, saga_table
+from accelerated.compiled.epochs.sgd import sgd_epoch
+from accelerated.compiled.epochs.svrg import svrg_epoch
+from accelerated.compiled.problems.answers import Kept, nothing, room_for
 from reference.arrays import Array
 from reference.models.base import check_weights
 from reference.optimizers import bcfw, exponentiated_gradient, saga, sgd, svrg

@@ -9,7 +9,7 @@ import numpy as np
 
 import reference.prox
 from accelerated.arrays import entries, like, numbers, view
-from accelerated.compiled.kernel_rounds import Grams, Learned, Positions, mkl_rounds
+from accelerated.compiled.epochs.online_mkl import Grams, Learned, Positions, mkl_rounds
 from accelerated.gram import stacked
 from accelerated.prox import L1, HalfSquaredL2, SquaredL1
 from reference.arrays import Array, Rows

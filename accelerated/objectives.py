@@ -15,12 +15,12 @@ import numpy as np
 import reference.objectives as reference
 from accelerated import arc_epochs, candidate_epochs
 from accelerated.arrays import like, view
-from accelerated.compiled.candidates import new_answers
-from accelerated.compiled.kept import Kept, nothing
-from accelerated.compiled.loops import gradient_range
-from accelerated.compiled.pairs import touched_rows
-from accelerated.compiled.planes import planes_of
+from accelerated.compiled.epochs.gradient import gradient_range
 from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
+from accelerated.compiled.problems.answers import Kept, nothing
+from accelerated.compiled.problems.candidates import new_answers
+from accelerated.compiled.problems.corners import planes_of
+from accelerated.compiled.problems.pairs import touched_rows
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel

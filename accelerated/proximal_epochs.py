@@ -1,7 +1,7 @@
 """The epoch of the online proximal algorithm as a kernel, for the proxes that a row of weights can wait for.
 
-Shrinking all weights, and thresholding them, adds up over rounds in closed form (:mod:`accelerated.compiled.thresholds`); a prox of group norms scales
-groups, and scales multiply (:mod:`accelerated.compiled.group_scales`), for groups that nest or cross as well: those are unions of disjoint parts. So a round
+Shrinking all weights, and thresholding them, adds up over rounds in closed form (:mod:`accelerated.compiled.epochs.online_proximal.thresholds`); a prox of group norms scales
+groups, and scales multiply (:mod:`accelerated.compiled.epochs.online_proximal.group_scales`), for groups that nest or cross as well: those are unions of disjoint parts. So a round
 costs its sequence's features, and a number for each group. What is neither runs the reference's loop: l1 and groups together, sets such as the
 simplex, regularizers of the user's.
 """
@@ -17,9 +17,9 @@ import numpy as np
 import reference.prox as reference
 from accelerated import prox
 from accelerated.arrays import like, view
-from accelerated.compiled.group_scales import group_epoch
-from accelerated.compiled.norm_proxes import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
-from accelerated.compiled.thresholds import threshold_epoch
+from accelerated.compiled.epochs.online_proximal.group_scales import group_epoch
+from accelerated.compiled.epochs.online_proximal.thresholds import threshold_epoch
+from accelerated.compiled.prox.grouped import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
 from accelerated.epochs import steps_of
 from reference.optimizers import online_proximal
 from reference.optimizers.online_proximal import OnlineProximalState

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accelerated.compiled.assignment import assign
+from accelerated.compiled.structures.assignment import assign
 from conformance import strategies
 from conformance.laws import check_structure
 from conformance.tolerances import close

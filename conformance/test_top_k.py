@@ -177,7 +177,7 @@ def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, ties
 @given(instance=strategies.chains(), k=st.integers(1, 90), mu=st.sampled_from([0.0, 1e-3, 0.5, 3.0, 100.0]))
 def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
     """Against the projection of the scores of all labellings; one workspace for all chains of a batch."""
-    from accelerated.compiled.k_best import k_best, k_best_workspace
+    from accelerated.compiled.structures.chain_k_best import k_best, k_best_workspace
     from accelerated.compiled.sweeps import load, padded
 
     n, L = instance.unary.shape[-2:]
@@ -207,7 +207,7 @@ def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
 
 @given(values=strategies.tables(forbidden=False), mu=st.sampled_from([1e-3, 0.5, 3.0, 100.0]))
 def test_kernel_weights_are_the_projection(values, mu):
-    from accelerated.compiled.top_k import weights_of
+    from accelerated.compiled.structures.chain_top_k import weights_of
 
     psi = np.sort(values.ravel())[::-1]
     u = np.zeros(len(psi))
@@ -301,8 +301,8 @@ def test_where_the_value_is_no_number_the_gradient_is_none(backend, L):
 
 
 def test_weights_of_scores_that_are_no_numbers_are_none():
+    from accelerated.compiled.structures.chain_top_k import mixture, outputs_room, smoothed_best
     from accelerated.compiled.sweeps import padded
-    from accelerated.compiled.top_k import mixture, outputs_room, smoothed_best
     from reference.smoothing import top_k_weights
 
     with np.errstate(invalid="ignore"):
@@ -333,7 +333,7 @@ def test_steps_that_diverge_are_said(other, rng, L):
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_search_stays_in_bounds_and_says_nan(rng, L, strange, shared):
     """Wherever one score is nan, so is the best; at inf it is inf or nan. Labels are labels, the workspace is left clean."""
-    from accelerated.compiled.k_best import k_best, k_best_workspace
+    from accelerated.compiled.structures.chain_k_best import k_best, k_best_workspace
     from accelerated.compiled.sweeps import load, padded
 
     for trial in range(30):

@@ -230,7 +230,7 @@ def test_66_as_printed_lists_every_tuple_of_ranks(monkeypatch):
 
 def test_the_search_of_the_kernels_grows_with_k_not_with_the_children(other, rng):
     """A star and a path of 2,000 nodes in less than room for 60 entries a labelling and node: p K L numbers, not p K^2."""
-    from accelerated.compiled.tree_k_best import tree_work
+    from accelerated.compiled.structures.tree_k_best import tree_work
 
     for k in (5, 50, 500):
         room = sum(x.nbytes for x in tree_work(200, 10, k)) / 8

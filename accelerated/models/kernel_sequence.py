@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 import accelerated.arrays
 import reference.models.kernel_sequence as reference
 from accelerated.arrays import view
-from accelerated.compiled.chains import forward_backward_range, viterbi_range
+from accelerated.compiled.structures.chain import forward_backward_range, viterbi_range
 from accelerated.gram import Gram
 from accelerated.prox import SquaredL1
 from accelerated.structures.chain import Chain

@@ -8,7 +8,7 @@ import numpy as np
 
 import reference.models.localization as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.candidates import add_rows, score_range
+from accelerated.compiled.problems.candidates import add_rows, score_range
 from reference.arrays import Array
 from reference.models.localization import CandidateData, Candidates
 from reference.structures.table import TableScores

@@ -7,7 +7,7 @@ import numpy as np
 import accelerated.arrays
 import reference.models.parsing as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.arc_features import ArcFeatures, add_arcs, arc_scores, table_of
+from accelerated.compiled.problems.arc_features import ArcFeatures, add_arcs, arc_scores, table_of
 from accelerated.structures.arborescence import Arborescence
 from reference.arrays import Array
 from reference.models.base import all_of

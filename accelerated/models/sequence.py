@@ -9,9 +9,9 @@ import numpy as np
 import accelerated.arrays
 import reference.models.sequence as reference
 from accelerated.arrays import entries, numbers, view
-from accelerated.compiled.loops import tag_range
-from accelerated.compiled.pairs import no_pairs
+from accelerated.compiled.epochs.tagging import tag_range
 from accelerated.compiled.problems import MaxProblem
+from accelerated.compiled.problems.pairs import no_pairs
 from accelerated.compiled.sweeps import padded
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges

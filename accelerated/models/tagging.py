@@ -10,7 +10,7 @@ import numpy as np
 import accelerated.arrays
 import reference.models.tagging as reference
 from accelerated.arrays import entries, numbers, view
-from accelerated.compiled.pairs import Pairs
+from accelerated.compiled.problems.pairs import Pairs
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, tagged
 from accelerated.structures.chain import Chain

@@ -15,7 +15,7 @@ import numpy as np
 
 import reference.prox.selection as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.projections import (
+from accelerated.compiled.prox.projections import (
     ball_rows,
     extents,
     simplex_rows,
@@ -24,7 +24,7 @@ from accelerated.compiled.projections import (
     weight_extents,
     weighted_rows,
 )
-from accelerated.compiled.selection import MAGNITUDE, PLAIN
+from accelerated.compiled.prox.selection import MAGNITUDE, PLAIN
 from accelerated.mirror import mirrors
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array, floats, refuse_nan_and_inf

@@ -11,8 +11,8 @@ import numpy as np
 
 import reference.screening.scored as reference
 from accelerated.arrays import entries, numbers, view
-from accelerated.compiled.chain_losses import chain_losses
-from accelerated.compiled.class_scores import (
+from accelerated.compiled.problems.sequence_entropy import EntropyProblem
+from accelerated.compiled.screening.class_scores import (
     class_losses,
     class_residuals,
     pairs_back,
@@ -20,8 +20,8 @@ from accelerated.compiled.class_scores import (
     spread_out,
     weighted_pairs,
 )
-from accelerated.compiled.entropy_problem import EntropyProblem
-from accelerated.compiled.quadratic import descend_in_place
+from accelerated.compiled.screening.quadratic import descend_in_place
+from accelerated.compiled.screening.sequence_losses import chain_losses
 from accelerated.mirror import mirrors
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel

@@ -12,9 +12,15 @@ import numpy as np
 
 import reference.structures.arborescence as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.arborescence_sums import sum_over_trees
-from accelerated.compiled.arborescences import best_heads, best_parts, best_tree, best_with_each_arc, tree_score
-from accelerated.compiled.assignment import are_scores
+from accelerated.compiled.structures.arborescence_max import (
+    best_heads,
+    best_parts,
+    best_tree,
+    best_with_each_arc,
+    tree_score,
+)
+from accelerated.compiled.structures.arborescence_sum import sum_over_trees
+from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, host
 from reference.structures.arborescence import ArborescenceScores, sample

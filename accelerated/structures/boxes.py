@@ -11,7 +11,7 @@ import numpy as np
 
 import reference.structures.boxes as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.subwindows import (
+from accelerated.compiled.structures.boxes import (
     Image,
     first_queue,
     image_of,

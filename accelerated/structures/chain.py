@@ -9,9 +9,9 @@ import numpy as np
 
 import reference.structures.chain as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.chain_samples import sample_range
-from accelerated.compiled.chains import forward_backward_range, viterbi_range
-from accelerated.compiled.k_best import max_marginals_range, top_k_range
+from accelerated.compiled.structures.chain import forward_backward_range, viterbi_range
+from accelerated.compiled.structures.chain_k_best import max_marginals_range, top_k_range
+from accelerated.compiled.structures.chain_samples import sample_range
 from accelerated.mirror import mirrors
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array

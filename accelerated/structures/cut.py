@@ -7,9 +7,9 @@ import sys
 import numpy as np
 
 import reference.structures.cut as reference
-from accelerated.compiled.cut_marginals import all_margins, new_journal, node_margins, roving_margins
-from accelerated.compiled.cut_network import BUILT, NO_LABEL, Graph, build, new_graph
-from accelerated.compiled.cuts import SIDE, SOURCE, Search, augment_all, new_search, start
+from accelerated.compiled.structures.cut import SIDE, SOURCE, Search, augment_all, new_search, start
+from accelerated.compiled.structures.cut_marginals import all_margins, new_journal, node_margins, roving_margins
+from accelerated.compiled.structures.cut_network import BUILT, NO_LABEL, Graph, build, new_graph
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, host
 from reference.structures.cut import CutScores, score

@@ -9,8 +9,8 @@ import numpy as np
 
 import reference.structures.matching as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.assignment import are_scores, assign, matched_sum
-from accelerated.compiled.matchings import best_with_each_pair
+from accelerated.compiled.structures.assignment import are_scores, assign, matched_sum
+from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
 from reference.arrays import Array, Place, host
 from reference.structures.base import feasible

@@ -9,14 +9,14 @@ import numpy as np
 
 import reference.structures.tree as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.tree_k_best import top_k_of_trees
-from accelerated.compiled.tree_sums import sum_product_of_trees
-from accelerated.compiled.trees import (
+from accelerated.compiled.structures.tree import (
     Forest,
     forest_of,
     max_marginals_of_trees,
     max_product_of_trees,
 )
+from accelerated.compiled.structures.tree_k_best import top_k_of_trees
+from accelerated.compiled.structures.tree_sum import sum_product_of_trees
 from accelerated.mirror import mirrors
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array

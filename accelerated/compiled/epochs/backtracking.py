@@ -1,0 +1,75 @@
+"""Trials for a step size: the smoothness of single examples' losses. Weights W (F, Lp), A (1, L, L)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelerated.compiled.problems import (
+    add_features,
+    add_transitions,
+    flush,
+    longest_of,
+    new_work,
+    oracle,
+    outputs_of,
+    prepared,
+)
+from accelerated.compiled.problems.pairs import touched
+from accelerated.kernel import kernel
+
+__all__ = ["try_components"]
+
+
+@kernel
+def try_components(problem, batch, start, limit, mu, slack, W, A):
+    """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need no more than
+    ``limit``, and the oracle calls.
+
+    slack: what the inequality may miss, as a share of f_i(w) and mu. inf where no finite L will do.
+    """
+    longest, room = longest_of(problem, batch, 0, len(batch)), outputs_of(problem)
+    work, other = new_work(longest, A.shape[1], room), new_work(longest, A.shape[1], room)
+    ready = prepared(problem, A, mu, work)
+    G, G_A, moved, moved_A = np.zeros_like(W), np.zeros_like(A), np.empty_like(W), np.empty_like(A)
+    seen = np.full(W.shape[0], -1)
+    L, calls = start, 0
+    for k in range(len(batch)):
+        i = batch[k]
+        rows = touched(problem, i)
+        value = oracle(problem, i, 1.0, W, A, ready, mu, work)
+        add_features(problem, i, 1.0, work, G)
+        add_transitions(problem, i, 1.0, work, G_A)
+        flush(problem, 1.0, ready, work, G_A)
+        before = L
+        calls += 1
+        square = squared_norm(rows, k, seen, G) + np.sum(G_A * G_A)
+        while square > 0.0 and 0.0 < L < np.inf:
+            for j in rows:
+                for label in range(W.shape[1]):
+                    moved[j, label] = W[j, label] - G[j, label] / L
+            moved_A[:] = A - G_A / L
+            calls += 1
+            trial = oracle(problem, i, 1.0, moved, moved_A, prepared(problem, moved_A, mu, other), mu, other)
+            if trial <= value - square / (2.0 * L) + slack * (abs(value) + mu):
+                break
+            L *= 2.0
+            if max(limit, start) < L:
+                L = before
+                break
+        for j in rows:
+            for label in range(W.shape[1]):
+                G[j, label] = 0.0
+        G_A[:] = 0.0
+    return L, calls
+
+
+@kernel
+def squared_norm(rows, k, seen, G):
+    """The sum of ||G[j]||^2 over the different j of rows; seen[j] becomes k."""
+    total = 0.0
+    for j in rows:
+        if seen[j] != k:
+            seen[j] = k
+            for label in range(G.shape[1]):
+                total += G[j, label] * G[j, label]
+    return total

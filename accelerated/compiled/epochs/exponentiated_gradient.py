@@ -1,0 +1,252 @@
+"""Exponentiated gradient over packed sequences: visits that change a sequence's local scores, its marginals and its features' weights.
+
+Weights W (F, Lp), A (1, L, L). A visit changes the weights at once, so that the growth of their squared norm, and with it the dual's gain, is a sum
+over what the sequence touches; where the dual falls, the change is taken back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.problems import gather, longest_of, new_work
+from accelerated.compiled.reductions import only_if, plus
+from accelerated.compiled.structures.chain import finish, prepare, sum_product
+from accelerated.compiled.sweeps import fill, padded
+from accelerated.kernel import inlined, kernel
+from reference.optimizers.exponentiated_gradient import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
+
+__all__ = ["Points", "eg_epoch", "no_points"]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Points(NamedTuple):
+    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, L, L); visited (n,)."""
+
+    theta: np.ndarray
+    theta_A: np.ndarray
+    nodes: np.ndarray
+    edges: np.ndarray
+    visited: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """A sequence in the making: scores at w, theta and marginals (n, Lp), changes of weights; for transitions (1, L, L)."""
+
+    scores: np.ndarray
+    theta: np.ndarray
+    nodes: np.ndarray
+    moves: np.ndarray
+    theta_A: np.ndarray
+    edges: np.ndarray
+    moves_A: np.ndarray
+
+
+def no_points(offsets: np.ndarray, n_labels: int) -> Points:
+    """Room for the points of n sequences, none of them visited."""
+    nodes, edges = (int(offsets[-1]), padded(n_labels)), (len(offsets) - 1, n_labels, n_labels)
+    return Points(
+        np.zeros(nodes), np.zeros(edges), np.zeros(nodes), np.zeros(edges), np.zeros(len(offsets) - 1, np.bool_)
+    )
+
+
+@kernel
+def eg_epoch(problem, order, cost, lam_n, mu, points, values, steps, rates, W, A):
+    """A visit for each sequence in ``order``: points, values, steps, rates and the weights change in place. Returns the oracle calls.
+
+    cost (L, L) is the model's, problem.cost that of the objective: 0 for the log loss.
+    """
+    longest, L, Lp = longest_of(problem, order, 0, len(order)), A.shape[1], W.shape[1]
+    work, rows, pairs = new_work(longest, L), (longest, Lp), (1, L, L)
+    new = Scratch(
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(rows),
+        np.empty(pairs),
+        np.empty(pairs),
+        np.empty(pairs),
+    )
+    calls = 0
+    for k in range(len(order)):
+        i, eta = order[k], steps[order[k]]
+        keep, share = (1.0 - eta, eta / mu) if mu > 0.0 else (1.0, eta)
+        first = not points.visited[i]
+        if first:
+            begin(problem, i, cost, points)
+        for t in range(problem.offsets[i + 1] - problem.offsets[i]):
+            gather(problem, problem.offsets[i] + t, W, new.scores, t)
+        tries, done = FIRST_TRIES if first else 1, False
+        while tries > 0 and not done:
+            tries -= 1
+            take_step(problem, i, keep, share, points, A, new)
+            value, size = expected(problem, i, mu, new, work)
+            growth = 0.5 * lam_n * move(problem, i, points, 1.0 / lam_n, W, A, new)
+            gain = value - values[i] - growth
+            calls += 1
+            done = gain >= -ROUNDING * EPS * (size + abs(growth)) or (first and tries == 0 and np.isfinite(gain))
+            if not done:
+                move_back(problem, i, W, A, new)
+                if first:
+                    sharpen(problem, i, points)
+        if done:
+            store(problem, i, new, points)
+            values[i] = value
+            rates[i] = (gain if gain > 0.0 else 0.0) / eta
+            steps[i] = GROWTH * eta if mu == 0.0 or GROWTH * eta < 1.0 else 1.0
+        else:
+            steps[i] = SHRINKAGE * eta
+    return calls
+
+
+@kernel
+def begin(problem, i, cost, points):
+    """All weight on the truth, to be left for a distribution about it."""
+    first = problem.offsets[i]
+    for t in range(first, problem.offsets[i + 1]):
+        y = problem.labels[t]
+        for label in range(len(cost)):
+            points.theta[t, label] = -CONCENTRATION * cost[y, label]
+            points.nodes[t, label] = 0.0
+        points.nodes[t, y] = 1.0
+    for t in range(first + 1, problem.offsets[i + 1]):
+        points.edges[i, problem.labels[t - 1], problem.labels[t]] = 0.0
+    for t in range(first + 1, problem.offsets[i + 1]):
+        points.edges[i, problem.labels[t - 1], problem.labels[t]] += 1.0
+
+
+@kernel
+def sharpen(problem, i, points):
+    """More of the weight of the first theta near the truth."""
+    for t in range(problem.offsets[i], problem.offsets[i + 1]):
+        for label in range(points.theta.shape[1]):
+            points.theta[t, label] *= SHARPER
+
+
+@inlined
+def mixed(keep, theta, share, target):
+    """keep theta + share target; what is forbidden stays so."""
+    return keep * theta + share * target if target > -np.inf else target
+
+
+@kernel
+def take_step(problem, i, keep, share, points, A, new):
+    """new.theta = keep theta + share (scores + task loss), and the same of transitions."""
+    first, L = problem.offsets[i], A.shape[1]
+    for t in range(problem.offsets[i + 1] - first):
+        y = problem.labels[first + t]
+        for label in range(L):
+            target = new.scores[t, label] + problem.cost[y, label]
+            new.theta[t, label] = mixed(keep, points.theta[first + t, label], share, target)
+            new.nodes[t, label] = new.theta[t, label]
+        for label in range(L, new.theta.shape[1]):
+            new.theta[t, label] = 0.0
+            new.nodes[t, label] = -np.inf
+    for a in range(L):
+        for b in range(L):
+            new.theta_A[0, a, b] = mixed(keep, points.theta_A[i, a, b], share, A[0, a, b])
+
+
+@kernel
+def expected(problem, i, mu, new, work):
+    """mu H + the mean task loss under new.theta, and how large its terms are; new.nodes and new.edges become the marginals."""
+    first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], new.edges.shape[1]
+    for a in range(L):
+        for b in range(L):
+            new.edges[0, a, b] = 0.0
+    for a in range(work.pairs.shape[0]):
+        fill(0.0, work.pairs, a)
+    ready = prepare(new.theta_A[0], 1.0, work.matrix, work.transposed)
+    log_z = sum_product(new.nodes, n, ready, new.theta_A, 0, 1.0, work.chain, work.pairs, new.edges)
+    finish(ready, work.pairs, new.edges[0])
+    used, loss = 0.0, 0.0
+    for t in range(n):
+        y = problem.labels[first + t]
+        for label in range(L):
+            p = new.nodes[t, label]
+            used = plus(used, only_if(p > 0.0, new.theta[t, label]) * p)
+            loss = plus(loss, problem.cost[y, label] * p)
+    for a in range(L):
+        for b in range(L):
+            p = new.edges[0, a, b]
+            used = plus(used, only_if(p > 0.0, new.theta_A[0, a, b]) * p)
+    value = mu * (log_z - used) + loss
+    return value, abs(value) + mu * abs(used)
+
+
+@kernel
+def move(problem, i, points, factor, W, A, new):
+    """The weights as the marginals go from those of ``points`` to ``new``; returns the growth of their squared norm."""
+    first, free, growth = problem.offsets[i], problem.pairs.free, 0.0
+    for t in range(problem.offsets[i + 1] - first):
+        for label in range(W.shape[1]):
+            new.moves[t, label] = factor * (points.nodes[first + t, label] - new.nodes[t, label])
+        for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+            x, j = problem.data[e], problem.indices[e]
+            if free.shape[0] > 0:
+                for label in range(W.shape[1]):
+                    change = x * new.moves[t, label] * free[j, label]
+                    growth = plus(growth, change * (2.0 * W[j, label] + change))
+                    W[j, label] += change
+            else:
+                for label in range(W.shape[1]):
+                    change = x * new.moves[t, label]
+                    growth = plus(growth, change * (2.0 * W[j, label] + change))
+                    W[j, label] += change
+        growth += move_pairs(problem.pairs, first + t, 1.0, new.moves, t, W)
+    for a in range(A.shape[1]):
+        for b in range(A.shape[1]):
+            change = factor * problem.pairs.transitions[a, b] * (points.edges[i, a, b] - new.edges[0, a, b])
+            new.moves_A[0, a, b] = change
+            growth = plus(growth, only_if(change != 0.0, change * (2.0 * A[0, a, b] + change)))
+            A[0, a, b] += change
+    return growth
+
+
+@inlined
+def move_pairs(pairs, position, factor, moves, t, W):
+    """The weights of a position's pairs, which may be -inf and then do not move; returns the growth of their squared norm."""
+    growth = 0.0
+    if len(pairs.rows) > 0:
+        for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
+            change = factor * pairs.data[e] * moves[t, pairs.labels[e]]
+            if change != 0.0:
+                growth += change * (2.0 * W[pairs.rows[e], pairs.columns[e]] + change)
+                W[pairs.rows[e], pairs.columns[e]] += change
+    return growth
+
+
+@kernel
+def move_back(problem, i, W, A, new):
+    """The weights before the last move."""
+    first, free = problem.offsets[i], problem.pairs.free
+    for t in range(problem.offsets[i + 1] - first):
+        for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+            x, j = problem.data[e], problem.indices[e]
+            if free.shape[0] > 0:
+                for label in range(W.shape[1]):
+                    W[j, label] -= x * new.moves[t, label] * free[j, label]
+            else:
+                for label in range(W.shape[1]):
+                    W[j, label] -= x * new.moves[t, label]
+        move_pairs(problem.pairs, first + t, -1.0, new.moves, t, W)
+    for a in range(A.shape[1]):
+        for b in range(A.shape[1]):
+            A[0, a, b] -= new.moves_A[0, a, b]
+
+
+@kernel
+def store(problem, i, new, points):
+    """The new theta and marginals become the sequence's."""
+    first = problem.offsets[i]
+    for t in range(problem.offsets[i + 1] - first):
+        for label in range(new.theta.shape[1]):
+            points.theta[first + t, label] = new.theta[t, label]
+            points.nodes[first + t, label] = new.nodes[t, label]
+    for a in range(new.edges.shape[1]):
+        for b in range(new.edges.shape[1]):
+            points.theta_A[i, a, b] = new.theta_A[0, a, b]
+            points.edges[i, a, b] = new.edges[0, a, b]
+    points.visited[i] = True

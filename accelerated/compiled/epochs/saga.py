@@ -1,0 +1,110 @@
+"""A pass of SAGA over packed problems, at the cost of the examples' features. Weights W (F, Lp), A (1, L, L).
+
+The table has no gradients with respect to features: it keeps what the oracle answered, from which they follow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.epochs.svrg import add_difference, missed, subtract
+from accelerated.compiled.problems import add_transitions, flush, longest_of, new_work, oracle, outputs_of, prepared
+from accelerated.compiled.problems.answers import Kept, recall, recall_labels, remember_labels
+from accelerated.kernel import inlined, kernel
+
+__all__ = ["Answers", "saga_epoch", "saga_table"]
+
+
+class Answers(NamedTuple):
+    """The last answer for each sequence: labels, as :class:`Kept` has them (its pairs unused), and edges (n, L, L), the gradient with
+    respect to the transitions; the mean over sequences of the gradients, mean_W (F, Lp) and mean_A (1, L, L).
+    """
+
+    kept: Kept
+    edges: np.ndarray
+    mean_W: np.ndarray
+    mean_A: np.ndarray
+
+
+@kernel
+def saga_table(problem, X, X_A, mu, found, answers):
+    """The answers at X, X_A: those that are in ``found``, the others asked for. The means are left as they are."""
+    n = len(problem.offsets) - 1
+    every = np.arange(n)
+    work = new_work(longest_of(problem, every, 0, n), X_A.shape[1], outputs_of(problem))
+    ready, edges = prepared(problem, X_A, mu, work), np.zeros_like(X_A)
+    for i in range(n):
+        if not recall(problem, i, found, work):
+            oracle(problem, i, 1.0, X, X_A, ready, mu, work)
+        remember_labels(problem, i, work, answers.kept)
+        add_transitions(problem, i, 1.0, work, edges)
+        flush(problem, 1.0, ready, work, edges)
+        take(edges[0], answers.edges, i)
+
+
+@kernel
+def saga_epoch(problem, touched_rows, order, gamma, a, mu, answers, c, c_A, W, A):
+    """One step for each sequence in ``order``: W, A become the last iterate, and the answers follow.
+
+    With g_i the last gradient of sequence i, G the mean of all, a = 1 / (1 + gamma (lam + kappa)) and c = a gamma kappa z, a step is
+
+        delta = grad f_i(w) - g_i,   w <- a w - a gamma (delta + G) + c,   G <- G + delta / n
+
+    delta touches the rows of the sequence's features. With the new G the step is w <- a (w - gamma (1 - 1/n) delta) + (c - a gamma G): so the sparse
+    part may come before the rest, and a row that is not touched, whose G stays, waits; after m steps it makes up for them at once:
+
+        w <- a^m w + Q_m (c - a gamma G),   Q_m = 1 + a + ... + a^(m-1)
+    """
+    n, share = len(problem.offsets) - 1, 1.0 / (len(problem.offsets) - 1)
+    longest, room = longest_of(problem, order, 0, len(order)), outputs_of(problem)
+    work = new_work(longest, A.shape[1], room)
+    before = new_work(longest, A.shape[1], room)
+    G, G_A, edges = answers.mean_W, answers.mean_A, np.zeros_like(A)
+    power, Q, _ = missed(a, len(order))
+    start, rows = touched_rows
+    done = np.zeros(W.shape[0], np.int64)
+    for k in range(len(order)):
+        i = order[k]
+        for e in range(start[i], start[i + 1]):
+            j = rows[e]
+            m = k - done[j]
+            if m > 0:  # 0 * c is no number where c forbids
+                steps_of_row(power[m], W, Q[m], c, a * gamma, G, j)
+                done[j] = k
+        ready = prepared(problem, A, mu, work)
+        oracle(problem, i, 1.0, W, A, ready, mu, work)
+        recall_labels(problem, i, answers.kept, before)
+        remember_labels(problem, i, work, answers.kept)
+        add_transitions(problem, i, 1.0, work, edges)
+        flush(problem, 1.0, ready, work, edges)
+        subtract(problem, i, work, before)
+        add_difference(problem, i, -gamma * (n - 1) * share, work, before, W)
+        add_difference(problem, i, share, work, before, G)
+        for x in range(A.shape[1]):
+            for y in range(A.shape[1]):
+                delta = edges[0, x, y] - answers.edges[i, x, y]
+                A[0, x, y] = a * A[0, x, y] - a * gamma * (delta + G_A[0, x, y]) + c_A[0, x, y]
+                G_A[0, x, y] += delta * share
+        take(edges[0], answers.edges, i)
+    for j in range(W.shape[0]):
+        m = len(order) - done[j]
+        steps_of_row(power[m], W, Q[m], c, a * gamma, G, j)
+
+
+@inlined
+def steps_of_row(p, w, q, c, s, G, j):
+    """w[j] = p w[j] + q (c[j] - s G[j])."""
+    for label in range(w.shape[1]):
+        w[j, label] = muladd(p, w[j, label], q * (c[j, label] - s * G[j, label]))
+
+
+@inlined
+def take(edges, answers, i):
+    """answers[i] = edges, and edges = 0."""
+    for x in range(edges.shape[0]):
+        for y in range(edges.shape[1]):
+            answers[i, x, y] = edges[x, y]
+            edges[x, y] = 0.0

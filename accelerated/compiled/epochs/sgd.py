@@ -1,0 +1,85 @@
+"""An epoch of stochastic gradients over the examples of a problem. Weights W (F, Lp), A (1, L, L)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelerated.compiled.problems import (
+    add_features,
+    add_transitions,
+    flush,
+    longest_of,
+    new_work,
+    oracle,
+    outputs_of,
+    prepared,
+)
+from accelerated.kernel import kernel
+
+__all__ = ["sgd_epoch"]
+
+
+@kernel
+def sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, mean_A):
+    """One step for each sequence in ``order``: W, A and their weighted means change in place.
+
+    steps: step sizes gamma; weights: of the iterates after each step in the mean; weighed: the sum of the weights so far.
+
+    A step costs the sequence's features, not F: the feature weights are s V, shrinking changes s alone; and with S the sum of
+    weights * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
+    weights_t s_t V_t, each V_t written as the sum of its changes.)
+    """
+    work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1], outputs_of(problem))
+    V, U, sums = W, np.zeros_like(W), np.zeros_like(W)
+    s, S, before = 1.0, 0.0, weighed
+    for k in range(len(order)):
+        gamma, shrink = steps[k], 1.0 - steps[k] * lam
+        ready = prepared(problem, A, mu, work)
+        oracle(problem, order[k], s, V, A, ready, mu, work)
+
+        s *= shrink
+        if abs(s) < 1e-3:  # also at shrink = 0: S V - U loses 1/s in accuracy, so start again from s = 1
+            fold(s, S, V, U, sums)
+            s, S = 1.0, 0.0
+        add_features(problem, order[k], -gamma / s, work, V)
+        if S != 0.0:
+            add_features(problem, order[k], -gamma / s * S, work, U)
+        S += weights[k] * s
+
+        scale(shrink, A[0])
+        add_transitions(problem, order[k], -gamma, work, A)
+        flush(problem, -gamma, ready, work, A)
+        weighed += weights[k]
+        if weights[k] != 0.0:
+            approach(mean_A[0], weights[k] / weighed, A[0])
+    fold(s, S, V, U, sums)
+    if weighed > before:
+        for i in range(W.shape[0]):
+            for j in range(W.shape[1]):
+                mean_W[i, j] = (before * mean_W[i, j] + sums[i, j]) / weighed
+
+
+@kernel
+def fold(s, S, V, U, sums):
+    """sums += S V - U; then V *= s and U = 0: the same weights with s = 1 and S = 0."""
+    for i in range(V.shape[0]):
+        for j in range(V.shape[1]):
+            sums[i, j] += S * V[i, j] - U[i, j]
+            V[i, j] *= s
+            U[i, j] = 0.0
+
+
+@kernel
+def scale(factor, x):
+    """x *= factor."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] *= factor
+
+
+@kernel
+def approach(mean, share, x):
+    """mean += share * (x - mean)."""
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            mean[i, j] += share * (x[i, j] - mean[i, j])

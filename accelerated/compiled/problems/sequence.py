@@ -1,0 +1,100 @@
+"""Room for one sequence of a packed problem, and its scores from its features.
+
+A problem, of whatever type, holds sequences: number i owns positions offsets[i]:offsets[i+1], position p has entries
+indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). Weights are s W, with
+W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L). ``pairs`` (:mod:`accelerated.compiled.problems.pairs`): features with a weight for one label.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.problems.pairs import gather_pairs
+from accelerated.compiled.structures.chain import Workspace, workspace
+from accelerated.compiled.structures.chain_top_k import Outputs, outputs_room
+from accelerated.compiled.sweeps import fill, padded
+from accelerated.kernel import inlined, kernel
+
+__all__ = ["Work", "augmented_scores", "gather", "longest_of", "new_work"]
+
+
+class Work(NamedTuple):
+    """Room for one sequence of up to n positions, and for sums over sequences.
+
+    scores (n, Lp): scores, then node marginals; labels (n,); matrix, transposed (Lp, Lp): the prepared transitions; pairs (Lp, Lp) and
+    edges (1, L, L): expected transitions, to be flushed; chain: the chain kernels' own; outputs: the best outputs, for TopKProblem.
+    """
+
+    scores: np.ndarray
+    labels: np.ndarray
+    matrix: np.ndarray
+    transposed: np.ndarray
+    pairs: np.ndarray
+    edges: np.ndarray
+    chain: Workspace
+    outputs: Outputs
+
+
+@kernel
+def new_work(longest, n_labels, outputs=0):
+    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: `outputs_of` the problem."""
+    Lp = padded(n_labels)
+    return Work(
+        np.empty((longest, Lp)),
+        np.empty(longest, np.int64),
+        np.empty((Lp, Lp)),
+        np.empty((Lp, Lp)),
+        np.zeros((Lp, Lp)),
+        np.zeros((1, n_labels, n_labels)),
+        workspace(longest, n_labels),
+        outputs_room(longest if outputs > 0 else 0, n_labels, outputs),
+    )
+
+
+@inlined
+def gather(problem, position, W, scores, t):
+    """scores[t] = the sum over a position's features of their rows of W (F, Lp): four rows a sweep, in the order of storage."""
+    first, last = problem.indptr[position], problem.indptr[position + 1]
+    fill(0.0, scores, t)
+    for b in range((last - first) // 4):
+        e = first + 4 * b
+        x0, x1, x2, x3 = problem.data[e], problem.data[e + 1], problem.data[e + 2], problem.data[e + 3]
+        j0, j1, j2, j3 = problem.indices[e], problem.indices[e + 1], problem.indices[e + 2], problem.indices[e + 3]
+        for label in range(scores.shape[1]):
+            two = muladd(x1, W[j1, label], muladd(x0, W[j0, label], scores[t, label]))
+            scores[t, label] = muladd(x3, W[j3, label], muladd(x2, W[j2, label], two))
+    for e in range(last - (last - first) % 4, last):
+        x, j = problem.data[e], problem.indices[e]
+        for label in range(scores.shape[1]):
+            scores[t, label] = muladd(x, W[j, label], scores[t, label])
+    gather_pairs(problem.pairs, position, W, scores, t)
+
+
+@kernel
+def augmented_scores(problem, i, s, W, A, inverse_mu, scores):
+    """scores[:n] = (scores + cost of sequence i) * inverse_mu, padded with -inf; returns the true labelling's own score."""
+    first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], A.shape[1]
+    gold = 0.0
+    for t in range(n):
+        y = problem.labels[first + t]
+        gather(problem, first + t, W, scores, t)
+        gold += s * scores[t, y]
+        if t > 0:
+            gold += A[0, problem.labels[first + t - 1], y]
+        for label in range(L):
+            scores[t, label] = (s * scores[t, label] + problem.cost[y, label]) * inverse_mu
+        for label in range(L, scores.shape[1]):
+            scores[t, label] = -np.inf
+    return gold
+
+
+@kernel
+def longest_of(problem, batch, lo, hi):
+    """The number of positions of the longest of sequences batch[lo:hi]."""
+    n = 0
+    for k in range(lo, hi):
+        n = max(n, problem.offsets[batch[k] + 1] - problem.offsets[batch[k]])
+    return n

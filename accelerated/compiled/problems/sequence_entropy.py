@@ -1,0 +1,101 @@
+"""The hinge smoothed by entropy, and the log loss, over packed sequences: sum-product at a temperature."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.problems import oracles
+from accelerated.compiled.problems.oracles import answers
+from accelerated.compiled.problems.pairs import Pairs, add_of_labels
+from accelerated.compiled.problems.sequence import augmented_scores
+from accelerated.compiled.structures.chain import finish, prepare, sum_product
+from accelerated.compiled.sweeps import fill
+
+__all__ = ["EntropyProblem"]
+
+
+class EntropyProblem(NamedTuple):
+    """The max smoothed by entropy: sum-product at temperature mu. The log loss is the one with cost 0 and mu = 1."""
+
+    offsets: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    labels: np.ndarray
+    cost: np.ndarray
+    pairs: Pairs
+
+
+@answers(oracles.outputs_of, EntropyProblem)
+def outputs_of(problem):
+    return 0
+
+
+@answers(oracles.prepared, EntropyProblem)
+def prepared(problem, A, mu, work):
+    return prepare(A[0], 1.0 / mu, work.matrix, work.transposed)
+
+
+@answers(oracles.oracle, EntropyProblem)
+def oracle(problem, i, s, W, A, ready, mu, work):
+    n = problem.offsets[i + 1] - problem.offsets[i]
+    gold = augmented_scores(problem, i, s, W, A, 1.0 / mu, work.scores)
+    value = sum_product(work.scores, n, ready, A, 0, 1.0 / mu, work.chain, work.pairs, work.edges)
+    for t in range(n):
+        work.scores[t, problem.labels[problem.offsets[i] + t]] -= 1.0
+    return mu * value - gold
+
+
+@answers(oracles.add_features, EntropyProblem)
+def add_features(problem, i, factor, work, G):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    pairs, free = problem.pairs, problem.pairs.free  # taken out here, not in the inner loop
+    for t in range(n):
+        for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+            x, j = factor * problem.data[e], problem.indices[e]
+            if free.shape[0] > 0:
+                for label in range(G.shape[1]):
+                    G[j, label] = muladd(x * free[j, label], work.scores[t, label], G[j, label])
+            else:
+                for label in range(G.shape[1]):
+                    G[j, label] = muladd(x, work.scores[t, label], G[j, label])
+        add_of_labels(pairs, first + t, factor, work.scores, t, G)
+
+
+@answers(oracles.add_transitions, EntropyProblem)
+def add_transitions(problem, i, factor, work, G):
+    first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
+    for t in range(1, n):
+        before, y = problem.labels[first + t - 1], problem.labels[first + t]
+        G[0, before, y] -= factor * free[before, y]
+
+
+@answers(oracles.flush, EntropyProblem)
+def flush(problem, factor, ready, work, G):
+    finish(ready, work.pairs, work.edges[0])
+    edges, free = work.edges, problem.pairs.transitions
+    for i in range(G.shape[1]):
+        for j in range(G.shape[2]):
+            G[0, i, j] += factor * edges[0, i, j] * free[i, j]
+            edges[0, i, j] = 0.0
+    for i in range(work.pairs.shape[0]):
+        fill(0.0, work.pairs, i)
+
+
+@answers(oracles.task_loss, EntropyProblem)
+def task_loss(problem, i, work):  # scores are marginals less the truth, which costs nothing
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    total = 0.0
+    for t in range(n):
+        y = problem.labels[first + t]
+        for label in range(problem.cost.shape[1]):
+            total += problem.cost[y, label] * work.scores[t, label]
+    return total
+
+
+@answers(oracles.exact, EntropyProblem)
+def exact(problem, work):
+    return True

@@ -1,0 +1,92 @@
+"""The structural hinge over packed sequences: loss-augmented max-product."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.problems import oracles
+from accelerated.compiled.problems.oracles import answers
+from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change
+from accelerated.compiled.problems.sequence import augmented_scores
+from accelerated.compiled.structures.chain import max_product
+from accelerated.compiled.sweeps import load
+
+__all__ = ["MaxProblem"]
+
+
+class MaxProblem(NamedTuple):
+    """Structural hinge: loss-augmented max-product. cost (L, L) by (true, predicted)."""
+
+    offsets: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    labels: np.ndarray
+    cost: np.ndarray
+    pairs: Pairs
+
+
+@answers(oracles.outputs_of, MaxProblem)
+def outputs_of(problem):
+    return 0
+
+
+@answers(oracles.prepared, MaxProblem)
+def prepared(problem, A, mu, work):
+    load(A[0], 1.0, work.matrix)
+    return work.matrix
+
+
+@answers(oracles.oracle, MaxProblem)
+def oracle(problem, i, s, W, A, ready, mu, work):
+    n = problem.offsets[i + 1] - problem.offsets[i]
+    gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
+    return max_product(work.scores, n, A, 0, 0, ready, work.chain.forward, work.labels) - gold
+
+
+@answers(oracles.add_features, MaxProblem)
+def add_features(problem, i, factor, work, G):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    pairs = problem.pairs  # taken out here, not in the inner loop
+    for t in range(n):
+        y, guess = problem.labels[first + t], work.labels[t]
+        if y != guess:
+            for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
+                x, j = factor * problem.data[e], problem.indices[e]
+                if may_change(pairs, j, guess):
+                    G[j, guess] += x
+                if may_change(pairs, j, y):
+                    G[j, y] -= x
+            add_of_label(pairs, first + t, factor, guess, G)
+            add_of_label(pairs, first + t, -factor, y, G)
+
+
+@answers(oracles.add_transitions, MaxProblem)
+def add_transitions(problem, i, factor, work, G):
+    first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
+    for t in range(1, n):
+        before, guess = work.labels[t - 1], work.labels[t]
+        G[0, before, guess] += factor * free[before, guess]
+        before, y = problem.labels[first + t - 1], problem.labels[first + t]
+        G[0, before, y] -= factor * free[before, y]
+
+
+@answers(oracles.flush, MaxProblem)
+def flush(problem, factor, ready, work, G):
+    pass
+
+
+@answers(oracles.task_loss, MaxProblem)
+def task_loss(problem, i, work):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    total = 0.0
+    for t in range(n):
+        total += problem.cost[problem.labels[first + t], work.labels[t]]
+    return total
+
+
+@answers(oracles.exact, MaxProblem)
+def exact(problem, work):
+    return True

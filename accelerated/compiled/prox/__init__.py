@@ -1,0 +1,1 @@
+"""Thresholds, projections and proxes of rows."""

@@ -1,0 +1,1 @@
+"""Losses, scores and steps of sparse CRFs."""

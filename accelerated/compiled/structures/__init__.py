@@ -1,0 +1,1 @@
+"""Oracles over arrays, one example after another."""

@@ -1,0 +1,223 @@
+"""Rooted trees and forests: sum-product, one tree after another, all of one form (`trees.Forest`).
+
+With f = exp(pairwise / mu - shift), w_v the probabilities of v's labels given the scores of v and below (they sum to 1)
+and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
+
+    w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,     P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
+
+Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of messages is rescaled when
+its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as children that come later may
+raise it again:
+so nothing underflows there. What `exp` makes 0 is below exp(-400) of the largest; if the sum over labels is at least
+exp(-LIMIT), what
+is lost weighs at most exp(2 LIMIT - 400) in any message. Else: log domain, for the whole tree.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import exp, muladd
+from accelerated.compiled.structures.chain import LIMIT, prepare
+from accelerated.compiled.structures.tree import load_nodes, sound
+from accelerated.compiled.sweeps import fill, largest, lowest_above, padded, product, total
+from accelerated.kernel import kernel
+
+__all__ = ["sum_product_of_trees"]
+
+SMALL = 1e-30
+
+
+@kernel
+def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nodes, edges):
+    """value (B,) = mu log Z, nodes (B * p, L) the marginals; edges (E, L, L) those of pairs, added up where the matrix is shared."""
+    p, L, inverse_mu = len(forest.above), unary.shape[1], 1.0 / mu
+    Lp = padded(L)
+    scores, weights, messages, answer = np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp))
+    factor, factor_t, pairs = np.empty((Lp, Lp)), np.empty((Lp, Lp)), np.zeros((Lp, Lp))
+    shared = prepare(pairwise[0] if stride == 0 else np.zeros((L, L)), inverse_mu, factor, factor_t)
+    for b in range(lo, hi):
+        first, rows = b * p * stride, slice(b * p, (b + 1) * p)
+        if not sound(unary[rows], pairwise, first, stride):
+            value[b], nodes[rows], edges[first : first + (p if stride != 0 else 1)] = np.nan, np.nan, np.nan
+            continue
+        load_nodes(unary[rows], forest.counts, inverse_mu, scores)
+        log_z = _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges)
+        if np.isnan(log_z):
+            log_z = _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, answer, edges)
+        else:
+            _downward(forest, first, stride, shared, weights, messages, answer, edges)
+            if stride == 0:
+                _add_pairs(forest, messages, weights, pairs)
+        value[b] = mu * log_z
+        for v in range(p):
+            for j in range(L):
+                nodes[b * p + v, j] = answer[v, j]
+    if stride == 0:
+        for i in range(L):
+            for j in range(L):
+                edges[0, i, j] += factor[i, j] * pairs[i, j]
+
+
+@kernel
+def _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges):
+    """log Z, or nan if not certified: weights and messages (p, Lp); with stride 1, edges[first + v] (L, L) becomes f_v."""
+    above, upward, factor, factor_t = forest.above, forest.upward, shared.factor, shared.factor_t
+    p, L, Lp, value, floor = len(above), pairwise.shape[1], weights.shape[1], 0.0, np.exp(-LIMIT)
+    if stride == 0 and (not shared.dense or shared.lowest < -LIMIT):
+        return np.nan
+    for v in range(p):
+        fill(1.0, weights, v)
+    for k in range(p):
+        v = upward[k]
+        u = above[v]
+        top = largest(scores, v)
+        if top == -np.inf:
+            return np.nan
+        for j in range(Lp):
+            weights[v, j] *= exp(scores[v, j] - top)
+        c = total(weights, v)
+        if not c >= floor:
+            return np.nan
+        value += top + np.log(c)
+        scale = 1.0 / c
+        for j in range(Lp):
+            weights[v, j] *= scale
+        if u == p:
+            continue
+        if stride == 0:
+            product(weights, v, factor_t, L, messages, v)
+            value += shared.shift
+        else:
+            mine = prepare(pairwise[first + v], inverse_mu, factor, factor_t)
+            if not mine.dense or mine.lowest < -LIMIT:
+                return np.nan
+            for i in range(L):
+                for j in range(L):
+                    edges[first + v, i, j] = factor[i, j]
+            product(weights, v, factor_t, L, messages, v)
+            value += mine.shift
+        for j in range(Lp):
+            weights[u, j] *= messages[v, j]
+        m = largest(weights, u)
+        if lowest_above(weights, u, 0.0) < floor * m:
+            return np.nan
+        if m < SMALL:
+            value += np.log(m)
+            for j in range(Lp):
+                weights[u, j] /= m
+    return value
+
+
+@kernel
+def _downward(forest, first, stride, shared, weights, messages, nodes, edges):
+    """nodes (p, Lp) the marginals; messages[v] becomes P(y_u) / m_v, 0 for roots; with stride 1, edges[first + v] = f_v becomes the marginals."""
+    above, upward, factor = forest.above, forest.upward, shared.factor
+    p, L, Lp = len(above), edges.shape[1], nodes.shape[1]
+    for k in range(p - 1, -1, -1):
+        v = upward[k]
+        u = above[v]
+        if u == p:
+            fill(0.0, messages, v)
+            for j in range(Lp):
+                nodes[v, j] = weights[v, j]
+            continue
+        for i in range(Lp):
+            messages[v, i] = nodes[u, i] / messages[v, i] if nodes[u, i] > 0.0 else 0.0
+        if stride == 0:
+            product(messages, v, factor, L, nodes, v)
+            for j in range(Lp):
+                nodes[v, j] *= weights[v, j]
+        else:
+            fill(0.0, nodes, v)
+            for i in range(L):
+                q = messages[v, i]
+                for j in range(L):
+                    pair = q * edges[first + v, i, j] * weights[v, j]
+                    edges[first + v, i, j] = pair
+                    nodes[v, j] += pair
+        scale = 1.0 / total(nodes, v)  # 1, but for rounding, which would grow with depth
+        for j in range(Lp):
+            nodes[v, j] *= scale
+
+
+@kernel
+def _add_pairs(forest, q, weights, pairs):
+    """pairs[i, j] += sum_v q[v, i] * weights[v, j], four nodes a sweep; q is 0 for roots."""
+    p, Lp = len(forest.above), weights.shape[1]
+    for b in range(p // 4):
+        v = 4 * b
+        for i in range(Lp):
+            x0, x1, x2, x3 = q[v, i], q[v + 1, i], q[v + 2, i], q[v + 3, i]
+            for j in range(Lp):
+                two = muladd(x0, weights[v, j], muladd(x1, weights[v + 1, j], pairs[i, j]))
+                pairs[i, j] = muladd(x2, weights[v + 2, j], muladd(x3, weights[v + 3, j], two))
+    for v in range(p // 4 * 4, p):
+        for i in range(Lp):
+            for j in range(Lp):
+                pairs[i, j] = muladd(q[v, i], weights[v, j], pairs[i, j])
+
+
+@kernel
+def _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, nodes, edges):
+    """log Z in the log domain, for any scores; nodes (p, Lp) the marginals, edges those of pairs. All 0 where Z is."""
+    above, upward = forest.above, forest.upward
+    p, L, Lp, value = len(above), pairwise.shape[1], scores.shape[1], 0.0
+    row = np.full((1, Lp), -np.inf)
+    for k in range(p):
+        v = upward[k]
+        u = above[v]
+        top = largest(scores, v)
+        if top == -np.inf:
+            value = -np.inf
+            break
+        for j in range(Lp):
+            nodes[v, j] = exp(scores[v, j] - top)
+        norm = top + np.log(total(nodes, v))
+        value += norm
+        for j in range(Lp):
+            scores[v, j] -= norm
+        if u < p:
+            for i in range(L):
+                scores[u, i] += _log_row(scores, v, pairwise, first + v * stride, i, inverse_mu, row)
+    for k in range(p - 1, -1, -1):
+        v = upward[k]
+        u, e = above[v], first + v * stride
+        fill(0.0, nodes, v)
+        if value == -np.inf:
+            if stride != 0:
+                edges[e] = 0.0
+            continue
+        if u == p:
+            top = largest(scores, v)
+            for j in range(Lp):
+                nodes[v, j] = exp(scores[v, j] - top)
+        else:
+            for i in range(L):
+                _log_row(scores, v, pairwise, e, i, inverse_mu, row)
+                mass = total(row, 0)
+                scale = nodes[u, i] / mass if mass > 0.0 else 0.0
+                for j in range(L):
+                    pair = scale * row[0, j]
+                    nodes[v, j] += pair
+                    edges[e, i, j] = edges[e, i, j] + pair if stride == 0 else pair
+        scale = 1.0 / total(nodes, v)
+        for j in range(Lp):
+            nodes[v, j] *= scale
+    return value
+
+
+@kernel
+def _log_row(scores, v, pairwise, e, i, inverse_mu, row):
+    """log sum_j exp(scores[v, j] + pairwise[e, i, j] * inverse_mu); row (1, Lp) becomes the terms over the largest."""
+    for j in range(pairwise.shape[1]):
+        row[0, j] = scores[v, j] + pairwise[e, i, j] * inverse_mu
+    for j in range(pairwise.shape[1], row.shape[1]):
+        row[0, j] = -np.inf
+    top = largest(row, 0)
+    if top == -np.inf:
+        fill(0.0, row, 0)
+        return top
+    for j in range(row.shape[1]):
+        row[0, j] = exp(row[0, j] - top)
+    return top + np.log(total(row, 0))
