@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from accelerated import arc_epochs, candidate_epochs, epochs, kernel_epochs, proximal_epochs, two_layer_epochs
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.localization import CandidateModel
 from accelerated.models.parsing import ParsingModel
@@ -10,34 +9,30 @@ from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import LogLoss, StructuralHinge
+from accelerated.online_mkl.rounds import MKL
+from accelerated.optimizers import online_proximal_trees, sgd_two_layer
+from accelerated.optimizers.bcfw import BCFW
+from accelerated.optimizers.exponentiated_gradient import ExponentiatedGradient
+from accelerated.optimizers.online_proximal import OnlineProximal
+from accelerated.optimizers.saga import SAGA
+from accelerated.optimizers.sgd import SGD
+from accelerated.optimizers.svrg import SVRG
+from accelerated.training.smoothness import Backtracking
 from reference.online_mkl.rounds import KernelProblem
 from reference.training.counterparts import register
 
 __all__ = ["TABLE"]
 
-_SEQUENCES = (
-    epochs.SGD,
-    epochs.SVRG,
-    epochs.SAGA,
-    epochs.BCFW,
-    epochs.ExponentiatedGradient,
-    epochs.Backtracking,
-    proximal_epochs.OnlineProximal,
-)
+OBJECTIVES: dict[type, tuple[type, ...]] = {
+    SequenceModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal),
+    TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal),
+    ParsingModel: (SGD, BCFW, online_proximal_trees.OnlineProximal),
+    CandidateModel: (SGD, SVRG, Backtracking, BCFW),
+    TwoLayerModel: (sgd_two_layer.SGD,),
+}
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {
-    (objective, model): known
-    for objective in (StructuralHinge, LogLoss)
-    for model, known in (
-        (SequenceModel, _SEQUENCES),
-        (TaggingModel, _SEQUENCES),
-        (ParsingModel, (arc_epochs.SGD, arc_epochs.BCFW, arc_epochs.OnlineProximal)),
-        (
-            CandidateModel,
-            (candidate_epochs.SGD, candidate_epochs.SVRG, candidate_epochs.BCFW, candidate_epochs.Backtracking),
-        ),
-        (TwoLayerModel, (two_layer_epochs.SGD,)),
-    )
-} | {(KernelProblem, KernelSequenceModel): (kernel_epochs.MKL,)}
+    (objective, model): known for objective in (StructuralHinge, LogLoss) for model, known in OBJECTIVES.items()
+} | {(KernelProblem, KernelSequenceModel): (MKL,)}
 
 for (objective, model), counterparts in TABLE.items():
     for counterpart in counterparts:

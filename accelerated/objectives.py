@@ -1,98 +1,79 @@
-"""Objectives whose full gradients and epochs run as kernels where the model is exactly ours.
+"""Objectives whose full gradients run as kernels where the model is exactly ours, and its smoothing has a compiled oracle.
 
-With ``SequenceModel`` or ``TaggingModel`` itself (not a subclass) and a smoothing that has an oracle in :mod:`accelerated.compiled.problems`,
-everything below runs over the packed data in one call; with ``ParsingModel``, over sentences with sparse gradients; otherwise the reference's loop runs over this panel's structures.
+Otherwise (:func:`accelerated.problems.problem_of`) the reference's loop runs over this panel's structures.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 import reference.objectives as reference
-from accelerated import arc_epochs, candidate_epochs
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.gradient import gradient_range
-from accelerated.compiled.problems import EntropyProblem, MaxProblem, TopKProblem, augmented_scores
+from accelerated.compiled.problems import augmented_scores
 from accelerated.compiled.problems.answers import Kept, nothing
-from accelerated.compiled.problems.candidates import new_answers
 from accelerated.compiled.problems.corners import planes_of
-from accelerated.compiled.problems.pairs import touched_rows
+from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
-from accelerated.models.tagging import TaggingModel
+from accelerated.problems import all_free, problem_of
 from accelerated.screening.scored import Whole, by_scores
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
-from reference.smoothing import Entropy, SquaredL2, TopK
 from reference.structures.base import at_most
 from reference.structures.chain_scores import ChainScores
 from reference.structures.table import TableScores
 
 __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
-_LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop, which asks for as many as it needs
-
 
 class StructuralHinge(reference.StructuralHinge):
     __doc__ = reference.StructuralHinge.__doc__
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
-        kernels = (
-            self._problem(mu) is not None or arc_epochs.sweeps(self, w) or candidate_epochs.problem_of(self, w, mu)
-        )
-        if not kernels:
+        if problem_of(self, mu) is None:
             return super()._sum(w, batch, mu)
         return self._linearized(w, batch, mu)[:2]
 
     def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
-        return self._swept(w, batch, mu, nothing())
+        return self._kept(w, batch, mu, nothing())
 
-    def _swept(self, w: Array, batch: np.ndarray, mu: float, kept: Kept) -> tuple[float, Array, float, float]:
+    def _kept(self, w: Array, batch: np.ndarray, mu: float, kept: Kept) -> tuple[float, Array, float, float]:
         """The sums of :meth:`_linearized`; what the oracles answered goes into ``kept``, where that has room."""
-        problem = self._problem(mu)
-        if arc_epochs.sweeps(self, w):
-            return arc_epochs.sweep(self, view("w", w), batch, mu)
-        images = candidate_epochs.problem_of(self, w, mu)
-        if images is not None:
-            return candidate_epochs.sweep(self, images, w, batch, mu, new_answers(0, 0))
+        problem, w_host = problem_of(self, mu), view("w", w)
         if problem is None:
             return super()._linearized(w, batch, mu)
-        w_host = view("w", w)
-        # kernels take finite weights: -inf may forbid transitions, nan and +inf make no number
+        # kernels take finite weights: -inf may forbid something, nan and +inf make no number
         if not np.all(np.isfinite(w_host)):
             if np.all(w_host < np.inf):
                 return super()._linearized(w, batch, mu)
             nan = float("nan")
             return nan, like(np.full(self.model.size, nan), w), nan, nan
-        # a gradient may be wrong where there is no weight: ``flat`` leaves that out
-        problem = problem._replace(pairs=problem.pairs._replace(free=problem.pairs.free[:0]))
-        W, A = self.model.padded(w_host)
-        pieces = ranges(np.concatenate([[0], np.cumsum(self.data.lengths[batch])]), most=_accumulators(W))
-        sums = [(np.zeros_like(W), np.zeros_like(A)) for _ in pieces]
+        problem, weights = all_free(problem), self.model.padded(w_host)
+        pieces = ranges(np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[batch])]), most=_accumulators(weights))
+        sums = [zeros_like(weights) for _ in pieces]
 
         def run(lo: int, hi: int) -> tuple[float, float, int]:
-            return gradient_range(problem, batch, lo, hi, W, A, mu, kept, *sums[pieces.index((lo, hi))])
+            return gradient_range(problem, batch, lo, hi, weights, mu, kept, sums[pieces.index((lo, hi))])
 
         value, task_loss, exact = (sum(each) for each in zip(*in_parallel(run, pieces), strict=True))
-        (G_W, G_A), *others = sums
-        for part_W, part_A in others:
-            G_W += part_W
-            G_A += part_A
-        return value, like(self.model.flat(G_W, G_A), w), task_loss, float(exact)
+        total, *others = sums
+        for part in others:
+            total.rows[:] += part.rows
+            total.dense[:] += part.dense
+        return value, like(self.model.flat(*total), w), task_loss, float(exact)
 
     def _corners(self, w: Array, batch: Any, k: int, choose: Callable[[Any, int], Iterable[Any]]) -> Corners:
         check_weights(self.model, w, self._like)
         at_most("k", k, self.model.size)
-        problem = self._problem(0.0) if type(self.model) is SequenceModel else None
-        if problem is None or not np.all(np.isfinite(view("w", w))):
+        if type(self.model) is not SequenceModel or not np.all(np.isfinite(view("w", w))):
             return super()._corners(w, batch, k, choose)
-        w_host = view("w", w)
+        problem, w_host = problem_of(self, 0.0), view("w", w)
         batch, (F, L) = all_of(self.n, batch), self.model.split(w_host)[0].shape
         W, A = self.model.padded(w_host)
         directions, losses = np.zeros((len(batch), k, len(w_host))), np.full((len(batch), k), -np.inf)
@@ -125,39 +106,6 @@ class StructuralHinge(reference.StructuralHinge):
             np.subtract.at(direction[:, truth], columns, x)
             yield like(direction.reshape(-1), w), float(model.cost[truth, y])
 
-    @cached_property
-    def _touched(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of W that each sequence's features touch, once: 4 bytes each, kept as long as the objective."""
-        return touched_rows(self._problem(0.0), len(self.model.padded(view("w0", self.zeros()))[0]))
-
-    def _problem(self, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
-        """The packed arrays as the problem type that names the oracle, or None where there is no kernel."""
-        if type(self.model) not in (SequenceModel, TaggingModel):
-            return None
-        kind, options = _oracle_of(self.smoothing, mu)
-        if kind is TopKProblem:
-            longest = int(self.data.lengths.max())
-            options = (min(options[0], self.model.n_labels ** min(longest, 64)),)  # never more than there are
-            if options[0] * (longest + 1) > _LARGEST_SEARCH:
-                return None
-        if kind is None:
-            return None
-        cost = self.model.cost if self.loss_augmented else np.zeros_like(self.model.cost)
-        return self.model.problem(kind, self.data, self.model.true_labels(self.data), cost, *options)
-
-
-def _oracle_of(smoothing: Any, mu: float) -> tuple[type | None, tuple[int, ...]]:
-    """The problem type of a smoothing, None if it has none, and what it takes besides the data."""
-    if mu == 0:
-        return MaxProblem, ()
-    if type(smoothing) is Entropy:
-        return EntropyProblem, ()
-    if type(smoothing) is TopK:
-        return TopKProblem, (smoothing.k,)
-    if type(smoothing) is SquaredL2:
-        return TopKProblem, (smoothing.max_k,)
-    return None, ()
-
 
 class LogLoss(reference.LogLoss, StructuralHinge):
     __doc__ = reference.LogLoss.__doc__
@@ -165,6 +113,6 @@ class LogLoss(reference.LogLoss, StructuralHinge):
     whole = Whole
 
 
-def _accumulators(W: np.ndarray) -> int:
+def _accumulators(weights: Weights) -> int:
     """How many gradients may be held at once: 8, or 2 where 8 would take more than 64 MiB."""
-    return 8 if 8 * W.nbytes <= 2**26 else 2
+    return 8 if 8 * (weights.rows.nbytes + weights.dense.nbytes) <= 2**26 else 2

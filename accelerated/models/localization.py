@@ -8,7 +8,8 @@ import numpy as np
 
 import reference.models.localization as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.problems.candidates import add_rows, score_range
+from accelerated.compiled.problems.candidates import add_weighted, score_range
+from accelerated.compiled.problems.weights import Weights
 from reference.arrays import Array
 from reference.models.localization import CandidateData, Candidates
 from reference.structures.table import TableScores
@@ -24,6 +25,14 @@ def table_of(data: CandidateData) -> np.ndarray:
 class CandidateModel(reference.CandidateModel):
     __doc__ = reference.CandidateModel.__doc__
 
+    def padded(self, w: np.ndarray) -> Weights:
+        """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d)."""
+        return Weights(np.zeros((0, 8)), w.reshape(1, 1, -1).copy())
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        return A.reshape(-1)
+
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
         weights, table = view("w", w), table_of(data)
         scores = np.empty(data.candidates(batch).shape)
@@ -34,7 +43,7 @@ class CandidateModel(reference.CandidateModel):
     def pullback(self, data: CandidateData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         factors, gradient = view("g", g.values).ravel(), np.zeros(self.size)
         some = np.flatnonzero(factors)
-        add_rows(table_of(data), data.candidates(batch).ravel()[some], factors[some], gradient)
+        add_weighted(table_of(data), data.candidates(batch).ravel()[some], factors[some], gradient)
         return like(gradient, w)
 
     # the bounds are of these scores, too: see reference.models.base.bound_of

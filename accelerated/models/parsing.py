@@ -8,6 +8,7 @@ import accelerated.arrays
 import reference.models.parsing as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.problems.arc_features import ArcFeatures, add_arcs, arc_scores, table_of
+from accelerated.compiled.problems.weights import Weights
 from accelerated.structures.arborescence import Arborescence
 from reference.arrays import Array
 from reference.models.base import all_of
@@ -52,6 +53,16 @@ class ParsingModel(reference.ParsingModel):
     def sentences(self, data: ParsingData) -> tuple[np.ndarray, np.ndarray, bool]:
         """Where the sentences lie, their true heads, and whether each has one root, as the kernels take them."""
         return view("offsets", data.offsets, np.int64), view("heads", self.true_heads(data), np.int64), self.single_root
+
+    def padded(self, w: np.ndarray) -> Weights:
+        """Weights (d,) as the kernels take them, copied: eight to a row of W, no A."""
+        W = np.zeros((-(-len(w) // 8), 8))
+        W.reshape(-1)[: len(w)] = w
+        return Weights(W, np.zeros((1, 0, 0)))
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        return W.reshape(-1)[: self.size]
 
     @property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:

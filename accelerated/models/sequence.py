@@ -12,6 +12,7 @@ from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.tagging import tag_range
 from accelerated.compiled.problems import MaxProblem
 from accelerated.compiled.problems.pairs import no_pairs
+from accelerated.compiled.problems.weights import Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
@@ -37,7 +38,7 @@ class SequenceModel(reference.SequenceModel):
         """Packed data as a problem of the kernels, of type ``kind``."""
         return packed(kind, data, labels, cost, *options)
 
-    def padded(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def padded(self, w: np.ndarray) -> Weights:
         """Weights (d,) as the kernels take them, copied: W (F, Lp) and A (1, L, L)."""
         return pad(*self.split(w))
 
@@ -75,11 +76,11 @@ def packed(kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options
     )
 
 
-def pad(weights: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pad(weights: np.ndarray, pairwise: np.ndarray) -> Weights:
     """Weights (F, L) with labels padded to Lp by zeros, and a copy of the transitions (1, L, L)."""
     W = np.zeros((len(weights), padded(weights.shape[1])))
     W[:, : weights.shape[1]] = weights
-    return W, pairwise[None].copy()
+    return Weights(W, pairwise[None].copy())
 
 
 def unpad(W: np.ndarray, A: np.ndarray) -> np.ndarray:

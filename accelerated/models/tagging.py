@@ -11,6 +11,7 @@ import accelerated.arrays
 import reference.models.tagging as reference
 from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.problems.pairs import Pairs
+from accelerated.compiled.problems.weights import Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, tagged
 from accelerated.structures.chain import Chain
@@ -22,7 +23,7 @@ __all__ = ["TaggingModel"]
 ROW = 4  # labels: an attribute with so many observed ones gets a row
 
 
-class Weights(NamedTuple):
+class Cells(NamedTuple):
     """Where weights lie in W: attribute j has row row[j], or, where that is -1, ``many[j]`` pairs from ``first[j]`` on.
 
     slots (m,): the place of each weight in W (C order), of the given shape; pairs (P,): the numbers of the weights that are pairs; labels
@@ -61,7 +62,7 @@ class TaggingModel(reference.TaggingModel):
         offsets = view("offsets", data.offsets, np.int64)
         return kind(offsets, *rows, numbers("labels", labels, len(cost)), cost, pairs, *options)
 
-    def padded(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def padded(self, w: np.ndarray) -> Weights:
         """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for what is forbidden."""
         if not self.restricted:
             return SequenceModel.padded(self, w)  # type: ignore[arg-type]
@@ -69,7 +70,7 @@ class TaggingModel(reference.TaggingModel):
         W, A = np.zeros(shape), self._forbidden[0].copy()
         W.reshape(-1)[slots], W[-1, -1] = w[: len(slots)], -np.inf
         A.reshape(-1)[self.label_pairs] = w[len(slots) :]
-        return W, A[None]
+        return Weights(W, A[None])
 
     def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
         """The inverse of :meth:`padded`: one vector (d,)."""
@@ -78,7 +79,7 @@ class TaggingModel(reference.TaggingModel):
         return np.concatenate([W.reshape(-1)[self._weights.slots], A.reshape(-1)[self.label_pairs]])
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _weights(self) -> Cells:
         L, Lp = self.n_labels, padded(self.n_labels)
         pairs = np.arange(self.width * L) if self.pairs is None else self.pairs
         attribute, label = np.divmod(pairs, L)
@@ -92,7 +93,7 @@ class TaggingModel(reference.TaggingModel):
         if self.pairs is not None:
             free.reshape(-1)[slots[~single]] = 1
         shape = (rows + int(np.sum(single)) // Lp + 1, Lp)
-        return Weights(row, np.cumsum(count) - count, count, slots, shape, np.flatnonzero(single), label[single], free)
+        return Cells(row, np.cumsum(count) - count, count, slots, shape, np.flatnonzero(single), label[single], free)
 
     def _laid_out(self, data: ChainData) -> tuple[np.ndarray, np.ndarray, np.ndarray, Pairs]:
         """Features that have a row (indptr, indices, data), and pairs: those of the others, and -inf for labels that may not begin or end."""

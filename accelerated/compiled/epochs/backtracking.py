@@ -5,30 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.problems import (
-    add_features,
-    add_transitions,
+    add_dense,
+    add_rows,
     flush,
-    longest_of,
-    new_work,
     oracle,
-    outputs_of,
     prepared,
+    room,
+    touched,
 )
-from accelerated.compiled.problems.pairs import touched
 from accelerated.kernel import kernel
 
 __all__ = ["try_components"]
 
 
 @kernel
-def try_components(problem, batch, start, limit, mu, slack, W, A):
+def try_components(problem, batch, start, limit, mu, slack, w):
     """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need no more than
     ``limit``, and the oracle calls.
 
     slack: what the inequality may miss, as a share of f_i(w) and mu. inf where no finite L will do.
     """
-    longest, room = longest_of(problem, batch, 0, len(batch)), outputs_of(problem)
-    work, other = new_work(longest, A.shape[1], room), new_work(longest, A.shape[1], room)
+    W, A = w
+    work, other = room(problem, batch, 0, len(batch), A), room(problem, batch, 0, len(batch), A)
     ready = prepared(problem, A, mu, work)
     G, G_A, moved, moved_A = np.zeros_like(W), np.zeros_like(A), np.empty_like(W), np.empty_like(A)
     seen = np.full(W.shape[0], -1)
@@ -37,8 +35,8 @@ def try_components(problem, batch, start, limit, mu, slack, W, A):
         i = batch[k]
         rows = touched(problem, i)
         value = oracle(problem, i, 1.0, W, A, ready, mu, work)
-        add_features(problem, i, 1.0, work, G)
-        add_transitions(problem, i, 1.0, work, G_A)
+        add_rows(problem, i, 1.0, work, G)
+        add_dense(problem, i, 1.0, work, G_A)
         flush(problem, 1.0, ready, work, G_A)
         before = L
         calls += 1

@@ -12,17 +12,7 @@ import numpy as np
 from accelerated.kernel import inlined, kernel
 from reference.optimizers.bcfw import EQUAL, PAIRWISE_STEPS
 
-__all__ = ["frank_wolfe_step", "idle_place", "pairwise_steps", "visit_begins"]
-
-
-@kernel
-def idle_place(sets, i, scratch):
-    """The place of the lowest score of an output without weight; a new one where all have some."""
-    place, lowest = sets.outputs[i], np.inf
-    for a in range(sets.outputs[i]):
-        if sets.alpha[sets.slots[i] + a] == 0.0 and scratch.g[a] < lowest:
-            place, lowest = a, scratch.g[a]
-    return place
+__all__ = ["frank_wolfe_step", "pairwise_steps", "visit_begins"]
 
 
 @inlined

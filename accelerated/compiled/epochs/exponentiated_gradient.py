@@ -17,7 +17,7 @@ from accelerated.compiled.sweeps import fill, padded
 from accelerated.kernel import inlined, kernel
 from reference.optimizers.exponentiated_gradient import CONCENTRATION, FIRST_TRIES, GROWTH, ROUNDING, SHARPER, SHRINKAGE
 
-__all__ = ["Points", "eg_epoch", "no_points"]
+__all__ = ["Points", "Visits", "eg_epoch", "no_points"]
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -52,12 +52,21 @@ def no_points(offsets: np.ndarray, n_labels: int) -> Points:
     )
 
 
+class Visits(NamedTuple):
+    """Of each example (n,): the dual's part, the step length, and the rate of gain at the last visit."""
+
+    values: np.ndarray
+    steps: np.ndarray
+    rates: np.ndarray
+
+
 @kernel
-def eg_epoch(problem, order, cost, lam_n, mu, points, values, steps, rates, W, A):
-    """A visit for each sequence in ``order``: points, values, steps, rates and the weights change in place. Returns the oracle calls.
+def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
+    """A visit for each sequence in ``order``: points, ``visits`` and the weights change in place. Returns the oracle calls.
 
     cost (L, L) is the model's, problem.cost that of the objective: 0 for the log loss.
     """
+    (values, steps, rates), (W, A) = visits, w
     longest, L, Lp = longest_of(problem, order, 0, len(order)), A.shape[1], W.shape[1]
     work, rows, pairs = new_work(longest, L), (longest, Lp), (1, L, L)
     new = Scratch(

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from accelerated.compiled.problems import (
-    add_features,
-    add_transitions,
+    add_dense,
+    add_rows,
     exact,
     flush,
-    longest_of,
-    new_work,
     oracle,
-    outputs_of,
     prepared,
+    remember,
+    room,
     task_loss,
 )
-from accelerated.compiled.problems.answers import remember
 from accelerated.kernel import kernel
 
 __all__ = ["gradient_range"]
 
 
 @kernel
-def gradient_range(problem, batch, lo, hi, W, A, mu, kept, G_W, G_A):
-    """Sums over sequences batch[lo:hi]: losses, task losses, exact calls; gradients are added to G_W (F, Lp) and G_A (1, L, L).
+def gradient_range(problem, batch, lo, hi, w, mu, kept, g):
+    """Sums over examples batch[lo:hi]: losses, task losses, exact calls; gradients are added to g.
 
     The oracle's answers are kept where ``kept`` has room.
     """
-    work = new_work(longest_of(problem, batch, lo, hi), A.shape[1], outputs_of(problem))
+    (W, A), (G_W, G_A) = w, g
+    work = room(problem, batch, lo, hi, A)
     ready = prepared(problem, A, mu, work)
     total, cost, certified = 0.0, 0.0, 0
     for k in range(lo, hi):
@@ -36,7 +35,7 @@ def gradient_range(problem, batch, lo, hi, W, A, mu, kept, G_W, G_A):
         if len(kept.outputs) > 0:
             remember(problem, batch[k], work, kept)
             flush(problem, 1.0, ready, work, G_A)
-        add_features(problem, batch[k], 1.0, work, G_W)
-        add_transitions(problem, batch[k], 1.0, work, G_A)
+        add_rows(problem, batch[k], 1.0, work, G_W)
+        add_dense(problem, batch[k], 1.0, work, G_A)
     flush(problem, 1.0, ready, work, G_A)
     return total, cost, certified

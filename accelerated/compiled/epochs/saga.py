@@ -10,9 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
-from accelerated.compiled.epochs.svrg import add_difference, missed, subtract
-from accelerated.compiled.problems import add_transitions, flush, longest_of, new_work, oracle, outputs_of, prepared
-from accelerated.compiled.problems.answers import Kept, recall, recall_labels, remember_labels
+from accelerated.compiled.epochs.svrg import missed
+from accelerated.compiled.problems import (
+    add_dense,
+    add_difference,
+    flush,
+    oracle,
+    prepared,
+    recall,
+    recall_rows,
+    remember_rows,
+    room,
+    subtract,
+)
+from accelerated.compiled.problems.answers import Kept
 from accelerated.kernel import inlined, kernel
 
 __all__ = ["Answers", "saga_epoch", "saga_table"]
@@ -30,26 +41,27 @@ class Answers(NamedTuple):
 
 
 @kernel
-def saga_table(problem, X, X_A, mu, found, answers):
-    """The answers at X, X_A: those that are in ``found``, the others asked for. The means are left as they are."""
+def saga_table(problem, x, mu, found, answers):
+    """The answers at x: those that are in ``found``, the others asked for. The means are left as they are."""
+    X, X_A = x
     n = len(problem.offsets) - 1
     every = np.arange(n)
-    work = new_work(longest_of(problem, every, 0, n), X_A.shape[1], outputs_of(problem))
+    work = room(problem, every, 0, n, X_A)
     ready, edges = prepared(problem, X_A, mu, work), np.zeros_like(X_A)
     for i in range(n):
         if not recall(problem, i, found, work):
             oracle(problem, i, 1.0, X, X_A, ready, mu, work)
-        remember_labels(problem, i, work, answers.kept)
-        add_transitions(problem, i, 1.0, work, edges)
+        remember_rows(problem, i, work, answers.kept)
+        add_dense(problem, i, 1.0, work, edges)
         flush(problem, 1.0, ready, work, edges)
         take(edges[0], answers.edges, i)
 
 
 @kernel
-def saga_epoch(problem, touched_rows, order, gamma, a, mu, answers, c, c_A, W, A):
-    """One step for each sequence in ``order``: W, A become the last iterate, and the answers follow.
+def saga_epoch(problem, touched_rows, steps, mu, answers, shift, w):
+    """One step for each example in ``steps.order``: w becomes the last iterate, and the answers follow.
 
-    With g_i the last gradient of sequence i, G the mean of all, a = 1 / (1 + gamma (lam + kappa)) and c = a gamma kappa z, a step is
+    With g_i the last gradient of sequence i, G the mean of all, a = 1 / (1 + gamma (lam + kappa)) and the ``shift`` c = a gamma kappa z, a step is
 
         delta = grad f_i(w) - g_i,   w <- a w - a gamma (delta + G) + c,   G <- G + delta / n
 
@@ -58,10 +70,10 @@ def saga_epoch(problem, touched_rows, order, gamma, a, mu, answers, c, c_A, W, A
 
         w <- a^m w + Q_m (c - a gamma G),   Q_m = 1 + a + ... + a^(m-1)
     """
+    order, gamma, a, _ = steps
+    (c, c_A), (W, A) = shift, w
     n, share = len(problem.offsets) - 1, 1.0 / (len(problem.offsets) - 1)
-    longest, room = longest_of(problem, order, 0, len(order)), outputs_of(problem)
-    work = new_work(longest, A.shape[1], room)
-    before = new_work(longest, A.shape[1], room)
+    work, before = room(problem, order, 0, len(order), A), room(problem, order, 0, len(order), A)
     G, G_A, edges = answers.mean_W, answers.mean_A, np.zeros_like(A)
     power, Q, _ = missed(a, len(order))
     start, rows = touched_rows
@@ -76,9 +88,9 @@ def saga_epoch(problem, touched_rows, order, gamma, a, mu, answers, c, c_A, W, A
                 done[j] = k
         ready = prepared(problem, A, mu, work)
         oracle(problem, i, 1.0, W, A, ready, mu, work)
-        recall_labels(problem, i, answers.kept, before)
-        remember_labels(problem, i, work, answers.kept)
-        add_transitions(problem, i, 1.0, work, edges)
+        recall_rows(problem, i, answers.kept, before)
+        remember_rows(problem, i, work, answers.kept)
+        add_dense(problem, i, 1.0, work, edges)
         flush(problem, 1.0, ready, work, edges)
         subtract(problem, i, work, before)
         add_difference(problem, i, -gamma * (n - 1) * share, work, before, W)

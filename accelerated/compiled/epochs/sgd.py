@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from accelerated.compiled.problems import (
-    add_features,
-    add_transitions,
+    add_dense,
+    add_rows,
     flush,
-    longest_of,
-    new_work,
     oracle,
-    outputs_of,
     prepared,
+    room,
 )
 from accelerated.kernel import kernel
 
@@ -20,17 +18,18 @@ __all__ = ["sgd_epoch"]
 
 
 @kernel
-def sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, mean_A):
-    """One step for each sequence in ``order``: W, A and their weighted means change in place.
+def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean):
+    """One step for each example in ``order``: w and the weighted mean of its iterates change in place.
 
-    steps: step sizes gamma; weights: of the iterates after each step in the mean; weighed: the sum of the weights so far.
+    steps: step sizes gamma; shares: the weights of the iterates after each step in the mean; weighed: the sum of those so far.
 
-    A step costs the sequence's features, not F: the feature weights are s V, shrinking changes s alone; and with S the sum of
-    weights * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
-    weights_t s_t V_t, each V_t written as the sum of its changes.)
+    A step costs the rows that the example touches, not F: the rows are s V, shrinking changes s alone; and with S the sum of
+    shares * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
+    shares_t s_t V_t, each V_t written as the sum of its changes.)
     """
-    work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1], outputs_of(problem))
-    V, U, sums = W, np.zeros_like(W), np.zeros_like(W)
+    (V, A), (mean_V, mean_A) = w, mean
+    work = room(problem, order, 0, len(order), A)
+    U, sums = np.zeros_like(V), np.zeros_like(V)
     s, S, before = 1.0, 0.0, weighed
     for k in range(len(order)):
         gamma, shrink = steps[k], 1.0 - steps[k] * lam
@@ -41,22 +40,22 @@ def sgd_epoch(problem, order, steps, weights, weighed, lam, mu, W, A, mean_W, me
         if abs(s) < 1e-3:  # also at shrink = 0: S V - U loses 1/s in accuracy, so start again from s = 1
             fold(s, S, V, U, sums)
             s, S = 1.0, 0.0
-        add_features(problem, order[k], -gamma / s, work, V)
+        add_rows(problem, order[k], -gamma / s, work, V)
         if S != 0.0:
-            add_features(problem, order[k], -gamma / s * S, work, U)
-        S += weights[k] * s
+            add_rows(problem, order[k], -gamma / s * S, work, U)
+        S += shares[k] * s
 
         scale(shrink, A[0])
-        add_transitions(problem, order[k], -gamma, work, A)
+        add_dense(problem, order[k], -gamma, work, A)
         flush(problem, -gamma, ready, work, A)
-        weighed += weights[k]
-        if weights[k] != 0.0:
-            approach(mean_A[0], weights[k] / weighed, A[0])
+        weighed += shares[k]
+        if shares[k] != 0.0:
+            approach(mean_A[0], shares[k] / weighed, A[0])
     fold(s, S, V, U, sums)
     if weighed > before:
-        for i in range(W.shape[0]):
-            for j in range(W.shape[1]):
-                mean_W[i, j] = (before * mean_W[i, j] + sums[i, j]) / weighed
+        for i in range(V.shape[0]):
+            for j in range(V.shape[1]):
+                mean_V[i, j] = (before * mean_V[i, j] + sums[i, j]) / weighed
 
 
 @kernel

@@ -2,52 +2,60 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.problems import (
-    EntropyProblem,
-    add_features,
-    add_transitions,
+    add_dense,
+    add_difference,
     flush,
-    longest_of,
-    new_work,
     oracle,
-    outputs_of,
     prepared,
+    recall,
+    room,
+    subtract,
 )
-from accelerated.compiled.problems.answers import recall
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["add_difference", "missed", "subtract", "svrg_epoch"]
+__all__ = ["Steps", "missed", "svrg_epoch"]
+
+
+class Steps(NamedTuple):
+    """Examples in ``order``, the step length gamma, a = 1 / (1 + gamma (lam + kappa)), and whether iterates are ``averaged``."""
+
+    order: np.ndarray
+    gamma: float
+    a: float
+    averaged: bool
 
 
 @kernel
-def svrg_epoch(problem, touched_rows, order, gamma, a, mu, averaged, kept, X, X_A, b, b_A, W, A, sum_W, sum_A):
-    """One step for each sequence in ``order`` from the snapshot X, X_A: W, A become the last iterate.
+def svrg_epoch(problem, touched_rows, steps, mu, kept, start, shift, w, sums):
+    """One step for each example in ``steps.order`` from the snapshot ``start``: w becomes the last iterate.
 
-    A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with a = 1 / (1 + gamma (lam + kappa)) and b = a gamma (kappa z - grad F(x)).
-    Where ``averaged``, the iterates are added to sum_W, sum_A. Oracles at X, X_A are called for what is not in ``kept``. touched_rows: from the
+    A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with b the ``shift``, a = 1 / (1 + gamma (lam + kappa)) and b = a gamma (kappa z - grad F(x)).
+    Where ``averaged``, the iterates are added to ``sums``. Oracles at the snapshot are called for what is not in ``kept``. touched_rows: from the
     function of that name.
 
-    The sparse part touches the rows of the sequence's features, and comes before w <- a w + b; a row that is not touched waits, and
+    The sparse part touches the rows of the example, and comes before w <- a w + b; a row that is not touched waits, and
     after m steps makes up for them at once:
 
         w <- a^m w + Q_m b,   sum of its m iterates = a Q_m w + P_m b,   Q_m = 1 + a + ... + a^(m-1), P_m = Q_1 + ... + Q_m
     """
-    n, longest, room = len(order), longest_of(problem, order, 0, len(order)), outputs_of(problem)
-    work = new_work(longest, A.shape[1], room)
-    still = new_work(longest, A.shape[1], room)  # at the snapshot
+    order, gamma, a, averaged = steps
+    (X, X_A), (b, b_A), (W, A), (sum_W, sum_A) = start, shift, w, sums
+    n = len(order)
+    work = room(problem, order, 0, n, A)
+    still = room(problem, order, 0, n, A)  # at the snapshot
     ready_still = prepared(problem, X_A, mu, still)
     power, Q, P = missed(a, n)
-    start, rows = touched_rows
+    first, rows = touched_rows
     done = np.zeros(W.shape[0], np.int64)
     for k in range(n):
         i = order[k]
-        for e in range(start[i], start[i + 1]):
+        for e in range(first[i], first[i + 1]):
             j = rows[e]
             m = k - done[j]
             if m > 0:  # 0 * b is no number where b forbids
@@ -61,8 +69,8 @@ def svrg_epoch(problem, touched_rows, order, gamma, a, mu, averaged, kept, X, X_
             oracle(problem, i, 1.0, X, X_A, ready_still, mu, still)
         subtract(problem, i, work, still)
         add_difference(problem, i, -gamma, work, still, W)
-        add_transitions(problem, i, -gamma, work, A)
-        add_transitions(problem, i, gamma, still, A)
+        add_dense(problem, i, -gamma, work, A)
+        add_dense(problem, i, gamma, still, A)
         flush(problem, -gamma, ready, work, A)
         flush(problem, gamma, ready_still, still, A)
         for j in range(A.shape[1]):
@@ -74,49 +82,6 @@ def svrg_epoch(problem, touched_rows, order, gamma, a, mu, averaged, kept, X, X_
         if averaged:
             add_row(a * Q[m], W, P[m], b, j, sum_W)
         step_row(power[m], W, Q[m], b, j)
-
-
-def subtract(problem: Any, i: Any, work: Any, other: Any) -> Any:
-    """Before `add_difference`: work becomes what is left of its answer for sequence i where other's is subtracted."""
-    raise TypeError("subtract is called from kernels only")
-
-
-def add_difference(problem: Any, i: Any, factor: Any, work: Any, other: Any, G: Any) -> Any:
-    """G (F, Lp) += factor * (the features' gradient of sequence i in work - that in other), after `subtract`."""
-    raise TypeError("add_difference is called from kernels only")
-
-
-@overload(subtract)
-def _subtract(problem, i, work, other):
-    if problem.instance_class is EntropyProblem:
-
-        def dense(problem, i, work, other):
-            for t in range(problem.offsets[i + 1] - problem.offsets[i]):
-                for label in range(work.scores.shape[1]):
-                    work.scores[t, label] -= other.scores[t, label]
-
-        return dense
-
-    def sparse(problem, i, work, other):
-        pass
-
-    return sparse
-
-
-@overload(add_difference)
-def _add_difference(problem, i, factor, work, other, G):
-    if problem.instance_class is EntropyProblem:
-
-        def dense(problem, i, factor, work, other, G):
-            add_features(problem, i, factor, work, G)
-
-        return dense
-
-    def sparse(problem, i, factor, work, other, G):
-        add_features(problem, i, factor, work, G)
-        add_features(problem, i, -factor, other, G)
-
-    return sparse
 
 
 @kernel

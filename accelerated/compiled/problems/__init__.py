@@ -1,19 +1,33 @@
-"""Packed sequence problems and their oracles, chosen by the problem's type.
+"""Packed problems and their questions: the type of a problem says which bodies answer.
 
-A problem's fields are as :mod:`accelerated.compiled.problems.sequence` says, its type says which oracle answers
-(:mod:`accelerated.compiled.problems.oracles`): ``MaxProblem``, ``EntropyProblem`` and ``TopKProblem`` each have a file. Loops import all
-from here, so that the bodies for every type are known when they are compiled.
+:mod:`accelerated.compiled.problems.oracles` has the questions, and a file each the problems: sequences by max-product, entropy and
+top-K, tokens under heads, candidates of images, classes. Loops import all from here, so that the bodies for every type are known when
+they are compiled.
 """
 
+from accelerated.compiled.problems import arc_sets, candidate_sets, sequence_sets  # noqa: F401 (their bodies)
+from accelerated.compiled.problems.arcs import ArcProblem
+from accelerated.compiled.problems.candidates import CandidateProblem
 from accelerated.compiled.problems.oracles import (
-    add_features,
-    add_transitions,
+    add_dense,
+    add_difference,
+    add_rows,
     exact,
     flush,
+    join_best,
+    move,
     oracle,
-    outputs_of,
     prepared,
+    recall,
+    recall_rows,
+    remember,
+    remember_rows,
+    room,
+    score_set,
+    subtract,
     task_loss,
+    touched,
+    visiting,
 )
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
 from accelerated.compiled.problems.sequence_entropy import EntropyProblem
@@ -21,20 +35,33 @@ from accelerated.compiled.problems.sequence_max import MaxProblem
 from accelerated.compiled.problems.sequence_top_k import TopKProblem
 
 __all__ = [
+    "ArcProblem",
+    "CandidateProblem",
     "EntropyProblem",
     "MaxProblem",
     "TopKProblem",
     "Work",
-    "add_features",
-    "add_transitions",
+    "add_dense",
+    "add_difference",
+    "add_rows",
     "augmented_scores",
     "exact",
     "flush",
     "gather",
+    "join_best",
     "longest_of",
+    "move",
     "new_work",
     "oracle",
-    "outputs_of",
     "prepared",
+    "recall",
+    "recall_rows",
+    "remember",
+    "remember_rows",
+    "room",
+    "score_set",
+    "subtract",
     "task_loss",
+    "touched",
+    "visiting",
 ]

@@ -1,13 +1,32 @@
-"""What a packed problem answers, each question with one body for each type of problem. One example is
+"""What a packed problem answers, each question with one body for each type of problem: loops ask, and are written once.
 
-    work = new_work(longest, L, outputs_of(problem))      once
+A problem is a NamedTuple of packed examples. Its weights are two arrays: the rows of W (F, Lp), of which an example touches few,
+and A (1, p, q), all of which it may touch; either may be empty. One example i is
+
+    work = room(problem, batch, lo, hi, A)                once, for examples batch[lo:hi]
     ready = prepared(problem, A, mu, work)                once for each A
-    loss = oracle(problem, i, s, W, A, ready, mu, work)   scores, then the (smoothed) max
-    add_features(problem, i, factor, work, G)             G (F, Lp) += factor * (features of the (smoothed) best - of the truth)
-    add_transitions(problem, i, factor, work, G)          G (1, L, L) likewise, but for expected transitions ...
-    flush(problem, factor, ready, work, G)                ... which wait for this: all since the last flush
-    task_loss(problem, i, work)                           its mean under the oracle's weights
+    loss = oracle(problem, i, s, W, A, ready, mu, work)   the (smoothed) loss at weights s W, A
+    add_rows(problem, i, factor, work, G)                 G (F, Lp) += factor * its gradient in W
+    add_dense(problem, i, factor, work, G)                G (1, p, q) += factor * its gradient in A, but for what ...
+    flush(problem, factor, ready, work, G)                ... waits for this: all since the last flush
+    task_loss(problem, i, work)                           the mean task loss under the oracle's weights
     exact(problem, work)                                  whether the oracle's answer is that of the smoothing itself
+    touched(problem, i)                                   the rows of W that it touches, some of them more than once
+
+and, for passes that come back to an answer (:mod:`accelerated.compiled.problems.answers`),
+
+    remember(problem, i, work, kept)                      what the oracle has left, nothing since the last flush before it
+    recall(problem, i, kept, work)                        puts it back: as after the oracle; False where it was not kept
+    remember_rows, recall_rows                            the same of what ``add_rows`` asks for alone
+    subtract(problem, i, work, other)                     before the next: work becomes its answer less that of other
+    add_difference(problem, i, factor, work, other, G)    G (F, Lp) += factor * (the gradient in W in work - that in other)
+
+and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.working_sets`),
+
+    scratch = visiting(problem, order, sets, w)           once, for examples ``order``
+    join_best(problem, i, capacity, sets, w, scratch)     the best output joins the set of example i
+    score_set(problem, i, joined, sets, w, scratch)       g = scores of its outputs, but for what all have in common
+    move(problem, i, factor, S, sets, w, sums, scratch)   w += factor * sum_a change_a v_a, sums += S times that; the loss's change
 
 The Python functions of these names are only the places that the bodies hang on.
 """
@@ -21,67 +40,133 @@ from typing import Any
 from numba.extending import overload
 
 __all__ = [
-    "add_features",
-    "add_transitions",
+    "add_dense",
+    "add_difference",
+    "add_rows",
     "answers",
     "exact",
     "flush",
+    "join_best",
+    "move",
     "oracle",
-    "outputs_of",
     "prepared",
+    "recall",
+    "recall_rows",
+    "remember",
+    "remember_rows",
+    "room",
+    "score_set",
+    "subtract",
     "task_loss",
+    "touched",
+    "visiting",
 ]
 
 
-def answers(question: Callable[..., Any], problem_type: type) -> Callable[..., Any]:
-    """Mark a kernel as the body of ``question`` for one type of problem; numba picks it when a loop is compiled."""
+def answers(question: Callable[..., Any], *types: type) -> Callable[..., Any]:
+    """Mark a kernel as the body of ``question`` for these types of problems; numba picks it when a loop is compiled."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
         @overload(question)
         @wraps(body)  # numba wants both to have one signature
         def choose(problem: Any, *rest: Any) -> Callable[..., Any] | None:
-            return body if problem.instance_class is problem_type else None
+            return body if problem.instance_class in types else None
 
         return body
 
     return register
 
 
-def outputs_of(problem: Any) -> Any:
-    """How many outputs of a sequence the oracle keeps: k, or 0 where it keeps labels or marginals instead."""
-    raise TypeError("outputs_of is called from kernels only")
+def room(problem: Any, batch: Any, lo: Any, hi: Any, A: Any) -> Any:
+    """Room for one of examples batch[lo:hi]."""
+    raise TypeError("room is called from kernels only")
 
 
 def prepared(problem: Any, A: Any, mu: Any, work: Any) -> Any:
-    """What the oracle needs of the transition weights."""
+    """What the oracle needs of A."""
     raise TypeError("prepared is called from kernels only")
 
 
 def oracle(problem: Any, i: Any, s: Any, W: Any, A: Any, ready: Any, mu: Any, work: Any) -> Any:
-    """The loss of sequence i; the workspace then holds its gradient."""
+    """The loss of example i; the workspace then holds its gradient."""
     raise TypeError("oracle is called from kernels only")
 
 
-def add_features(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:
-    """G (F, Lp) += factor * the gradient of sequence i with respect to the feature weights."""
-    raise TypeError("add_features is called from kernels only")
+def add_rows(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:
+    """G (F, Lp) += factor * the gradient of example i in W."""
+    raise TypeError("add_rows is called from kernels only")
 
 
-def add_transitions(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:
-    """G (1, L, L) += factor * the gradient with respect to the transitions, but for what waits for ``flush``."""
-    raise TypeError("add_transitions is called from kernels only")
+def add_dense(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:
+    """G (1, p, q) += factor * the gradient in A, but for what waits for ``flush``."""
+    raise TypeError("add_dense is called from kernels only")
 
 
 def flush(problem: Any, factor: Any, ready: Any, work: Any, G: Any) -> Any:
-    """G (1, L, L) += factor * the expected transitions gathered since the last flush."""
+    """G (1, p, q) += factor * what was gathered since the last flush."""
     raise TypeError("flush is called from kernels only")
 
 
 def task_loss(problem: Any, i: Any, work: Any) -> Any:
-    """The mean task loss of sequence i under the oracle's weights."""
+    """The mean task loss of example i under the oracle's weights."""
     raise TypeError("task_loss is called from kernels only")
 
 
 def exact(problem: Any, work: Any) -> Any:
     """Whether the oracle's answer is that of the smoothing itself."""
     raise TypeError("exact is called from kernels only")
+
+
+def touched(problem: Any, i: Any) -> Any:
+    """The rows of W that example i touches, some of them more than once."""
+    raise TypeError("touched is called from kernels only")
+
+
+def remember(problem: Any, i: Any, work: Any, kept: Any) -> Any:
+    """Keep the oracle's answer for example i."""
+    raise TypeError("remember is called from kernels only")
+
+
+def recall(problem: Any, i: Any, kept: Any, work: Any) -> Any:
+    """Put the answer for example i into the workspace; False where it was not kept."""
+    raise TypeError("recall is called from kernels only")
+
+
+def remember_rows(problem: Any, i: Any, work: Any, kept: Any) -> Any:
+    """Keep the part of the answer that ``add_rows`` asks for."""
+    raise TypeError("remember_rows is called from kernels only")
+
+
+def recall_rows(problem: Any, i: Any, kept: Any, work: Any) -> Any:
+    """Put that part into the workspace."""
+    raise TypeError("recall_rows is called from kernels only")
+
+
+def subtract(problem: Any, i: Any, work: Any, other: Any) -> Any:
+    """Before ``add_difference``: work becomes what is left of its answer for example i where other's is subtracted."""
+    raise TypeError("subtract is called from kernels only")
+
+
+def add_difference(problem: Any, i: Any, factor: Any, work: Any, other: Any, G: Any) -> Any:
+    """G (F, Lp) += factor * (the gradient in W in work - that in other), after ``subtract``."""
+    raise TypeError("add_difference is called from kernels only")
+
+
+def visiting(problem: Any, order: Any, sets: Any, w: Any) -> Any:
+    """Room for visits to examples ``order``: g, change and spread (outputs,), and what the others need."""
+    raise TypeError("visiting is called from kernels only")
+
+
+def join_best(problem: Any, i: Any, capacity: Any, sets: Any, w: Any, scratch: Any) -> Any:
+    """The best output joins the set of example i, in the place of an idle one where it is full."""
+    raise TypeError("join_best is called from kernels only")
+
+
+def score_set(problem: Any, i: Any, joined: Any, sets: Any, w: Any, scratch: Any) -> Any:
+    """scratch.g = the scores of the outputs of example i, but for what all have in common; ``joined``: after ``join_best``."""
+    raise TypeError("score_set is called from kernels only")
+
+
+def move(problem: Any, i: Any, factor: Any, S: Any, sets: Any, w: Any, sums: Any, scratch: Any) -> Any:
+    """w += factor * the sum of changes times directions, sums += S times that where they are kept; returns the change of the weighted losses."""
+    raise TypeError("move is called from kernels only")

@@ -19,8 +19,7 @@ __all__ = [
     "gather_pairs",
     "may_change",
     "no_pairs",
-    "touched",
-    "touched_rows",
+    "rows_of",
 ]
 
 
@@ -85,7 +84,7 @@ def add_of_label(pairs, position, factor, label, G):
 
 
 @kernel
-def touched(problem, i):
+def rows_of(problem, i):
     """The rows of W that the features of sequence i use, some of them more than once."""
     first, last = problem.offsets[i], problem.offsets[i + 1]
     rows = problem.indices[problem.indptr[first] : problem.indptr[last]]
@@ -97,24 +96,3 @@ def touched(problem, i):
     for e in range(start, end):
         found[len(rows) + e - start] = problem.pairs.rows[e]
     return found
-
-
-@kernel
-def touched_rows(problem, n_rows):
-    """(start, rows): sequence i touches rows[start[i] : start[i + 1]] of W, each named once."""
-    n = len(problem.offsets) - 1
-    start, rows, seen = np.zeros(n + 1, np.int64), np.empty(1024, np.uint32), np.full(n_rows, -1)
-    for i in range(n):
-        found = touched(problem, i)
-        filled = start[i]
-        if filled + len(found) > len(rows):
-            more = np.empty(2 * (filled + len(found)), np.uint32)
-            more[:filled] = rows[:filled]
-            rows = more
-        for j in found:
-            if seen[j] != i:
-                seen[j] = i
-                rows[filled] = j
-                filled += 1
-        start[i + 1] = filled
-    return start, rows[: start[n]].copy()

@@ -40,7 +40,7 @@ class Work(NamedTuple):
 
 @kernel
 def new_work(longest, n_labels, outputs=0):
-    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: `outputs_of` the problem."""
+    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: the k of a TopKProblem."""
     Lp = padded(n_labels)
     return Work(
         np.empty((longest, Lp)),

@@ -8,11 +8,13 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
 from accelerated.compiled.problems import oracles
+from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.pairs import Pairs, add_of_labels
-from accelerated.compiled.problems.sequence import augmented_scores
+from accelerated.compiled.problems.pairs import Pairs, add_of_labels, rows_of
+from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
+from accelerated.compiled.reductions import plus
 from accelerated.compiled.structures.chain import finish, prepare, sum_product
-from accelerated.compiled.sweeps import fill
+from accelerated.compiled.sweeps import fill, padded
 
 __all__ = ["EntropyProblem"]
 
@@ -29,9 +31,9 @@ class EntropyProblem(NamedTuple):
     pairs: Pairs
 
 
-@answers(oracles.outputs_of, EntropyProblem)
-def outputs_of(problem):
-    return 0
+@answers(oracles.room, EntropyProblem)
+def room(problem, batch, lo, hi, A):
+    return new_work(longest_of(problem, batch, lo, hi), A.shape[1])
 
 
 @answers(oracles.prepared, EntropyProblem)
@@ -49,8 +51,8 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return mu * value - gold
 
 
-@answers(oracles.add_features, EntropyProblem)
-def add_features(problem, i, factor, work, G):
+@answers(oracles.add_rows, EntropyProblem)
+def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     pairs, free = problem.pairs, problem.pairs.free  # taken out here, not in the inner loop
     for t in range(n):
@@ -65,8 +67,8 @@ def add_features(problem, i, factor, work, G):
         add_of_labels(pairs, first + t, factor, work.scores, t, G)
 
 
-@answers(oracles.add_transitions, EntropyProblem)
-def add_transitions(problem, i, factor, work, G):
+@answers(oracles.add_dense, EntropyProblem)
+def add_dense(problem, i, factor, work, G):
     first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
     for t in range(1, n):
         before, y = problem.labels[first + t - 1], problem.labels[first + t]
@@ -99,3 +101,67 @@ def task_loss(problem, i, work):  # scores are marginals less the truth, which c
 @answers(oracles.exact, EntropyProblem)
 def exact(problem, work):
     return True
+
+
+@answers(oracles.touched, EntropyProblem)
+def touched(problem, i):
+    return rows_of(problem, i)
+
+
+@room_for.register
+def _(problem: EntropyProblem) -> Kept:
+    n, N, L = len(problem.offsets) - 1, int(problem.offsets[-1]), len(problem.cost)
+    Lp = padded(L)
+    if 8 * Lp * (N + n * L) > MOST:
+        return nothing()
+    return nothing()._replace(scores=np.empty((N, Lp)), pairs=np.empty((n, L, Lp)), outputs=np.full(n, -1))
+
+
+@answers(oracles.remember, EntropyProblem)
+def remember(problem, i, work, kept):
+    n, total = problem.offsets[i + 1] - problem.offsets[i], 0.0
+    oracles.remember_rows(problem, i, work, kept)
+    for a in range(kept.pairs.shape[1]):
+        for b in range(work.pairs.shape[1]):
+            kept.pairs[i, a, b] = work.pairs[a, b]
+            total = plus(total, work.pairs[a, b])
+    kept.outputs[i] = 1 if n < 2 or total > 0.0 else -1  # 0: from the log domain, which writes elsewhere
+
+
+@answers(oracles.recall, EntropyProblem)
+def recall(problem, i, kept, work):
+    if len(kept.outputs) == 0 or kept.outputs[i] < 0:
+        return False
+    oracles.recall_rows(problem, i, kept, work)
+    for a in range(kept.pairs.shape[1]):
+        for b in range(work.pairs.shape[1]):
+            work.pairs[a, b] = kept.pairs[i, a, b]
+    return True
+
+
+@answers(oracles.remember_rows, EntropyProblem)
+def remember_rows(problem, i, work, kept):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    for t in range(n):
+        for label in range(work.scores.shape[1]):
+            kept.scores[first + t, label] = work.scores[t, label]
+
+
+@answers(oracles.recall_rows, EntropyProblem)
+def recall_rows(problem, i, kept, work):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    for t in range(n):
+        for label in range(work.scores.shape[1]):
+            work.scores[t, label] = kept.scores[first + t, label]
+
+
+@answers(oracles.subtract, EntropyProblem)
+def subtract(problem, i, work, other):
+    for t in range(problem.offsets[i + 1] - problem.offsets[i]):
+        for label in range(work.scores.shape[1]):
+            work.scores[t, label] -= other.scores[t, label]
+
+
+@answers(oracles.add_difference, EntropyProblem)
+def add_difference(problem, i, factor, work, other, G):
+    oracles.add_rows(problem, i, factor, work, G)

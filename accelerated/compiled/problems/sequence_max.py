@@ -8,8 +8,8 @@ import numpy as np
 
 from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change
-from accelerated.compiled.problems.sequence import augmented_scores
+from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change, rows_of
+from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
 from accelerated.compiled.structures.chain import max_product
 from accelerated.compiled.sweeps import load
 
@@ -28,9 +28,9 @@ class MaxProblem(NamedTuple):
     pairs: Pairs
 
 
-@answers(oracles.outputs_of, MaxProblem)
-def outputs_of(problem):
-    return 0
+@answers(oracles.room, MaxProblem)
+def room(problem, batch, lo, hi, A):
+    return new_work(longest_of(problem, batch, lo, hi), A.shape[1])
 
 
 @answers(oracles.prepared, MaxProblem)
@@ -46,8 +46,8 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return max_product(work.scores, n, A, 0, 0, ready, work.chain.forward, work.labels) - gold
 
 
-@answers(oracles.add_features, MaxProblem)
-def add_features(problem, i, factor, work, G):
+@answers(oracles.add_rows, MaxProblem)
+def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     pairs = problem.pairs  # taken out here, not in the inner loop
     for t in range(n):
@@ -63,8 +63,8 @@ def add_features(problem, i, factor, work, G):
             add_of_label(pairs, first + t, -factor, y, G)
 
 
-@answers(oracles.add_transitions, MaxProblem)
-def add_transitions(problem, i, factor, work, G):
+@answers(oracles.add_dense, MaxProblem)
+def add_dense(problem, i, factor, work, G):
     first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
     for t in range(1, n):
         before, guess = work.labels[t - 1], work.labels[t]
@@ -90,3 +90,32 @@ def task_loss(problem, i, work):
 @answers(oracles.exact, MaxProblem)
 def exact(problem, work):
     return True
+
+
+@answers(oracles.touched, MaxProblem)
+def touched(problem, i):
+    return rows_of(problem, i)
+
+
+# its answers are as dear to keep as to find again
+
+
+@answers(oracles.remember, MaxProblem)
+def remember(problem, i, work, kept):
+    pass
+
+
+@answers(oracles.recall, MaxProblem)
+def recall(problem, i, kept, work):
+    return False
+
+
+@answers(oracles.subtract, MaxProblem)
+def subtract(problem, i, work, other):
+    pass
+
+
+@answers(oracles.add_difference, MaxProblem)
+def add_difference(problem, i, factor, work, other, G):
+    oracles.add_rows(problem, i, factor, work, G)
+    oracles.add_rows(problem, i, -factor, other, G)

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.problems import oracles
+from accelerated.compiled.problems.answers import MOST, Kept, nothing, room_for
 from accelerated.compiled.problems.oracles import answers
-from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change
-from accelerated.compiled.problems.sequence import augmented_scores
+from accelerated.compiled.problems.pairs import Pairs, add_of_label, may_change, rows_of
+from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
 from accelerated.compiled.structures.chain_top_k import mixture, smoothed_best
 from accelerated.compiled.sweeps import load
 
@@ -29,9 +30,9 @@ class TopKProblem(NamedTuple):
     k: int
 
 
-@answers(oracles.outputs_of, TopKProblem)
-def outputs_of(problem):
-    return problem.k
+@answers(oracles.room, TopKProblem)
+def room(problem, batch, lo, hi, A):
+    return new_work(longest_of(problem, batch, lo, hi), A.shape[1], problem.k)
 
 
 @answers(oracles.prepared, TopKProblem)
@@ -44,13 +45,13 @@ def prepared(problem, A, mu, work):
 def oracle(problem, i, s, W, A, ready, mu, work):
     n = problem.offsets[i + 1] - problem.offsets[i]
     if len(work.outputs.values) != problem.k + 1 or work.outputs.labels.shape[1] < n:
-        raise ValueError("work: no room for the outputs of this problem; new_work takes outputs_of(problem)")
+        raise ValueError("work: no room for the outputs of this problem; see new_work")
     gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
     return smoothed_best(work.scores, n, A, ready, mu, work.outputs) - gold
 
 
-@answers(oracles.add_features, TopKProblem)
-def add_features(problem, i, factor, work, G):
+@answers(oracles.add_rows, TopKProblem)
+def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
     here, share, pairs = work.outputs.here, work.outputs.share, problem.pairs  # taken out here, not in the inner loop
@@ -66,8 +67,8 @@ def add_features(problem, i, factor, work, G):
                 add_of_label(pairs, first + t, factor * share[a], here[a], G)
 
 
-@answers(oracles.add_transitions, TopKProblem)
-def add_transitions(problem, i, factor, work, G):
+@answers(oracles.add_dense, TopKProblem)
+def add_dense(problem, i, factor, work, G):
     first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
     labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
     for t in range(1, n):
@@ -98,3 +99,64 @@ def task_loss(problem, i, work):
 @answers(oracles.exact, TopKProblem)
 def exact(problem, work):
     return work.outputs.state[1] == 1
+
+
+@answers(oracles.touched, TopKProblem)
+def touched(problem, i):
+    return rows_of(problem, i)
+
+
+@room_for.register
+def _(problem: TopKProblem) -> Kept:
+    n, N = len(problem.offsets) - 1, int(problem.offsets[-1])
+    if 8 * problem.k * (N + n) > MOST:
+        return nothing()
+    return nothing()._replace(
+        labels=np.empty((N, problem.k), np.int64), weights=np.empty((n, problem.k)), outputs=np.full(n, -1)
+    )
+
+
+@answers(oracles.remember, TopKProblem)
+def remember(problem, i, work, kept):
+    oracles.remember_rows(problem, i, work, kept)
+
+
+@answers(oracles.recall, TopKProblem)
+def recall(problem, i, kept, work):
+    if len(kept.outputs) == 0 or kept.outputs[i] < 0:
+        return False
+    oracles.recall_rows(problem, i, kept, work)
+    return True
+
+
+@answers(oracles.remember_rows, TopKProblem)
+def remember_rows(problem, i, work, kept):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
+    kept.outputs[i] = count
+    for a in range(count):
+        kept.weights[i, a] = weights[a]
+        for t in range(n):
+            kept.labels[first + t, a] = labels[a, t]
+
+
+@answers(oracles.recall_rows, TopKProblem)
+def recall_rows(problem, i, kept, work):
+    first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
+    labels, weights, count = work.outputs.labels, work.outputs.weights, kept.outputs[i]
+    work.outputs.state[0] = count
+    for a in range(count):
+        weights[a] = kept.weights[i, a]
+        for t in range(n):
+            labels[a, t] = kept.labels[first + t, a]
+
+
+@answers(oracles.subtract, TopKProblem)
+def subtract(problem, i, work, other):
+    pass
+
+
+@answers(oracles.add_difference, TopKProblem)
+def add_difference(problem, i, factor, work, other, G):
+    oracles.add_rows(problem, i, factor, work, G)
+    oracles.add_rows(problem, i, -factor, other, G)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accelerated.compiled.problems import augmented_scores, longest_of, new_work, outputs_of, prepared
+from accelerated.compiled.problems import augmented_scores, prepared, room
 from accelerated.compiled.structures.chain import _scaled_forward
 from accelerated.compiled.structures.chain_log import log_forward, log_total
 from accelerated.kernel import kernel
@@ -15,7 +15,7 @@ __all__ = ["chain_losses"]
 @kernel
 def chain_losses(problem, lo, hi, W, A, losses):
     """losses[lo:hi] of the sequences of an entropy problem with cost 0, at mu = 1."""
-    work = new_work(longest_of(problem, np.arange(lo, hi), 0, hi - lo), A.shape[1], outputs_of(problem))
+    work = room(problem, np.arange(lo, hi), 0, hi - lo, A)
     ready = prepared(problem, A, 1.0, work)
     for i in range(lo, hi):
         n = problem.offsets[i + 1] - problem.offsets[i]

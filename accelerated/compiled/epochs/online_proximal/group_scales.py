@@ -16,20 +16,18 @@ from numba.extending import overload
 from accelerated.compiled.epochs.online_proximal.thresholds import vanish
 from accelerated.compiled.problems import (
     MaxProblem,
-    add_features,
-    add_transitions,
+    add_dense,
+    add_rows,
     flush,
-    longest_of,
-    new_work,
     oracle,
-    outputs_of,
     prepared,
+    room,
 )
 from accelerated.compiled.problems.pairs import may_change
 from accelerated.compiled.prox.grouped import shrink_norms
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["group_epoch"]
+__all__ = ["Parted", "Rounds", "group_epoch"]
 
 SMALL = 1.0 / 16
 CANCELLED = 1e-6  # a squared norm that lost as much is computed from the weights
@@ -65,18 +63,35 @@ class Lives(NamedTuple):
     next: np.ndarray
 
 
-@kernel
-def group_epoch(problem, touched_rows, order, steps, sigma, proxes, norms, of, of_A, mu, averaged, W, A, sum_W, sum_A):
-    """A round for each sequence in ``order``, on W and A in place; False, and nothing to be used, where norms left the range of their squares.
+class Rounds(NamedTuple):
+    """Examples in ``order``, the step length of each, and sigma."""
 
-    norms (p,): of the parts at the start. Where ``averaged``, the models that the rounds began with are added to sum_W, sum_A. touched_rows: from the
+    order: np.ndarray
+    steps: np.ndarray
+    sigma: float
+
+
+class Parted(NamedTuple):
+    """The norms (p,) of the parts at the start, and the part of each weight: of (F, Lp or 1), of_A (L, L)."""
+
+    norms: np.ndarray
+    of: np.ndarray
+    of_A: np.ndarray
+
+
+@kernel
+def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, sums):
+    """A round for each example in ``rounds.order``, on w in place; False, and nothing to be used, where norms left the range of their squares.
+
+    Where ``averaged``, the models that the rounds began with are added to ``sums``. touched_rows: from the
     function of that name.
     """
+    (order, steps, sigma), (norms, of, of_A), (W, A), (sum_W, sum_A) = rounds, parted, w, sums
     turns, p, L = len(order), len(norms), A.shape[1]
-    work = new_work(longest_of(problem, order, 0, turns), L, outputs_of(problem))
+    work = room(problem, order, 0, turns, A)
     parts, lives, born = new_parts(norms, of), new_lives(p), p
     n, s, Q, life, row_life, row_s, row_Q = parts[:7]
-    room, levels = np.empty((2, proxes.weights.shape[1])), np.zeros(len(proxes.kind))
+    space, levels = np.empty((2, proxes.weights.shape[1])), np.zeros(len(proxes.kind))
     old, factors = np.empty(p), np.empty(p)
     G, G_A = np.zeros_like(W), np.zeros_like(A)
     start, rows = touched_rows
@@ -137,7 +152,7 @@ def group_epoch(problem, touched_rows, order, steps, sigma, proxes, norms, of, o
         ratio = gamma / keep
         parts.how_many[0] = 0
         move(problem, i, k, ratio, work, rows[start[i] : start[i + 1]], G, of, parts, W)
-        add_transitions(problem, i, 1.0, work, G_A)
+        add_dense(problem, i, 1.0, work, G_A)
         flush(problem, 1.0, ready, work, G_A)
         measure_transitions(k, ratio, G_A, of_A, one, parts, A)
         for c in range(parts.how_many[0]):
@@ -152,7 +167,7 @@ def group_epoch(problem, touched_rows, order, steps, sigma, proxes, norms, of, o
         for a in range(p):
             n[a] *= keep
             old[a] = n[a]
-        shrink_norms(proxes, gamma, n, room[0], room[1], levels)
+        shrink_norms(proxes, gamma, n, space[0], space[1], levels)
         ends = 0
         for a in range(p):
             factors[a] = keep * (n[a] / old[a]) if old[a] > 0.0 else keep
@@ -257,7 +272,7 @@ def _move(problem, i, k, ratio, work, rows, G, of, parts, W):
         return sparse
 
     def dense(problem, i, k, ratio, work, rows, G, of, parts, W):
-        add_features(problem, i, -ratio, work, G)
+        add_rows(problem, i, -ratio, work, G)
         for j in rows:
             if of.shape[1] == 1:
                 take_row(k, G, of, parts, W, j)

@@ -13,18 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.problems import (
-    add_features,
-    add_transitions,
+    add_dense,
+    add_rows,
     flush,
-    longest_of,
-    new_work,
     oracle,
-    outputs_of,
     prepared,
+    room,
 )
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["Rounds", "threshold_epoch"]
+__all__ = ["Rounds", "Shrinking", "threshold_epoch"]
 
 STRETCH = 512  # the sums below start anew after so many rounds, or once P is below SMALL: a difference of two keeps its digits
 SMALL = 1e-3
@@ -65,15 +63,25 @@ def rounds_ahead(C, T):
     return Rounds(C, T, end, P, S, Q, M)
 
 
-@kernel
-def threshold_epoch(problem, touched_rows, order, factors, clear, C, T, mu, averaged, W, A, sum_W, sum_A):
-    """A round for each sequence in ``order``: w <- soft(C (w - factor g), T), on W and A in place.
+class Shrinking(NamedTuple):
+    """What each round does: step lengths ``factors``, whether all weights are 0 before it, C and T."""
 
-    clear: w <- 0 before the step. Where ``averaged``, the models that the rounds began with are added to sum_W, sum_A. touched_rows: from the
+    factors: np.ndarray
+    clear: np.ndarray
+    C: np.ndarray
+    T: np.ndarray
+
+
+@kernel
+def threshold_epoch(problem, touched_rows, order, shrinking, mu, averaged, w, sums):
+    """A round for each sequence in ``order``: w <- soft(C (w - factor g), T), in place.
+
+    clear: w <- 0 before the step. Where ``averaged``, the models that the rounds began with are added to ``sums``. touched_rows: from the
     function of that name.
     """
+    (factors, clear, C, T), (W, A), (sum_W, sum_A) = shrinking, w, sums
     n = len(order)
-    work = new_work(longest_of(problem, order, 0, n), A.shape[1], outputs_of(problem))
+    work = room(problem, order, 0, n, A)
     rounds = rounds_ahead(C, T)
     end, P, S = rounds.end, rounds.P, rounds.S
     start, rows = touched_rows
@@ -117,8 +125,8 @@ def threshold_epoch(problem, touched_rows, order, factors, clear, C, T, mu, aver
                     done[j] = k
             vanish(W)
             vanish(A[0])
-        add_features(problem, i, -factors[k], work, W)
-        add_transitions(problem, i, -factors[k], work, A)
+        add_rows(problem, i, -factors[k], work, W)
+        add_dense(problem, i, -factors[k], work, A)
         flush(problem, -factors[k], ready, work, A)
         for a in range(A.shape[1]):
             threshold(C[k], T[k], A[0], a)

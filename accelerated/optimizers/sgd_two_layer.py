@@ -5,20 +5,18 @@ A step costs a product of the image's features with W1, its hidden units, and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from accelerated.arrays import like
-from accelerated.epochs import steps_of
+from accelerated.optimizers.sgd import steps_of
 from reference.optimizers import sgd
 from reference.optimizers.sgd import SGDState
 
 __all__ = ["SGD"]
 
 
-@dataclass(frozen=True)
 class SGD(sgd.SGD):
     @classmethod
     def fits(cls, box: sgd.SGD, objective: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +14,9 @@ from accelerated.prox import L1, HalfSquaredL2, SquaredL1
 from reference.arrays import Array, Rows
 from reference.models.kernel_sequence import KernelData, KernelWeights
 from reference.online_mkl import rounds
+from reference.online_mkl.rounds import KernelProblem, MKLState
 
-__all__ = ["MKL"]
+__all__ = ["MKL", "KernelProblem", "MKLState"]
 
 PENALTIES: dict[type, tuple[int, str]] = {
     SquaredL1: (0, "lam"),
@@ -45,7 +45,6 @@ class LaidOut(NamedTuple):
     group: np.ndarray
 
 
-@dataclass(frozen=True)
 class MKL(rounds.MKL):
     @classmethod
     def fits(cls, box: rounds.MKL, problem: Any) -> bool:
@@ -54,7 +53,7 @@ class MKL(rounds.MKL):
             gram is not None and gram.storage == "blocks" for gram in problem.data.grams
         )
 
-    def sweep(self, problem: Any, state: Any, order: np.ndarray) -> Any:
+    def sweep(self, problem: KernelProblem, state: MKLState, order: np.ndarray) -> MKLState:
         model, data, (kind, weight) = problem.model, problem.data, PENALTIES[type(self.penalty)]
         laid, averaging = _laid_out(problem), self.average != "last"
         learned = state.kept if isinstance(state, Packed) else _zeros(state.weights, data, averaging)

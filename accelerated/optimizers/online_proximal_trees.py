@@ -20,15 +20,39 @@ from accelerated.compiled.epochs.online_proximal.arcs import (
     rounds_of_trees,
 )
 from accelerated.models.parsing import ParsingModel
+from accelerated.optimizers.sgd import steps_of
+from accelerated.problems import finite, problem_of
 from accelerated.prox import grouped
+from reference.optimizers import online_proximal
+from reference.optimizers.base import Objective
 from reference.optimizers.online_proximal import OnlineProximalState
 from reference.prox.composite import Sequential
 from reference.prox.grouped import L21, SquaredL21
 from reference.prox.norms import HalfSquaredL2, L2Ball
+from reference.smoothing import Entropy, Max
 
-__all__ = ["Penalized", "penalty_of", "run_rounds"]
+__all__ = ["OnlineProximal"]
 
 TINY = 1e-200  # squared norms below may have lost digits
+
+
+class OnlineProximal(online_proximal.OnlineProximal):
+    # of penalties on norms of groups of templates; other regularizers and smoothings get the reference's loop
+
+    @classmethod
+    def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
+        """One sentence at a time, all weights free."""
+        return box.batch_size == 1 and objective.nonnegative is None
+
+    def sweep(self, objective: Objective, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
+        known: Any = objective
+        mu, steps = known._mu(self.mu), steps_of(self, state, order, self.sigma)
+        ours = problem_of(known, mu) is not None and type(known.smoothing) in (Entropy, Max) and finite(state.x)
+        penalty = penalty_of(known.model, self.proxes, self.sigma) if ours and isinstance(state.x, np.ndarray) else None
+        after = None
+        if penalty is not None:
+            after = run_rounds(state, known, penalty, order, steps, mu, averaging=self.average != "last")
+        return super().sweep(objective, state, order) if after is None else after
 
 
 class Penalized(NamedTuple):

@@ -6,19 +6,30 @@ features of a sequence's positions, and its own update of w touches the features
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import singledispatch
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from accelerated.kernel import kernel
 
-__all__ = ["WorkingSets", "add_labelling", "empty_sets", "find_labelling", "store", "with_room", "working_sets"]
+__all__ = [
+    "WorkingSets",
+    "add_labelling",
+    "begin_sequences",
+    "empty_sets",
+    "find_labelling",
+    "idle_place",
+    "new_sets",
+    "store",
+    "with_room",
+]
 
 ROOM = 8  # outputs that a sequence has room for at first
 
 
 class WorkingSets(NamedTuple):
-    """Sequence i of n_i positions has outputs[i] outputs, room for room[i], restless[i] says whether its last visit had something to move; its parts of the long arrays start at
+    """Example i of n_i = lengths[i] labels (of positions; heads; or one, the number of a candidate) has outputs[i] outputs, room for room[i], restless[i] says whether its last visit had something to move; its parts of the long arrays start at
 
     slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared distances
     of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
@@ -26,6 +37,7 @@ class WorkingSets(NamedTuple):
     used (3,): how much of alpha, labels and distances is taken.
     """
 
+    lengths: np.ndarray
     outputs: np.ndarray
     room: np.ndarray
     restless: np.ndarray
@@ -41,12 +53,10 @@ class WorkingSets(NamedTuple):
     used: np.ndarray
 
 
-def working_sets(problem, width):
-    """One output each, the true one, with all the weight; ``width``: number of features."""
-    lengths = np.diff(problem.offsets)
-    sets = empty_sets(lengths, lengths**2)
-    _begin(problem, sets, np.zeros(width))
-    return sets
+@singledispatch
+def new_sets(problem: Any, width: int) -> WorkingSets:
+    """One output each, the true one, with all the weight; ``width``: the number of rows of W."""
+    raise TypeError(f"no working sets for {type(problem).__name__}")
 
 
 def empty_sets(lengths, squares):
@@ -54,6 +64,7 @@ def empty_sets(lengths, squares):
     n = len(lengths)
     sizes = np.array([n * ROOM, lengths.sum() * ROOM, n * ROOM**2])
     return WorkingSets(
+        lengths=np.asarray(lengths),
         outputs=np.ones(n, np.int64),
         room=np.full(n, ROOM),
         restless=np.zeros(n, np.bool_),
@@ -70,8 +81,9 @@ def empty_sets(lengths, squares):
     )
 
 
-def with_room(sets, lengths):
+def with_room(sets: WorkingSets) -> WorkingSets:
     """The sets with room for one more output in each: full ones move to the end of the arrays, with twice the room."""
+    lengths = sets.lengths
     full = np.flatnonzero(sets.outputs == sets.room)
     if len(full) == 0:
         return sets
@@ -96,7 +108,7 @@ def _extended(x, size):
 
 
 @kernel
-def _begin(problem, sets, row):
+def begin_sequences(problem, sets, row):
     """The true outputs and the inner products; row (width,) is scratch, zero."""
     for i in range(len(sets.outputs)):
         first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
@@ -186,3 +198,13 @@ def _distance(sets, i, n, x, y, counts):
         total += counts[labels[y + t - 1], labels[y + t]] ** 2
         counts[labels[y + t - 1], labels[y + t]] = 0.0
     return total
+
+
+@kernel
+def idle_place(sets, i, scratch):
+    """The place of the lowest score of an output without weight; a new one where all have some."""
+    place, lowest = sets.outputs[i], np.inf
+    for a in range(sets.outputs[i]):
+        if sets.alpha[sets.slots[i] + a] == 0.0 and scratch.g[a] < lowest:
+            place, lowest = a, scratch.g[a]
+    return place

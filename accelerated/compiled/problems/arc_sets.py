@@ -1,7 +1,7 @@
-"""Block-coordinate Frank-Wolfe over packed sentences: a pass of visits. Weights w (d,); the labels of a working set are heads.
+"""Working sets of sentences, whose labels are heads.
 
-A visit scores all arcs where it asks for the best tree, and else those of the set's trees; it steps on scores of trees and squared
-distances of their features (`visits`), and then changes w once, at the features of arcs on which its trees differ.
+A visit scores all arcs where it asks for the best tree, and else those of the set's trees; weights change at the features of arcs on
+which its trees differ.
 """
 
 from __future__ import annotations
@@ -10,104 +10,62 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accelerated.compiled.epochs.bcfw_sets import empty_sets, find_labelling, store
-from accelerated.compiled.epochs.bcfw_steps import frank_wolfe_step, idle_place, pairwise_steps, visit_begins
+from accelerated.compiled.problems import oracles
 from accelerated.compiled.problems.arc_features import add_arcs, arc_scores, list_arcs, squared_length, weigh_arcs
+from accelerated.compiled.problems.arcs import ArcProblem, table
+from accelerated.compiled.problems.oracles import answers
+from accelerated.compiled.problems.sequence import longest_of
+from accelerated.compiled.problems.working_sets import (
+    WorkingSets,
+    empty_sets,
+    find_labelling,
+    idle_place,
+    new_sets,
+    store,
+)
 from accelerated.compiled.structures.arborescence_max import best_heads
 from accelerated.kernel import kernel
-from reference.optimizers.bcfw import EQUAL, PAIRWISE_SHARE
 
-__all__ = ["bcfw_pass_of_trees", "tree_sets"]
+__all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (trees,) as `visits` takes them; features (d,): zero."""
+    """g, change, spread (trees,) as `visits` takes them; features (d,): zero; cells: a number for each arc."""
 
     g: np.ndarray
     change: np.ndarray
     spread: np.ndarray
     features: np.ndarray
+    cells: np.ndarray
 
 
-def tree_sets(offsets, heads):
-    """One tree each, the true one, with all the weight; offsets (n + 1,) and heads (P,) as sentences are packed."""
-    lengths = np.diff(offsets) - 1
+@new_sets.register
+def _(problem: ArcProblem, width: int) -> WorkingSets:
+    lengths, offsets = np.diff(problem.offsets) - 1, problem.offsets
     sets = empty_sets(lengths, 0 * lengths)
     sets.alpha[sets.slots] = 1.0
     for i, n in enumerate(lengths.tolist()):
-        sets.labels[sets.cells[i] : sets.cells[i] + n] = heads[offsets[i] + 1 : offsets[i + 1]]
+        sets.labels[sets.cells[i] : sets.cells[i] + n] = problem.heads[offsets[i] + 1 : offsets[i + 1]]
     return sets
 
 
-@kernel
-def bcfw_pass_of_trees(
-    f,
-    offsets,
-    heads,
-    single_root,
-    order,
-    oracle,
-    pairwise,
-    lam_n,
-    capacity,
-    line_search,
-    average,
-    t,
-    loss,
-    mean_loss,
-    sets,
-    w,
-    u,
-):
-    """A visit for each sentence in ``order``: sets and w change in place; returns t (visits so far), the loss and its mean.
-
-    oracle: whether visits call it; if not, sentences that are not restless are left out. pairwise: whether visits take pairwise steps.
-    With ``average``, u gathers each change of w times the sum of the numbers of this pass's earlier visits, as in `block_frank_wolfe`.
-    """
-    most = np.max(sets.room)
-    scratch = Scratch(np.zeros(most), np.zeros(most), np.zeros(most), np.zeros(len(w)))
-    N, S = len(order), 0.0
-    for k in range(N):
-        i = order[k]
-        if not oracle and not sets.restless[i]:
-            continue
-        n = offsets[i + 1] - offsets[i] - 1
-        values = np.zeros((n, n + 1))
-        if oracle:
-            call_oracle(f, offsets[i], n, heads, single_root, capacity, sets, i, w, values, scratch)
-        if sets.outputs[i] > 1:
-            if not oracle:
-                mark_arcs(sets, i, n, values)
-                weigh_arcs(f, offsets[i], n, values, w)
-            score_trees(sets, i, n, values, scratch)
-            best, violation, largest_loss = visit_begins(sets, i, scratch)
-            sets.restless[i], moves = violation > EQUAL * largest_loss, False
-            if oracle:
-                fixed = -1.0 if line_search else 2.0 * N / (2.0 * N + t)
-                moves |= frank_wolfe_step(sets, i, best, lam_n, fixed, scratch)
-            if pairwise:
-                moves |= pairwise_steps(sets, i, lam_n, PAIRWISE_SHARE * violation, scratch)
-            if moves:
-                loss += change_arcs(sets, i, n, -1.0 / lam_n, values, scratch) / N
-                add_arcs(f, offsets[i], n, values, w)
-                if average:
-                    values *= S
-                    add_arcs(f, offsets[i], n, values, u)
-        t += 1
-        S += t
-        mean_loss += (2.0 / (t + 1.0) if average else 1.0) * (loss - mean_loss)
-    return t, loss, mean_loss
+@answers(oracles.visiting, ArcProblem)
+def visiting(problem, order, sets, w):
+    most, n = np.max(sets.room), longest_of(problem, order, 0, len(order))
+    return Scratch(np.zeros(most), np.zeros(most), np.zeros(most), np.zeros(w.rows.size), np.zeros(n * n))
 
 
-@kernel
-def call_oracle(f, a, n, heads, single_root, capacity, sets, i, w, values, scratch):
-    """values (n, n + 1) = the scores of all arcs; the tree that is best with the losses joins the set of sentence i."""
-    arc_scores(f, a, n, w, values)
+@answers(oracles.join_best, ArcProblem)
+def join_best(problem, i, capacity, sets, w, scratch):  # values are then the scores of all arcs
+    f, heads, a = problem.features, problem.heads, problem.offsets[i]
+    n = problem.offsets[i + 1] - a - 1
+    values = table(scratch.cells, n)
+    arc_scores(f, a, n, w.rows.reshape(w.rows.size), values)
     augmented, found, loss = np.empty((n, n + 1)), np.empty(n, np.int64), 0.0
     for m in range(n):
         for h in range(n + 1):
             augmented[m, h] = values[m, h] + (h != heads[a + 1 + m])
-    if not best_heads(augmented, single_root, found) or find_labelling(sets, i, n, found) >= 0:
+    if not best_heads(augmented, problem.single_root, found) or find_labelling(sets, i, n, found) >= 0:
         return
     for m in range(n):
         loss += found[m] != heads[a + 1 + m]
@@ -149,6 +107,31 @@ def mark_arcs(sets, i, n, arcs):
         for m in range(n):
             if sets.labels[first + a * n + m] != sets.labels[first + m]:
                 arcs[m, sets.labels[first + a * n + m]] = arcs[m, sets.labels[first + m]] = 1.0
+
+
+@answers(oracles.score_set, ArcProblem)
+def score_set(problem, i, joined, sets, w, scratch):
+    a = problem.offsets[i]
+    n = problem.offsets[i + 1] - a - 1
+    values = table(scratch.cells, n)
+    if not joined:
+        values[:] = 0.0
+        mark_arcs(sets, i, n, values)
+        weigh_arcs(problem.features, a, n, values, w.rows.reshape(w.rows.size))
+    score_trees(sets, i, n, values, scratch)
+
+
+@answers(oracles.move, ArcProblem)
+def move(problem, i, factor, S, sets, w, sums, scratch):
+    f, a = problem.features, problem.offsets[i]
+    n = problem.offsets[i + 1] - a - 1
+    values = table(scratch.cells, n)
+    loss = change_arcs(sets, i, n, factor, values, scratch)
+    add_arcs(f, a, n, values, w.rows.reshape(w.rows.size))
+    if len(sums.rows) > 0:
+        values *= S
+        add_arcs(f, a, n, values, sums.rows.reshape(sums.rows.size))
+    return loss
 
 
 @kernel

@@ -9,23 +9,25 @@ simplex, regularizers of the user's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-import reference.prox as reference
+import reference.prox
 from accelerated import prox
 from accelerated.arrays import like, view
-from accelerated.compiled.epochs.online_proximal.group_scales import group_epoch
-from accelerated.compiled.epochs.online_proximal.thresholds import threshold_epoch
+from accelerated.compiled.epochs.online_proximal.group_scales import Parted, Rounds, group_epoch
+from accelerated.compiled.epochs.online_proximal.thresholds import Shrinking, threshold_epoch
+from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.compiled.prox.grouped import BALL, POWER, RIDGE, SQUARE, SUM, SUM_BALL, Proxes
-from accelerated.epochs import steps_of
+from accelerated.optimizers.sgd import steps_of
+from accelerated.problems import finite, problem_of, touched_of
 from reference.optimizers import online_proximal
+from reference.optimizers.base import Objective
 from reference.optimizers.online_proximal import OnlineProximalState
 from reference.prox.groups import Groups
 
-__all__ = ["OnlineProximal"]
+__all__ = ["OnlineProximal", "OnlineProximalState"]
 
 THRESHOLD = -1  # the operation of l1, beside those of norms
 LEAST, MOST = 1e-90, 1e90  # norms at the start, and weights of operations, for which the kernels are meant
@@ -54,35 +56,33 @@ class Plan(NamedTuple):
     proxes: Any = None  # a :class:`Proxes`, where there are groups
 
 
-@dataclass(frozen=True)
 class OnlineProximal(online_proximal.OnlineProximal):
-    """A round costs its sequence's features and a number for each group, for l1, ridge, elastic net and regularizers of group
-    norms; those that mix coordinates and groups (sparse group lasso) cost O(d).
-    """
+    # a round costs its example's features and a number for each group, for l1, ridge, elastic net and regularizers of group norms;
+    # those that mix coordinates and groups (sparse group lasso) cost O(d)
 
     @classmethod
     def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
         """One example at a time."""
         return box.batch_size == 1
 
-    def sweep(self, objective: Any, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
-        sigma, mu, average, steps = self.sigma, self.mu, self.average, steps_of(self, state, order, self.sigma)
-        problem, x = objective._problem(objective._mu(mu)), view("w0", state.x)
-        plan = _plan(objective, self.proxes, len(x))
-        usable = problem is not None and np.all(steps * sigma <= 1) and np.all(np.isfinite(x))
-        if usable and plan is not None and len(order) > 0:
-            (W, A), averaged = objective.model.padded(x), average != "last"
-            sums = (np.zeros_like(W), np.zeros_like(A)) if averaged else (W[:0], A[:0])
-            shared = (objective._mu(mu), averaged, W, A, *sums)
-            run = _threshold if plan.proxes is None else _scale_groups
-            if run(plan, objective, problem, x, order, steps, sigma, shared):
-                t = state.t + len(order)
-                last = like(objective.model.flat(W, A), state.x)
-                if not averaged:
-                    return OnlineProximalState(last, last, t)
-                mean = (state.t * view("mean", state.mean) + objective.model.flat(*sums)) / t
-                return OnlineProximalState(last, like(mean, state.x), t)
-        return super().sweep(objective, state, order)
+    def sweep(self, objective: Objective, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
+        known: Any = objective
+        model, mu = known.model, known._mu(self.mu)
+        problem, x, steps = problem_of(known, mu), view("w0", state.x), steps_of(self, state, order, self.sigma)
+        plan = _plan(known, self.proxes, len(x))
+        usable = problem is not None and np.all(steps * self.sigma <= 1) and finite(x)
+        if not usable or plan is None or len(order) == 0:
+            return super().sweep(objective, state, order)
+        w, averaged = model.padded(x), self.average != "last"
+        sums = zeros_like(w, any=averaged)
+        run = _threshold if plan.proxes is None else _scale_groups
+        if not run(plan, known, problem, x, Rounds(order, steps, self.sigma), mu, averaged, w, sums):
+            return super().sweep(objective, state, order)
+        t, last = state.t + len(order), like(model.flat(*w), state.x)
+        if not averaged:
+            return OnlineProximalState(last, last, t)
+        mean = (state.t * view("mean", state.mean) + model.flat(*sums)) / t
+        return OnlineProximalState(last, like(mean, state.x), t)
 
 
 def _threshold(
@@ -90,11 +90,13 @@ def _threshold(
     objective: Any,
     problem: Any,
     x: np.ndarray,
-    order: np.ndarray,
-    steps: np.ndarray,
-    sigma: float,
-    shared: Any,
+    rounds: Rounds,
+    mu: float,
+    averaged: bool,
+    w: Weights,
+    sums: Weights,
 ) -> bool:
+    order, steps, sigma = rounds
     keep = 1.0 - steps * sigma
     clear = keep == 0
     keep[clear] = 1.0
@@ -108,7 +110,8 @@ def _threshold(
             C, T = C * factor, T * factor
     if not np.all((C > LEAST) & (T < MOST) & np.isfinite(steps / keep)):
         return False
-    threshold_epoch(problem, objective._touched, order, steps / keep, clear, C, T, *shared)
+    shrinking = Shrinking(steps / keep, clear, C, T)
+    threshold_epoch(problem, touched_of(objective), order, shrinking, mu, averaged, w, sums)
     return True
 
 
@@ -117,11 +120,13 @@ def _scale_groups(
     objective: Any,
     problem: Any,
     x: np.ndarray,
-    order: np.ndarray,
-    steps: np.ndarray,
-    sigma: float,
-    shared: Any,
+    rounds: Rounds,
+    mu: float,
+    averaged: bool,
+    w: Weights,
+    sums: Weights,
 ) -> bool:
+    steps = rounds.steps
     p, model, largest = plan.proxes.member.shape[1], objective.model, np.max(np.abs(x), initial=0.0)
     scaled = x / largest if largest > 0 else x
     norms = largest * np.sqrt(np.bincount(plan.label, weights=scaled * scaled, minlength=p))
@@ -132,7 +137,8 @@ def _scale_groups(
     L, restricted = model.n_labels, getattr(model, "restricted", False)
     if not restricted and np.all(of[:, :1] == of[:, :L]):
         of = np.ascontiguousarray(of[:, :1])
-    return group_epoch(problem, objective._touched, order, steps, sigma, plan.proxes, norms, of, of_A[0], *shared)
+    parted = Parted(norms, of, of_A[0])
+    return group_epoch(problem, touched_of(objective), rounds, plan.proxes, parted, mu, averaged, w, sums)
 
 
 def _numbers(padded: np.ndarray, free: int) -> np.ndarray:
@@ -205,35 +211,35 @@ def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
 def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:
     """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); CannotWait where a row cannot wait for one."""
     kind = _OURS.get(type(part))
-    if kind in (reference.Sequential, reference.SparseGroupLasso, reference.TreeGroupLasso):
+    if kind in (reference.prox.Sequential, reference.prox.SparseGroupLasso, reference.prox.TreeGroupLasso):
         for each in part.parts:
             yield from _operations(each, damp)
-    elif kind in (reference.ElasticNet, reference.ElasticNetMKL):
+    elif kind in (reference.prox.ElasticNet, reference.prox.ElasticNetMKL):
         yield Operation(RIDGE, part.sigma, damp)
         yield from _operations(part.part, damp + part.sigma)
-    elif kind is reference.L1:
+    elif kind is reference.prox.L1:
         yield Operation(THRESHOLD, part.tau, damp)
-    elif kind is reference.HalfSquaredL2:
+    elif kind is reference.prox.HalfSquaredL2:
         yield Operation(RIDGE, part.lam, damp)
-    elif kind is reference.L21:
+    elif kind is reference.prox.L21:
         yield Operation(SUM, part.tau, damp, groups=part.groups, weights=part.weights)
-    elif kind is reference.SquaredL21:
+    elif kind is reference.prox.SquaredL21:
         yield Operation(SQUARE, part.lam, damp, groups=part.groups)
-    elif kind is reference.NonSparseMKL and part.q > 1:
+    elif kind is reference.prox.NonSparseMKL and part.q > 1:
         yield Operation(POWER, part.lam, damp, part.q, part.groups)
-    elif kind is reference.NonSparseMKL:
+    elif kind is reference.prox.NonSparseMKL:
         yield Operation(SUM, 0.5 * part.lam, damp, groups=part.groups)
-    elif kind is reference.L21Ball:
+    elif kind is reference.prox.L21Ball:
         yield Operation(SUM_BALL, part.radius, damp, groups=part.groups)
-    elif kind is reference.L2Ball:
+    elif kind is reference.prox.L2Ball:
         yield Operation(BALL, part.radius, damp)
     else:
         raise CannotWait
 
 
 _OURS = {
-    getattr(panel, name): getattr(reference, name)
-    for panel in (reference, prox)
-    for name in reference.__all__
+    getattr(panel, name): getattr(reference.prox, name)
+    for panel in (reference.prox, prox)
+    for name in reference.prox.__all__
     if name in prox.__all__
 }

@@ -1,0 +1,120 @@
+"""Heads of tokens as a problem: features of arcs are made while they are used, in rows of W (d / 8, 8), and no A."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.problems import oracles
+from accelerated.compiled.problems.arc_features import ArcFeatures, add_arcs, arc_scores
+from accelerated.compiled.problems.oracles import answers
+from accelerated.compiled.problems.sequence import longest_of
+from accelerated.compiled.structures.arborescence_max import best_tree
+from accelerated.compiled.structures.arborescence_sum import sum_over_trees
+from accelerated.kernel import inlined
+
+__all__ = ["ArcProblem"]
+
+
+class ArcProblem(NamedTuple):
+    """Sentence i owns positions offsets[i]:offsets[i + 1], the first its root; heads (P,) are true, and whether each tree has one root.
+
+    augmented: whether losses are added to scores. mu = 0: the maximum, else the log-partition at temperature mu.
+    """
+
+    features: ArcFeatures
+    offsets: np.ndarray
+    heads: np.ndarray
+    single_root: bool
+    augmented: bool
+
+
+class Work(NamedTuple):
+    """Room for one sentence: excess, the weights of arcs less the truth; a copy; numbers (1,), the mean task loss."""
+
+    excess: np.ndarray
+    scaled: np.ndarray
+    numbers: np.ndarray
+
+
+@inlined
+def table(cells, n):
+    """The first cells as (n, n + 1)."""
+    return cells[: n * (n + 1)].reshape((n, n + 1))
+
+
+@answers(oracles.room, ArcProblem)
+def room(problem, batch, lo, hi, A):
+    n = longest_of(problem, batch, lo, hi)
+    return Work(np.empty(n * n), np.empty(n * n), np.zeros(1))
+
+
+@answers(oracles.prepared, ArcProblem)
+def prepared(problem, A, mu, work):
+    return 0
+
+
+@answers(oracles.oracle, ArcProblem)
+def oracle(problem, i, s, W, A, ready, mu, work):
+    a = problem.offsets[i]
+    n = problem.offsets[i + 1] - a - 1
+    scores, gold = table(work.scaled, n), 0.0
+    arc_scores(problem.features, a, n, W.reshape(W.size), scores)
+    for m in range(n):
+        head = problem.heads[a + 1 + m]
+        gold += s * scores[m, head]
+        for h in range(n + 1):
+            scores[m, h] = s * scores[m, h] + (1.0 if problem.augmented and h != head else 0.0)
+    excess = table(work.excess, n)
+    if mu > 0.0:
+        value, expected = sum_over_trees(scores, mu, problem.single_root)
+        excess[:] = expected
+    else:
+        value, found = best_tree(scores, problem.single_root)
+        excess[:] = 0.0
+        for m in range(n):
+            excess[m, found[m]] = 1.0
+    wrong = 0.0
+    for m in range(n):
+        head = problem.heads[a + 1 + m]
+        wrong += 1.0 - excess[m, head]
+        excess[m, head] -= 1.0
+    work.numbers[0] = wrong if problem.augmented else 0.0
+    return value - gold
+
+
+@answers(oracles.add_rows, ArcProblem)
+def add_rows(problem, i, factor, work, G):
+    a = problem.offsets[i]
+    n = problem.offsets[i + 1] - a - 1
+    excess, scaled = table(work.excess, n), table(work.scaled, n)
+    for m in range(n):
+        for h in range(n + 1):
+            scaled[m, h] = factor * excess[m, h]
+    add_arcs(problem.features, a, n, scaled, G.reshape(G.size))
+
+
+@answers(oracles.add_dense, ArcProblem)
+def add_dense(problem, i, factor, work, G):
+    pass
+
+
+@answers(oracles.flush, ArcProblem)
+def flush(problem, factor, ready, work, G):
+    pass
+
+
+@answers(oracles.task_loss, ArcProblem)
+def task_loss(problem, i, work):
+    return work.numbers[0]
+
+
+@answers(oracles.exact, ArcProblem)
+def exact(problem, work):
+    return True
+
+
+@answers(oracles.remember, ArcProblem)
+def remember(problem, i, work, kept):
+    pass

@@ -1,0 +1,192 @@
+"""Working sets of sequences: labellings, of which a visit looks only at positions where they differ."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.problems import oracles
+from accelerated.compiled.problems.oracles import answers
+from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
+from accelerated.compiled.problems.sequence_max import MaxProblem
+from accelerated.compiled.problems.working_sets import (
+    WorkingSets,
+    add_labelling,
+    begin_sequences,
+    empty_sets,
+    find_labelling,
+    idle_place,
+    new_sets,
+)
+from accelerated.compiled.structures.chain import max_product
+from accelerated.compiled.sweeps import load
+from accelerated.kernel import inlined, kernel
+
+__all__: list[str] = []
+
+
+class Scratch(NamedTuple):
+    """g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances; scores (n, Lp): a copy;
+
+    differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight changes;
+    counts (L, L), zero; work: as oracles take it, its matrix the prepared A.
+    """
+
+    g: np.ndarray
+    change: np.ndarray
+    spread: np.ndarray
+    scores: np.ndarray
+    differ: np.ndarray
+    share: np.ndarray
+    touched: np.ndarray
+    counts: np.ndarray
+    work: Work
+
+
+@answers(oracles.visiting, MaxProblem)
+def visiting(problem, order, sets, w):
+    longest, L, most = longest_of(problem, order, 0, len(order)), w.dense.shape[1], np.max(sets.room)
+    work = new_work(longest, L)
+    load(w.dense[0], 1.0, work.matrix)
+    Lp = work.scores.shape[1]
+    return Scratch(
+        np.zeros(most),
+        np.zeros(most),
+        np.zeros(most),
+        np.zeros((longest, Lp)),
+        np.zeros(longest, np.bool_),
+        np.zeros(Lp),
+        np.zeros(most, np.int64),
+        np.zeros((L, L)),
+        work,
+    )
+
+
+@answers(oracles.join_best, MaxProblem)
+def join_best(
+    problem, i, capacity, sets, w, scratch
+):  # scratch then has the scores of positions and where outputs differ
+    n, (W, A), work = problem.offsets[i + 1] - problem.offsets[i], w, scratch.work
+    augmented_scores(problem, i, 1.0, W, A, 1.0, work.scores)
+    for t in range(n):
+        for label in range(work.scores.shape[1]):
+            scratch.scores[t, label] = work.scores[t, label]
+    value = max_product(work.scores, n, A, 0, 0, work.matrix, work.chain.forward, work.labels)
+    if value > -np.inf and find_labelling(sets, i, n, work.labels) < 0:
+        place = sets.outputs[i]
+        if place >= capacity:
+            mark_differences(sets, i, n, scratch.differ)
+            score_outputs(sets, i, n, A, scratch)
+            place = idle_place(sets, i, scratch)
+        loss = 0.0
+        for t in range(n):
+            loss += problem.cost[problem.labels[problem.offsets[i] + t], work.labels[t]]
+        add_labelling(sets, i, n, work.labels, loss, place, scratch.counts)
+    mark_differences(sets, i, n, scratch.differ)
+
+
+@kernel
+def mark_differences(sets, i, n, differ):
+    """differ[t]: whether the outputs of sequence i have more than one label at t."""
+    first = sets.cells[i]
+    for t in range(n):
+        differ[t] = False
+    for a in range(1, sets.outputs[i]):
+        for t in range(n):
+            differ[t] |= sets.labels[first + a * n + t] != sets.labels[first + t]
+
+
+@inlined
+def some_scores(problem, i, n, W, differ, scores):
+    """scores[t] (Lp,) with the task loss, where differ[t]."""
+    first = problem.offsets[i]
+    for t in range(n):
+        if differ[t]:
+            gather(problem, first + t, W, scores, t)
+            for label in range(problem.cost.shape[1]):
+                scores[t, label] += problem.cost[problem.labels[first + t], label]
+
+
+@answers(oracles.score_set, MaxProblem)
+def score_set(problem, i, joined, sets, w, scratch):
+    n = problem.offsets[i + 1] - problem.offsets[i]
+    if not joined:
+        mark_differences(sets, i, n, scratch.differ)
+        some_scores(problem, i, n, w.rows, scratch.differ, scratch.scores)
+    score_outputs(sets, i, n, w.dense, scratch)
+
+
+@kernel
+def score_outputs(sets, i, n, A, scratch):
+    """g[a] = score of output a of sequence i, but for what all have in common."""
+    for a in range(sets.outputs[i]):
+        first, total = sets.cells[i] + a * n, 0.0
+        for t in range(n):
+            if scratch.differ[t]:
+                total += scratch.scores[t, sets.labels[first + t]]
+            if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
+                total += A[0, sets.labels[first + t - 1], sets.labels[first + t]]
+        scratch.g[a] = total
+
+
+@inlined
+def add_column(problem, position, factor, label, G):
+    """G[:, label] += factor * the features of a position."""
+    for e in range(problem.indptr[position], problem.indptr[position + 1]):
+        G[problem.indices[e], label] += factor * problem.data[e]
+
+
+@answers(oracles.move, MaxProblem)
+def move(problem, i, factor, S, sets, w, sums, scratch):
+    """The changes sum to 0, so the true output's features drop out, and so do positions where the outputs agree. (Differences of
+    weights would not sum to 0: a weight next to 1 has lost what a tiny one has gained.)
+    """
+    (W, A), (U_W, U_A), average = w, sums, len(sums.dense) > 0
+    n, matrix = problem.offsets[i + 1] - problem.offsets[i], scratch.work.matrix
+    slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
+    changed = 0  # the first so many of spread and change now hold places and their changes times factor
+    for a in range(sets.outputs[i]):
+        change = scratch.change[a]
+        if change != 0.0:
+            loss += change * sets.losses[slots + a]
+            scratch.change[changed] = change * factor
+            scratch.spread[changed] = a
+            changed += 1
+    for t in range(n):
+        if scratch.differ[t]:
+            touched = 0
+            for k in range(changed):
+                label = sets.labels[sets.cells[i] + np.int64(scratch.spread[k]) * n + t]
+                known = 0
+                while known < touched and scratch.touched[known] != label:
+                    known += 1
+                if known == touched:
+                    scratch.touched[touched] = label
+                    touched += 1
+                scratch.share[label] += scratch.change[k]
+            for k in range(touched):
+                label = scratch.touched[k]
+                share = scratch.share[label]
+                scratch.share[label] = 0.0
+                if touched > 1:
+                    add_column(problem, first + t, share, label, W)
+                    if average:
+                        add_column(problem, first + t, S * share, label, U_W)
+        if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
+            for k in range(changed):
+                cell = sets.cells[i] + np.int64(scratch.spread[k]) * n + t
+                a, b = sets.labels[cell - 1], sets.labels[cell]
+                A[0, a, b] += scratch.change[k]
+                matrix[a, b] = A[0, a, b]
+                if average:
+                    U_A[0, a, b] += S * scratch.change[k]
+    return loss
+
+
+@new_sets.register
+def _(problem: MaxProblem, width: int) -> WorkingSets:
+    lengths = np.diff(problem.offsets)
+    sets = empty_sets(lengths, lengths**2)
+    begin_sequences(problem, sets, np.zeros(width))
+    return sets

@@ -1,0 +1,21 @@
+"""Weights as loops take them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Weights", "zeros_like"]
+
+
+class Weights(NamedTuple):
+    """rows (F, Lp): W, of which an example touches few; dense (1, p, q): A, which it may touch all over. They change in place."""
+
+    rows: np.ndarray
+    dense: np.ndarray
+
+
+def zeros_like(w: Weights, *, any: bool = True) -> Weights:
+    """Zeros of the same shapes; nothing at all where there are not to be ``any``."""
+    return Weights(np.zeros_like(w.rows), np.zeros_like(w.dense)) if any else Weights(w.rows[:0], w.dense[:0])

@@ -1,0 +1,1 @@
+"""Rounds of online multiple kernel learning as kernels."""

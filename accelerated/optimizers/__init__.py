@@ -1,0 +1,1 @@
+"""Passes as kernels: counterparts of the boxes, over objectives that are packed problems."""

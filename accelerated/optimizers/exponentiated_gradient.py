@@ -1,0 +1,34 @@
+"""Exponentiated gradient over sequences: an epoch as one call of a kernel.
+
+Points are packed and change in place: 16 L bytes a position and 16 L^2 a sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import reference.optimizers.exponentiated_gradient as reference
+from accelerated.arrays import like, view
+from accelerated.compiled.epochs.exponentiated_gradient import Visits, eg_epoch, no_points
+from accelerated.problems import problem_of
+from reference.objectives import StructuralHinge
+from reference.optimizers.exponentiated_gradient import EGState, Point
+
+__all__ = ["EGState", "ExponentiatedGradient", "Point"]
+
+
+class ExponentiatedGradient(reference.ExponentiatedGradient):
+    @classmethod
+    def fits(cls, box: reference.ExponentiatedGradient, objective: Any) -> bool:
+        """All weights free."""
+        return objective.nonnegative is None
+
+    def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:
+        lam, mu, model, problem = self.lam, self.mu, objective.model, problem_of(objective, 0.0)
+        w = model.padded(view("w", state.x))
+        points = state.points or no_points(problem.offsets, model.n_labels)
+        visits = Visits(state.values.copy(), state.steps.copy(), state.rates.copy())
+        calls = eg_epoch(problem, order, model.cost, lam * objective.n, mu, points, visits, w)
+        return EGState(like(model.flat(*w), state.x), *visits, state.calls + calls, points, state.k)

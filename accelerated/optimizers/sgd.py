@@ -1,0 +1,50 @@
+"""Stochastic gradients: an epoch as one call of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import reference.optimizers.sgd as reference
+from accelerated.arrays import like, view
+from accelerated.compiled.epochs.sgd import sgd_epoch
+from accelerated.problems import finite, problem_of
+from reference.optimizers.base import Objective
+from reference.optimizers.sgd import SGDState
+
+__all__ = ["SGD", "SGDState"]
+
+
+class SGD(reference.SGD):
+    @classmethod
+    def fits(cls, box: reference.SGD, objective: Any) -> bool:
+        """One example at a time; the loop lets all weights go free."""
+        return box.batch_size == 1 and objective.nonnegative is None
+
+    def sweep(self, objective: Objective, state: SGDState, order: np.ndarray) -> SGDState:
+        lam, steps, model = self.lam, steps_of(self, state, order, self.lam), objective.model  # type: ignore[attr-defined]
+        mu = objective._mu(self.mu)  # type: ignore[attr-defined]
+        problem = problem_of(objective, mu)
+        kept = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel scales -inf too
+        if problem is None or not (finite(state.x) and kept):
+            return super().sweep(objective, state, order)
+        w, mean = (model.padded(view("w", x)) for x in (state.x, state.mean))
+        sgd_epoch(problem, order, steps, *_shares(self.average, state.t, len(order)), lam, mu, w, mean)
+        x, mean_x = (like(model.flat(*each), state.x) for each in (w, mean))
+        return SGDState(x, mean_x, state.t + len(order))
+
+
+def steps_of(box: Any, state: Any, order: np.ndarray, lam: float) -> np.ndarray:
+    """The step sizes of the rounds to come, one for each example."""
+    steps: np.ndarray = box.step_size(np.arange(state.t + 1, state.t + 1 + len(order)), lam)
+    return steps
+
+
+def _shares(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
+    """The weights of the iterates after steps done+1..done+n in the average, and the sum of those before."""
+    if average == "last":
+        return np.eye(1, n, n - 1)[0], 0.0
+    if average == "uniform":
+        return np.ones(n), float(done)
+    return np.arange(done + 1.0, done + n + 1.0), done * (done + 1) / 2

@@ -1,0 +1,114 @@
+"""Which packed problem an objective is for the kernels, by the exact type of its model: what loops and full gradients share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from accelerated.arrays import view
+from accelerated.compiled.epochs.touched import touched_rows
+from accelerated.compiled.problems import ArcProblem, CandidateProblem, EntropyProblem, MaxProblem, TopKProblem
+from accelerated.compiled.structures.table import ENTROPY, MAX
+from accelerated.models.localization import CandidateModel, table_of
+from accelerated.models.parsing import ParsingModel
+from accelerated.models.sequence import SequenceModel
+from accelerated.models.tagging import TaggingModel
+from reference.arrays import Array
+from reference.smoothing import Entropy, SquaredL2, TopK
+
+__all__ = ["all_free", "finite", "problem_of", "touched_of"]
+
+LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop, which asks for as many as it needs
+
+
+def problem_of(objective: Any, mu: float) -> Any:
+    """The packed examples, of a type that names their oracle; None where there are no kernels.
+
+    That is for other models, for smoothings without a compiled oracle, and for oracles of other libraries. Kernels take finite
+    weights (:func:`finite`), as ``model.padded`` lays them out.
+    """
+    make = MAKERS.get(type(objective.model))
+    return None if make is None else make(objective, mu)
+
+
+def finite(*weights: Array) -> bool:
+    """Whether all these weights are numbers."""
+    return all(np.all(np.isfinite(view("w", w))) for w in weights)
+
+
+def touched_of(objective: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of W that each example touches, once: 4 bytes each, kept as long as the objective."""
+    if "_touched" not in objective.__dict__:
+        rows = len(objective.model.padded(view("w0", objective.zeros())).rows)
+        objective.__dict__["_touched"] = touched_rows(problem_of(objective, 0.0), objective.n, rows)
+    found: tuple[np.ndarray, np.ndarray] = objective.__dict__["_touched"]
+    return found
+
+
+def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
+    model, data = objective.model, objective.data
+    kind: Any = None
+    options: tuple[int, ...] = ()
+    if mu == 0:
+        kind = MaxProblem
+    elif type(objective.smoothing) is Entropy:
+        kind = EntropyProblem
+    elif type(objective.smoothing) in (TopK, SquaredL2):
+        k = objective.smoothing.k if type(objective.smoothing) is TopK else objective.smoothing.max_k
+        longest = int(data.lengths.max())
+        kind, options = TopKProblem, (min(k, model.n_labels ** min(longest, 64)),)  # never more than there are
+        if options[0] * (longest + 1) > LARGEST_SEARCH:
+            return None
+    if kind is None:
+        return None
+    cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
+    found: Any = model.problem(kind, data, model.true_labels(data), cost, *options)
+    return found  # type: ignore[no-any-return]
+
+
+def _sentences(objective: Any, mu: float) -> ArcProblem | None:
+    model, data = objective.model, objective.data
+    if model.oracle is not None or (mu != 0 and type(objective.smoothing) is not Entropy):
+        return None
+    return ArcProblem(model.arc_features(data), *model.sentences(data), objective.loss_augmented)
+
+
+def _images(objective: Any, mu: float) -> CandidateProblem | None:
+    data, smoothing = objective.data, objective.smoothing
+    if data.losses is None:
+        return None
+    if mu == 0:
+        outputs = MAX
+    elif type(smoothing) is Entropy:
+        outputs = ENTROPY
+    elif type(smoothing) is TopK:
+        outputs = min(smoothing.k, int(np.max(data.lengths, initial=1)))
+    else:
+        return None
+    offsets, losses = view("offsets", data.offsets, np.int64), view("losses", data.losses)
+    best = view("best", data.best, np.int64)
+    return CandidateProblem(table_of(data), offsets, best, losses, objective.loss_augmented, outputs)
+
+
+MAKERS: dict[type, Callable[[Any, float], Any]] = {
+    SequenceModel: _sequences,
+    TaggingModel: _sequences,
+    ParsingModel: _sentences,
+    CandidateModel: _images,
+}
+
+
+@singledispatch
+def all_free(problem: Any) -> Any:
+    """The problem as if all weights might change: a gradient may be wrong where there is none, ``flat`` leaves that out."""
+    return problem
+
+
+@all_free.register(MaxProblem)
+@all_free.register(EntropyProblem)
+@all_free.register(TopKProblem)
+def _(problem: Any) -> Any:
+    return problem._replace(pairs=problem.pairs._replace(free=problem.pairs.free[:0]))

@@ -1,0 +1,1 @@
+"""Trials for step lengths as kernels."""

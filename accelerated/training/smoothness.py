@@ -1,0 +1,32 @@
+"""Trials for step lengths: those of a batch as one call of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import reference.training.smoothness as reference
+from accelerated.arrays import view
+from accelerated.compiled.epochs.backtracking import try_components
+from accelerated.problems import finite, problem_of
+from reference.arrays import Array
+from reference.optimizers.base import Objective
+from reference.training.smoothness import Guess, component_smoothness, rounding, secant
+
+__all__ = ["Backtracking", "Guess", "component_smoothness", "secant"]
+
+
+class Backtracking(reference.Backtracking):
+    def find(
+        self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+    ) -> tuple[float, int]:
+        known: Any = objective
+        temperature = known._mu(mu)
+        problem = problem_of(known, temperature)
+        if problem is not None and finite(w):
+            weights = known.model.padded(view("w", w))
+            L, calls = try_components(problem, batch, start, limit, temperature, rounding(w), weights)
+            if np.isfinite(L):
+                return L, calls
+        return super().find(objective, w, mu, batch, start, limit)
