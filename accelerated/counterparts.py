@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.localization import CandidateModel
+from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
@@ -28,6 +29,7 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal),
     ParsingModel: (SGD, BCFW, online_proximal_trees.OnlineProximal),
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
+    MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {

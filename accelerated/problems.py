@@ -8,11 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from accelerated.arrays import view
+from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.touched import touched_rows
-from accelerated.compiled.problems import ArcProblem, CandidateProblem, EntropyProblem, MaxProblem, TopKProblem
+from accelerated.compiled.problems import (
+    ArcProblem,
+    CandidateProblem,
+    ClassProblem,
+    EntropyProblem,
+    MaxProblem,
+    TopKProblem,
+)
 from accelerated.compiled.structures.table import ENTROPY, MAX
 from accelerated.models.localization import CandidateModel, table_of
+from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
@@ -22,6 +30,7 @@ from reference.smoothing import Entropy, SquaredL2, TopK
 __all__ = ["all_free", "finite", "problem_of", "touched_of"]
 
 LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop, which asks for as many as it needs
+MOST_SORTED = 2**12  # best classes times classes: beyond, the loop, which sorts
 
 
 def problem_of(objective: Any, mu: float) -> Any:
@@ -78,19 +87,30 @@ def _sentences(objective: Any, mu: float) -> ArcProblem | None:
 
 def _images(objective: Any, mu: float) -> CandidateProblem | None:
     data, smoothing = objective.data, objective.smoothing
-    if data.losses is None:
-        return None
-    if mu == 0:
-        outputs = MAX
-    elif type(smoothing) is Entropy:
-        outputs = ENTROPY
-    elif type(smoothing) is TopK:
-        outputs = min(smoothing.k, int(np.max(data.lengths, initial=1)))
-    else:
+    outputs = _listed(smoothing, mu, int(np.max(data.lengths, initial=1)))
+    if data.losses is None or outputs is None:
         return None
     offsets, losses = view("offsets", data.offsets, np.int64), view("losses", data.losses)
     best = view("best", data.best, np.int64)
     return CandidateProblem(table_of(data), offsets, best, losses, objective.loss_augmented, outputs)
+
+
+def _classes(objective: Any, mu: float) -> ClassProblem | None:
+    model, data = objective.model, objective.data
+    outputs = _listed(objective.smoothing, mu, model.n_labels)
+    if data.labels is None or outputs is None or outputs * model.n_labels > MOST_SORTED:
+        return None
+    cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
+    return ClassProblem(*entries(data.rows), numbers("labels", data.labels, model.n_labels), cost, outputs)
+
+
+def _listed(smoothing: Any, mu: float, most: int) -> int | None:
+    """``outputs`` for lists of up to ``most``; None where there is no kernel."""
+    if mu == 0:
+        return MAX
+    if type(smoothing) is Entropy:
+        return ENTROPY
+    return min(smoothing.k, most) if type(smoothing) is TopK else None
 
 
 MAKERS: dict[type, Callable[[Any, float], Any]] = {
@@ -98,6 +118,7 @@ MAKERS: dict[type, Callable[[Any, float], Any]] = {
     TaggingModel: _sequences,
     ParsingModel: _sentences,
     CandidateModel: _images,
+    MulticlassModel: _classes,
 }
 
 

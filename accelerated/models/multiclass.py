@@ -1,7 +1,13 @@
-"""Multiclass classification with the sparse primitives as kernels."""
+"""Multiclass classification with kernels: packed data as problems, weights padded for them, sparse primitives."""
+
+from __future__ import annotations
+
+import numpy as np
 
 import accelerated.arrays
 import reference.models.multiclass as reference
+from accelerated.compiled.problems.weights import Weights
+from accelerated.compiled.sweeps import padded
 from reference.models.multiclass import MulticlassData
 
 __all__ = ["MulticlassData", "MulticlassModel"]
@@ -10,3 +16,13 @@ __all__ = ["MulticlassData", "MulticlassModel"]
 class MulticlassModel(reference.MulticlassModel):
     __doc__ = reference.MulticlassModel.__doc__
     arrays = accelerated.arrays
+
+    def padded(self, w: np.ndarray) -> Weights:
+        """Weights (d,) as the kernels take them, copied: W (F, Lp), no A."""
+        W = np.zeros((self.n_features, padded(self.n_labels)))
+        W[:, : self.n_labels] = w.reshape(self.n_features, self.n_labels)
+        return Weights(W, np.zeros((1, 0, 0)))
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        return W[:, : self.n_labels].ravel()

@@ -5,9 +5,10 @@ top-K, tokens under heads, candidates of images, classes. Loops import all from 
 they are compiled.
 """
 
-from accelerated.compiled.problems import arc_sets, candidate_sets, sequence_sets  # noqa: F401 (their bodies)
+from accelerated.compiled.problems import arc_sets, candidate_sets, class_sets, sequence_sets  # noqa: F401 (their bodies)
 from accelerated.compiled.problems.arcs import ArcProblem
 from accelerated.compiled.problems.candidates import CandidateProblem
+from accelerated.compiled.problems.classes import ClassProblem
 from accelerated.compiled.problems.oracles import (
     add_dense,
     add_difference,
@@ -37,6 +38,7 @@ from accelerated.compiled.problems.sequence_top_k import TopKProblem
 __all__ = [
     "ArcProblem",
     "CandidateProblem",
+    "ClassProblem",
     "EntropyProblem",
     "MaxProblem",
     "TopKProblem",

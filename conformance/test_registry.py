@@ -1,0 +1,52 @@
+"""The registry: CONTRIBUTING's table is what is registered, and nothing is registered that could not stand where it does."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import accelerated
+from accelerated.counterparts import TABLE
+from accelerated.problems import MAKERS
+from reference.optimizers.base import Piece
+
+ROOT = Path(accelerated.__file__).parents[1]
+ENTRIES = [(objective, model, known) for (objective, model), row in TABLE.items() for known in row]
+
+
+def printed():
+    """The rows of the table: a model, what its data are packed as, and the boxes that have loops over that."""
+    models = {model: [] for _, model in TABLE}
+    for _, model, known in ENTRIES:
+        if known not in models[model]:
+            models[model].append(known)
+    for model, boxes in models.items():
+        packed = MAKERS[model].__annotations__["return"] if model in MAKERS else "its own"
+        packed = ", ".join(name for name in packed.split(" | ") if name != "None")
+        yield f"| `{model.__name__}` | {packed} | {', '.join(box.__mro__[1].__name__ for box in boxes)} |"
+
+
+def test_the_table_in_contributing_is_what_is_registered():
+    page = ROOT / "CONTRIBUTING.md"
+    if not page.is_file():
+        pytest.skip("the installed package has no CONTRIBUTING.md")
+    text = page.read_text(encoding="utf-8")
+    for row in printed():
+        assert row in text, row
+    assert text.count("| `") >= len(list(printed()))
+
+
+@pytest.mark.parametrize(
+    ("objective", "model", "known"), ENTRIES, ids=[f"{o.__name__}-{m.__name__}-{k.__name__}" for o, m, k in ENTRIES]
+)
+def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, known):
+    """A subclass with the same options, that overrides what the box has and adds ``fits`` at most; over a model of this panel."""
+    box = known.__mro__[1]
+    assert issubclass(box, Piece) and box.__module__.startswith("reference.")
+    assert [field.name for field in fields(known)] == [field.name for field in fields(box)]
+    own = {name for name, value in vars(known).items() if callable(value) or isinstance(value, classmethod)}
+    assert own - {"fits"} and all(hasattr(box, name) for name in own - {"fits"})
+    assert model.__module__.startswith("accelerated.") and known.__module__.startswith("accelerated.")
+    assert known.__module__.removeprefix("accelerated.").startswith(box.__module__.removeprefix("reference."))
