@@ -11,11 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import accelerated
 from conformance import strategies
 from conformance.laws import check_regularizer, check_structure
+from conformance.recipes import kernel
+from conformance.recipes.optimizer import Momentum, momentum
 from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
 from reference.prox.base import Regularizer
+from reference.training.counterparts import counterpart
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "CONTRIBUTING.md"
@@ -78,6 +82,28 @@ def test_a_regularizer_without_a_value_says_so():
         OnlyProx().value(np.zeros(2))
 
 
+def test_the_optimizer_recipe_learns(rng):
+    """Near the optimum that L-BFGS finds; and options, rows, checkpoints are those of every run."""
+    model = accelerated.MulticlassModel(3, 2)
+    data = model.pack(rng.normal(size=(40, 3)), rng.integers(0, 2, 40))
+    objective = accelerated.LogLoss(model, data)
+    best = accelerated.lbfgs(objective, lam=0.1).fun
+    found = momentum(objective, lam=0.1, step_size=0.002, epochs=40, rng=0)
+    assert found.success and len(found.history) == 41 and best <= found.fun < best + 1e-3
+    assert found.oracle_calls == 40 * 40
+    with pytest.raises(ValueError, match="step_size"):
+        momentum(objective, lam=0.1, step_size=-1.0)
+
+
+def test_the_kernel_recipe_is_the_loop(rng):
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 0, 4, 1)], [rng.integers(0, 2, n) for n in (2, 0, 4, 1)]
+    words, classes = accelerated.SequenceModel(3, 2), accelerated.MulticlassModel(3, 2)
+    for model, data in ((words, words.pack(X, Y)), (classes, classes.pack(np.concatenate(X), np.concatenate(Y)))):
+        objective = accelerated.LogLoss(model, data)
+        assert type(counterpart(Momentum(0.1, 0.01), objective)) is kernel.Momentum
+        assert kernel.difference(objective) < 1e-12
+
+
 def test_the_backend_recipe_passes_what_it_touches():
     tests = [f"{HERE / 'test_chain.py'}", f"{HERE / 'test_models.py'}", f"{HERE / 'test_agreement.py'}"]
     command = [
@@ -95,7 +121,7 @@ def test_the_backend_recipe_passes_what_it_touches():
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["structure", "regularizer", "backend"])
+@pytest.mark.parametrize("name", ["structure", "optimizer", "kernel", "regularizer", "backend"])
 def test_the_page_quotes_the_recipe(name):
     """In a checkout: the page's code is the file's. (An installed suite has no page, and nothing to compare.)"""
     if PAGE.exists():
