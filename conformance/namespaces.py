@@ -24,6 +24,11 @@ class Space(NamedTuple):
         """Floats (and booleans) in the space's floating dtype."""
         return self.send(np.array(x, dtype=self.dtype))
 
+    @property
+    def device(self) -> str:
+        """As its library prints it."""
+        return str(getattr(self.send(np.zeros(1)), "device", None))
+
     def scaled(self, x: np.ndarray, scale: float) -> tuple[Any, np.ndarray, float]:
         """x at a scale, what the space's dtype stores of it, and the scale: 1 in float32, which has no huge or tiny ones."""
         scale = 1.0 if self.dtype == "float32" else scale
@@ -38,7 +43,7 @@ class Space(NamedTuple):
         """A host array; fails if ``x`` is not in this space's namespace and on its device."""
         probe = self.send(np.zeros(1))
         assert type(x) is type(probe) or np.isscalar(x), f"{type(x)} is not in {self.name}"
-        assert str(getattr(x, "device", None)) == str(getattr(probe, "device", None)), f"{x.device} is not {self.name}"
+        assert str(getattr(x, "device", None)) == self.device, f"{x.device} is not {self.name}"
         return host(x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import reference
 from conformance.namespaces import spaces
 
 TEST = f"{Path(__file__).parent / 'test_arrays.py'}::test_take_is_indexing"
@@ -76,3 +78,33 @@ def test_a_space_is_one_device(space):
     (other,) = spaces(["array_api_strict"], device)[0]
     with pytest.raises(AssertionError, match="is not"):
         space.get(other.put(np.zeros(2)))
+
+
+def hinge(backend, put):
+    """The subgradient of sequences packed on a device."""
+    model = backend.SequenceModel(2, 2)
+    data = model.pack([np.eye(2)], [[0, 1]], like=put(0.0))
+    return backend.StructuralHinge(model, data).value_and_gradient(model.zeros(data))[1]
+
+
+SCORES = [[1.0, 0.0], [0.0, 2.0]]
+ANSWERS = {  # not cuts nor boxes, which either panel finds on the host, wherever the arrays lie
+    "Arborescence": lambda backend, put: backend.Arborescence(put([[0.0, 0.0, 5.0], [2.0, 4.0, 0.0]])).best()[0],
+    "Chain": lambda backend, put: backend.Chain(put(SCORES), put(SCORES)).best()[0],
+    "Matching": lambda backend, put: backend.Matching(put(SCORES)).best()[0],
+    "Tree": lambda backend, put: backend.Tree(put(SCORES), put(SCORES), [-1, 0]).best()[0],
+    "L1": lambda backend, put: backend.L1(0.5).prox(put([1.0, -2.0]), 1.0),
+    "project_simplex": lambda backend, put: backend.project_simplex(put([1.0, -2.0])),
+    "StructuralHinge": hinge,
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_other_devices_are_refused_not_copied(backend, name):
+    """By what a backend has of its own, where it declares its devices; elsewhere answers lie where the arrays do."""
+    (space,) = spaces(["array_api_strict"], "device1")[0]
+    if backend.computes_on(space.device) or getattr(backend, name) is getattr(reference, name):
+        space.get(ANSWERS[name](backend, space.put))
+    else:
+        with pytest.raises(TypeError, match=re.escape(space.device)):
+            ANSWERS[name](backend, space.put)

@@ -48,6 +48,7 @@ CASES = [
     ("screening_radius_too_small", "test_screening_rules.py", "test_the_radius_is_no_smaller_than_it_must_be"),
     ("equal_neighbours_miscounted", "test_screening.py", "test_chains_and_lists_are_one_problem"),
     ("negative_features_left_out", "test_screening_rules.py", "test_counts_bound_what_any_weights_can_do"),
+    ("copied_from_the_device", "test_devices.py", "test_other_devices_are_refused_not_copied"),
     ("lacks_names", "test_names.py", "test_name_is_there"),
 ]
 
