@@ -10,127 +10,37 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
         f"{getattr(_reference, '__version__', 'a package without version')} at {getattr(_reference, '__file__', None)}"
     )
 
-from accelerated import boxes
+from reference import *  # noqa: F403
+
+# isort: split
+# What has kernels takes the place of the reference's.
 from accelerated import counterparts as _counterparts  # registers them
-from accelerated.arrays import Rows
 from accelerated.kernel import cache_is_cold as kernels_are_cold
+from accelerated.mirror import inherit_docstrings as _inherit_docstrings
 from accelerated.models.alignment import AlignmentModel
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.listed import ListModel
-from accelerated.models.localization import CandidateModel, Candidates
+from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
-from accelerated.models.segmentation import SegmentationModel, grid_edges
+from accelerated.models.segmentation import SegmentationModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.subwindows import SubwindowModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from accelerated.models.two_layer import TwoLayerModel
-from accelerated.objectives import Corners, Linearization, LogLoss, StructuralHinge
-from accelerated.prox import (
-    L1,
-    L21,
-    ElasticNet,
-    ElasticNetMKL,
-    HalfSquaredL2,
-    L1Ball,
-    L2Ball,
-    L21Ball,
-    NonSparseMKL,
-    Sequential,
-    Simplex,
-    SparseGroupLasso,
-    SquaredL1,
-    SquaredL21,
-    TreeGroupLasso,
-    WeightedSquaredL1,
-    project_l1_ball,
-    project_simplex,
-    prox_squared_l1,
-    prox_weighted_squared_l1,
-    soft_threshold,
-)
-from accelerated.structures.arborescence import Arborescence, ArborescenceScores
-from accelerated.structures.boxes import Boxes, BoxScores, iou
-from accelerated.structures.chain import Chain, ChainScores
-from accelerated.structures.cut import Cut, CutScores
-from accelerated.structures.matching import Matching, MatchingScores
-from accelerated.structures.tree import Tree, TreeScores
-from reference import (
-    AcceleratedProximalGradient,
-    B1Spline,
-    Constant,
-    CountRule,
-    DifferentiableModel,
-    ElasticNetCRF,
-    Entropy,
-    Explicit,
-    Function,
-    Gaussian,
-    Graph,
-    GraphScores,
-    HalfSpaceRule,
-    InfeasibleError,
-    IntractableError,
-    InverseSqrt,
-    InverseTime,
-    KBest,
-    L1GapRule,
-    L2GapRule,
-    Linear,
-    Localization,
-    LocalizationImage,
-    Max,
-    Mean,
-    Pegasos,
-    Polynomial,
-    Precomputed,
-    ProximalNewton,
-    Result,
-    Row,
-    Sequences,
-    SparsePath,
-    SparseResult,
-    SquaredL2,
-    Steps,
-    Structure,
-    Table,
-    TableScores,
-    TopK,
-    UnionRule,
-    UnsupportedError,
-    Weighted,
-    average_precision,
-    bcfw,
-    beta_max,
-    bmmf,
-    branch_and_bound,
-    casimir,
-    casimir_svrg_adapt,
-    casimir_svrg_const,
-    corloc,
-    cutting_planes,
-    exponentiated_gradient,
-    lbfgs,
-    load_letters,
-    load_localization,
-    load_log,
-    load_model,
-    load_sequences,
-    make_scenes,
-    mkl,
-    multisample,
-    online_proximal,
-    prox_linear,
-    save_localization,
-    save_model,
-    sgd,
-    solve_sparse,
-    sparse_path,
-    svrg,
-)
+from accelerated.objectives import LogLoss, StructuralHinge
+from accelerated.prox import *  # noqa: F403
+from accelerated.structures.arborescence import Arborescence
+from accelerated.structures.boxes import Boxes
+from accelerated.structures.chain import Chain
+from accelerated.structures.cut import Cut
+from accelerated.structures.matching import Matching
+from accelerated.structures.tree import Tree
+
+__all__ = _reference.__all__
+
+_inherit_docstrings(vars())
 
 __conformance_promises__ = ("exact selections",)  # ties and digits of projections and proxes, at any scale
 __conformance_devices__ = ("cpu",)  # arrays of others are refused, not copied
-
-__all__ = list(_reference.__all__)

@@ -21,7 +21,6 @@ ROWS = 256  # at a time
 
 
 class Gram(reference.Gram):
-    __doc__ = reference.Gram.__doc__
     arrays = accelerated.arrays
 
     @classmethod

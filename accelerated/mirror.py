@@ -1,4 +1,4 @@
-"""``@mirrors``: an accelerated function takes the place of a reference function, docstring and signature included."""
+"""What takes the place of the reference's has its docstrings, and functions (``@mirrors``) its signature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["mirrors"]
+__all__ = ["inherit_docstrings", "mirrors"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,3 +22,10 @@ def mirrors(original: Callable[..., Any]) -> Callable[[F], F]:
         return function
 
     return check
+
+
+def inherit_docstrings(module: dict[str, Any]) -> None:
+    """Give each class of a module that has no docstring its base's: ``help`` inherits those of methods alone."""
+    for kind in module.values():
+        if inspect.isclass(kind) and kind.__doc__ is None:
+            kind.__doc__ = kind.__bases__[0].__doc__

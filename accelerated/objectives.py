@@ -33,8 +33,6 @@ __all__ = ["Corners", "Linearization", "LogLoss", "StructuralHinge"]
 
 
 class StructuralHinge(reference.StructuralHinge):
-    __doc__ = reference.StructuralHinge.__doc__
-
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         if problem_of(self, mu) is None:
             return super()._sum(w, batch, mu)
@@ -108,7 +106,6 @@ class StructuralHinge(reference.StructuralHinge):
 
 
 class LogLoss(reference.LogLoss, StructuralHinge):
-    __doc__ = reference.LogLoss.__doc__
     scorer = staticmethod(by_scores)
     whole = Whole
 

@@ -8,5 +8,4 @@ __all__ = ["AlignmentData", "AlignmentModel"]
 
 
 class AlignmentModel(reference.AlignmentModel):
-    __doc__ = reference.AlignmentModel.__doc__
     structure_type = Matching

@@ -23,7 +23,6 @@ __all__ = ["KernelData", "KernelSequenceModel", "KernelWeights"]
 
 
 class KernelSequenceModel(reference.KernelSequenceModel):
-    __doc__ = reference.KernelSequenceModel.__doc__
     structure_type = Chain
     gram_type = Gram
     penalty_type = SquaredL1
@@ -45,14 +44,10 @@ class KernelSequenceModel(reference.KernelSequenceModel):
         )
         return float((values.sum() - gold) / data.n)
 
-    mean_loss.__doc__ = reference.KernelSequenceModel.mean_loss.__doc__
-
     def decode(self, unary: Array, offsets: np.ndarray, weights: KernelWeights) -> np.ndarray:
         if type(self) is not KernelSequenceModel:
             return super().decode(unary, offsets, weights)
         return _best(view("unary", unary), offsets, _transitions(weights))[1]
-
-    decode.__doc__ = reference.KernelSequenceModel.decode.__doc__
 
     def _each(self, work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
         return in_parallel(work, pieces)

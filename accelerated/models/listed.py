@@ -8,5 +8,4 @@ __all__ = ["ListData", "ListModel"]
 
 
 class ListModel(reference.ListModel):
-    __doc__ = reference.ListModel.__doc__
     arrays = accelerated.arrays

@@ -23,8 +23,6 @@ def table_of(data: CandidateData) -> np.ndarray:
 
 
 class CandidateModel(reference.CandidateModel):
-    __doc__ = reference.CandidateModel.__doc__
-
     def padded(self, w: np.ndarray) -> Weights:
         """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d)."""
         return Weights(np.zeros((0, 8)), w.reshape(1, 1, -1).copy())
@@ -49,6 +47,3 @@ class CandidateModel(reference.CandidateModel):
     # the bounds are of these scores, too: see reference.models.base.bound_of
     feature_range = reference.CandidateModel.feature_range
     listed_spread = reference.CandidateModel.listed_spread
-
-    scores.__doc__ = reference.CandidateModel.scores.__doc__
-    pullback.__doc__ = reference.CandidateModel.pullback.__doc__

@@ -14,7 +14,6 @@ __all__ = ["MulticlassData", "MulticlassModel"]
 
 
 class MulticlassModel(reference.MulticlassModel):
-    __doc__ = reference.MulticlassModel.__doc__
     arrays = accelerated.arrays
 
     def padded(self, w: np.ndarray) -> Weights:

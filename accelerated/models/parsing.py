@@ -26,7 +26,6 @@ class SingleRootArborescence(Arborescence):
 
 
 class ParsingModel(reference.ParsingModel):
-    __doc__ = reference.ParsingModel.__doc__
     structure_type = Arborescence
     single_root_type = SingleRootArborescence
     arrays = accelerated.arrays
@@ -82,13 +81,9 @@ class ParsingModel(reference.ParsingModel):
         arc_scores(self.arc_features(data), int(data.offsets[i]), n, view("w", w), values)
         return ArborescenceScores(like(values, w))
 
-    scores.__doc__ = reference.ParsingModel.scores.__doc__
-
     def pullback(self, data: ParsingData, batch: np.ndarray, w: Array, g: ArborescenceScores) -> Array:
         (i,) = all_of(data.n, batch)
         n = int(data.lengths[i])
         gradient = np.zeros(self.size)
         add_arcs(self.arc_features(data), int(data.offsets[i]), n, view("g", g.values), gradient)
         return like(gradient, w)
-
-    pullback.__doc__ = reference.ParsingModel.pullback.__doc__

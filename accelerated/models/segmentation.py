@@ -9,6 +9,5 @@ __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
 
 
 class SegmentationModel(reference.SegmentationModel):
-    __doc__ = reference.SegmentationModel.__doc__
     structure_type = Cut
     arrays = accelerated.arrays

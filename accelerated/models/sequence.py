@@ -24,15 +24,12 @@ __all__ = ["ChainData", "SequenceModel"]
 
 
 class SequenceModel(reference.SequenceModel):
-    __doc__ = reference.SequenceModel.__doc__
     structure_type = Chain
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         found = tagged(self, data, batch, w) if type(self) is SequenceModel else None
         return super().predict(data, batch, w) if found is None else found
-
-    predict.__doc__ = reference.SequenceModel.predict.__doc__
 
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""

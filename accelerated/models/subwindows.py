@@ -9,6 +9,5 @@ __all__ = ["SubwindowData", "SubwindowModel"]
 
 
 class SubwindowModel(reference.SubwindowModel):
-    __doc__ = reference.SubwindowModel.__doc__
     structure_type = Boxes
     arrays = accelerated.arrays

@@ -41,15 +41,12 @@ class Cells(NamedTuple):
 
 
 class TaggingModel(reference.TaggingModel):
-    __doc__ = reference.TaggingModel.__doc__
     structure_type = Chain
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         found = tagged(self, data, batch, w) if type(self) is TaggingModel else None
         return super().predict(data, batch, w) if found is None else found
-
-    predict.__doc__ = reference.TaggingModel.predict.__doc__
 
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""

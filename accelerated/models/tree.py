@@ -9,6 +9,5 @@ __all__ = ["TreeData", "TreeModel"]
 
 
 class TreeModel(reference.TreeModel):
-    __doc__ = reference.TreeModel.__doc__
     structure_type = Tree
     arrays = accelerated.arrays

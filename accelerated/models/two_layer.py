@@ -8,5 +8,4 @@ __all__ = ["TwoLayerModel", "elu"]
 
 
 class TwoLayerModel(reference.TwoLayerModel):
-    __doc__ = reference.TwoLayerModel.__doc__
     linear = CandidateModel

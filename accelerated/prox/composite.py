@@ -8,5 +8,4 @@ __all__ = ["Sequential", "SparseGroupLasso", "TreeGroupLasso"]
 
 
 class SparseGroupLasso(reference.SparseGroupLasso):
-    __doc__ = reference.SparseGroupLasso.__doc__
     inner_type = L1

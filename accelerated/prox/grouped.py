@@ -8,10 +8,8 @@ __all__ = ["L21", "ElasticNet", "ElasticNetMKL", "L21Ball", "NonSparseMKL", "Squ
 
 
 class L21Ball(reference.L21Ball):
-    __doc__ = reference.L21Ball.__doc__
     ops = selection
 
 
 class SquaredL21(reference.SquaredL21):
-    __doc__ = reference.SquaredL21.__doc__
     ops = selection

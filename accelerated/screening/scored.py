@@ -53,12 +53,10 @@ def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: flo
 
 
 class Whole(reference.Whole):
-    __doc__ = reference.Whole.__doc__
     ops = sys.modules[__name__]
 
 
 class Pieces(reference.Pieces):
-    __doc__ = reference.Pieces.__doc__
     ops = sys.modules[__name__]
 
 
@@ -205,15 +203,11 @@ class ChainLoss(Whole):
     def loss(self, Z: np.ndarray) -> float:
         return float(np.mean(self.losses(Z)))
 
-    loss.__doc__ = Whole.loss.__doc__
-
     def loss_and_gradient(self, Z: np.ndarray, before: np.ndarray | None = None, c: float = 0.0) -> Answer:
         w = Z if before is None else Z + c * (Z - before)
         value, gradient = self.inner.value_and_gradient(self.place.floats(self._embedded(w)))
         g = view("gradient", gradient)
         return Answer(float(value), g.copy() if self.columns is None else g[self.columns])
-
-    loss_and_gradient.__doc__ = Whole.loss_and_gradient.__doc__
 
     def losses(self, w: np.ndarray) -> np.ndarray:
         model, data = self.inner.model, self.inner.data
@@ -223,8 +217,6 @@ class ChainLoss(Whole):
         in_parallel(lambda lo, hi: chain_losses(problem, lo, hi, W, A, found), ranges(data.offsets))
         return np.maximum(found, 0.0)
 
-    losses.__doc__ = Whole.losses.__doc__
-
     def narrow(self, reduced: Any, columns: np.ndarray) -> Any:
         found, model = copy.copy(self), self.inner.model
         found.columns = columns if self.columns is None else self.columns[columns]
@@ -233,8 +225,6 @@ class ChainLoss(Whole):
             if len(np.unique(inside // model.n_labels)) < 2 / 3 * model.width:
                 return ChainLoss(reduced.objective)
         return found
-
-    narrow.__doc__ = Whole.narrow.__doc__
 
     def _embedded(self, w: np.ndarray) -> np.ndarray:
         """w among zeros, as weights of the model inside."""

@@ -168,7 +168,6 @@ def _networkx_heads(values: np.ndarray) -> np.ndarray | None:
 
 
 class Arborescence(reference.Arborescence):
-    __doc__ = reference.Arborescence.__doc__
     ops = sys.modules[__name__]
 
     def best(self) -> tuple[Array, Array]:

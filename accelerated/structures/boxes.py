@@ -59,5 +59,4 @@ def _image(scores: BoxScores) -> Image:
 
 
 class Boxes(reference.Boxes):
-    __doc__ = reference.Boxes.__doc__
     ops = sys.modules[__name__]

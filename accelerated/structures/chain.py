@@ -139,5 +139,4 @@ def max_marginals(scores: ChainScores) -> ChainScores:
 
 
 class Chain(reference.Chain):
-    __doc__ = reference.Chain.__doc__
     ops = sys.modules[__name__]

@@ -152,5 +152,4 @@ def _networkx_labels(scores: CutScores) -> np.ndarray | None:
 
 
 class Cut(reference.Cut):
-    __doc__ = reference.Cut.__doc__
     ops = sys.modules[__name__]

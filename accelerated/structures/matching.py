@@ -146,7 +146,6 @@ def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
 
 
 class Matching(reference.Matching):
-    __doc__ = reference.Matching.__doc__
     ops = sys.modules[__name__]
 
     def best(self) -> tuple[Array, Array]:

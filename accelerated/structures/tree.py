@@ -148,5 +148,4 @@ def max_marginals(scores: TreeScores) -> TreeScores:
 
 
 class Tree(reference.Tree):
-    __doc__ = reference.Tree.__doc__
     ops = sys.modules[__name__]
