@@ -25,6 +25,7 @@ from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
+from reference.screening.scored import Scored
 from reference.structures.base import at_most
 from reference.structures.chain_scores import ChainScores
 from reference.structures.table import TableScores
@@ -106,8 +107,8 @@ class StructuralHinge(reference.StructuralHinge):
 
 
 class LogLoss(reference.LogLoss, StructuralHinge):
-    scorer = staticmethod(by_scores)
-    whole = Whole
+    def _scored(self, overridden: bool) -> Scored:
+        return Whole(self) if overridden else by_scores(self)
 
 
 def _accumulators(weights: Weights) -> int:

@@ -380,8 +380,6 @@ class LogLoss(StructuralHinge):
 
     mu = 1.0
     loss_augmented = False
-    scorer = staticmethod(by_scores)
-    whole = Whole
 
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())
@@ -405,8 +403,11 @@ class LogLoss(StructuralHinge):
     @cached_property
     def by_scores(self) -> Scored:
         """The same by way of scores, for solvers that go along lines; kept as long as the objective. See reference.screening.scored."""
-        ours = type(self).value_and_gradient is StructuralHinge.value_and_gradient
-        return self.scorer(self) if ours else self.whole(self)
+        return self._scored(overridden=type(self).value_and_gradient is not StructuralHinge.value_and_gradient)
+
+    def _scored(self, overridden: bool) -> Scored:
+        """A subclass that has overridden its losses is asked for them."""
+        return Whole(self) if overridden else by_scores(self)
 
     def _mu(self, mu: float | None) -> float:
         if mu is not None and real("mu", mu) != 1.0:

@@ -18,15 +18,20 @@ from accelerated.structures.chain import Chain
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.kernel_sequence import KernelData, KernelWeights
+from reference.prox.base import Regularizer
 
 __all__ = ["KernelData", "KernelSequenceModel", "KernelWeights"]
 
 
 class KernelSequenceModel(reference.KernelSequenceModel):
     structure_type = Chain
-    gram_type = Gram
-    penalty_type = SquaredL1
     arrays = accelerated.arrays
+
+    def _grams(self, X: Array, storage: str, budget: int) -> list[Any]:
+        return Gram.several(self._kernels(), X, storage, budget)
+
+    def penalty(self, lam: float) -> Regularizer:
+        return SquaredL1(lam)
 
     def mean_loss(self, data: KernelData, weights: KernelWeights, loss: str) -> float:
         if type(self) is not KernelSequenceModel:

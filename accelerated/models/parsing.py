@@ -19,15 +19,8 @@ from reference.structures.arborescence import ArborescenceScores
 __all__ = ["ParsingData", "ParsingModel"]
 
 
-class SingleRootArborescence(Arborescence):
-    """The trees with one token under the root."""
-
-    single_root = True
-
-
 class ParsingModel(reference.ParsingModel):
     structure_type = Arborescence
-    single_root_type = SingleRootArborescence
     arrays = accelerated.arrays
 
     def arc_features(self, data: ParsingData) -> ArcFeatures:

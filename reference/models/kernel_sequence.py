@@ -52,8 +52,6 @@ class KernelSequenceModel:
     """
 
     structure_type = Chain
-    gram_type = Gram
-    penalty_type: type[Regularizer] = SquaredL1
     arrays: ModuleType = reference.arrays
 
     def __init__(
@@ -130,9 +128,17 @@ class KernelSequenceModel:
                 if len(y) != len(x):
                     raise ValueError(f"Y[{i}]: expected {len(x)} labels, one for each position of X[{i}], got {len(y)}")
             labels = lock(place.integers(np.concatenate(indices)))
-        held = iter(self.gram_type.several(self._kernels(), flat, storage, budget))
+        held = iter(self._grams(flat, storage, budget))
         grams = tuple(next(held) if isinstance(group, Kernel) else None for group in self.groups)
         return KernelData(flat, lock(offsets), labels, grams, self._explicit_rows(flat))
+
+    def _grams(self, X: Array, storage: str, budget: int) -> list[Any]:
+        """The Gram matrices of the kernels."""
+        return Gram.several(self._kernels(), X, storage, budget)
+
+    def penalty(self, lam: float) -> Regularizer:
+        """(lam/2) (sum_k ||theta_k||)^2, a function of the norms: what ``mkl`` minimises if it is given no other."""
+        return SquaredL1(lam)
 
     def zeros(self, data: KernelData) -> KernelWeights:
         """Weights of zero in the data's place."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +26,7 @@ from reference.arrays import Array, Place, Rows, host, integer, one_hot
 from reference.models.base import LinearModel, all_of, checked, not_packed
 from reference.models.templates import DISTANCES, Template, atoms_of, check_templates, hashes, keys_of, named_templates
 from reference.packed import Packed, check_forests, check_indices, check_offsets, check_range, lock
-from reference.structures.answered import Oracle
+from reference.structures.answered import Oracle, made_of
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 
 __all__ = ["ParsingData", "ParsingModel"]
@@ -99,10 +100,11 @@ def _check_keys(name: str, keys: Any, width: int) -> int:
     return len(keys)
 
 
-class SingleRootArborescence(Arborescence):
-    """The trees with one token under the root."""
-
-    single_root = True
+@cache
+def single_rooted(kind: type[Arborescence]) -> type[Arborescence]:
+    """The structure ``kind`` with one token under the root."""
+    fields = {"__doc__": kind.__doc__, "single_root": True}
+    return made_of(f"SingleRoot{kind.__name__}", (kind,), fields, (single_rooted, (kind,)))
 
 
 class ParsingModel(LinearModel):
@@ -165,7 +167,6 @@ class ParsingModel(LinearModel):
     """
 
     structure_type: Any = Arborescence
-    single_root_type: Any = SingleRootArborescence
     arrays: ModuleType = reference.arrays
 
     def __init__(
@@ -187,7 +188,7 @@ class ParsingModel(LinearModel):
                 raise TypeError(f"{name}: expected True or False, got {value!r}")
         self.single_root, self.blocks = single_root, blocks
         if single_root:
-            self.structure_type = self.single_root_type
+            self.structure_type = single_rooted(self.structure_type)
         self._answer_by(oracle)
         self.bits = integer("bits", BITS[blocks] if bits is None else bits, 1)
         if self.bits > 30:

@@ -173,7 +173,7 @@ def mkl(
     if not isinstance(model, KernelSequenceModel):
         raise TypeError(f"model: expected a KernelSequenceModel, got {type(model).__name__}")
     integer("evaluate_every", evaluate_every, 1)
-    penalty = model.penalty_type(lam) if penalty is None else penalty  # type: ignore[call-arg]
+    penalty = model.penalty(lam) if penalty is None else penalty
     box = MKL(penalty, schedule_of(step_size), loss, sigma, radius, average)
     solver = Rounds(box, lam, evaluate_every, model)
     found = minimize(KernelProblem(model, data), solver, every=evaluate_every, **run)

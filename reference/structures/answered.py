@@ -28,20 +28,20 @@ def answered_by(kind: type[Structure], oracle: Oracle) -> type[Structure]:
     if not callable(oracle):
         raise TypeError(f"oracle: expected a callable, from scores to (value, output), got {oracle!r}")
     name = f"{kind.__name__}(oracle={getattr(oracle, '__name__', type(oracle).__name__)})"
-    fields = {"__doc__": kind.__doc__, "__module__": kind.__module__, "kind": kind, "oracle": staticmethod(oracle)}
-    made: Any = _Answered(name, (_ByOracle, kind), fields)
-    return made  # type: ignore[no-any-return]
+    fields = {"__doc__": kind.__doc__, "kind": kind, "oracle": staticmethod(oracle)}
+    return made_of(name, (_ByOracle, kind), fields, (answered_by, (kind, oracle)))
 
 
-class _Answered(type):
-    """The type of these structures, which are pickled by what they were made of."""
+def made_of(name: str, bases: tuple[Any, ...], fields: dict[str, Any], recipe: tuple[Any, ...]) -> type[Any]:
+    """A structure made of others while the program runs, which is pickled by its recipe: (function, arguments)."""
+    return _Made(name, bases, {**fields, "__module__": bases[-1].__module__, "recipe": recipe})
 
 
-def _recipe(made: Any) -> tuple[Any, ...]:
-    return answered_by, (made.kind, made.oracle)
+class _Made(type):
+    recipe: tuple[Any, ...]
 
 
-copyreg.pickle(_Answered, _recipe)
+copyreg.pickle(_Made, lambda made: made.recipe)
 
 
 class _ByOracle(Structure):
