@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import fields
 from pathlib import Path
 
@@ -50,3 +51,11 @@ def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, know
     assert own - {"fits"} and all(hasattr(box, name) for name in own - {"fits"})
     assert model.__module__.startswith("accelerated.") and known.__module__.startswith("accelerated.")
     assert known.__module__.removeprefix("accelerated.").startswith(box.__module__.removeprefix("reference."))
+
+
+def test_a_kernel_takes_at_most_ten_arguments():
+    for path in sorted((ROOT / "accelerated").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                compiled = any(getattr(mark, "id", "") in ("kernel", "inlined") for mark in node.decorator_list)
+                assert not compiled or len(node.args.args) <= 10, f"{path}: {node.name}"

@@ -189,7 +189,7 @@ def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
         scores, values, labels = np.empty((len(unary), padded(L))), np.full(k, np.nan), np.full((k, n), -7)
         load(unary, 1.0, scores)
         edges = np.ascontiguousarray(pairwise) if len(pairwise) else np.zeros((1, L, L))
-        count, certified = k_best(scores, len(unary), edges, 0, 1, matrix, k, mu, values, labels, work)
+        count, certified = k_best(scores, len(unary), edges, 0, 1, matrix, mu, values, labels, work)
         close(values[:count], psi[:count])
         assert np.all(np.isnan(values[count:])) and np.all(labels[count:] == -7)  # nothing beyond
         if mu == 0.0:
@@ -346,7 +346,7 @@ def test_the_search_stays_in_bounds_and_says_nan(rng, L, strange, shared):
         load(unary, 1.0, scores)
         load(pairwise[0], 1.0, matrix)
         values, labels = np.full(k, 0.0), np.full((k, n), -7)
-        count, certified = k_best(scores, n, pairwise, 0, int(not shared), matrix, k, mu, values, labels, work)
+        count, certified = k_best(scores, n, pairwise, 0, int(not shared), matrix, mu, values, labels, work)
         assert count >= 1 and np.all((labels[:count] >= 0) & (labels[:count] < L)) and np.all(work.node == -1)
         if np.isnan(strange):
             assert np.isnan(values[0]) and count == 1 and not certified

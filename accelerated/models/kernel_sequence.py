@@ -11,7 +11,7 @@ from array_api_compat import array_namespace
 import accelerated.arrays
 import reference.models.kernel_sequence as reference
 from accelerated.arrays import view
-from accelerated.compiled.structures.chain import forward_backward_range, viterbi_range
+from accelerated.compiled.structures.chain import Chains, forward_backward_range, viterbi_range
 from accelerated.gram import Gram
 from accelerated.prox import SquaredL1
 from accelerated.structures.chain import Chain
@@ -63,21 +63,21 @@ def _transitions(weights: KernelWeights) -> np.ndarray:
     return view("transitions", array_namespace(weights.transitions).sum(weights.transitions, axis=0))
 
 
-def _flat(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> tuple[Any, ...]:
+def _flat(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> Chains:
     """Chains one after another, as kernels see them."""
-    return unary, pairwise[None], offsets[:-1], np.diff(offsets), np.zeros(len(offsets) - 1, np.int64), 0
+    return Chains(unary, pairwise[None], offsets[:-1], np.diff(offsets), np.zeros(len(offsets) - 1, np.int64), 0)
 
 
 def _best(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Largest scores (n,), and the labels (N,) that have them."""
     value, labels = np.empty(len(offsets) - 1), np.full(len(unary), -1)
     flat = _flat(unary, offsets, pairwise)
-    in_parallel(lambda lo, hi: viterbi_range(lo, hi, *flat, value, labels), ranges(offsets))
+    in_parallel(lambda lo, hi: viterbi_range(lo, hi, flat, value, labels), ranges(offsets))
     return value, labels
 
 
 def _partition(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> np.ndarray:
     """Log partition functions (n,)."""
     value, nodes, edges = np.empty(len(offsets) - 1), np.zeros(unary.shape), np.zeros((1, *pairwise.shape))
-    forward_backward_range(0, len(value), *_flat(unary, offsets, pairwise), 1.0, value, nodes, edges)
+    forward_backward_range(0, len(value), _flat(unary, offsets, pairwise), 1.0, value, nodes, edges)
     return value

@@ -8,7 +8,7 @@ import numpy as np
 
 import reference.prox
 from accelerated.arrays import entries, like, numbers, view
-from accelerated.compiled.epochs.online_mkl import Grams, Learned, Positions, mkl_rounds
+from accelerated.compiled.epochs.online_mkl import Grams, Learned, Loss, Positions, Tables, mkl_rounds
 from accelerated.gram import stacked
 from accelerated.prox import L1, HalfSquaredL2, SquaredL1
 from reference.arrays import Array, Rows
@@ -57,10 +57,10 @@ class MKL(rounds.MKL):
         model, data, (kind, weight) = problem.model, problem.data, PENALTIES[type(self.penalty)]
         laid, averaging = _laid_out(problem), self.average != "last"
         learned = state.kept if isinstance(state, Packed) else _zeros(state.weights, data, averaging)
-        options = (self.loss == "crf", kind, getattr(self.penalty, weight), self.sigma, self.radius or np.inf)
-        flags = (model.transitions == "own", model.transitions == "each", laid.group, averaging)
+        loss = Loss(self.loss == "crf", kind, float(getattr(self.penalty, weight)), self.sigma, self.radius or np.inf)
+        tables = Tables(model.transitions == "own", model.transitions == "each", laid.group)
         steps = self.steps(state, len(order))
-        mkl_rounds(laid.positions, laid.grams, order, steps, *options, *flags, learned)
+        mkl_rounds(laid.positions, laid.grams, order, steps, loss, tables, averaging, learned)
         t, weights = state.t + len(order), _last(learned, data)
         return Packed(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
 

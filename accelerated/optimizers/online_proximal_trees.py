@@ -118,16 +118,15 @@ def run_rounds(
     averaging: bool,
 ) -> OnlineProximalState | None:
     """The state after the epoch; None where a squared norm leaves the range of numbers."""
-    (blocks, penalty), model, data = penalized, objective.model, objective.data
+    (blocks, penalty), model = penalized, objective.model
     each, K, room = np.repeat(blocks.groups, np.diff(blocks.bounds)), len(penalty.shares), averaging * model.size
     with np.errstate(over="ignore"):
         squared, alive = np.bincount(each, state.x * state.x, K), np.bincount(each, state.x != 0, K) > 0
     if np.any(alive & (squared < TINY)):
         return None
     learned = Learned(state.x.copy(), 1.0 * alive, squared, np.zeros(K), np.zeros(room), np.zeros(room))
-    sentences = (*model.sentences(data), np.asarray(order, np.int64))
-    loss = (objective.loss_augmented, mu)
-    if not rounds_of_trees(model.arc_features(data), *sentences, steps, *loss, blocks, penalty, learned):
+    problem = problem_of(objective, mu)
+    if not rounds_of_trees(problem, np.asarray(order, np.int64), steps, mu, blocks, penalty, learned):
         return None
     x, t = learned.W * learned.scale[each], state.t + len(order)
     if not averaging or t == 0:

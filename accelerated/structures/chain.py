@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
 
 import numpy as np
 
 import reference.structures.chain as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.structures.chain import forward_backward_range, viterbi_range
+from accelerated.compiled.structures.chain import Chains, forward_backward_range, viterbi_range
 from accelerated.compiled.structures.chain_k_best import max_marginals_range, top_k_range
 from accelerated.compiled.structures.chain_samples import sample_range
 from accelerated.mirror import mirrors
@@ -31,65 +30,53 @@ __all__ = [
 ]
 
 
-class FlatChains(NamedTuple):
-    """A padded batch as kernels see it: chain i owns rows start[i] : start[i] + length[i] of unary (N, L).
-
-    The matrix between its positions t-1 and t is pairwise[edge_start[i] + (t-1) * edge_stride]; shared: (1, L, L), stride 0.
-    """
-
-    unary: np.ndarray
-    pairwise: np.ndarray
-    start: np.ndarray
-    length: np.ndarray
-    edge_start: np.ndarray
-    edge_stride: int
-
-    @classmethod
-    def of(cls, scores: ChainScores) -> FlatChains:
-        *batch, n, n_labels = scores.unary.shape
-        chains = int(np.prod(batch))
-        shared = scores.pairwise.ndim == 2
-        if tuple(scores.pairwise.shape) not in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
-            raise ValueError(
-                f"pairwise: shape {tuple(scores.pairwise.shape)} does not fit unary {tuple(scores.unary.shape)}"
-            )
-        length = np.full(chains, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
-        if length.shape != (chains,) or (chains and not 0 <= length.min() <= length.max() <= n):
-            raise ValueError(f"lengths: expected {chains} numbers in 0..{n}, got {length.tolist()[:9]}")
-        return cls(
-            view("unary", scores.unary).reshape(chains * n, n_labels),
-            view("pairwise", scores.pairwise).reshape(-1, n_labels, n_labels),
-            np.arange(chains) * n,
-            length,
-            np.arange(chains) * (0 if shared else max(n - 1, 0)),
-            0 if shared else 1,
+def flat_chains(scores: ChainScores) -> Chains:
+    """A padded batch as kernels see it; pairwise is (1, L, L) of stride 0 where it is shared."""
+    *batch, n, n_labels = scores.unary.shape
+    chains = int(np.prod(batch))
+    shared = scores.pairwise.ndim == 2
+    if tuple(scores.pairwise.shape) not in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
+        raise ValueError(
+            f"pairwise: shape {tuple(scores.pairwise.shape)} does not fit unary {tuple(scores.unary.shape)}"
         )
+    length = np.full(chains, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
+    if length.shape != (chains,) or (chains and not 0 <= length.min() <= length.max() <= n):
+        raise ValueError(f"lengths: expected {chains} numbers in 0..{n}, got {length.tolist()[:9]}")
+    return Chains(
+        view("unary", scores.unary).reshape(chains * n, n_labels),
+        view("pairwise", scores.pairwise).reshape(-1, n_labels, n_labels),
+        np.arange(chains) * n,
+        length,
+        np.arange(chains) * (0 if shared else max(n - 1, 0)),
+        0 if shared else 1,
+    )
 
-    def ranges(self) -> list[tuple[int, int]]:
-        """Ranges of chains for threads, of about equal work."""
-        return ranges(np.concatenate([[0], np.cumsum(self.length)]))
+
+def pieces_of(chains: Chains) -> list[tuple[int, int]]:
+    """Ranges of chains for threads, of about equal work."""
+    return ranges(np.concatenate([[0], np.cumsum(chains.length)]))
 
 
 @mirrors(reference.viterbi)
 def viterbi(scores: ChainScores) -> tuple[Array, Array]:
-    flat = FlatChains.of(scores)
+    flat = flat_chains(scores)
     value, labels = np.empty(len(flat.start)), np.full(len(flat.unary), -1)
-    in_parallel(lambda lo, hi: viterbi_range(lo, hi, *flat, value, labels), flat.ranges())
+    in_parallel(lambda lo, hi: viterbi_range(lo, hi, flat, value, labels), pieces_of(flat))
     shape = tuple(scores.unary.shape[:-1])
     return like(value.reshape(shape[:-1]), scores.unary), like(labels.reshape(shape), scores.unary)
 
 
 @mirrors(reference.forward_backward)
 def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, ChainScores]:
-    flat = FlatChains.of(scores)
-    pieces = flat.ranges()
+    flat = flat_chains(scores)
+    pieces = pieces_of(flat)
     shared = flat.edge_stride == 0
     value, nodes = np.empty(len(flat.start)), np.zeros(flat.unary.shape)
     edges = np.zeros((len(pieces) if shared else 1, *flat.pairwise.shape))
 
     def run(lo: int, hi: int) -> None:
         mine = edges[pieces.index((lo, hi)) if shared else 0]
-        forward_backward_range(lo, hi, *flat, float(mu), value, nodes, mine)
+        forward_backward_range(lo, hi, flat, float(mu), value, nodes, mine)
 
     in_parallel(run, pieces)
     marginals = ChainScores(
@@ -102,35 +89,35 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
 
 @mirrors(reference.top_k_viterbi)
 def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
-    flat = FlatChains.of(scores)
+    flat = flat_chains(scores)
     *batch, n, n_labels = scores.unary.shape
     chains, kept = len(flat.start), min(k, n_labels**n)
     value, labels = np.full((chains, kept), -np.inf), np.full((chains, kept, n), -1)
-    in_parallel(lambda lo, hi: top_k_range(lo, hi, *flat, value, labels), flat.ranges())
+    in_parallel(lambda lo, hi: top_k_range(lo, hi, flat, value, labels), pieces_of(flat))
     shape = (*batch, kept)
     return k_best(like(value.reshape(shape), scores.unary), like(labels.reshape(*shape, n), scores.unary), k)
 
 
 @mirrors(reference.sample)
 def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    flat = FlatChains.of(scores)
+    flat = flat_chains(scores)
     *batch, n, _ = scores.unary.shape
     if (*uniforms.shape[:-2], uniforms.shape[-1]) != (*batch, n):
         raise ValueError(f"uniforms: shape {tuple(uniforms.shape)} does not fit unary {tuple(scores.unary.shape)}")
     shape = tuple(uniforms.shape)
     numbers = view("uniforms", uniforms).reshape(len(flat.start), shape[-2], n)
     value, labels = np.empty(len(flat.start)), np.full(numbers.shape, -1)
-    in_parallel(lambda lo, hi: sample_range(lo, hi, *flat, float(mu), numbers, value, labels), flat.ranges())
+    in_parallel(lambda lo, hi: sample_range(lo, hi, flat, float(mu), numbers, value, labels), pieces_of(flat))
     return like(value.reshape(shape[:-2]), scores.unary), like(labels.reshape(shape), scores.unary)
 
 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: ChainScores) -> ChainScores:
-    flat = FlatChains.of(scores)
+    flat = flat_chains(scores)
     *batch, n, n_labels = scores.unary.shape
     nodes = np.full(flat.unary.shape, -np.inf)
     edges = np.full((len(flat.start), max(n - 1, 0), n_labels, n_labels), -np.inf)
-    in_parallel(lambda lo, hi: max_marginals_range(lo, hi, *flat, nodes, edges), flat.ranges())
+    in_parallel(lambda lo, hi: max_marginals_range(lo, hi, flat, nodes, edges), pieces_of(flat))
     return ChainScores(
         like(nodes.reshape(scores.unary.shape), scores.unary),
         like(edges.reshape(*batch, *edges.shape[1:]), scores.unary),

@@ -19,7 +19,7 @@ from accelerated.kernel import inlined, kernel
 
 SMALL = 1e-5  # a scale below it goes into what it scales: S A - U loses as many digits as the scale has
 
-__all__ = ["Grams", "Learned", "Positions", "mkl_rounds"]
+__all__ = ["Grams", "Learned", "Loss", "Positions", "Tables", "mkl_rounds"]
 
 
 class Positions(NamedTuple):
@@ -65,13 +65,30 @@ class Learned(NamedTuple):
     sum_T: np.ndarray
 
 
-@kernel
-def mkl_rounds(positions, grams, order, steps, crf, kind, weight, sigma, radius, own, each, group, average, learned):
-    """A round for each sequence in ``order``: ``learned`` changes in place.
-
-    kind: 0 for the penalty (weight/2) (sum of norms)^2, 1 for weight/2 times the sum of squares, 2 for weight times the sum. radius: inf for none. own, each:
-    whether transitions are a group of their own, or a part of each.
+class Loss(NamedTuple):
+    """crf: the log loss, or the hinge. kind: 0 for the penalty (weight/2) (sum of norms)^2, 1 for weight/2 times the sum of squares, 2
+    for weight times the sum. radius: inf for none.
     """
+
+    crf: bool
+    kind: int
+    weight: float
+    sigma: float
+    radius: float
+
+
+class Tables(NamedTuple):
+    """Whether transitions are a group of their own, or a part of each; the numbers of the groups."""
+
+    own: bool
+    each: bool
+    group: np.ndarray
+
+
+@kernel
+def mkl_rounds(positions, grams, order, steps, loss, tables, average, learned):
+    """A round for each sequence in ``order``: ``learned`` changes in place."""
+    (crf, kind, weight, sigma, radius), (own, each, group) = loss, tables
     A, L = learned.A, learned.tables.shape[1]
     K, E, p, q = A.shape[0], learned.W.shape[0], len(learned.squared), learned.tables.shape[0]
     longest = 0

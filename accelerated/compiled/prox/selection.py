@@ -115,13 +115,15 @@ def keep_between(x, d, n, view, low, high, v_kept, d_kept):
 
 
 @kernel
-def select(v, d, n, level, S_above, M_above, above, low, S, M, size):
+def select(v, d, n, level, over, low, sums):
     """S, M of all with v > d tau: those of the first n, all between low <= tau and an upper bound, and those above it.
 
+    over: S, M and how many are above; sums: S, M and how many above low.
     low is the root of S, M, the sums of so many numbers, or the floor (then S = M = size = 0). v and d are overwritten.
     Newton from below ends when a step leaves its set as it is: sets only shrink, so their sizes tell. Rounding may end it
     before, by a step that is none; then the sums before are those of the larger root.
     """
+    (S_above, M_above, above), (S, M, size) = over, sums
     t = low
     state = np.uint64(88172645463325252)
     step = 0
@@ -174,7 +176,7 @@ def guess(x, d, view, level, v, a):
             a[j] = weight(d, i)
     share = Level(level.w * (n / size), level.c, level.r, level.floor)
     S, M, _, size = keep_between(v, a, size, AS_IT_IS, share.floor, HUGE, v, a)
-    S, M = select(v, a, size, share, 0.0, 0.0, 0.0, share.floor, 0.0, 0.0, 0.0)
+    S, M = select(v, a, size, share, (0.0, 0.0, 0.0), share.floor, (0.0, 0.0, 0.0))
     return root(share, S, M) if M > 0.0 else share.floor
 
 
@@ -195,10 +197,10 @@ def sums_at_root(x, d, view, level, v, a):
             high = low + 0.0625 * abs(low - t) + 1e-14 * abs(low)
             S, M, count, kept = keep_between(x, d, n, view, low, high, v, a)
             if M == 0.0 or root(level, S, M) <= high:
-                return select(v, a, kept, level, S, M, count, low, S_low, M_low, size)
+                return select(v, a, kept, level, (S, M, count), low, (S_low, M_low, size))
             t = high
     S, M, count, kept = keep_between(x, d, n, view, low, HUGE, v, a)
-    return select(v, a, kept, level, S, M, count, low, S_low, M_low, size)
+    return select(v, a, kept, level, (S, M, count), low, (S_low, M_low, size))
 
 
 @kernel

@@ -261,16 +261,27 @@ def _add_pairs(forward, factor, n, L, pairs):
                 pairs[i, j] = muladd(x2, factor[t + 3, j], muladd(x3, factor[t + 4, j], first))
 
 
-# Drivers over chains lo .. hi - 1: chain i owns rows start[i] : start[i] + length[i] of the flat unary (N, L); the matrix
-# between its positions t - 1 and t is pairwise[edge_start[i] + (t - 1) * edge_stride] of (E, L, L).
+class Chains(NamedTuple):
+    """Chains lo .. hi - 1 of drivers: chain i owns rows start[i] : start[i] + length[i] of unary (N, L).
+
+    The matrix between its positions t - 1 and t is pairwise[edge_start[i] + (t - 1) * edge_stride] of (E, L, L).
+    """
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    start: np.ndarray
+    length: np.ndarray
+    edge_start: np.ndarray
+    edge_stride: int
 
 
 @kernel
-def viterbi_range(lo, hi, unary, pairwise, start, length, edge_start, edge_stride, value, labels):
+def viterbi_range(lo, hi, chains, value, labels):
     """value (B,) and labels (N,) of the best outputs; the smallest last label wins a tie, then backwards.
 
     An impossible chain has value -inf and labels -1, an empty one value 0.
     """
+    unary, pairwise, start, length, edge_start, edge_stride = chains
     L = unary.shape[1]
     work = workspace(longest(lo, hi, length), L)
     scores, best, matrix = work.factor, work.forward, work.matrix
@@ -283,11 +294,12 @@ def viterbi_range(lo, hi, unary, pairwise, start, length, edge_start, edge_strid
 
 
 @kernel
-def forward_backward_range(lo, hi, unary, pairwise, start, length, edge_start, edge_stride, mu, value, nodes, edges):
+def forward_backward_range(lo, hi, chains, mu, value, nodes, edges):
     """value (B,) = mu log sum exp(score / mu), nodes (N, L) = marginals, edges (E, L, L) += marginals of each matrix's uses.
 
     An impossible chain has value -inf and marginals 0, an empty one value 0.
     """
+    unary, pairwise, start, length, edge_start, edge_stride = chains
     L = unary.shape[1]
     n, Lp = longest(lo, hi, length), padded(L)
     work, scores, pairs = workspace(n, L), np.empty((n, Lp)), np.zeros((Lp, Lp))

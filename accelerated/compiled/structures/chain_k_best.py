@@ -65,10 +65,10 @@ def k_best_workspace(n, L, k):
 
 
 @kernel
-def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, work):
-    """(count, whether they are certified): values[:count] from high to low, labels[:count, :n] theirs. scores stay as they are.
+def k_best(scores, n, pairwise, first, stride, matrix, mu, values, labels, work):
+    """(count, whether they are certified), k = len(values): values[:count] from high to low, labels[:count, :n] theirs. scores stay as they are.
 
-    scores (>= n, Lp), padded with -inf; pairwise, first, stride and matrix as for `max_product`; values (>= k,) and labels (>= k, >= n)
+    scores (>= n, Lp), padded with -inf; pairwise, first, stride and matrix as for `max_product`; values (k,) and labels (k, >= n)
     are written up to count only; work from `k_best_workspace`, for at least n, L and k.
 
     Certified: the max smoothed by squared l2 at mu > 0 over these is that over all labellings, because the next one would get weight
@@ -82,7 +82,7 @@ def k_best(scores, n, pairwise, first, stride, matrix, k, mu, values, labels, wo
         values[0] = 0.0
         return 1, True
     sound = _forward(scores, n, pairwise, first, stride, matrix, work)
-    count, nodes, certified = _enumerate(scores, n, pairwise, first, stride, k, mu, sound, values, labels, work)
+    count, nodes, certified = _enumerate(scores, n, pairwise, first, stride, mu, sound, values, labels, work)
     for s in range(1, nodes):
         home = work.nodes[s, HOME]
         work.node[home // scores.shape[1], home % scores.shape[1]] = -1
@@ -111,8 +111,9 @@ def _forward(scores, n, pairwise, first, stride, matrix, work):
 
 
 @inlined
-def _enumerate(scores, n, pairwise, first, stride, k, mu, sound, values, labels, work):
+def _enumerate(scores, n, pairwise, first, stride, mu, sound, values, labels, work):
     """(count, number of nodes visited, certified); sound: what `_forward` says."""
+    k = len(values)
     candidates, origin, ends, value, links = work.candidates, work.origin, work.nodes, work.value, work.links
     for j in range(scores.shape[1]):
         candidates[0, j] = work.messages[n - 1, j]
@@ -128,7 +129,7 @@ def _enumerate(scores, n, pairwise, first, stride, k, mu, sound, values, labels,
         score = value[entry]
         if count == 0 and not sound and score != np.inf:
             values[0] = np.nan
-            _trace(n, pairwise, first, stride, entry, False, 0, labels, nodes, entries, work)
+            _trace(n, pairwise, first, stride, entry, False, labels[0], nodes, entries, work)
             return 1, nodes, False
         if not score > -np.inf:
             return count, nodes, score == -np.inf
@@ -138,7 +139,7 @@ def _enumerate(scores, n, pairwise, first, stride, k, mu, sound, values, labels,
             if gap * (1.0 - EPSILON * (count + 2)) - EPSILON * count * largest_score >= mu:
                 return count, nodes, True
         values[count] = score
-        nodes, entries = _trace(n, pairwise, first, stride, entry, count < k - 1, count, labels, nodes, entries, work)
+        nodes, entries = _trace(n, pairwise, first, stride, entry, count < k - 1, labels[count], nodes, entries, work)
     return k, nodes, False
 
 
@@ -200,14 +201,14 @@ def _next_best(scores, n, pairwise, first, stride, entries, work):
 
 
 @inlined
-def _trace(n, pairwise, first, stride, entry, visit, row, labels, visited, entries, work):
-    """labels[row, :n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is asked."""
+def _trace(n, pairwise, first, stride, entry, visit, labels, visited, entries, work):
+    """labels[:n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is asked."""
     node, best, messages, candidates = work.node, work.best, work.messages, work.candidates
     nodes, origin, value, links = work.nodes, work.origin, work.value, work.links
     L, Lp = pairwise.shape[1], messages.shape[1]
     j, entry = links[entry, LABEL], links[entry, BACK]
     for t in range(n - 1, 0, -1):
-        labels[row, t] = j
+        labels[t] = j
         e, s = first + (t - 1) * stride, node[t, j]
         if s < 0 and visit:
             s, visited = visited, visited + 1
@@ -229,16 +230,17 @@ def _trace(n, pairwise, first, stride, entry, visit, row, labels, visited, entri
             j, entry = links[entry, LABEL], links[entry, BACK]
         else:
             j = predecessor(messages, t - 1, pairwise, e, j, best[t, j])
-    labels[row, 0] = j
+    labels[0] = j
     return visited, entries
 
 
-# Drivers over chains lo .. hi - 1, laid out as for the drivers in `chains`
+# Drivers over chains lo .. hi - 1, laid out as for the drivers in `chain`
 
 
 @kernel
-def top_k_range(lo, hi, unary, pairwise, start, length, edge_start, edge_stride, values, labels):
+def top_k_range(lo, hi, chains, values, labels):
     """values (B, k) and labels (B, k, n) of the k best outputs, written up to each chain's number of outputs and length."""
+    unary, pairwise, start, length, edge_start, edge_stride = chains
     L, k = unary.shape[1], values.shape[1]
     n, Lp = longest(lo, hi, length), padded(L)
     work, scores, matrix = k_best_workspace(n, L, k), np.empty((n, Lp)), np.empty((Lp, Lp))
@@ -247,12 +249,13 @@ def top_k_range(lo, hi, unary, pairwise, start, length, edge_start, edge_stride,
     for b in range(lo, hi):
         n = length[b]
         load(unary[start[b] : start[b] + n], 1.0, scores[:n])
-        k_best(scores, n, pairwise, edge_start[b], edge_stride, matrix, k, 0.0, values[b], labels[b], work)
+        k_best(scores, n, pairwise, edge_start[b], edge_stride, matrix, 0.0, values[b], labels[b], work)
 
 
 @kernel
-def max_marginals_range(lo, hi, unary, pairwise, start, length, edge_start, edge_stride, nodes, edges):
+def max_marginals_range(lo, hi, chains, nodes, edges):
     """nodes (N, L) and edges (B, n - 1, L, L): the best score with each part, written up to each chain's length."""
+    unary, pairwise, start, length, edge_start, edge_stride = chains
     L = unary.shape[1]
     n, Lp = longest(lo, hi, length), padded(L)
     forward, backward, ahead = np.empty((n, Lp)), np.empty((n, Lp)), np.empty((n, Lp))

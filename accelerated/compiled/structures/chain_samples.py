@@ -14,11 +14,12 @@ __all__ = ["sample_range"]
 
 
 @kernel
-def sample_range(lo, hi, unary, pairwise, start, length, edge_start, edge_stride, mu, uniforms, value, labels):
+def sample_range(lo, hi, chains, mu, uniforms, value, labels):
     """value (B,) = mu log Z; labels (B, size, n): draws by the numbers uniforms (B, size, n) in [0, 1]. Chains as in `viterbi_range`.
 
     An impossible chain has value -inf and keeps its labels, an empty one has value 0.
     """
+    unary, pairwise, start, length, edge_start, edge_stride = chains
     work = workspace(longest(lo, hi, length), unary.shape[1])
     inverse_mu = 1.0 / mu
     for b in range(lo, hi):

@@ -49,9 +49,7 @@ def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
     scores, pairwise (one matrix, also in ``matrix``) as for `k_best`, which stops as soon as the rest has weight 0.
     """
     k = len(outputs.values) - 1
-    count, certified = k_best(
-        scores, n, pairwise, 0, 0, matrix, k + 1, mu, outputs.values, outputs.labels, outputs.search
-    )
+    count, certified = k_best(scores, n, pairwise, 0, 0, matrix, mu, outputs.values, outputs.labels, outputs.search)
     outputs.state[1] = 1 if certified else 0
     outputs.state[0] = weights_of(outputs.values, min(count, k), mu, outputs.weights)
     if count == 0:

@@ -117,12 +117,12 @@ def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
 def _next(forest, pairwise, first, stride, best, work):
     """The next entry of the merge above the roots, -1 if there is none; lists below grow as far as that takes. best (p,): the best labels."""
     above, start, member = forest.above, forest.start, forest.member
-    own, below, messages, number, cells = work.own, work.below, work.messages, work.number, work.cells
+    own, below, number, cells = work.own, work.below, work.number, work.cells
     candidates, origin, value, entries = work.candidates, work.origin, work.value, work.entries
     row_value, rows, stack, used = work.row_value, work.rows, work.stack, work.used
     p, L, Lp = len(above), pairwise.shape[1], below.shape[1]
     if used[CELLS] == 0:
-        _begin_merges(p, 0, start, member, own, messages, number, cells, value, entries, row_value, rows, used)
+        _begin_merges(p, 0, start, member, work)
     end = number[member[p - 1], 0]
     stack[0, 0], stack[0, 1], height = end, MERGE, 1
     while height > 0:
@@ -136,9 +136,7 @@ def _next(forest, pairwise, first, stride, best, work):
             if start[v] < start[v + 1]:
                 c, taken = member[start[v + 1] - 1], entries[final, RIGHT]
                 if number[c, j] < 0:
-                    _begin_merges(
-                        v, j, start, member, own, messages, number, cells, value, entries, row_value, rows, used
-                    )
+                    _begin_merges(v, j, start, member, work)
                 m = number[c, j]
                 after = entries[taken if taken != FIRST else cells[m, MERGE + FRONT], AFTER]
                 if after >= 0:
@@ -196,8 +194,10 @@ def _next(forest, pairwise, first, stride, best, work):
 
 
 @inlined
-def _begin_merges(u, i, start, member, own, messages, number, cells, value, entries, row_value, rows, used):
+def _begin_merges(u, i, start, member, work):
     """A cell for each child of u, where u has label i, with the first entry of its merge: one number after another."""
+    own, messages, number, cells, value = work.own, work.messages, work.number, work.cells, work.value
+    entries, row_value, rows, used = work.entries, work.row_value, work.rows, work.used
     so_far, left = own[u, i], FIRST
     for q in range(start[u], start[u + 1]):
         c, n = member[q], used[CELLS]

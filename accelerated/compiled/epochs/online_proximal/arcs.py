@@ -62,11 +62,12 @@ class Learned(NamedTuple):
 
 
 @kernel
-def rounds_of_trees(f, offsets, heads, single_root, order, steps, augmented, mu, blocks, penalty, learned):
+def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
     """A round for each sentence in ``order``: ``learned`` changes in place. Whether all squared norms were finite; it ends where one is not.
 
-    augmented, mu: the loss, as `sweep_of_trees` takes it.
+    problem: an ArcProblem; mu = 0: its hinge.
     """
+    f, offsets, heads, single_root, augmented = problem
     K, T, average = len(learned.scale), f.head.shape[1], len(learned.U) > 0
     levels, scratch = np.empty(T), np.zeros(len(learned.W))
     inner, length, norms, factors = np.empty(K), np.empty(K), np.empty(K), np.empty(K)

@@ -162,7 +162,7 @@ def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, 
                 return False
             square = n[a] * n[a] + parts.moved[a]
             if square < CANCELLED * most:
-                square = square_of(parts, lives, of, of_A, a, averaged, ratio, W, A, G_A, sum_W)
+                square = square_of(parts, lives, (of, of_A), a, averaged, ratio, w, G_A, sum_W)
             n[a] = np.sqrt(square)
         for a in range(p):
             n[a] *= keep
@@ -356,8 +356,9 @@ def move_transitions(factors, ratio, of_A, one, G_A, A):
 
 
 @kernel
-def square_of(parts, lives, of, of_A, a, averaged, ratio, W, A, G_A, sums):
+def square_of(parts, lives, parted, a, averaged, ratio, w, G_A, sums):
     """The squared norm of part a after the step that W has made already and A has not."""
+    (of, of_A), (W, A) = parted, w
     total = 0.0
     for j in range(W.shape[0]):
         for c in range(of.shape[1]):
