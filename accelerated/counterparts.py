@@ -14,6 +14,7 @@ from accelerated.online_mkl.rounds import MKL
 from accelerated.optimizers import online_proximal_trees, sgd_two_layer
 from accelerated.optimizers.bcfw import BCFW
 from accelerated.optimizers.exponentiated_gradient import ExponentiatedGradient
+from accelerated.optimizers.multisample import Multisample
 from accelerated.optimizers.online_proximal import OnlineProximal
 from accelerated.optimizers.saga import SAGA
 from accelerated.optimizers.sgd import SGD
@@ -25,8 +26,8 @@ from reference.training.counterparts import register
 __all__ = ["TABLE"]
 
 OBJECTIVES: dict[type, tuple[type, ...]] = {
-    SequenceModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal),
-    TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal),
+    SequenceModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
+    TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
     ParsingModel: (SGD, BCFW, online_proximal_trees.OnlineProximal),
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),

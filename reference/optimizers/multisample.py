@@ -9,6 +9,7 @@ alpha_t >= 0 of sum <= 1. Step t adds block t, so w first becomes (t-1)/t w; max
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ class MultisampleState(NamedTuple):
     t: int
     blocks: int
     weights: np.ndarray
-    mixtures: dict[int, Mixture]
+    mixtures: Mapping[int, Mixture]
     best: float = 0.0
 
     def dual(self, lam: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ WHAT = "checkpoint of diptych"
 def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
     """Write a dictionary of what :func:`encode` takes; an older file at ``path`` is replaced in one piece."""
     arrays: list[np.ndarray] = []
-    known: dict[int, int] = {}
+    known: dict[int, tuple[int, Any]] = {}
     header = json.dumps(
         {"checkpoint": FORMAT, **{name: encode(value, arrays, known) for name, value in content.items()}}
     )
@@ -77,10 +78,10 @@ def _checksum(header: str, members: dict[str, np.ndarray]) -> int:
     return check
 
 
-def encode(x: Any, arrays: list[np.ndarray], known: dict[int, int]) -> Any:
-    """Numbers, strings, None, lists, dictionaries, arrays, NamedTuples and dataclasses of such as JSON; arrays go to ``arrays``, once each.
+def encode(x: Any, arrays: list[np.ndarray], known: dict[int, tuple[int, Any]]) -> Any:
+    """Numbers, strings, None, lists, mappings, arrays, NamedTuples and dataclasses of such as JSON; arrays go to ``arrays``, once each.
 
-    known: id of an array to its number, of arrays that live as long as the call.
+    known: id of an array to its number and to itself, so that no other gets this id.
     """
     if isinstance(x, np.generic):
         x = x.item()
@@ -88,10 +89,10 @@ def encode(x: Any, arrays: list[np.ndarray], known: dict[int, int]) -> Any:
         return x
     if is_array_api_obj(x):
         if id(x) not in known:
-            known[id(x)] = len(arrays)
+            known[id(x)] = len(arrays), x
             arrays.append(host(x))
-        return {"array": known[id(x)], "host": isinstance(x, np.ndarray)}
-    if isinstance(x, dict):
+        return {"array": known[id(x)][0], "host": isinstance(x, np.ndarray)}
+    if isinstance(x, Mapping):
         return {"dict": [[encode(key, arrays, known), encode(value, arrays, known)] for key, value in x.items()]}
     if isinstance(x, (tuple, list)):
         items = [encode(value, arrays, known) for value in x]

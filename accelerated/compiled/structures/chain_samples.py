@@ -10,7 +10,7 @@ from accelerated.compiled.structures.chain_log import log_forward, log_total
 from accelerated.compiled.sweeps import largest, load
 from accelerated.kernel import kernel
 
-__all__ = ["sample_range"]
+__all__ = ["draw_labelling", "sample_range"]
 
 
 @kernel
@@ -32,7 +32,7 @@ def sample_range(lo, hi, chains, mu, uniforms, value, labels):
             continue
         value[b] += mu * log_total(work.forward, n - 1)
         for s in range(uniforms.shape[1]):
-            _draw(
+            draw_labelling(
                 work.forward,
                 n,
                 pairwise,
@@ -46,7 +46,7 @@ def sample_range(lo, hi, chains, mu, uniforms, value, labels):
 
 
 @kernel
-def _draw(forward, n, pairwise, first, stride, inverse_mu, uniforms, rows, labels):
+def draw_labelling(forward, n, pairwise, first, stride, inverse_mu, uniforms, rows, labels):
     """labels[:n], from the last position backwards; forward (n, Lp) holds log messages, rows (2, Lp) is scratch."""
     L = pairwise.shape[1]
     for t in range(n - 1, -1, -1):

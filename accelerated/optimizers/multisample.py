@@ -1,0 +1,114 @@
+"""Multi-sample dual updates over packed sequences, an epoch as a kernel.
+
+Falls back to the reference's visits where there is none: a sampler of the user's, weights that are not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from accelerated.arrays import like, view
+from accelerated.compiled.epochs.multisample import Blocks, Options, Point, multisample_epoch
+from accelerated.problems import problem_of, touched_of
+from reference.arrays import Array
+from reference.optimizers import multisample
+from reference.optimizers.base import Cornered
+from reference.optimizers.multisample import Mixture, MultisampleState
+from reference.structures.base import at_most
+
+__all__ = ["Mixture", "Multisample", "MultisampleState"]
+
+_LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop
+
+
+class Mixtures(Mapping[int, Mixture]):
+    """Blocks as the kernel has them, read as the reference's: directions in the rows that a sequence touches, 8 L bytes each."""
+
+    def __init__(self, model: Any, touched: tuple[np.ndarray, np.ndarray], blocks: Blocks, place: Array) -> None:
+        self.model, self.touched, self.blocks, self.place = model, touched, blocks, place
+
+    def __getitem__(self, i: int) -> Mixture:
+        if not 0 <= i < len(self.blocks.known) or not self.blocks.known[i]:
+            raise KeyError(i)
+        W, A = self.model.padded(np.zeros(self.model.size))
+        start, rows = self.touched
+        here = slice(start[i], start[i + 1])
+        W[rows[here], : A.shape[1]], A[0] = self.blocks.rows[here], self.blocks.transitions[i]
+        return Mixture(like(self.model.flat(W, A), self.place), float(self.blocks.losses[i]))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self.blocks.known).tolist())
+
+    def __len__(self) -> int:
+        return int(np.sum(self.blocks.known))
+
+
+class Multisample(multisample.Multisample):
+    # a visit makes no dense directions; all mixtures are written anew in an epoch, so that states stay as they are
+
+    @classmethod
+    def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
+        """A hinge with all weights free, and a sampler of ours."""
+        free = objective.nonnegative is None and not getattr(objective.model, "restricted", False)
+        return objective.loss_augmented and free and isinstance(box.sampler, str)
+
+    def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:
+        known: Any = objective
+        model, problem, x = known.model, problem_of(known, 0.0), view("x", state.x)
+        longest, k = int(known.data.lengths.max(initial=0)), at_most("k", self.k, model.size)
+        if self.sampler == "topk":
+            k = min(k, model.n_labels ** min(longest, 64))
+        if problem is None or k * (longest + 1) > _LARGEST_SEARCH or not np.all(np.isfinite(x)):
+            return super().epoch(objective, state, rng)
+        order, mu = rng.permutation(objective.n), 0.0 if self.sampler == "topk" else self.mu
+        uniforms = rng.random((k - 1) * int(np.sum(objective.data.lengths)) if mu > 0 else 0)
+        before = _blocks(objective, state, self.online)
+        after = Blocks(
+            before.known.copy(),
+            before.weights.copy(),
+            before.losses.copy(),
+            np.empty_like(before.rows),
+            np.empty_like(before.transitions),
+        )
+        W, A = model.padded(x)
+        point = Point(W, A, np.zeros_like(W), np.zeros_like(A))
+        options = Options(self.lam, k, mu, self.update == "exact", self.online)
+        touched = touched_of(objective)
+        loss, blocks = multisample_epoch(
+            problem, touched, order, uniforms, options, state.loss, state.blocks, before, after, point
+        )
+        t = state.t + len(order)
+        mean = (state.t * view("mean", state.mean) + model.flat(point.sum_W, point.sum_A)) / max(t, 1)
+        x = like(model.flat(W, A), state.x)
+        if self.online:
+            weights, mixtures = state.weights, state.mixtures
+        else:
+            weights, mixtures = after.weights, Mixtures(model, touched, _rounded(after, state.x), state.x)
+        found = MultisampleState(x, loss, like(mean, state.x), t, blocks, weights, mixtures, state.best)
+        return found._replace(best=max(found.best, found.dual(self.lam)))
+
+
+def _blocks(objective: Any, state: MultisampleState, online: bool) -> Blocks:
+    """A state's blocks; from the reference's mixtures, their directions in the rows that sequences touch, which are all they have."""
+    n, L, (start, rows) = objective.n, objective.model.n_labels, touched_of(objective)
+    if online:
+        return Blocks(np.zeros(n, bool), np.zeros(n), np.zeros(n), np.zeros((0, L)), np.zeros((0, L, L)))
+    if isinstance(state.mixtures, Mixtures):
+        return state.mixtures.blocks._replace(weights=state.weights)
+    blocks = Blocks(np.zeros(n, bool), state.weights, np.zeros(n), np.zeros((len(rows), L)), np.zeros((n, L, L)))
+    for i, mixture in state.mixtures.items():
+        W, A = objective.model.padded(view("direction", mixture.direction))
+        blocks.rows[start[i] : start[i + 1]] = W[rows[start[i] : start[i + 1]], :L]
+        blocks.known[i], blocks.losses[i], blocks.transitions[i] = True, mixture.loss, A[0]
+    return blocks
+
+
+def _rounded(blocks: Blocks, place: Array) -> Blocks:
+    """Directions of no more digits than the weights have, as a checkpoint will keep them."""
+    if "32" not in str(place.dtype):
+        return blocks
+    rows, transitions = (x.astype(np.float32).astype(np.float64) for x in (blocks.rows, blocks.transitions))
+    return blocks._replace(rows=rows, transitions=transitions)
