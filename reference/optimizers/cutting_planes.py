@@ -65,7 +65,7 @@ class CuttingPlanes(Piece):
         best, lowest = (state.x, fun) if fun < state.fun else (state.best, state.fun)
         state = with_room(state, self.capacity)
         planes = xp.concat([state.planes, at.gradient[None, :]])
-        across = host(planes).astype(np.float64) @ host(at.gradient).astype(np.float64)
+        across = host(planes).astype(np.float64, copy=False) @ host(at.gradient).astype(np.float64)
         products = np.block([[state.products, across[:-1, None]], [across[None, :]]])
         b, alpha = np.append(state.b, at.task_loss), np.append(state.alpha, 0.0)
         if not (np.isfinite(fun) and np.all(np.isfinite(products))):
