@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import pydoc
@@ -15,6 +16,8 @@ import pytest
 import accelerated
 import accelerated.app.estimators
 import reference
+from accelerated.counterparts import TABLE
+from accelerated.problems import MAKERS, problem_of
 from accelerated.structures.cut import by_networkx
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.online_proximal import OnlineProximal
@@ -23,26 +26,22 @@ from reference.optimizers.svrg import SVRG
 from reference.training.counterparts import counterpart
 from reference.training.smoothness import Backtracking
 
-OWN = (
-    "compiled",
-    "counterparts",
-    "kernel",
-    "mirror",
-    "optimizers.online_proximal_trees",
-    "optimizers.sgd_two_layer",
-    "problems",
-    "threads",
-    "__main__",
-)  # of accelerated, without a twin
 OTHERS = {"by_networkx", "by_scipy"}  # answers of other libraries, in accelerated alone
+
+
+def modules():
+    """(name, module) of all of accelerated but the kernels."""
+    for info in pkgutil.walk_packages(accelerated.__path__, "accelerated."):
+        name = info.name.removeprefix("accelerated.")
+        if name != "__main__" and name.split(".")[0] != "compiled":
+            yield name, importlib.import_module(info.name)
 
 
 def pairs():
     """(accelerated module, its reference twin) for every module that has one."""
-    for info in pkgutil.walk_packages(accelerated.__path__, "accelerated."):
-        name = info.name.removeprefix("accelerated.")
-        if not any(name == own or name.startswith(f"{own}.") for own in OWN):
-            yield importlib.import_module(info.name), importlib.import_module(f"reference.{name}")
+    for name, module in modules():
+        if importlib.util.find_spec(f"reference.{name}"):
+            yield module, importlib.import_module(f"reference.{name}")
 
 
 def names(module):
@@ -62,6 +61,16 @@ def test_what_has_kernels_is_what_is_exported():
         for name in set(names(theirs)) & set(accelerated.__all__):
             if getattr(ours, name) is not getattr(theirs, name):
                 assert getattr(accelerated, name) is getattr(ours, name), f"{ours.__name__}.{name}"
+
+
+def test_what_has_no_twin_has_no_name_of_the_reference():
+    """But for counterparts, which are registered: see test_registry."""
+    twins, known = {ours for ours, _ in pairs()}, {known for row in TABLE.values() for known in row}
+    public = {*reference.__all__, *reference.boxes.__all__, *(name for _, theirs in pairs() for name in names(theirs))}
+    for _, module in modules():
+        if module not in twins:
+            own = {name for name in names(module) if getattr(module, name) not in known}
+            assert not own & public, module.__name__
 
 
 def test_signatures_and_docstrings_are_equal():
@@ -276,8 +285,43 @@ def exercise_screening(panel):
     panel.solve_sparse(objective, beta=0.5 * panel.beta_max(objective), rule=rule)
 
 
+def watch(monkeypatch, table=TABLE):
+    """Let a counterpart that falls back, though kernels take its problem, raise: it would be slow in silence."""
+    rows = [(known, known.__mro__[1]) for row in table.values() for known in row]
+    for box in {box for _, box in rows}:
+        mine = {known for known, of in rows if of is box}
+        for name in {"epoch", "sweep", "one_pass"} & {name for known in mine for name in vars(known)}:
+            monkeypatch.setattr(box, name, fallen(getattr(box, name), mine))
+
+
+def fallen(original, known):
+    def spy(box, asked, *rest):
+        objective = getattr(asked, "objective", asked)
+        mu = getattr(asked, "mu", None) if objective is not asked else getattr(box, "mu", None)
+        packed = type(objective.model) in MAKERS and problem_of(objective, objective._mu(mu or None))
+        if type(box) in known and packed:
+            raise AssertionError(f"accelerated fell back to {original.__qualname__}")
+        return original(box, asked, *rest)
+
+    return spy
+
+
+def test_the_spy_sees_a_counterpart_that_falls_back(monkeypatch):
+    class Slip(SGD):
+        def sweep(self, objective, state, order):
+            return super().sweep(objective, state, order)
+
+    model = accelerated.SequenceModel(3, 2)
+    loss = accelerated.LogLoss(model, model.pack([np.ones((2, 3))], [[0, 1]]))
+    watch(monkeypatch, {(accelerated.LogLoss, accelerated.SequenceModel): (Slip,)})
+    box, rng = Slip(0.1, reference.Constant(0.1)), np.random.default_rng(0)
+    with pytest.raises(AssertionError, match="accelerated fell back to SGD.sweep"):
+        box.epoch(loss, box.init(loss, loss.zeros()), rng)
+
+
 def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     armed = arm(monkeypatch)
+    watch(monkeypatch)
     assert {"max_product", "sum_product", "top_k_max_product", "max_marginals"} <= armed
     assert {"viterbi", "forward_backward", "top_k_viterbi", "assignment", "gather_sum", "scatter_sum"} <= armed
     assert {"minimum_cut", "node_max_marginals"} <= armed
@@ -312,16 +356,22 @@ def test_the_spy_would_see_a_slip(monkeypatch):
 
 
 def test_a_subclass_gets_the_loop_not_the_kernel():
-    steps = reference.Constant(0.1)
-    for box in (SGD(0.1, steps), SVRG(), Backtracking(), OnlineProximal(reference.L1(0.1), steps)):
-        kernels = [counterpart(box, objective) is not box for objective, _ in learners(accelerated)]
-        assert all(kernels[:4]) and not any(kernels[4:])
+    steps, of_sequences = reference.Constant(0.1), OnlineProximal(reference.L1(0.1), reference.Constant(0.1))
+    objectives = [objective for objective, _ in learners(accelerated)]
+    packed = [type(objective.model) in MAKERS for objective in objectives]
+    sequences = [type(objective.model) is accelerated.SequenceModel for objective in objectives]
+    assert sum(sequences) == 4 and not any(packed[4:9])
+    for box, known in (
+        (SGD(0.1, steps), packed),
+        (SVRG(), packed),
+        (Backtracking(), packed),
+        (of_sequences, sequences),
+    ):
+        assert [counterpart(box, objective) is not box for objective in objectives] == known
         assert all(counterpart(box, objective) is box for objective, _ in learners(reference))
-    dual = [type(counterpart(BCFW(0.1), objective)) is not BCFW for objective, _ in learners(accelerated)]
-    assert dual == [
-        isinstance(objective, accelerated.StructuralHinge) and not isinstance(objective, accelerated.LogLoss) and fused
-        for (objective, _), fused in zip(learners(accelerated), kernels, strict=True)
-    ]
+    hinges = [not isinstance(objective, accelerated.LogLoss) for objective in objectives]
+    dual = [type(counterpart(BCFW(0.1), objective)) is not BCFW for objective in objectives]
+    assert dual == [hinge and known for hinge, known in zip(hinges, packed, strict=True)]
 
 
 def test_a_subclass_of_an_objective_is_heard(rng):
