@@ -30,7 +30,7 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (trees,) as `visits` takes them; features (d,): zero; cells: a number for each arc."""
+    """g, change, spread (trees,) as steps take them; features (d,): zero; cells: a number for each arc."""
 
     g: np.ndarray
     change: np.ndarray

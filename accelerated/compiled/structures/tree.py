@@ -1,4 +1,4 @@
-"""Rooted trees and forests: max-product and max-marginals, one tree after another, all of one form; sums: `tree_sums`.
+"""Rooted trees and forests: max-product and max-marginals, one tree after another, all of one form; sums: `tree_sum`.
 
 Score of y: sum_v unary[v, y_v] + sum over v with a parent u of pairwise[v, y_u, y_v]. Inside, labels are padded to Lp, a multiple of 8, with
 forbidden ones (-inf); a message to the parent has the parent's label along the row. A tree has p nodes; number p stands for what is above

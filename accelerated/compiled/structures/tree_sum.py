@@ -1,4 +1,4 @@
-"""Rooted trees and forests: sum-product, one tree after another, all of one form (`trees.Forest`).
+"""Rooted trees and forests: sum-product, one tree after another, all of one form (`tree.Forest`).
 
 With f = exp(pairwise / mu - shift), w_v the probabilities of v's labels given the scores of v and below (they sum to 1)
 and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
