@@ -8,6 +8,7 @@ from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
+from accelerated.models.tree import TreeModel
 from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.online_mkl.rounds import MKL
@@ -28,6 +29,7 @@ __all__ = ["TABLE"]
 OBJECTIVES: dict[type, tuple[type, ...]] = {
     SequenceModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
     TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
+    TreeModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
     ParsingModel: (SGD, BCFW, online_proximal_trees.OnlineProximal),
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),

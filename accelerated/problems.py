@@ -17,13 +17,17 @@ from accelerated.compiled.problems import (
     EntropyProblem,
     MaxProblem,
     TopKProblem,
+    TreeEntropyProblem,
+    TreeMaxProblem,
 )
 from accelerated.compiled.structures.table import ENTROPY, MAX
+from accelerated.compiled.structures.tree import forests_of
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
-from accelerated.models.sequence import SequenceModel
+from accelerated.models.sequence import SequenceModel, packed
 from accelerated.models.tagging import TaggingModel
+from accelerated.models.tree import TreeModel
 from reference.arrays import Array
 from reference.smoothing import Entropy, SquaredL2, TopK
 
@@ -50,11 +54,20 @@ def finite(*weights: Array) -> bool:
 
 def touched_of(objective: Any) -> tuple[np.ndarray, np.ndarray]:
     """The rows of W that each example touches, once: 4 bytes each, kept as long as the objective."""
-    if "_touched" not in objective.__dict__:
+
+    def find() -> Any:
         rows = len(objective.model.padded(view("w0", objective.zeros())).rows)
-        objective.__dict__["_touched"] = touched_rows(problem_of(objective, 0.0), objective.n, rows)
-    found: tuple[np.ndarray, np.ndarray] = objective.__dict__["_touched"]
+        return touched_rows(problem_of(objective, 0.0), objective.n, rows)
+
+    found: tuple[np.ndarray, np.ndarray] = _once(objective, "_touched", find)
     return found
+
+
+def _once(objective: Any, name: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` answers, kept as long as the objective."""
+    if name not in objective.__dict__:
+        objective.__dict__[name] = make()
+    return objective.__dict__[name]
 
 
 def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKProblem | None:
@@ -76,6 +89,18 @@ def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKP
     cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
     found: Any = model.problem(kind, data, model.true_labels(data), cost, *options)
     return found  # type: ignore[no-any-return]
+
+
+def _trees(objective: Any, mu: float) -> TreeMaxProblem | TreeEntropyProblem | None:
+    model, data = objective.model, objective.data
+    kind: Any = TreeMaxProblem if mu == 0 else TreeEntropyProblem
+    if model.oracle is not None or data.labels is None or (mu != 0 and type(objective.smoothing) is not Entropy):
+        return None
+    where = (view(name, getattr(data, name), np.int64) for name in ("offsets", "parents"))
+    forests = _once(objective, "_forests", lambda: forests_of(*where))
+    cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
+    found: TreeMaxProblem | TreeEntropyProblem = packed(kind, data, data.labels, cost, *forests)
+    return found
 
 
 def _sentences(objective: Any, mu: float) -> ArcProblem | None:
@@ -116,6 +141,7 @@ def _listed(smoothing: Any, mu: float, most: int) -> int | None:
 MAKERS: dict[type, Callable[[Any, float], Any]] = {
     SequenceModel: _sequences,
     TaggingModel: _sequences,
+    TreeModel: _trees,
     ParsingModel: _sentences,
     CandidateModel: _images,
     MulticlassModel: _classes,

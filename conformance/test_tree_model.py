@@ -11,6 +11,13 @@ import reference
 from conformance import strategies
 from conformance.test_models import fields
 from conformance.tolerances import close
+from reference.optimizers.bcfw import BCFW
+from reference.optimizers.saga import SAGA
+from reference.optimizers.sgd import SGD
+from reference.optimizers.subproblem import Subproblem
+from reference.optimizers.svrg import SVRG
+from reference.training.counterparts import counterpart
+from reference.training.smoothness import Backtracking
 
 
 def tree_model(backend, problem, like=None):
@@ -184,6 +191,68 @@ def test_panels_agree(other, problem, data):
         )
     for ours, theirs in zip(*answers, strict=True):
         close(theirs, ours, scale=10.0 / min(mu, 1.0))
+
+
+def ragged(rng, F=3, L=3):
+    """Forests of 0 to 9 nodes in any order, one of roots alone, features and labels at random; features are small integers."""
+    X, Y = [(rng.integers(-1, 2, (3, F)), [-1, -1, -1])], [rng.integers(0, L, 3)]
+    for p in (0, 1, 2, 5, 9, 9, 7, 9):
+        names = rng.permutation(p)  # of nodes whose parents come before them
+        parents = np.full(p, -1)
+        parents[names[1:]] = [-1 if rng.random() < 0.2 else names[rng.integers(v)] for v in range(1, p)]
+        X.append((rng.integers(-1, 2, (p, F)), parents))
+        Y.append(rng.integers(0, L, p))
+    return X, Y
+
+
+def test_gradients_agree_where_labellings_tie(other, rng):
+    """Small integers, whose sums are exact: of labellings that tie, both panels take the same; also over a batch, and with -inf."""
+    X, Y = ragged(rng)
+    weights = [np.zeros(21), *rng.integers(-1, 2, (4, 21)).astype(float)]
+    weights.append(np.where(np.arange(21) == 16, -np.inf, weights[-1]))
+    for w in weights:
+        for batch in (None, np.array([4, 0, 1, 4])):
+            answers = []
+            for b in (reference, other):
+                model = b.TreeModel(3, 3)
+                answers.append(b.StructuralHinge(model, model.pack(X, Y)).linearize(w, batch))
+            a, b = answers
+            np.testing.assert_array_equal(b.gradient, a.gradient)
+            assert (b.value, b.task_loss, b.exact) == (a.value, a.task_loss, a.exact)
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-3, 0.5, None])
+def test_loops_agree_from_one_state(other, rng, mu):
+    """A pass of each box in both panels; at mu = 1e-3 probabilities leave the range of numbers. None: the log loss."""
+    X, Y = ragged(rng)
+    X = [(x + 0.1 * rng.normal(size=x.shape), parents) for x, parents in X]
+    w, center = rng.normal(size=(2, 21))
+    order, answers = rng.permutation(len(X)), []
+    for b in (reference, other):
+        model = b.TreeModel(3, 3)
+        data = model.pack(X, Y)
+        smoothing = b.Entropy() if mu else b.Max()
+        objective = b.LogLoss(model, data) if mu is None else b.StructuralHinge(model, data, smoothing=smoothing)
+        boxes = SGD(0.1, b.Constant(0.3), mu), SVRG(average="uniform"), SAGA()
+        sgd, svrg, saga = (counterpart(box, objective) for box in boxes)
+        state, found = sgd.init(objective, w), []
+        for _ in range(2):
+            state = sgd.sweep(objective, state, order)
+            found += [state.x, state.mean]
+        if mu != 0.0:
+            subproblem, snapshot = Subproblem(objective, 0.1, 0.2, mu, center), svrg.snapshot(objective, w, mu)
+            found += [svrg.sweep(subproblem, snapshot, order, 0.1)]
+            found += [saga.one_pass(subproblem, saga.snapshot(objective, w, mu), order, 0.1, None)[0]]
+            find = counterpart(Backtracking(), objective).find
+            found += [np.array(find(objective, w, mu, order, 1e-3, np.inf))]
+        else:
+            bcfw = counterpart(BCFW(0.1, capacity=3, average="weighted"), objective)
+            passes = bcfw.sweep(objective, bcfw.init(objective), [order, order[::-1], order])
+            passes = bcfw.sweep(objective, passes, [order, order])
+            found += [passes.x, passes.mean, np.array([passes.loss, passes.mean_loss, passes.t])]
+        answers.append(found)
+    for ours, theirs in zip(*answers, strict=True):
+        close(theirs, ours)
 
 
 def test_every_form_of_input_packs_alike(backend, rng):

@@ -1,7 +1,13 @@
-"""Labelled trees with the sparse primitives and the oracles as kernels."""
+"""Labelled trees with kernels: weights padded for them, the sparse primitives, the oracles."""
+
+from __future__ import annotations
+
+import numpy as np
 
 import accelerated.arrays
 import reference.models.tree as reference
+from accelerated.compiled.problems.weights import Weights
+from accelerated.models.sequence import pad, unpad
 from accelerated.structures.tree import Tree
 from reference.models.tree import TreeData
 
@@ -11,3 +17,11 @@ __all__ = ["TreeData", "TreeModel"]
 class TreeModel(reference.TreeModel):
     structure_type = Tree
     arrays = accelerated.arrays
+
+    def padded(self, w: np.ndarray) -> Weights:
+        """Weights (d,) as the kernels take them, copied: W (F + 1, Lp) and A (1, L, L)."""
+        return pad(*self.split(w))
+
+    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`padded`: one vector (d,)."""
+        return unpad(W, A)

@@ -1,7 +1,7 @@
 """Packed problems and their questions: the type of a problem says which bodies answer.
 
 :mod:`accelerated.compiled.problems.oracles` has the questions, and a file each the problems: sequences by max-product, entropy and
-top-K, tokens under heads, candidates of images, classes. Loops import all from here, so that the bodies for every type are known when
+top-K, trees, tokens under heads, candidates of images, classes. Loops import all from here, so that the bodies for every type are known when
 they are compiled.
 """
 
@@ -34,6 +34,7 @@ from accelerated.compiled.problems.sequence import Work, augmented_scores, gathe
 from accelerated.compiled.problems.sequence_entropy import EntropyProblem
 from accelerated.compiled.problems.sequence_max import MaxProblem
 from accelerated.compiled.problems.sequence_top_k import TopKProblem
+from accelerated.compiled.problems.trees import TreeEntropyProblem, TreeMaxProblem
 
 __all__ = [
     "ArcProblem",
@@ -42,6 +43,8 @@ __all__ = [
     "EntropyProblem",
     "MaxProblem",
     "TopKProblem",
+    "TreeEntropyProblem",
+    "TreeMaxProblem",
     "Work",
     "add_dense",
     "add_difference",

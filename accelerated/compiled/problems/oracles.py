@@ -21,6 +21,11 @@ and, for passes that come back to an answer (:mod:`accelerated.compiled.problems
     subtract(problem, i, work, other)                     before the next: work becomes its answer less that of other
     add_difference(problem, i, factor, work, other, G)    G (F, Lp) += factor * (the gradient in W in work - that in other)
 
+and, where positions have labels (:mod:`accelerated.compiled.problems.sequence`),
+
+    parent(problem, i, t)                                 the position above t, of which A weighs the pair of labels: in a sequence t - 1, or -1
+    decode(problem, i, A, work)                           the best value of work.scores and the prepared A, its labels in work.labels
+
 and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.working_sets`),
 
     scratch = visiting(problem, order, sets, w)           once, for examples ``order``
@@ -44,11 +49,13 @@ __all__ = [
     "add_difference",
     "add_rows",
     "answers",
+    "decode",
     "exact",
     "flush",
     "join_best",
     "move",
     "oracle",
+    "parent",
     "prepared",
     "recall",
     "recall_rows",
@@ -63,11 +70,11 @@ __all__ = [
 ]
 
 
-def answers(question: Callable[..., Any], *types: type) -> Callable[..., Any]:
+def answers(question: Callable[..., Any], *types: type, inlined: bool = False) -> Callable[..., Any]:
     """Mark a kernel as the body of ``question`` for these types of problems; numba picks it when a loop is compiled."""
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
-        @overload(question)
+        @overload(question, jit_options={"forceinline": inlined})
         @wraps(body)  # numba wants both to have one signature
         def choose(problem: Any, *rest: Any) -> Callable[..., Any] | None:
             return body if problem.instance_class in types else None
@@ -150,6 +157,16 @@ def subtract(problem: Any, i: Any, work: Any, other: Any) -> Any:
 def add_difference(problem: Any, i: Any, factor: Any, work: Any, other: Any, G: Any) -> Any:
     """G (F, Lp) += factor * (the gradient in W in work - that in other), after ``subtract``."""
     raise TypeError("add_difference is called from kernels only")
+
+
+def parent(problem: Any, i: Any, t: Any) -> Any:
+    """The position above t of example i, -1 where there is none."""
+    raise TypeError("parent is called from kernels only")
+
+
+def decode(problem: Any, i: Any, A: Any, work: Any) -> Any:
+    """The best value of work.scores, which change, and the prepared A; its labels in work.labels."""
+    raise TypeError("decode is called from kernels only")
 
 
 def visiting(problem: Any, order: Any, sets: Any, w: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.arithmetic import muladd
+from accelerated.compiled.problems.oracles import parent
 from accelerated.compiled.problems.pairs import gather_pairs
 from accelerated.compiled.structures.chain import Workspace, workspace
 from accelerated.compiled.structures.chain_top_k import Outputs, outputs_room
@@ -79,11 +80,11 @@ def augmented_scores(problem, i, s, W, A, inverse_mu, scores):
     first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], A.shape[1]
     gold = 0.0
     for t in range(n):
-        y = problem.labels[first + t]
+        y, above = problem.labels[first + t], parent(problem, i, t)
         gather(problem, first + t, W, scores, t)
         gold += s * scores[t, y]
-        if t > 0:
-            gold += A[0, problem.labels[first + t - 1], y]
+        if above >= 0:
+            gold += A[0, problem.labels[first + above], y]
         for label in range(L):
             scores[t, label] = (s * scores[t, label] + problem.cost[y, label]) * inverse_mu
         for label in range(L, scores.shape[1]):

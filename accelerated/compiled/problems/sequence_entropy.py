@@ -51,6 +51,11 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return mu * value - gold
 
 
+@answers(oracles.parent, EntropyProblem, inlined=True)
+def parent(problem, i, t):
+    return t - 1
+
+
 @answers(oracles.add_rows, EntropyProblem)
 def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
@@ -70,9 +75,11 @@ def add_rows(problem, i, factor, work, G):
 @answers(oracles.add_dense, EntropyProblem)
 def add_dense(problem, i, factor, work, G):
     first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
-    for t in range(1, n):
-        before, y = problem.labels[first + t - 1], problem.labels[first + t]
-        G[0, before, y] -= factor * free[before, y]
+    for t in range(n):
+        above = oracles.parent(problem, i, t)
+        if above >= 0:
+            before, y = problem.labels[first + above], problem.labels[first + t]
+            G[0, before, y] -= factor * free[before, y]
 
 
 @answers(oracles.flush, EntropyProblem)
@@ -125,7 +132,7 @@ def remember(problem, i, work, kept):
         for b in range(work.pairs.shape[1]):
             kept.pairs[i, a, b] = work.pairs[a, b]
             total = plus(total, work.pairs[a, b])
-    kept.outputs[i] = 1 if n < 2 or total > 0.0 else -1  # 0: from the log domain, which writes elsewhere
+    kept.outputs[i] = 1 if n < 2 or total > 0.0 else -1  # 0: no pairs, or from the log domain, which writes elsewhere
 
 
 @answers(oracles.recall, EntropyProblem)

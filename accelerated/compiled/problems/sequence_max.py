@@ -41,9 +41,19 @@ def prepared(problem, A, mu, work):
 
 @answers(oracles.oracle, MaxProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
-    n = problem.offsets[i + 1] - problem.offsets[i]
     gold = augmented_scores(problem, i, s, W, A, 1.0, work.scores)
-    return max_product(work.scores, n, A, 0, 0, ready, work.chain.forward, work.labels) - gold
+    return oracles.decode(problem, i, A, work) - gold
+
+
+@answers(oracles.parent, MaxProblem, inlined=True)
+def parent(problem, i, t):
+    return t - 1
+
+
+@answers(oracles.decode, MaxProblem)
+def decode(problem, i, A, work):
+    n = problem.offsets[i + 1] - problem.offsets[i]
+    return max_product(work.scores, n, A, 0, 0, work.matrix, work.chain.forward, work.labels)
 
 
 @answers(oracles.add_rows, MaxProblem)
@@ -66,11 +76,13 @@ def add_rows(problem, i, factor, work, G):
 @answers(oracles.add_dense, MaxProblem)
 def add_dense(problem, i, factor, work, G):
     first, n, free = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], problem.pairs.transitions
-    for t in range(1, n):
-        before, guess = work.labels[t - 1], work.labels[t]
-        G[0, before, guess] += factor * free[before, guess]
-        before, y = problem.labels[first + t - 1], problem.labels[first + t]
-        G[0, before, y] -= factor * free[before, y]
+    for t in range(n):
+        above = oracles.parent(problem, i, t)
+        if above >= 0:
+            before, guess = work.labels[above], work.labels[t]
+            G[0, before, guess] += factor * free[before, guess]
+            before, y = problem.labels[first + above], problem.labels[first + t]
+            G[0, before, y] -= factor * free[before, y]
 
 
 @answers(oracles.flush, MaxProblem)

@@ -1,4 +1,4 @@
-"""Working sets of sequences: labellings, of which a visit looks only at positions where they differ."""
+"""Working sets of sequences, and of trees: labellings, of which a visit looks only at positions where they differ."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from accelerated.compiled.problems.working_sets import (
     idle_place,
     new_sets,
 )
-from accelerated.compiled.structures.chain import max_product
-from accelerated.compiled.sweeps import load
 from accelerated.kernel import inlined, kernel
 
 __all__: list[str] = []
@@ -30,7 +28,7 @@ class Scratch(NamedTuple):
     """g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances; scores (n, Lp): a copy;
 
     differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight changes;
-    counts (L, L), zero; work: as oracles take it, its matrix the prepared A.
+    counts (L, L), zero; work: as oracles take it, with the prepared A.
     """
 
     g: np.ndarray
@@ -48,7 +46,7 @@ class Scratch(NamedTuple):
 def visiting(problem, order, sets, w):
     longest, L, most = longest_of(problem, order, 0, len(order)), w.dense.shape[1], np.max(sets.room)
     work = new_work(longest, L)
-    load(w.dense[0], 1.0, work.matrix)
+    oracles.prepared(problem, w.dense, 0.0, work)
     Lp = work.scores.shape[1]
     return Scratch(
         np.zeros(most),
@@ -72,17 +70,17 @@ def join_best(
     for t in range(n):
         for label in range(work.scores.shape[1]):
             scratch.scores[t, label] = work.scores[t, label]
-    value = max_product(work.scores, n, A, 0, 0, work.matrix, work.chain.forward, work.labels)
+    value = oracles.decode(problem, i, A, work)
     if value > -np.inf and find_labelling(sets, i, n, work.labels) < 0:
         place = sets.outputs[i]
         if place >= capacity:
             mark_differences(sets, i, n, scratch.differ)
-            score_outputs(sets, i, n, A, scratch)
+            score_outputs(problem, sets, i, n, A, scratch)
             place = idle_place(sets, i, scratch)
         loss = 0.0
         for t in range(n):
             loss += problem.cost[problem.labels[problem.offsets[i] + t], work.labels[t]]
-        add_labelling(sets, i, n, work.labels, loss, place, scratch.counts)
+        add_labelling(problem, sets, i, n, work.labels, loss, place, scratch.counts)
     mark_differences(sets, i, n, scratch.differ)
 
 
@@ -114,19 +112,20 @@ def score_set(problem, i, joined, sets, w, scratch):
     if not joined:
         mark_differences(sets, i, n, scratch.differ)
         some_scores(problem, i, n, w.rows, scratch.differ, scratch.scores)
-    score_outputs(sets, i, n, w.dense, scratch)
+    score_outputs(problem, sets, i, n, w.dense, scratch)
 
 
 @kernel
-def score_outputs(sets, i, n, A, scratch):
-    """g[a] = score of output a of sequence i, but for what all have in common."""
+def score_outputs(problem, sets, i, n, A, scratch):
+    """g[a] = score of output a of example i, but for what all have in common."""
     for a in range(sets.outputs[i]):
         first, total = sets.cells[i] + a * n, 0.0
         for t in range(n):
             if scratch.differ[t]:
                 total += scratch.scores[t, sets.labels[first + t]]
-            if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
-                total += A[0, sets.labels[first + t - 1], sets.labels[first + t]]
+            above = oracles.parent(problem, i, t)
+            if above >= 0 and (scratch.differ[t] or scratch.differ[above]):
+                total += A[0, sets.labels[first + above], sets.labels[first + t]]
         scratch.g[a] = total
 
 
@@ -143,7 +142,7 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
     weights would not sum to 0: a weight next to 1 has lost what a tiny one has gained.)
     """
     (W, A), (U_W, U_A), average = w, sums, len(sums.dense) > 0
-    n, matrix = problem.offsets[i + 1] - problem.offsets[i], scratch.work.matrix
+    n, work = problem.offsets[i + 1] - problem.offsets[i], scratch.work
     slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
     changed = 0  # the first so many of spread and change now hold places and their changes times factor
     for a in range(sets.outputs[i]):
@@ -173,12 +172,13 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
                     add_column(problem, first + t, share, label, W)
                     if average:
                         add_column(problem, first + t, S * share, label, U_W)
-        if t > 0 and (scratch.differ[t] or scratch.differ[t - 1]):
+        above = oracles.parent(problem, i, t)
+        if above >= 0 and (scratch.differ[t] or scratch.differ[above]):
             for k in range(changed):
-                cell = sets.cells[i] + np.int64(scratch.spread[k]) * n + t
-                a, b = sets.labels[cell - 1], sets.labels[cell]
+                output = sets.cells[i] + np.int64(scratch.spread[k]) * n
+                a, b = sets.labels[output + above], sets.labels[output + t]
                 A[0, a, b] += scratch.change[k]
-                matrix[a, b] = A[0, a, b]
+                work.matrix[a, b] = work.transposed[b, a] = A[0, a, b]  # either is what decode takes
                 if average:
                     U_A[0, a, b] += S * scratch.change[k]
     return loss

@@ -50,6 +50,11 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return smoothed_best(work.scores, n, A, ready, mu, work.outputs) - gold
 
 
+@answers(oracles.parent, TopKProblem, inlined=True)
+def parent(problem, i, t):
+    return t - 1
+
+
 @answers(oracles.add_rows, TopKProblem)
 def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from accelerated.compiled.problems.oracles import parent
 from accelerated.kernel import kernel
 
 __all__ = [
@@ -155,12 +156,12 @@ def find_labelling(sets, i, n, labels):
 
 
 @kernel
-def add_labelling(sets, i, n, labels, loss, a, counts):
-    """labels[:n] at place a of sequence i, of weight 0; counts (L, L) is scratch, zero."""
+def add_labelling(problem, sets, i, n, labels, loss, a, counts):
+    """labels[:n] at place a of example i, of weight 0; counts (L, L) is scratch, zero."""
     store(sets, i, n, labels, loss, a)
     start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
-        distance = _distance(sets, i, n, sets.cells[i] + a * n, sets.cells[i] + b * n, counts)
+        distance = _distance(problem, sets, i, n, sets.cells[i] + a * n, sets.cells[i] + b * n, counts)
         sets.distances[start + a * room + b] = distance
         sets.distances[start + b * room + a] = distance
 
@@ -177,7 +178,7 @@ def store(sets, i, n, labels, loss, a):
 
 
 @kernel
-def _distance(sets, i, n, x, y, counts):
+def _distance(problem, sets, i, n, x, y, counts):
     """||phi(first) - phi(second)||^2 of the labellings that start at labels[x] and labels[y]."""
     labels, total = sets.labels, 0.0
     for t in range(n):
@@ -189,14 +190,18 @@ def _distance(sets, i, n, x, y, counts):
                     cross = (labels[x + t] == labels[y + s]) + (labels[y + t] == labels[x + s])
                     if same != cross:
                         total += (same - cross) * sets.products[row + s]
-    for t in range(1, n):
-        counts[labels[x + t - 1], labels[x + t]] += 1.0
-        counts[labels[y + t - 1], labels[y + t]] -= 1.0
-    for t in range(1, n):
-        total += counts[labels[x + t - 1], labels[x + t]] ** 2
-        counts[labels[x + t - 1], labels[x + t]] = 0.0
-        total += counts[labels[y + t - 1], labels[y + t]] ** 2
-        counts[labels[y + t - 1], labels[y + t]] = 0.0
+    for t in range(n):
+        above = parent(problem, i, t)
+        if above >= 0:
+            counts[labels[x + above], labels[x + t]] += 1.0
+            counts[labels[y + above], labels[y + t]] -= 1.0
+    for t in range(n):
+        above = parent(problem, i, t)
+        if above >= 0:
+            total += counts[labels[x + above], labels[x + t]] ** 2
+            counts[labels[x + above], labels[x + t]] = 0.0
+            total += counts[labels[y + above], labels[y + t]] ** 2
+            counts[labels[y + above], labels[y + t]] = 0.0
     return total
 
 

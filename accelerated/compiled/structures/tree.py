@@ -17,8 +17,11 @@ from accelerated.kernel import inlined, kernel
 __all__ = [
     "Forest",
     "forest_of",
+    "forests_of",
+    "load_transposed",
     "max_marginals_of_trees",
     "max_product_of_trees",
+    "trace",
     "upward_messages",
 ]
 
@@ -72,6 +75,18 @@ def forest_of(parents, counts):
         upward[first[most - depth[v]]] = v
         first[most - depth[v]] += 1
     return Forest(above, upward, start, member, counts), True
+
+
+@kernel
+def forests_of(offsets, parents):
+    """``above`` and ``upward`` (N,) of forests one after another, each counted within its own, from their parents (N,)."""
+    above, upward = np.empty(len(parents), np.int64), np.empty(len(parents), np.int64)
+    for i in range(len(offsets) - 1):
+        rows = slice(offsets[i], offsets[i + 1])
+        forest, _ = forest_of(parents[rows], parents[:0])
+        above[rows] = forest.above
+        upward[rows] = forest.upward
+    return above, upward
 
 
 @kernel

@@ -15,17 +15,27 @@ is lost weighs at most exp(2 LIMIT - 400) in any message. Else: log domain, for 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from accelerated.compiled.arithmetic import exp, muladd
-from accelerated.compiled.structures.chain import LIMIT, prepare
+from accelerated.compiled.structures.chain import LIMIT, finish, prepare
 from accelerated.compiled.structures.tree import load_nodes, sound
 from accelerated.compiled.sweeps import fill, largest, lowest_above, padded, product, total
 from accelerated.kernel import kernel
 
-__all__ = ["sum_product_of_trees"]
+__all__ = ["Messages", "sum_product", "sum_product_of_trees"]
 
 SMALL = 1e-30
+
+
+class Messages(NamedTuple):
+    """Scratch for trees of up to p nodes: weights, messages (p, Lp). pairs (Lp, Lp): sums over trees, for a shared matrix."""
+
+    weights: np.ndarray
+    messages: np.ndarray
+    pairs: np.ndarray
 
 
 @kernel
@@ -33,8 +43,8 @@ def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nod
     """value (B,) = mu log Z, nodes (B * p, L) the marginals; edges (E, L, L) those of pairs, added up where the matrix is shared."""
     p, L, inverse_mu = len(forest.above), unary.shape[1], 1.0 / mu
     Lp = padded(L)
-    scores, weights, messages, answer = np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp))
-    factor, factor_t, pairs = np.empty((Lp, Lp)), np.empty((Lp, Lp)), np.zeros((Lp, Lp))
+    scores, factor, factor_t = np.empty((p, Lp)), np.empty((Lp, Lp)), np.empty((Lp, Lp))
+    room = Messages(np.empty((p, Lp)), np.empty((p, Lp)), np.zeros((Lp, Lp)))
     shared = prepare(pairwise[0] if stride == 0 else np.zeros((L, L)), inverse_mu, factor, factor_t)
     for b in range(lo, hi):
         first, rows = b * p * stride, slice(b * p, (b + 1) * p)
@@ -42,21 +52,33 @@ def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nod
             value[b], nodes[rows], edges[first : first + (p if stride != 0 else 1)] = np.nan, np.nan, np.nan
             continue
         load_nodes(unary[rows], forest.counts, inverse_mu, scores)
-        log_z = _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges)
-        if np.isnan(log_z):
-            log_z = _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, answer, edges)
-        else:
-            _downward(forest, first, stride, shared, weights, messages, answer, edges)
-            if stride == 0:
-                _add_pairs(forest, messages, weights, pairs)
-        value[b] = mu * log_z
+        value[b] = mu * sum_product(scores, forest, pairwise, first, stride, inverse_mu, shared, room, edges)
         for v in range(p):
             for j in range(L):
-                nodes[b * p + v, j] = answer[v, j]
+                nodes[b * p + v, j] = scores[v, j]
     if stride == 0:
-        for i in range(L):
-            for j in range(L):
-                edges[0, i, j] += factor[i, j] * pairs[i, j]
+        finish(shared, room.pairs, edges[0])
+
+
+@kernel
+def sum_product(scores, forest, pairwise, first, stride, inverse_mu, shared, room, edges):
+    """log Z of one tree; scores (>= p, Lp) = unary / mu become the marginals of its nodes.
+
+    shared: `prepare` of the matrix where stride is 0. Those of pairs: with stride 1 into edges[first + v]; else a certified tree adds to
+    room.pairs, for `finish`, another to edges[first].
+    """
+    weights, messages, pairs = room
+    log_z = _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges)
+    if np.isnan(log_z):
+        log_z = _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, weights, edges)
+        for v in range(len(forest.above)):
+            for j in range(scores.shape[1]):
+                scores[v, j] = weights[v, j]
+    else:
+        _downward(forest, first, stride, shared, weights, messages, scores, edges)
+        if stride == 0:
+            _add_pairs(forest, messages, weights, pairs)
+    return log_z
 
 
 @kernel
