@@ -62,7 +62,8 @@ class MKL(rounds.MKL):
         steps = self.steps(state, len(order))
         mkl_rounds(laid.positions, laid.grams, order, steps, loss, tables, averaging, learned)
         t, weights = state.t + len(order), _last(learned, data)
-        return Packed(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
+        found: Any = Packed(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
+        return found  # type: ignore[no-any-return]
 
 
 def _laid_out(problem: Any) -> LaidOut:

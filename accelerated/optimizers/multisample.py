@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.multisample import Blocks, Options, Point, multisample_epoch
-from accelerated.problems import problem_of, touched_of
+from accelerated.problems import finite, problem_of, touched_of
 from reference.arrays import Array
 from reference.optimizers import multisample
 from reference.optimizers.base import Cornered
@@ -61,10 +61,10 @@ class Multisample(multisample.Multisample):
         longest, k = int(known.data.lengths.max(initial=0)), at_most("k", self.k, model.size)
         if self.sampler == "topk":
             k = min(k, model.n_labels ** min(longest, 64))
-        if problem is None or k * (longest + 1) > _LARGEST_SEARCH or not np.all(np.isfinite(x)):
+        if problem is None or k * (longest + 1) > _LARGEST_SEARCH or not finite(x):
             return super().epoch(objective, state, rng)
         order, mu = rng.permutation(objective.n), 0.0 if self.sampler == "topk" else self.mu
-        uniforms = rng.random((k - 1) * int(np.sum(objective.data.lengths)) if mu > 0 else 0)
+        uniforms = rng.random((k - 1) * int(np.sum(known.data.lengths)) if mu > 0 else 0)
         before = _blocks(objective, state, self.online)
         after = Blocks(
             before.known.copy(),

@@ -35,7 +35,7 @@ class SAGA(reference.SAGA):
         x = view("w0", at.x)
         kernels = isinstance(table, Answers) or (table is None and len(kept_of(at).outputs) > 0)
         if packed is None or not kernels or not finite(x) or (center is not None and not finite(center)):
-            if isinstance(table, Answers):  # the run has left the finite numbers
+            if isinstance(memory, Answers):  # the run has left the finite numbers
                 return at.x, len(order), table
             return super().one_pass(problem, at, order, step_size, table)
         a, w = 1.0 / (1.0 + step_size * (lam + kappa)), model.padded(x)
