@@ -25,7 +25,7 @@ _LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the l
 
 
 class Mixtures(Mapping[int, Mixture]):
-    """Blocks as the kernel has them, read as the reference's: directions in the rows that a sequence touches, 8 L bytes each."""
+    """Blocks as the kernel has them, read as the reference's. A sequence takes 8 L bytes for each feature it has, and 8 L^2."""
 
     def __init__(self, model: Any, touched: tuple[np.ndarray, np.ndarray], blocks: Blocks, place: Array) -> None:
         self.model, self.touched, self.blocks, self.place = model, touched, blocks, place
@@ -47,7 +47,7 @@ class Mixtures(Mapping[int, Mixture]):
 
 
 class Multisample(multisample.Multisample):
-    # a visit makes no dense directions; all mixtures are written anew in an epoch, so that states stay as they are
+    # a visit makes no dense directions; an epoch writes all mixtures anew: states stay as they are, two are in memory by then
 
     @classmethod
     def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
