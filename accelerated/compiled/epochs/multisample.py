@@ -220,7 +220,7 @@ def samples(n, A, options, uniforms, drawn, work, scratch):
     outputs, several = scratch.outputs, options.mu > 0.0
     load(A[0], 1.0, work.matrix)
     most = 1 if several else options.k
-    found, _ = k_best(work.scores, n, A, 0, 0, work.matrix, most, 0.0, scratch.values, outputs, scratch.best)
+    found, _ = k_best(work.scores, n, A, 0, 0, work.matrix, 0.0, scratch.values[:most], outputs, scratch.best)
     if not several or options.k == 1 or n == 0:
         return found
     inverse_mu = 1.0 / options.mu
