@@ -258,12 +258,13 @@ def test_letters_over_the_best_outputs(other, smoothing, k):
 def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
     """The kernel holds all outputs that it is asked for; where that would be gigabytes, the smoothing's own loop runs."""
     import accelerated
+    from accelerated.problems import problem_of
 
     model = accelerated.SequenceModel(3, 4)
     data = model.pack([rng.normal(size=(30, 3))], [rng.integers(0, 4, 30)])
     w = rng.normal(size=model.size)
     few, many = (accelerated.StructuralHinge(model, data, smoothing=accelerated.SquaredL2(k)) for k in (64, 10**9))
-    assert few._problem(0.1) is not None and many._problem(0.1) is None
+    assert problem_of(few, 0.1) is not None and problem_of(many, 0.1) is None
     close(many.linearize(w, mu=0.1).gradient, few.linearize(w, mu=0.1).gradient)
 
 
