@@ -19,6 +19,7 @@ import reference
 from accelerated.counterparts import TABLE
 from accelerated.problems import MAKERS, problem_of
 from accelerated.structures.cut import by_networkx
+from conformance.structures import STRUCTURES
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.online_proximal import OnlineProximal
 from reference.optimizers.sgd import SGD
@@ -189,17 +190,22 @@ def exercise(panel):
                     panel.multisample(objective, lam=0.1, k=3, sampler=sampler, epochs=2, rng=0)
 
 
-def exercise_arborescences(panel):
-    """Every question of dependency trees."""
-    for single_root in (False, True):
-        trees = panel.Arborescence(np.ones((3, 4)), single_root)
-        trees.best(), trees.topk(2), trees.max_marginals(), trees.expectation(), trees.count()
+def exercise_structures(panel):
+    """Every question of every structure."""
+    for make in STRUCTURES.values():
+        space = make(panel, np.ones)
+        _, y = space.best()
+        space.score(y)
+        if space.variables is not None:
+            space.node_max_marginals()
+        questions = {"topk": [2], "expectation": [0.5], "sample": [2], "count": [], "max_marginals": []}
+        for question, given in questions.items():
+            if space.supports(question):
+                getattr(space, question)(*given)
 
 
 def exercise_segmentation(panel):
-    """Every question of a cut, and weights that must be >= 0."""
-    cut = panel.Cut(np.ones((2, 2)), np.ones((1, 2, 2)), [[0, 1]])
-    cut.best(), cut.topk(2), cut.max_marginals(), cut.node_max_marginals()
+    """Weights that must be >= 0."""
     rng, edges = np.random.default_rng(0), panel.grid_edges(2, 3)
     model = panel.SegmentationModel(2, 1)
     data = model.pack([(rng.normal(size=(6, 2)), edges, np.ones((7, 1))) for _ in range(3)], rng.integers(0, 2, (3, 6)))
@@ -331,7 +337,7 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
     exercise_segmentation(accelerated)
     exercise_oracles(accelerated)
     exercise_localization(accelerated)
-    exercise_arborescences(accelerated)
+    exercise_structures(accelerated)
     exercise_parsing(accelerated)
     exercise_tagging(accelerated)
     exercise_kernels(accelerated)
@@ -341,7 +347,7 @@ def test_the_fast_panel_never_calls_what_it_replaced(monkeypatch):
 def test_the_spy_would_see_a_slip(monkeypatch):
     """The reference itself, and an accelerated model with one seam left unset, must trip it."""
     arm(monkeypatch)
-    learned = (exercise_arborescences, exercise_parsing, exercise_tagging, exercise_kernels, exercise_screening)
+    learned = (exercise_structures, exercise_parsing, exercise_tagging, exercise_kernels, exercise_screening)
     for trained in (exercise, exercise_segmentation, exercise_oracles, exercise_localization, *learned):
         with pytest.raises(AssertionError, match=r"accelerated called reference\."):
             trained(reference)

@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
 import reference
 from conformance import brute
+from conformance.laws import check_structure
+from conformance.structures import STRUCTURES
 from conformance.tolerances import close
 from reference.arrays import host
 from reference.identities.pillutla import sparse_projection, sparsity
 from reference.structures.scores import flatten, inner, score_fields
 
-PATH, RING, CROSS = [[0, 1], [1, 2]], [[0, 1], [1, 2], [2, 3], [3, 0]], [[0, 1], [2, 1], [1, 3]]
-
-
-def _cut(backend, draw, p=4, edges=RING):
-    """Neighbours that prefer equal labels: supermodular with room to spare, or exactly modular where scores are 0."""
-    different = -np.abs(draw((len(edges), 2)))
-    pairwise = np.zeros((len(edges), 2, 2))
-    pairwise[:, 0, 1], pairwise[:, 1, 0] = different.T
-    return backend.Cut(draw((p, 2)), pairwise, edges)
-
-
-STRUCTURES = {
-    "Table": lambda backend, draw: backend.Table(draw((6,))),
-    "Chain": lambda backend, draw: backend.Chain(draw((3, 3)), draw((2, 3, 3))),
-    "Chain, shared": lambda backend, draw: backend.Chain(draw((4, 2)), draw((2, 2))),
-    "Graph, ring": lambda backend, draw: backend.Graph(draw((4, 2)), draw((4, 2, 2)), RING),
-    "Graph, counts": lambda backend, draw: backend.Graph(draw((3, 3)), draw((2, 3, 3)), PATH, [3, 1, 2]),
-    "Tree": lambda backend, draw: backend.Tree(draw((4, 2)), draw((4, 2, 2)), [1, -1, 1, 1]),
-    "Tree, shared": lambda backend, draw: backend.Tree(draw((4, 3)), draw((3, 3)), [-1, 0, 0, -1], [3, 2, 3, 1]),
-    "Cut": _cut,
-    "Cut, tree": lambda backend, draw: _cut(backend, draw, 4, CROSS),
-    "Arborescence": lambda backend, draw: backend.Arborescence(draw((3, 4))),
-    "Arborescence, one root": lambda backend, draw: backend.Arborescence(draw((3, 4)), single_root=True),
-    "Matching": lambda backend, draw: backend.Matching(draw((3, 3))),
-    "Matching, wide": lambda backend, draw: backend.Matching(draw((2, 4))),
-    "Matching, tall": lambda backend, draw: backend.Matching(draw((4, 2))),
-}
 NAMES = [name for name in STRUCTURES if name.split(",")[0] in reference.__all__]
 SMOOTHINGS = {
     "Max": lambda panel: panel.Max(),
@@ -94,6 +71,22 @@ def change(structure, rng):
 def scaled(scores, factor):
     names = [name for name in scores._fields if name not in getattr(scores, "layout", ())]
     return scores._replace(**{name: factor * getattr(scores, name) for name in names})
+
+
+def test_every_structure_is_listed():
+    """But for boxes, which have tests of their own."""
+    kinds = {
+        name
+        for name in reference.__all__
+        if inspect.isclass(kind := getattr(reference, name)) and issubclass(kind, reference.Structure)
+    }
+    assert kinds - {"Structure", "Boxes"} == {name.split(",")[0] for name in STRUCTURES}
+
+
+@everywhere
+@pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
+def test_a_structure_obeys_the_laws(backend, rng, name, kind):
+    check_structure(STRUCTURES[name](backend, draws(kind, rng)))
 
 
 @everywhere
