@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import reference
+from conformance.test_rooms import LEARNERS
 
 MODULES = [
     info.name for info in pkgutil.walk_packages(reference.__path__, "reference.") if not info.name.endswith("__main__")
@@ -29,26 +30,11 @@ def test_there_are_examples():
     assert sum(len(test.examples) for name in MODULES for test in finder.find(importlib.import_module(name))) >= 5
 
 
-@pytest.mark.parametrize(
-    "optimiser",
-    [
-        "lbfgs",
-        "sgd",
-        "svrg",
-        "casimir",
-        "bcfw",
-        "exponentiated_gradient",
-        "multisample",
-        "cutting_planes",
-        "online_proximal",
-        "prox_linear",
-        "mkl",
-    ],
-)
+@pytest.mark.parametrize("optimiser", ["lbfgs", *LEARNERS])
 def test_every_optimiser_has_an_example(optimiser):
-    room = "online_mkl.training" if optimiser == "mkl" else f"training.{optimiser}"
-    module = importlib.import_module(f"reference.{room}")
-    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(module, optimiser), module=module)
+    function = getattr(reference, optimiser)
+    module = importlib.import_module(function.__module__)
+    (example,) = doctest.DocTestFinder(recurse=False).find(function, module=module)
     assert any(f"result = {optimiser}(" in line.source for line in example.examples)
     assert doctest.DocTestRunner().run(example).failed == 0  # decorated: not found in its module
 

@@ -15,7 +15,11 @@ from reference.training.counterparts import counterpart
 
 ROOT = Path(reference.__file__).parent
 BOXES = [*sorted((ROOT / "optimizers").glob("*.py")), ROOT / "online_mkl" / "rounds.py"]
-LEARNERS = ("bcfw", "casimir", "cutting_planes", "exponentiated_gradient", "mkl", "multisample", "online_proximal", "prox_linear", "sgd", "svrg")  # fmt: skip
+LEARNERS = [
+    name
+    for name in reference.__all__
+    if inspect.isfunction(f := getattr(reference, name)) and "checkpoint" in inspect.signature(f).parameters
+]
 SHARED = ("epochs", "tol", "rng", "callback", "checkpoint", "resume")
 FOREIGN = {"time", "os", "pathlib", "logging", "json", "scipy", "numba", "networkx", "accelerated"}
 
