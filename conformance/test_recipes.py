@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 import accelerated
 from conformance import strategies
 from conformance.laws import check_regularizer, check_structure
-from conformance.recipes import kernel
+from conformance.recipes import kernel, structure_with_kernel
 from conformance.recipes.optimizer import Momentum, momentum
 from conformance.recipes.regularizer import NonNegative
 from conformance.recipes.structure import LogLoss, Subset, train
+from conformance.recipes.structure_with_kernel import Combination, CombinationScores, CompiledCombination
+from conformance.tolerances import close
 from reference.prox.base import Regularizer
 from reference.training.counterparts import counterpart
 
@@ -38,6 +40,70 @@ def test_the_structure_recipe_learns(loss, rng):
     model, w = train(X, Y) if loss is None else train(X, Y, loss)
     guess = np.array(model.predict(model.pack(list(X)), None, w))
     assert np.mean(guess == Y) > 0.9
+
+
+@st.composite
+def combinations(draw):
+    """Scores of few labels, ties and -inf among them, and how many are chosen: none and all too."""
+    values = draw(strategies.arrays((draw(st.integers(0, 5)),)))
+    return values, draw(st.integers(0, len(values)))
+
+
+@pytest.mark.parametrize("kind", [Combination, CompiledCombination])
+@given(instance=combinations())
+def test_the_structure_with_kernels_obeys_the_laws(kind, instance):
+    check_structure(kind(*instance))
+
+
+@given(instance=combinations(), mu=st.sampled_from([0.1, 1.0, 7.0]), k=st.integers(1, 12))
+def test_both_panels_of_the_structure_agree(instance, mu, k):
+    """Its functions, also where nothing is allowed; the k best output by output."""
+    ours, theirs = CompiledCombination(*instance), Combination(*instance)
+    for a, b in zip(
+        ours.ops.sum_over_combinations(ours.scores, mu),
+        theirs.ops.sum_over_combinations(theirs.scores, mu),
+        strict=True,
+    ):
+        close(getattr(a, "values", a), getattr(b, "values", b))
+    assert all(np.array_equal(a, b) for a, b in zip(ours.topk(k), theirs.topk(k), strict=True))
+    if not theirs.count():
+        for ask in (ours.best, theirs.best, ours.expectation, theirs.expectation):
+            with pytest.raises(accelerated.InfeasibleError):
+                ask()
+
+
+def test_the_structure_with_kernels_computes_where_its_scores_are(space, rng):
+    values = rng.normal(size=5)
+    put, here = Combination(space.put(values), 2), Combination(values, 2)
+    close(space.get(put.expectation()[1].values), here.expectation()[1].values, space.dtype)
+    for a, b in zip((*put.best(), *put.topk(3)), (*here.best(), *here.topk(3)), strict=True):
+        close(space.get(a), b, space.dtype)
+    if space.name == "numpy":
+        close(CompiledCombination(space.put(values), 2).expectation()[1].values, here.marginals().values, space.dtype)
+
+
+def test_the_compiled_structure_never_calls_what_it_replaced(monkeypatch, rng):
+    """Its answers, and learners of every oracle, without the reference's functions that have kernels."""
+    replaced = [name for name, f in vars(CompiledCombination.ops).items() if f is not getattr(Combination.ops, name)]
+    assert sorted(replaced) == ["sum_over_combinations", "top_k_combinations"]
+    for name in replaced:
+        for place in (structure_with_kernel, Combination.ops):
+            monkeypatch.delattr(place, name)
+    X, Y = list(rng.normal(size=(30, 3))), [(0, 1, 1), (1, 1, 0)] * 15
+    model = accelerated.ListModel(
+        part_features=lambda x: np.kron(np.eye(3), x),
+        structure_type=CompiledCombination,
+        task_loss=lambda x, y: 1.0 - np.array(y),
+        size=9,
+        shape=lambda x, values: CombinationScores(values, 2),
+    )
+    data = model.pack(X, Y)
+    for smoothing, mu in ((accelerated.Max(), None), (accelerated.TopK(2), 0.5), (accelerated.Entropy(), 0.5)):
+        hinge = accelerated.StructuralHinge(model, data, smoothing=smoothing)
+        assert accelerated.sgd(hinge, lam=0.1, mu=mu, epochs=2, rng=0).success
+    assert accelerated.sgd(accelerated.LogLoss(model, data), lam=0.1, epochs=2, rng=0).success
+    with pytest.raises(AttributeError, match="sum_over_combinations"):
+        Combination(np.zeros(3), 1).log_partition()
 
 
 @given(data=st.data())
@@ -121,7 +187,9 @@ def test_the_backend_recipe_passes_what_it_touches():
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["structure", "optimizer", "kernel", "regularizer", "backend"])
+@pytest.mark.parametrize(
+    "name", ["structure", "structure_with_kernel", "optimizer", "kernel", "regularizer", "backend"]
+)
 def test_the_page_quotes_the_recipe(name):
     """In a checkout: the page's code is the file's. (An installed suite has no page, and nothing to compare.)"""
     if PAGE.exists():
