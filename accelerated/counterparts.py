@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from accelerated.models.alignment import AlignmentModel
 from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
@@ -33,6 +34,7 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     ParsingModel: (SGD, BCFW, online_proximal_trees.OnlineProximal),
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
+    AlignmentModel: (SGD, BCFW),
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {

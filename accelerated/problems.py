@@ -11,6 +11,7 @@ import numpy as np
 from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.touched import touched_rows
 from accelerated.compiled.problems import (
+    AlignmentProblem,
     ArcProblem,
     CandidateProblem,
     ClassProblem,
@@ -22,6 +23,7 @@ from accelerated.compiled.problems import (
 )
 from accelerated.compiled.structures.table import ENTROPY, MAX
 from accelerated.compiled.structures.tree import forests_of
+from accelerated.models.alignment import AlignmentModel
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
@@ -130,6 +132,23 @@ def _classes(objective: Any, mu: float) -> ClassProblem | None:
     return ClassProblem(*entries(data.rows), numbers("labels", data.labels, model.n_labels), cost, outputs)
 
 
+def _alignments(objective: Any, mu: float) -> AlignmentProblem | None:
+    model, data = objective.model, objective.data
+    if model.oracle is not None or data.columns is None or mu != 0:
+        return None
+
+    def pack() -> AlignmentProblem:
+        tables = [view(f"features[{i}]", x) for i, x in enumerate(data.features)]
+        heights, widths = np.array([x.shape[:2] for x in tables]).T.copy()
+        offsets, rows = (np.concatenate([[0], np.cumsum(sizes)]) for sizes in (heights * widths, heights))
+        features = np.concatenate([x.reshape(-1) for x in tables]).reshape(offsets[-1], model.n_features)
+        columns = np.concatenate(data.columns)
+        return AlignmentProblem(features, offsets, rows, widths, columns, model.null, objective.loss_augmented)
+
+    found: AlignmentProblem = _once(objective, "_alignments", pack)
+    return found
+
+
 def _listed(smoothing: Any, mu: float, most: int) -> int | None:
     """``outputs`` for lists of up to ``most``; None where there is no kernel."""
     if mu == 0:
@@ -146,6 +165,7 @@ MAKERS: dict[type, Callable[[Any, float], Any]] = {
     ParsingModel: _sentences,
     CandidateModel: _images,
     MulticlassModel: _classes,
+    AlignmentModel: _alignments,
 }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import reference.models.localization as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.problems.candidates import add_weighted, score_range
-from accelerated.compiled.problems.weights import Weights
+from accelerated.models.dense import DenseWeights
 from reference.arrays import Array
 from reference.models.localization import CandidateData, Candidates
 from reference.structures.table import TableScores
@@ -22,15 +22,7 @@ def table_of(data: CandidateData) -> np.ndarray:
     return np.asarray(data.features).reshape(len(data.features), math.prod(data.shape))
 
 
-class CandidateModel(reference.CandidateModel):
-    def padded(self, w: np.ndarray) -> Weights:
-        """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d)."""
-        return Weights(np.zeros((0, 8)), w.reshape(1, 1, -1).copy())
-
-    def flat(self, W: np.ndarray, A: np.ndarray) -> np.ndarray:
-        """The inverse of :meth:`padded`: one vector (d,)."""
-        return A.reshape(-1)
-
+class CandidateModel(DenseWeights, reference.CandidateModel):
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
         weights, table = view("w", w), table_of(data)
         scores = np.empty(data.candidates(batch).shape)

@@ -1,11 +1,18 @@
 """Packed problems and their questions: the type of a problem says which bodies answer.
 
 :mod:`accelerated.compiled.problems.oracles` has the questions, and a file each the problems: sequences by max-product, entropy and
-top-K, trees, tokens under heads, candidates of images, classes. Loops import all from here, so that the bodies for every type are known when
-they are compiled.
+top-K, trees, tokens under heads, candidates of images, classes, alignments. Loops import all from here, so that the bodies for every type are
+known when they are compiled.
 """
 
-from accelerated.compiled.problems import arc_sets, candidate_sets, class_sets, sequence_sets  # noqa: F401 (their bodies)
+from accelerated.compiled.problems import (  # noqa: F401 (their bodies)
+    alignment_sets,
+    arc_sets,
+    candidate_sets,
+    class_sets,
+    sequence_sets,
+)
+from accelerated.compiled.problems.alignments import AlignmentProblem
 from accelerated.compiled.problems.arcs import ArcProblem
 from accelerated.compiled.problems.candidates import CandidateProblem
 from accelerated.compiled.problems.classes import ClassProblem
@@ -37,6 +44,7 @@ from accelerated.compiled.problems.sequence_top_k import TopKProblem
 from accelerated.compiled.problems.trees import TreeEntropyProblem, TreeMaxProblem
 
 __all__ = [
+    "AlignmentProblem",
     "ArcProblem",
     "CandidateProblem",
     "ClassProblem",
