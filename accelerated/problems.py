@@ -141,9 +141,9 @@ def _alignments(objective: Any, mu: float) -> AlignmentProblem | None:
         tables = [view(f"features[{i}]", x) for i, x in enumerate(data.features)]
         heights, widths = np.array([x.shape[:2] for x in tables]).T.copy()
         offsets, rows = (np.concatenate([[0], np.cumsum(sizes)]) for sizes in (heights * widths, heights))
-        features = np.concatenate([x.reshape(-1) for x in tables]).reshape(offsets[-1], model.n_features)
-        columns = np.concatenate(data.columns)
-        return AlignmentProblem(features, offsets, rows, widths, columns, model.null, objective.loss_augmented)
+        features = np.concatenate([np.moveaxis(x, 2, 0).reshape(-1) for x in tables])
+        examples = (offsets, rows, widths, np.concatenate(data.columns))
+        return AlignmentProblem(features, model.n_features, *examples, model.null, objective.loss_augmented)
 
     found: AlignmentProblem = _once(objective, "_alignments", pack)
     return found

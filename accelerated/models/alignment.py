@@ -8,5 +8,5 @@ from reference.models.alignment import AlignmentData
 __all__ = ["AlignmentData", "AlignmentModel"]
 
 
-class AlignmentModel(DenseWeights, reference.AlignmentModel):
+class AlignmentModel(reference.AlignmentModel, DenseWeights):
     structure_type = Matching

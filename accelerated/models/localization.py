@@ -22,7 +22,7 @@ def table_of(data: CandidateData) -> np.ndarray:
     return np.asarray(data.features).reshape(len(data.features), math.prod(data.shape))
 
 
-class CandidateModel(DenseWeights, reference.CandidateModel):
+class CandidateModel(reference.CandidateModel, DenseWeights):
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
         weights, table = view("w", w), table_of(data)
         scores = np.empty(data.candidates(batch).shape)

@@ -1,4 +1,4 @@
-"""Alignments as a problem: all weights are dense, A (1, 1, d) and no W; features (N, F) of all pairs, row after row.
+"""Alignments as a problem: all weights are dense, A (1, 1, d) and no W; an example's features (F, p q), one after another of all pairs.
 
 A label is the column of a row, or -1 for none; where rows may stay unaligned, the last weight is the score of none.
 """
@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from accelerated.compiled.problems import oracles
-from accelerated.compiled.problems.candidates import add_row, dot
 from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.structures.assignment import are_scores, assign
 from accelerated.kernel import inlined, kernel
@@ -21,10 +20,11 @@ __all__ = ["AlignmentProblem", "AlignmentWork", "add_change", "alignment_room", 
 class AlignmentProblem(NamedTuple):
     """Example i has rows rows[i]..rows[i + 1] - 1 of ``columns``, the true ones, widths[i] columns, and pairs offsets[i]..offsets[i + 1] - 1.
 
-    null: whether rows may stay unaligned; augmented: whether losses are added to scores. mu = 0: the maximum.
+    n_features: of a pair, F; those of example i start at F * offsets[i]. null: whether rows may stay unaligned; augmented: whether losses are added to scores. mu = 0: the maximum.
     """
 
     features: np.ndarray
+    n_features: int
     offsets: np.ndarray
     rows: np.ndarray
     widths: np.ndarray
@@ -34,8 +34,9 @@ class AlignmentProblem(NamedTuple):
 
 
 class AlignmentWork(NamedTuple):
-    """Room for one example: cells, a number for each pair; found, the best column of each row; numbers (1,), the task loss."""
+    """Room for one example: pairs, a number for each; cells, the matrix of a matching; found, the best column of each row; numbers (1,), the task loss."""
 
+    pairs: np.ndarray
     cells: np.ndarray
     found: np.ndarray
     numbers: np.ndarray
@@ -44,20 +45,35 @@ class AlignmentWork(NamedTuple):
 @kernel
 def alignment_room(problem, batch, lo, hi):
     """Room for one of examples batch[lo:hi]."""
-    cells = rows = 1
+    pairs = rows = 0
     for k in range(lo, hi):
-        p = problem.rows[batch[k] + 1] - problem.rows[batch[k]]
-        cells = max(cells, p * (problem.widths[batch[k]] + (p if problem.null else 0)))
-        rows = max(rows, p)
-    return AlignmentWork(np.empty(cells), np.empty(rows, np.int64), np.zeros(1))
+        pairs = max(pairs, problem.offsets[batch[k] + 1] - problem.offsets[batch[k]])
+        rows = max(rows, problem.rows[batch[k] + 1] - problem.rows[batch[k]])
+    cells = pairs + rows**2 if problem.null else pairs
+    return AlignmentWork(np.empty(pairs), np.empty(cells), np.empty(rows, np.int64), np.zeros(1))
+
+
+@kernel
+def score_pairs(problem, i, w, scores):
+    """The scores (p q,) of all pairs of example i."""
+    m, first = len(scores), problem.n_features * problem.offsets[i]
+    scores[:] = 0.0
+    for f in range(problem.n_features):
+        x, weight = problem.features[first + f * m : first + (f + 1) * m], w[f]
+        for k in range(m):
+            scores[k] += weight * x[k]
 
 
 @inlined
 def pair_score(problem, i, r, c, w):
     """The score of row r with column c."""
-    if c >= 0:
-        return dot(problem.features, problem.offsets[i] + r * problem.widths[i] + c, w[: problem.features.shape[1]])
-    return w[len(w) - 1] if problem.null else 0.0
+    if c < 0:
+        return w[len(w) - 1] if problem.null else 0.0
+    total, m = 0.0, problem.offsets[i + 1] - problem.offsets[i]
+    at = problem.n_features * problem.offsets[i] + r * problem.widths[i] + c
+    for f in range(problem.n_features):
+        total += w[f] * problem.features[at + f * m]
+    return total
 
 
 @inlined
@@ -72,9 +88,11 @@ def pair_loss(problem, i, r, c):
 @inlined
 def add_pair(problem, i, r, c, factor, g):
     """g (d,) += factor * the features of row r with column c."""
+    m = problem.offsets[i + 1] - problem.offsets[i]
+    at = problem.n_features * problem.offsets[i] + r * problem.widths[i] + c
     if c >= 0:
-        row = problem.offsets[i] + r * problem.widths[i] + c
-        add_row(problem.features, row, factor, g[: problem.features.shape[1]])
+        for f in range(problem.n_features):
+            g[f] += factor * problem.features[at + f * m]
     elif problem.null:
         g[len(g) - 1] += factor
 
@@ -85,6 +103,48 @@ def add_change(problem, i, r, before, after, factor, g):
     if before != after:
         add_pair(problem, i, r, after, factor, g)
         add_pair(problem, i, r, before, -factor, g)
+
+
+@kernel
+def augment(problem, i, w, scores):
+    """Add the task losses to scores (p, q), if they count; returns the score of the true alignment, without."""
+    gold = 0.0
+    for r in range(scores.shape[0]):
+        true = problem.columns[problem.rows[i] + r]
+        own = scores[r, true] if true >= 0 else w[len(w) - 1] if problem.null else 0.0
+        gold += own
+        if problem.augmented:
+            loss = 2.0 if true < 0 and not problem.null else 1.0
+            for c in range(scores.shape[1]):
+                scores[r, c] += loss
+            if true >= 0:
+                scores[r, true] = own
+    return gold
+
+
+@kernel
+def with_none(problem, i, w, scores, cells):
+    """The scores (p, q) in the first cells as (p, q + p), each row with a column of none of its own."""
+    p, q = scores.shape
+    wide = cells[: p * (q + p)].reshape((p, q + p))
+    for r in range(p):
+        for c in range(q):
+            wide[r, c] = scores[r, c]
+        for c in range(q, q + p):
+            wide[r, c] = -np.inf
+        wide[r, q + r] = w[len(w) - 1] + (pair_loss(problem, i, r, -1) if problem.augmented else 0.0)
+    return wide
+
+
+@kernel
+def transposed(scores, cells):
+    """The scores (p, q) in the first cells as (q, p)."""
+    p, q = scores.shape
+    turned = cells[: p * q].reshape((q, p))
+    for r in range(p):
+        for c in range(q):
+            turned[c, r] = scores[r, c]
+    return turned
 
 
 @answers(oracles.room, AlignmentProblem)
@@ -100,26 +160,19 @@ def prepared(problem, A, mu, work):
 @answers(oracles.oracle, AlignmentProblem)
 def oracle(problem, i, s, W, A, ready, mu, work):
     w, p, q = A[0, 0], problem.rows[i + 1] - problem.rows[i], problem.widths[i]
-    gold, tall, width = 0.0, p > q and not problem.null, q + p if problem.null else q
-    scores = work.cells[: p * width].reshape((q, p) if tall else (p, width))  # assign takes as many columns, or more
-    for r in range(p):
-        true = problem.columns[problem.rows[i] + r]
-        gold += pair_score(problem, i, r, true, w)
-        for c in range(q):
-            score = pair_score(problem, i, r, c, w)
-            if problem.augmented:
-                score += pair_loss(problem, i, r, c)
-            if tall:
-                scores[c, r] = score
-            else:
-                scores[r, c] = score
-        if problem.null:
-            scores[r, q:] = -np.inf
-            scores[r, q + r] = w[len(w) - 1] + (pair_loss(problem, i, r, -1) if problem.augmented else 0.0)
+    tall = p > q and not problem.null
+    score_pairs(problem, i, w, work.pairs[: p * q])
+    scores = work.pairs[: p * q].reshape((p, q))
+    gold = augment(problem, i, w, scores)
+    if problem.null:
+        scores = with_none(problem, i, w, scores, work.cells)
+    elif tall:
+        scores = transposed(scores, work.cells)
     work.found[:p] = -1
     work.numbers[0] = 0.0
     if not are_scores(scores):
         return np.nan
+    # assign takes as many columns as rows, or more
     possible, column, _, _ = assign(scores)
     if not possible:
         return -np.inf
