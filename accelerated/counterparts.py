@@ -7,6 +7,7 @@ from accelerated.models.kernel_sequence import KernelSequenceModel
 from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
+from accelerated.models.segmentation import SegmentationModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
@@ -35,6 +36,7 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
     AlignmentModel: (SGD, BCFW),
+    SegmentationModel: (SGD,),
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -15,8 +15,10 @@ from accelerated.compiled.problems import (
     ArcProblem,
     CandidateProblem,
     ClassProblem,
+    Entries,
     EntropyProblem,
     MaxProblem,
+    SegmentationProblem,
     TopKProblem,
     TreeEntropyProblem,
     TreeMaxProblem,
@@ -27,10 +29,11 @@ from accelerated.models.alignment import AlignmentModel
 from accelerated.models.localization import CandidateModel, table_of
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
+from accelerated.models.segmentation import SegmentationModel
 from accelerated.models.sequence import SequenceModel, packed
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
-from reference.arrays import Array
+from reference.arrays import Array, Rows
 from reference.smoothing import Entropy, SquaredL2, TopK
 
 __all__ = ["all_free", "finite", "problem_of", "touched_of"]
@@ -149,6 +152,29 @@ def _alignments(objective: Any, mu: float) -> AlignmentProblem | None:
     return found
 
 
+def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
+    model, data = objective.model, objective.data
+    if model.oracle is not None or data.labels is None or mu != 0:
+        return None
+
+    def pack() -> SegmentationProblem:
+        offsets, starts = (np.cumsum([0, *map(len, each)]) for each in (data.labels, data.edges))
+        nodes, edges = _joined(data.features), _joined(data.edge_features)
+        edges.indices[:] += model.n_features
+        labels, ends = np.concatenate(data.labels), np.concatenate(data.edges)
+        return SegmentationProblem(offsets, nodes, labels, starts, edges, ends, objective.loss_augmented)
+
+    found: SegmentationProblem = _once(objective, "_graphs", pack)
+    return found
+
+
+def _joined(tables: Sequence[Rows]) -> Entries:
+    """The rows of all tables, one after another."""
+    indptr, indices, data = zip(*map(entries, tables), strict=True)
+    lengths = np.concatenate([np.diff(each) for each in indptr])
+    return Entries(np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(indices), np.concatenate(data))
+
+
 def _listed(smoothing: Any, mu: float, most: int) -> int | None:
     """``outputs`` for lists of up to ``most``; None where there is no kernel."""
     if mu == 0:
@@ -166,6 +192,7 @@ MAKERS: dict[type, Callable[[Any, float], Any]] = {
     CandidateModel: _images,
     MulticlassModel: _classes,
     AlignmentModel: _alignments,
+    SegmentationModel: _graphs,
 }
 
 

@@ -211,6 +211,7 @@ def exercise_segmentation(panel):
     data = model.pack([(rng.normal(size=(6, 2)), edges, np.ones((7, 1))) for _ in range(3)], rng.integers(0, 2, (3, 6)))
     hinge = panel.StructuralHinge(model, data)
     panel.bcfw(hinge, lam=0.1, epochs=2, rng=0)
+    panel.sgd(hinge, lam=0.1, epochs=1, rng=0)
     smooth = panel.StructuralHinge(model, data, smoothing=panel.TopK(2))
     w = panel.sgd(smooth, lam=0.1, mu=0.5, epochs=1, rng=0).x
     model.predict(data, None, w)

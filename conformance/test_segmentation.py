@@ -12,7 +12,10 @@ import reference
 from conformance import strategies
 from conformance.tolerances import close
 from reference.arrays import host
+from reference.optimizers.schedules import Constant
+from reference.optimizers.sgd import SGD
 from reference.structures.scores import add, inner
+from reference.training.counterparts import counterpart
 
 
 def packed(backend, problem, like=None):
@@ -167,6 +170,57 @@ def test_panels_take_the_same_steps(other):
         runs.append(b.bcfw(b.StructuralHinge(model, model.pack(X, Y)), lam=0.5, epochs=4, tol=0.0, rng=0))
     close(runs[1].x, runs[0].x)
     close([row.gap for row in runs[1].history], [row.gap for row in runs[0].history])
+
+
+def odd_graphs(rng):
+    """Images without nodes, without edges, of one node; grids; edges twice. Features are small integers, many of them 0."""
+    sizes = [(0, []), (1, []), (3, []), (2, [[0, 1], [1, 0]]), *((20, reference.grid_edges(4, 5)) for _ in range(5))]
+    X = [(rng.integers(-1, 2, (p, 3)), edges, rng.integers(0, 3, (len(edges), 2))) for p, edges in sizes]
+    return X, [rng.integers(0, 2, p) for p, _ in sizes]
+
+
+def passes(objective, w, order, lam):
+    """A hinge at w, then three passes of stochastic gradients, whose weights of edges come to 0 and leave it."""
+    at = objective.linearize(w)
+    assert at.exact == 1.0 and objective.value_and_gradient(w)[0] == at.value
+    sgd = counterpart(SGD(lam, Constant(0.25)), objective)
+    state, found = sgd.init(objective, w), [np.array([at.value, at.task_loss]), at.gradient]
+    for _ in range(3):
+        state = sgd.sweep(objective, state, order)
+        found += [state.x, state.mean]
+    return found
+
+
+def test_loops_agree_from_one_state(other, rng):
+    """Real features: no ties, one trajectory in both panels; and weights of edges that a step takes below 0 are 0."""
+    X, Y = odd_graphs(rng)
+    X = [(x + 0.1 * rng.normal(size=x.shape), edges, g + 0.1 * rng.random(g.shape)) for x, edges, g in X]
+    w, order, answers = np.abs(rng.normal(size=5)), rng.permutation(len(X)), []
+    for b in (reference, other):
+        model = b.SegmentationModel(3, 2)
+        answers.append(passes(b.StructuralHinge(model, model.pack(X, Y)), w, order, 0.1))
+    for ours, theirs in zip(*answers, strict=True):
+        close(theirs, ours, scale=10.0)
+
+
+def test_loops_agree_where_labellings_tie(other, rng):
+    """Small integers, whose sums are exact: of labellings that tie, both panels take the one of fewest ones."""
+    X, Y = odd_graphs(rng)
+    for w in (np.zeros(5), *rng.integers(0, 2, (4, 5)).astype(float)):
+        order, answers = rng.permutation(len(X)), []
+        for b in (reference, other):
+            model = b.SegmentationModel(3, 2)
+            answers.append(passes(b.StructuralHinge(model, model.pack(X, Y)), w, order, 0.0)[:5])
+        for ours, theirs in zip(*answers, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_weights_below_zero_are_refused(backend, rng):
+    model = backend.SegmentationModel(3, 2)
+    hinge = backend.StructuralHinge(model, model.pack(*odd_graphs(rng)))
+    for question in (hinge.value_and_gradient, hinge.linearize):
+        with pytest.raises(ValueError, match="w: weights of edge features must be >= 0, got -1.0 for edge feature 1"):
+            question(np.array([1.0, 0.0, 0.0, 0.0, -1.0]))
 
 
 def test_smoothings_over_the_k_best(backend):

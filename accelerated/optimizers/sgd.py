@@ -9,8 +9,10 @@ import numpy as np
 import reference.optimizers.sgd as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.sgd import sgd_epoch
+from accelerated.models.dense import DenseWeights
 from accelerated.problems import finite, problem_of
 from reference.optimizers.base import Objective
+from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGDState
 
 __all__ = ["SGD", "SGDState"]
@@ -19,8 +21,8 @@ __all__ = ["SGD", "SGDState"]
 class SGD(reference.SGD):
     @classmethod
     def fits(cls, box: reference.SGD, objective: Any) -> bool:
-        """One example at a time; the loop lets all weights go free."""
-        return box.batch_size == 1 and objective.nonnegative is None
+        """One example at a time; of weights that must be >= 0, the loop knows dense ones."""
+        return box.batch_size == 1 and (objective.nonnegative is None or isinstance(objective.model, DenseWeights))
 
     def sweep(self, objective: Objective, state: SGDState, order: np.ndarray) -> SGDState:
         lam, steps, model = self.lam, steps_of(self, state, order, self.lam), objective.model  # type: ignore[attr-defined]
@@ -29,8 +31,9 @@ class SGD(reference.SGD):
         kept = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel scales -inf too
         if problem is None or not (finite(state.x) and kept):
             return super().sweep(objective, state, order)
-        w, mean = (model.padded(view("w", x)) for x in (state.x, state.mean))
-        sgd_epoch(problem, order, steps, *_shares(self.average, state.t, len(order)), lam, mu, w, mean)
+        (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), constraint(objective)
+        signed = (0, 0) if where is None else (where.start, where.stop)
+        sgd_epoch(problem, order, steps, *_shares(self.average, state.t, len(order)), lam, mu, w, mean, signed)
         x, mean_x = (like(model.flat(*each), state.x) for each in (w, mean))
         return SGDState(x, mean_x, state.t + len(order))
 

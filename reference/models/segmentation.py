@@ -150,10 +150,7 @@ class SegmentationModel(LinearModel):
     def scores(self, data: SegmentationData, batch: np.ndarray, w: Array) -> CutScores:
         """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError where w_edge < 0."""
         i, (node, edge) = _only(batch), self.split(w)
-        xp = array_namespace(w)
-        if bool(xp.any(edge < 0)):
-            k = int(np.argmax(host(edge) < 0))
-            raise ValueError(f"w: weights of edge features must be >= 0, got {float(edge[k])} for edge feature {k}")
+        check_edge_weights(edge)
         foreground = self.arrays.gather_sum(data.features[i], node[:, None])
         return self._scores(data, i, foreground, self.arrays.gather_sum(data.edge_features[i], edge[:, None]))
 
@@ -270,6 +267,13 @@ def _labels(name: str, y: Any, p: int) -> np.ndarray:
     if labels.size and not 0 <= labels.min() <= labels.max() <= 1:
         raise ValueError(f"{name}: expected labels 0 and 1, got {labels.min()}..{labels.max()}")
     return labels
+
+
+def check_edge_weights(edge: Array) -> None:
+    """Raise unless the weights (G,) are >= 0."""
+    if bool(array_namespace(edge).any(edge < 0)):
+        k = int(np.argmax(host(edge) < 0))
+        raise ValueError(f"w: weights of edge features must be >= 0, got {float(edge[k])} for edge feature {k}")
 
 
 def _only(batch: np.ndarray) -> int:

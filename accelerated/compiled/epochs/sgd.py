@@ -18,10 +18,11 @@ __all__ = ["sgd_epoch"]
 
 
 @kernel
-def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean):
+def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean, signed):
     """One step for each example in ``order``: w and the weighted mean of its iterates change in place.
 
-    steps: step sizes gamma; shares: the weights of the iterates after each step in the mean; weighed: the sum of those so far.
+    steps: step sizes gamma; shares: the weights of the iterates after each step in the mean; weighed: the sum of those so far;
+    signed: from which of A[0, 0] to which weights must be >= 0.
 
     A step costs the rows that the example touches, not F: the rows are s V, shrinking changes s alone; and with S the sum of
     shares * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
@@ -48,6 +49,9 @@ def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean):
         scale(shrink, A[0])
         add_dense(problem, order[k], -gamma, work, A)
         flush(problem, -gamma, ready, work, A)
+        for j in range(signed[0], signed[1]):
+            if A[0, 0, j] < 0.0:
+                A[0, 0, j] = 0.0
         weighed += shares[k]
         if shares[k] != 0.0:
             approach(mean_A[0], shares[k] / weighed, A[0])

@@ -1,7 +1,7 @@
 """Packed problems and their questions: the type of a problem says which bodies answer.
 
 :mod:`accelerated.compiled.problems.oracles` has the questions, and a file each the problems: sequences by max-product, entropy and
-top-K, trees, tokens under heads, candidates of images, classes, alignments. Loops import all from here, so that the bodies for every type are
+top-K, trees, tokens under heads, candidates of images, classes, alignments, graphs to segment. Loops import all from here, so that the bodies for every type are
 known when they are compiled.
 """
 
@@ -37,6 +37,7 @@ from accelerated.compiled.problems.oracles import (
     touched,
     visiting,
 )
+from accelerated.compiled.problems.segmentations import Entries, SegmentationProblem
 from accelerated.compiled.problems.sequence import Work, augmented_scores, gather, longest_of, new_work
 from accelerated.compiled.problems.sequence_entropy import EntropyProblem
 from accelerated.compiled.problems.sequence_max import MaxProblem
@@ -48,8 +49,10 @@ __all__ = [
     "ArcProblem",
     "CandidateProblem",
     "ClassProblem",
+    "Entries",
     "EntropyProblem",
     "MaxProblem",
+    "SegmentationProblem",
     "TopKProblem",
     "TreeEntropyProblem",
     "TreeMaxProblem",

@@ -12,7 +12,7 @@ import numpy as np
 
 from accelerated.kernel import kernel
 
-__all__ = ["Graph", "build", "new_graph"]
+__all__ = ["Graph", "build", "build_agreeing", "new_graph"]
 
 NO_LABEL, BUILT = -2, -1
 ONE = np.uint64(1)
@@ -72,6 +72,18 @@ def build(unary, pairwise, edges, eps, graph):
     _sort_arcs(graph)
     _fill_short_paths(graph)
     return BUILT
+
+
+@kernel
+def build_agreeing(difference, strength, edges, graph):
+    """The same of scores that label 1 has more, difference (p,), and that edges take off where their ends differ, strength (e,) >= 0."""
+    for v in range(len(difference)):
+        graph.terminal[v] = difference[v]
+    for k in range(len(edges)):
+        graph.residual[2 * k] = graph.residual[2 * k + 1] = strength[k]
+        graph.head[2 * k], graph.head[2 * k + 1] = edges[k, 1], edges[k, 0]
+    _sort_arcs(graph)
+    _fill_short_paths(graph)
 
 
 @kernel
