@@ -36,7 +36,7 @@ from accelerated.models.tree import TreeModel
 from reference.arrays import Array, Rows
 from reference.smoothing import Entropy, SquaredL2, TopK
 
-__all__ = ["all_free", "finite", "problem_of", "touched_of"]
+__all__ = ["all_free", "finds_itself", "finite", "problem_of", "touched_of"]
 
 LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop, which asks for as many as it needs
 MOST_SORTED = 2**12  # best classes times classes: beyond, the loop, which sorts
@@ -50,6 +50,11 @@ def problem_of(objective: Any, mu: float) -> Any:
     """
     make = MAKERS.get(type(objective.model))
     return None if make is None else make(objective, mu)
+
+
+def finds_itself(objective: Any) -> bool:
+    """Whether best outputs are found here, and not by an ``oracle`` of the model, from another library."""
+    return getattr(objective.model, "oracle", None) is None
 
 
 def finite(*weights: Array) -> bool:

@@ -16,7 +16,7 @@ from accelerated.arrays import like, view
 from accelerated.compiled.epochs.bcfw import Done, Visits, bcfw_pass
 from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.compiled.problems.working_sets import WorkingSets, new_sets, with_room
-from accelerated.problems import finite, problem_of
+from accelerated.problems import finds_itself, finite, problem_of
 from reference.optimizers.base import Cornered
 from reference.optimizers.bcfw import BCFWState, WorkingSet
 
@@ -28,7 +28,7 @@ class BCFW(reference.BCFW):
     def fits(cls, box: reference.BCFW, objective: Any) -> bool:
         """A hinge with all weights free; squared distances of outputs take all pairs as free, too."""
         restricted = getattr(objective.model, "restricted", False)
-        return objective.loss_augmented and objective.nonnegative is None and not restricted
+        return objective.loss_augmented and objective.nonnegative is None and not restricted and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
         known: Any = objective

@@ -21,7 +21,7 @@ from accelerated.compiled.epochs.online_proximal.arcs import (
 )
 from accelerated.models.parsing import ParsingModel
 from accelerated.optimizers.sgd import steps_of
-from accelerated.problems import finite, problem_of
+from accelerated.problems import finds_itself, finite, problem_of
 from accelerated.prox import grouped
 from reference.optimizers import online_proximal
 from reference.optimizers.base import Objective
@@ -42,7 +42,7 @@ class OnlineProximal(online_proximal.OnlineProximal):
     @classmethod
     def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
         """One sentence at a time, all weights free."""
-        return box.batch_size == 1 and objective.nonnegative is None
+        return box.batch_size == 1 and objective.nonnegative is None and finds_itself(objective)
 
     def sweep(self, objective: Objective, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
         known: Any = objective

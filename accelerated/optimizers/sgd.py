@@ -10,7 +10,7 @@ import reference.optimizers.sgd as reference
 from accelerated.arrays import like, view
 from accelerated.compiled.epochs.sgd import sgd_epoch
 from accelerated.models.dense import DenseWeights
-from accelerated.problems import finite, problem_of
+from accelerated.problems import finds_itself, finite, problem_of
 from reference.optimizers.base import Objective
 from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGDState
@@ -22,7 +22,8 @@ class SGD(reference.SGD):
     @classmethod
     def fits(cls, box: reference.SGD, objective: Any) -> bool:
         """One example at a time; of weights that must be >= 0, the loop knows dense ones."""
-        return box.batch_size == 1 and (objective.nonnegative is None or isinstance(objective.model, DenseWeights))
+        free = objective.nonnegative is None or isinstance(objective.model, DenseWeights)
+        return box.batch_size == 1 and free and finds_itself(objective)
 
     def sweep(self, objective: Objective, state: SGDState, order: np.ndarray) -> SGDState:
         lam, steps, model = self.lam, steps_of(self, state, order, self.lam), objective.model  # type: ignore[attr-defined]
