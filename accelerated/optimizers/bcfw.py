@@ -44,7 +44,7 @@ class BCFW(reference.BCFW):
             sums, sets, before = zeros_like(w, any=averaging), with_room(sets), done.t * (done.t + 1) / 2
             asked, pairwise = number == 0, self.cached_passes > 0
             visits = Visits(order, asked, pairwise, self.lam * known.n, self.capacity, self.line_search, averaging)
-            done = bcfw_pass(problem, visits, done, sets, w, sums)
+            done = Done(*bcfw_pass(problem, visits, done, sets, w, sums))
             S = done.t * (done.t + 1) / 2 - before
             if averaging and S > 0:
                 parts = zip(mean, w, sums, strict=True)

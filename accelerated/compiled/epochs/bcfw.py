@@ -42,7 +42,7 @@ class Done(NamedTuple):
 
 @kernel
 def bcfw_pass(problem, visits, done, sets, w, sums):
-    """A visit for each example: sets and w change in place; returns what is then done.
+    """A visit for each example: sets and w change in place; returns what is then done, as a plain tuple.
 
     With ``average``, ``sums`` gathers each change of w times the sum of the numbers of this pass's earlier visits: the sum over visits
     s of s w_s is then S w - U, if S is the sum of all numbers and U are the sums.
@@ -71,4 +71,4 @@ def bcfw_pass(problem, visits, done, sets, w, sums):
         t += 1
         S += t
         mean_loss += (2.0 / (t + 1.0) if average else 1.0) * (loss - mean_loss)
-    return Done(t, loss, mean_loss)
+    return t, loss, mean_loss
