@@ -5,8 +5,7 @@ So the cache lies in ``BASE/diptych-<hash of accelerated/**/*.py>``: an edit any
 a setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file holds one
 function's code for one signature behind a digest: nothing of a damaged file is used, and processes that compile at once
 lose nothing.
-What Python calls returns numbers, arrays and plain tuples of them: to make a NamedTuple, numba runs Python on its way out, and a
-Ctrl-C there ends the process. Kernels are float64 loops over arrays without fastmath (it breaks -inf), divide as NumPy does, and release the GIL.
+Kernels are float64 loops over arrays without fastmath (it breaks -inf), divide as NumPy does, and release the GIL.
 """
 
 from __future__ import annotations

@@ -71,4 +71,8 @@ def bcfw_pass(problem, visits, done, sets, w, sums):
         t += 1
         S += t
         mean_loss += (2.0 / (t + 1.0) if average else 1.0) * (loss - mean_loss)
-    return t, loss, mean_loss
+    return (
+        t,
+        loss,
+        mean_loss,
+    )  # no NamedTuple: to make one, numba runs Python on its way out, where a Ctrl-C ends the process
