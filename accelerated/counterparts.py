@@ -14,7 +14,7 @@ from accelerated.models.tree import TreeModel
 from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.online_mkl.rounds import MKL
-from accelerated.optimizers import online_proximal_trees, sgd_two_layer
+from accelerated.optimizers import bcfw_clipped, online_proximal_trees, sgd_two_layer
 from accelerated.optimizers.bcfw import BCFW
 from accelerated.optimizers.exponentiated_gradient import ExponentiatedGradient
 from accelerated.optimizers.multisample import Multisample
@@ -36,7 +36,7 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
     AlignmentModel: (SGD, BCFW),
-    SegmentationModel: (SGD,),
+    SegmentationModel: (SGD, bcfw_clipped.BCFW),
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {
