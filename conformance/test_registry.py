@@ -59,3 +59,23 @@ def test_a_kernel_takes_at_most_ten_arguments():
             if isinstance(node, ast.FunctionDef):
                 compiled = any(getattr(mark, "id", "") in ("kernel", "inlined") for mark in node.decorator_list)
                 assert not compiled or len(node.args.args) <= 10, f"{path}: {node.name}"
+
+
+def test_no_kernel_that_python_calls_makes_a_named_tuple():
+    """Numba makes one by running Python on its way out of the kernel, and a Ctrl-C there ends the process."""
+    makers, callers = set(), []
+    for path in sorted((ROOT / "accelerated").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                marks = {
+                    getattr(mark.func if isinstance(mark, ast.Call) else mark, "id", "") for mark in node.decorator_list
+                }
+                values = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+                classes = [getattr(value.func, "id", "") for value in values if isinstance(value, ast.Call)]
+                if "kernel" in marks and any(name[:1].isupper() for name in classes):
+                    makers.add(node.name)
+                if not marks & {"kernel", "inlined", "answers"}:
+                    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+                    callers += [(f"{path.name}: {node.name}", getattr(call, "id", "")) for call in calls]
+    assert len(makers) > 3
+    assert not [caller for caller in callers if caller[1] in makers]

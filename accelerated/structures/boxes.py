@@ -55,7 +55,7 @@ def listed_scores(scores: BoxScores, boxes: np.ndarray) -> Array:
 
 def _image(scores: BoxScores) -> Image:
     truth = np.zeros(0, np.int64) if scores.truth is None else np.ascontiguousarray(scores.truth, np.int64)
-    return image_of(view("pixels", scores.pixels), float(scores.loss), truth)
+    return Image(*image_of(view("pixels", scores.pixels), float(scores.loss), truth))
 
 
 class Boxes(reference.Boxes):

@@ -26,13 +26,13 @@ def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
         raise ValueError(
             f"edges: expected {len(pairwise)} pairs of variables in 0..{len(unary) - 1}, got {edges.tolist()[:9]}"
         )
-    graph = new_graph(len(unary), len(edges))
+    graph = new_graph.py_func(len(unary), len(edges))
     answer = build(unary, pairwise, edges, rounding(scores), graph)
     if answer > BUILT:
         refuse_edge(scores, answer)
     if answer == NO_LABEL:
         return None
-    search = new_search(len(unary))
+    search = new_search.py_func(len(unary))
     start(graph, search)
     return None if augment_all(graph, search, None) == np.inf else (graph, search)
 

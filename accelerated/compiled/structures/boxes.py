@@ -32,7 +32,7 @@ class Image(NamedTuple):
 
 @kernel
 def image_of(pixels, loss, truth):
-    """The image of pixels (H, W)."""
+    """The fields of the image of pixels (H, W), as a plain tuple."""
     H, W = pixels.shape
     any_forbidden = False
     for i in range(H):
@@ -61,7 +61,7 @@ def image_of(pixels, loss, truth):
             if any_forbidden:
                 bad += no[j]
                 forbidden[i + 1, j + 1] = bad
-    return Image(positive, negative, forbidden, peaks_of(rows), peaks_of(columns), loss, truth)
+    return positive, negative, forbidden, peaks_of(rows), peaks_of(columns), loss, truth
 
 
 @kernel
@@ -163,23 +163,19 @@ class Queue(NamedTuple):
     state: np.ndarray
 
 
-@kernel
 def first_queue(image, k, room):
     """The set of all boxes alone; nothing where all are forbidden."""
     H, W = image.positive.shape[0] - 1, image.positive.shape[1] - 1
     sets, bounds = np.empty((room, 8), np.int32), np.empty(room)
     ranks, rows = np.empty(room, np.int64), np.empty(room, np.int32)
     state = np.zeros(5, np.int64)
-    everything = (0, H - 1, 0, W - 1, 1, H, 1, W)
-    for s in range(8):
-        sets[0, s] = everything[s]
-    bounds[0], ranks[0], rows[0] = bound_of(image, 0, H - 1, 0, W - 1, 1, H, 1, W), AFTER - 1, 0
+    sets[0] = everything = (0, H - 1, 0, W - 1, 1, H, 1, W)
+    bounds[0], ranks[0], rows[0] = bound_of(image, *everything), AFTER - 1, 0
     state[0] = 1 if bounds[0] > -np.inf else 0
     state[1], state[2] = 1, 1
     return Queue(sets, bounds, ranks, rows, np.empty((k, 4), np.int64), state)
 
 
-@kernel
 def with_more_room(queue, room):
     """The same queue with room for so many sets."""
     sets, bounds = np.empty((room, 8), np.int32), np.empty(room)

@@ -53,7 +53,6 @@ class Journal(NamedTuple):
     residual: np.ndarray
 
 
-@kernel
 def new_journal(p, n_edges):
     """Room for two levels of changes to p nodes and their edges."""
     counts = np.zeros((3, 1), np.int64)
