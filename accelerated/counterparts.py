@@ -14,7 +14,7 @@ from accelerated.models.tree import TreeModel
 from accelerated.models.two_layer import TwoLayerModel
 from accelerated.objectives import LogLoss, StructuralHinge
 from accelerated.online_mkl.rounds import MKL
-from accelerated.optimizers import bcfw_clipped, online_proximal_trees, sgd_two_layer
+from accelerated.optimizers import bcfw_clipped, online_proximal_trees, sgd_trees, sgd_two_layer
 from accelerated.optimizers.bcfw import BCFW
 from accelerated.optimizers.exponentiated_gradient import ExponentiatedGradient
 from accelerated.optimizers.multisample import Multisample
@@ -32,7 +32,7 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     SequenceModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
     TaggingModel: (SGD, SVRG, SAGA, Backtracking, BCFW, ExponentiatedGradient, OnlineProximal, Multisample),
     TreeModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
-    ParsingModel: (SGD, BCFW, online_proximal_trees.OnlineProximal),
+    ParsingModel: (sgd_trees.SGD, BCFW, online_proximal_trees.OnlineProximal),
     CandidateModel: (SGD, SVRG, Backtracking, BCFW),
     MulticlassModel: (SGD, SVRG, SAGA, Backtracking, BCFW),
     AlignmentModel: (SGD, BCFW),

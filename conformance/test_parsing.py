@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import reference
 from conformance.tolerances import close
 from reference.models.templates import DISTANCES, TEMPLATES
+from reference.smoothing import SquaredL2
 
 ROOT, OUTSIDE = ("root",), ("outside",)
 SENTENCE = {"word": ["a", "bird", "sang"], "tag": ["D", "N", "V"]}
@@ -243,7 +244,7 @@ def test_the_log_loss_is_the_negative_log_likelihood(backend, rng):
 
 
 @pytest.mark.parametrize("average", ["last", "uniform", "weighted"])
-@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss", "StructuralHinge, squared l2"])
 @pytest.mark.parametrize("listed", [False, True])
 def test_panels_step_alike(other, rng, loss, average, listed):
     """Sparse updates, scales and averages: the iterates of the reference's loop, steps that set the scale to 0 included."""
@@ -254,9 +255,16 @@ def test_panels_step_alike(other, rng, loss, average, listed):
     runs = []
     for panel in (reference, other):
         model = panel.ParsingModel(templates, **options)
-        objective = getattr(panel, loss)(model, model.pack([*X, {"tag": []}], [*Y, []]))
+        kind, _, smooth = loss.partition(", ")
+        more = {"smoothing": SquaredL2()} if smooth else {}
+        objective = getattr(panel, kind)(model, model.pack([*X, {"tag": []}], [*Y, []]), **more)
         w0 = np.random.default_rng(3).normal(size=model.size)
-        steps = {"lam": 0.5, "step_size": lambda t, lam: np.where(t == 4, 1 / lam, 0.3), "average": average}
+        steps = {
+            "lam": 0.5,
+            "mu": 0.5 if smooth else None,
+            "step_size": lambda t, lam: np.where(t == 4, 1 / lam, 0.3),
+            "average": average,
+        }
         runs.append(panel.sgd(objective, w0, epochs=3, rng=0, **steps))
     close(runs[1].x, runs[0].x)
     close([row.objective for row in runs[1].history], [row.objective for row in runs[0].history])

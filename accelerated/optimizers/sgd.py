@@ -15,7 +15,7 @@ from reference.optimizers.base import Objective
 from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGDState
 
-__all__ = ["SGD", "SGDState"]
+__all__ = ["SGD", "SGDState", "compiled_sweep", "shares_of", "steps_of"]
 
 
 class SGD(reference.SGD):
@@ -26,17 +26,21 @@ class SGD(reference.SGD):
         return box.batch_size == 1 and free and finds_itself(objective)
 
     def sweep(self, objective: Objective, state: SGDState, order: np.ndarray) -> SGDState:
-        lam, steps, model = self.lam, steps_of(self, state, order, self.lam), objective.model  # type: ignore[attr-defined]
-        mu = objective._mu(self.mu)  # type: ignore[attr-defined]
-        problem = problem_of(objective, mu)
-        kept = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel scales -inf too
-        if problem is None or not (finite(state.x) and kept):
-            return super().sweep(objective, state, order)
-        (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), constraint(objective)
-        signed = (0, 0) if where is None else (where.start, where.stop)
-        sgd_epoch(problem, order, steps, *_shares(self.average, state.t, len(order)), lam, mu, w, mean, signed)
-        x, mean_x = (like(model.flat(*each), state.x) for each in (w, mean))
-        return SGDState(x, mean_x, state.t + len(order))
+        return compiled_sweep(self, objective, state, order) or super().sweep(objective, state, order)
+
+
+def compiled_sweep(box: Any, objective: Any, state: SGDState, order: np.ndarray) -> SGDState | None:
+    """The steps of these examples as one call of a kernel; None where there is none for them."""
+    lam, steps, mu, model = box.lam, steps_of(box, state, order, box.lam), objective._mu(box.mu), objective.model
+    problem = problem_of(objective, mu)
+    kept = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel scales -inf too
+    if problem is None or not (finite(state.x) and kept):
+        return None
+    (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), constraint(objective)
+    signed = (0, 0) if where is None else (where.start, where.stop)
+    sgd_epoch(problem, order, steps, *shares_of(box.average, state.t, len(order)), lam, mu, w, mean, signed)
+    x, mean_x = (like(model.flat(*each), state.x) for each in (w, mean))
+    return SGDState(x, mean_x, state.t + len(order))
 
 
 def steps_of(box: Any, state: Any, order: np.ndarray, lam: float) -> np.ndarray:
@@ -45,7 +49,7 @@ def steps_of(box: Any, state: Any, order: np.ndarray, lam: float) -> np.ndarray:
     return steps
 
 
-def _shares(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
+def shares_of(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
     """The weights of the iterates after steps done+1..done+n in the average, and the sum of those before."""
     if average == "last":
         return np.eye(1, n, n - 1)[0], 0.0
