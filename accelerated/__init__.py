@@ -35,6 +35,7 @@ from accelerated.structures.arborescence import Arborescence
 from accelerated.structures.boxes import Boxes
 from accelerated.structures.chain import Chain
 from accelerated.structures.cut import Cut
+from accelerated.structures.graph import Graph
 from accelerated.structures.matching import Matching
 from accelerated.structures.tree import Tree
 

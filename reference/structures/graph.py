@@ -10,6 +10,7 @@ edge may occur twice (its scores add). Ties: the smallest states of the root's v
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,7 @@ class Graph(Structure):
     (2.5, [0, 0, 1])
     """
 
+    ops = sys.modules[__name__]
     scores: GraphScores
     variables = "unary"
     max_table: int = MAX_TABLE
@@ -108,7 +110,7 @@ class Graph(Structure):
 
     def best(self) -> tuple[Array, Array]:
         """Highest score () and best labels (p,); see :func:`clique_max_product`. Raises InfeasibleError."""
-        value, labels = clique_max_product(self.scores, self.max_table)
+        value, labels = self.ops.clique_max_product(self.scores, self.max_table)
         return feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
@@ -117,7 +119,7 @@ class Graph(Structure):
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, GraphScores]:
         """Log-partition () and marginals at temperature mu; see :func:`clique_sum_product`. Raises InfeasibleError."""
-        value, marginals = clique_sum_product(self.scores, positive_mu(mu), self.max_table)
+        value, marginals = self.ops.clique_sum_product(self.scores, positive_mu(mu), self.max_table)
         return feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
@@ -125,17 +127,18 @@ class Graph(Structure):
         InfeasibleError."""
         unary = self.scores.unary
         numbers = uniforms(rng, (integer("size", size, 1), unary.shape[0]), unary)
-        value, labels = clique_sample(self.scores, numbers, positive_mu(mu), self.max_table)
+        value, labels = self.ops.clique_sample(self.scores, numbers, positive_mu(mu), self.max_table)
         feasible(value, "sample")
         return labels
 
     def max_marginals(self) -> GraphScores:
         """The highest score of a labelling with each part; see :func:`clique_max_marginals`. All -inf where there is none."""
-        return clique_max_marginals(self.scores, self.max_table)
+        found: GraphScores = self.ops.clique_max_marginals(self.scores, self.max_table)
+        return found
 
     def node_max_marginals(self) -> Array:
         """The same for states of variables (p, L) alone; see :func:`clique_node_max_marginals`."""
-        return clique_node_max_marginals(self.scores, self.max_table)
+        return self.ops.clique_node_max_marginals(self.scores, self.max_table)
 
     def constrained(self, allowed: Any) -> Structure:
         """The labellings in which each variable has an allowed state: ``allowed`` (p, L), booleans in the scores' place."""

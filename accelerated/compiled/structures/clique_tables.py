@@ -1,0 +1,141 @@
+"""Tables over the variables of cliques, flat in C order, and smaller arrays beside them: added to them, or reduced from them.
+
+An array of some of a table's variables has a stride for each of the table's axes, 0 for a variable that it lacks. Axes beside one another
+that are one axis to both are one run: a walk goes along a table in blocks, the last run, and a counter of mixed radix over the other runs
+says where the next block lies in the smaller array. Offsets, sizes and strides are uint64, so that no index is tested for wrap-around.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import exp
+from accelerated.compiled.reductions import plus
+from accelerated.compiled.sweeps import larger
+from accelerated.kernel import inlined, kernel
+
+__all__ = ["Walks", "add_along", "advance", "largest_along", "reduced", "sums_along"]
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
+
+
+class Walks(NamedTuple):
+    """Walk k has the runs first[k] : first[k + 1], outer ones first: entries of the table, and strides in the smaller array."""
+
+    first: np.ndarray  # int64
+    size: np.ndarray
+    stride: np.ndarray
+
+
+@inlined
+def advance(lo, hi, walks, digit, base):
+    """Where the next block lies; runs lo : hi, of which the last is the block. Digits are 0 before the first and after the last."""
+    for run in range(hi - 2, lo - 1, -1):
+        base += walks.stride[run]
+        digit[run - lo] += ONE
+        if digit[run - lo] < walks.size[run]:
+            return base
+        base -= walks.size[run] * walks.stride[run]
+        digit[run - lo] = ZERO
+    return base
+
+
+@kernel
+def add_along(k, walks, digit, source, base, table, first, last):
+    """table[first:last] += source, which begins at base."""
+    lo, hi = walks.first[k], walks.first[k + 1]
+    block, step = walks.size[hi - 1], walks.stride[hi - 1]
+    for i in range(first, last, block):
+        if step == ZERO:
+            x = source[base]
+            for t in range(block):
+                table[i + t] += x
+        elif step == ONE:
+            for t in range(block):
+                table[i + t] += source[base + t]
+        else:
+            for t in range(block):
+                table[i + t] += source[base + t * step]
+        base = advance(lo, hi, walks, digit, base)
+
+
+@kernel
+def largest_along(k, walks, digit, table, first, last, out, base):
+    """out, which begins at base, is raised to the largest of table[first:last] with each of its states."""
+    lo, hi = walks.first[k], walks.first[k + 1]
+    block, step = walks.size[hi - 1], walks.stride[hi - 1]
+    for i in range(first, last, block):
+        if step == ZERO:
+            x = out[base]
+            for t in range(block):
+                x = larger(x, table[i + t])
+            out[base] = x
+        elif step == ONE:
+            for t in range(block):
+                out[base + t] = larger(out[base + t], table[i + t])
+        else:
+            for t in range(block):
+                out[base + t * step] = larger(out[base + t * step], table[i + t])
+        base = advance(lo, hi, walks, digit, base)
+
+
+@kernel
+def sums_along(k, walks, digit, table, first, last, out, base):
+    """out, which begins at base, is raised by the sums of table[first:last] with each of its states."""
+    lo, hi = walks.first[k], walks.first[k + 1]
+    block, step = walks.size[hi - 1], walks.stride[hi - 1]
+    for i in range(first, last, block):
+        if step == ZERO:
+            x = 0.0
+            for t in range(block):
+                x = plus(x, table[i + t])
+            out[base] += x
+        elif step == ONE:
+            for t in range(block):
+                out[base + t] += table[i + t]
+        else:
+            for t in range(block):
+                out[base + t * step] += table[i + t]
+        base = advance(lo, hi, walks, digit, base)
+
+
+@kernel
+def _masses_along(k, walks, digit, table, first, last, tops, masses):
+    """masses, in place of 0: the sums of exp(table[first:last] - tops) with each of their states; tops are -inf nowhere."""
+    lo, hi = walks.first[k], walks.first[k + 1]
+    block, step, base = walks.size[hi - 1], walks.stride[hi - 1], ZERO
+    for i in range(first, last, block):
+        if step == ZERO:
+            x, top = 0.0, tops[base]
+            for t in range(block):
+                x = plus(x, exp(table[i + t] - top))
+            masses[base] += x
+        else:  # a message is in C order: its last stride is 1
+            for t in range(block):
+                masses[base + t] += exp(table[i + t] - tops[base + t])
+        base = advance(lo, hi, walks, digit, base)
+
+
+@kernel
+def reduced(mu, k, walks, digit, table, first, last, message, room):
+    """message: the largest of table[first:last] with each of its states, with mu > 0 their log sum exp, less its own largest, the answer."""
+    for j in range(len(message)):
+        message[j] = -np.inf
+    largest_along(k, walks, digit, table, first, last, message, ZERO)
+    if mu > 0.0:
+        tops, masses = room[0], room[1]
+        for j in range(len(message)):
+            tops[j], masses[j] = message[j] if message[j] > -np.inf else 0.0, 0.0
+        _masses_along(k, walks, digit, table, first, last, tops, masses)
+        for j in range(len(message)):
+            if message[j] > -np.inf:
+                message[j] += np.log(masses[j])
+    top = -np.inf
+    for j in range(len(message)):
+        top = larger(top, message[j])
+    if top > -np.inf:
+        for j in range(len(message)):
+            message[j] -= top
+    return top

@@ -1,0 +1,227 @@
+"""Clique trees: messages between cliques, the best labelling, max-marginals and marginals of variables and edges.
+
+The scores are one vector: those of variables (p, L), then those of edges (e, L, L); each state of each is a part. mu = 0 stands for maxima,
+mu > 0 for log sums. Maxima are the reference's to the last bit: sums are added in its order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from accelerated.compiled.arithmetic import exp
+from accelerated.compiled.reductions import plus
+from accelerated.compiled.structures.clique_tables import Walks, add_along, largest_along, reduced, sums_along
+from accelerated.compiled.sweeps import larger
+from accelerated.kernel import kernel
+
+__all__ = ["Layout", "best_of_cliques", "parts_of_cliques"]
+
+
+class Layout(NamedTuple):
+    """A clique tree of C cliques, parents before children, as offsets (uint64 where numbers of tables are counted).
+
+    Walks: c of clique c's table and its message to its parent, C + c of its parent's table and that message, 2 C + q of part q.
+    """
+
+    table: np.ndarray  # (C + 1,) uint64: clique c has the entries table[c] : table[c + 1]
+    message: np.ndarray  # (C + 1,) uint64: the same of its message
+    parent: np.ndarray  # (C,)
+    start: np.ndarray  # (C + 1,): its children are child[start[c] : start[c + 1]]
+    child: np.ndarray  # (C - 1,)
+    part: np.ndarray  # (C + 1,): it is home to the variables and edges part[c] : part[c + 1]
+    where: np.ndarray  # (p + e,) uint64: whose scores begin there
+    walks: Walks
+    axis: np.ndarray  # (C + 1,): its variables are variable[axis[c] : axis[c + 1]]
+    variable: np.ndarray
+    size: np.ndarray  # uint64, states of each
+    stride: np.ndarray  # uint64, in the clique's table
+
+
+@kernel
+def _counter(layout):
+    """Digits for a walk, or for the variables of a clique."""
+    most = 1
+    for c in range(len(layout.parent)):
+        most = max(most, layout.axis[c + 1] - layout.axis[c])
+    return np.zeros(most, np.uint64)
+
+
+@kernel
+def _room(layout):
+    """Two rows for the longest message."""
+    most = np.uint64(0)
+    for c in range(len(layout.parent)):
+        most = max(most, layout.message[c + 1] - layout.message[c])
+    return np.empty((2, most))
+
+
+@kernel
+def _fill(scores, mu, layout, digit, tables):
+    """For each clique the sum of the scores that it is home to, over mu if that is not 0; whether none is nan or +inf."""
+    C, table, part = len(layout.parent), layout.table, layout.part
+    for i in range(len(tables)):
+        tables[i] = 0.0
+    for c in range(C):
+        for q in range(part[c], part[c + 1]):
+            add_along(2 * C + q, layout.walks, digit, scores, layout.where[q], tables, table[c], table[c + 1])
+    bad = 0
+    for i in range(len(tables)):
+        bad += not tables[i] < np.inf
+    if mu > 0.0:
+        for i in range(len(tables)):
+            tables[i] /= mu
+    return bad == 0
+
+
+@kernel
+def _towards_the_root(mu, layout, digit, room, inside, messages):
+    """The value; inside become the tables with all messages from children, messages those to parents, less their largest entries."""
+    table, message, parent, walks = layout.table, layout.message, layout.parent, layout.walks
+    C, value = len(parent), 0.0
+    for c in range(C - 1, -1, -1):
+        mine = messages[message[c] : message[c + 1]]
+        top = reduced(mu, c, walks, digit, inside, table[c], table[c + 1], mine, room)
+        if top == -np.inf:
+            return top
+        value += top
+        if c > 0:
+            u = parent[c]
+            add_along(C + c, walks, digit, messages, message[c], inside, table[u], table[u + 1])
+    return value
+
+
+@kernel
+def best_of_cliques(scores, layout, labels):
+    """The highest score, and labels (p,), -1 before, of a best labelling; -inf: there is none, nan where a score is."""
+    digit, room = _counter(layout), _room(layout)
+    inside, messages = np.empty(layout.table[-1]), np.empty(layout.message[-1])
+    if not _fill(scores, 0.0, layout, digit, inside):
+        return np.nan
+    value = _towards_the_root(0.0, layout, digit, room, inside, messages)
+    if value > -np.inf:
+        _decode(layout, digit, inside, labels)
+    return value
+
+
+@kernel
+def _decode(layout, digit, inside, labels):
+    """The states of a best labelling, clique by clique from the root down; of equals the first in the order of the table."""
+    size, stride, variable = layout.size, layout.stride, layout.variable
+    free = np.empty(len(digit), np.int64)
+    for c in range(len(layout.parent)):
+        base, n, outer = layout.table[c], 0, np.uint64(1)
+        for a in range(layout.axis[c], layout.axis[c + 1]):
+            v = variable[a]
+            if labels[v] >= 0:
+                base += np.uint64(labels[v]) * stride[a]
+            else:
+                free[n] = a
+                n += 1
+                outer *= size[a]
+        if n == 0:
+            continue
+        inner, step = size[free[n - 1]], stride[free[n - 1]]
+        outer //= inner
+        best = -np.inf
+        for a in range(n):
+            labels[variable[free[a]]] = 0
+        for _ in range(outer):
+            for t in range(inner):
+                if inside[base + t * step] > best:
+                    best = inside[base + t * step]
+                    for a in range(n - 1):
+                        labels[variable[free[a]]] = digit[a]
+                    labels[variable[free[n - 1]]] = t
+            for a in range(n - 2, -1, -1):
+                base += stride[free[a]]
+                digit[a] += np.uint64(1)
+                if digit[a] < size[free[a]]:
+                    break
+                base -= size[free[a]] * stride[free[a]]
+                digit[a] = 0
+
+
+@kernel
+def parts_of_cliques(scores, mu, layout, parts):
+    """The value, and of each part the highest score of a labelling with it, or its probability at mu > 0.
+
+    parts are the scores' or those of variables alone, in place of -inf or 0: those of states that do not exist stay.
+    """
+    table, message, walks = layout.table, layout.message, layout.walks
+    C, digit, room = len(layout.parent), _counter(layout), _room(layout)
+    tables, messages = np.empty(table[-1]), np.empty(message[-1])
+    if not _fill(scores, mu, layout, digit, tables):
+        parts[:] = np.nan
+        return np.nan
+    inside = tables.copy()
+    value = _towards_the_root(mu, layout, digit, room, inside, messages)
+    if value == -np.inf:
+        return value
+    above, later = np.empty(len(messages)), _later(layout)
+    for c in range(C):
+        first, last = table[c], table[c + 1]
+        if c > 0:
+            add_along(c, walks, digit, above, message[c], tables, first, last)
+        _towards_the_children(c, mu, layout, digit, room, messages, above, later, tables)
+        _normalise(mu, value, tables, first, last)
+        for q in range(layout.part[c], layout.part[c + 1]):
+            if layout.where[q] >= np.uint64(len(parts)):
+                continue
+            if mu > 0.0:
+                sums_along(2 * C + q, walks, digit, tables, first, last, parts, layout.where[q])
+            else:
+                largest_along(2 * C + q, walks, digit, tables, first, last, parts, layout.where[q])
+    return mu * value if mu > 0.0 else value
+
+
+@kernel
+def _later(layout):
+    """Room for a table of each child of a clique but the last."""
+    most = np.uint64(0)
+    for c in range(len(layout.parent)):
+        others = max(layout.start[c + 1] - layout.start[c] - 1, 0)
+        most = max(most, np.uint64(others) * (layout.table[c + 1] - layout.table[c]))
+    return np.empty(most)
+
+
+@kernel
+def _towards_the_children(c, mu, layout, digit, room, messages, above, later, tables):
+    """above of c's children: the reduction of what is not below them. c's table has the message from above, and gets its children's."""
+    C, message, walks, start, child = len(layout.parent), layout.message, layout.walks, layout.start[c], layout.child
+    first, last, m = layout.table[c], layout.table[c + 1], layout.start[c + 1] - layout.start[c]
+    n = last - first
+    for j in range(m - 2, -1, -1):  # rows of later: the sums of the messages of the children after each
+        row, d = np.uint64(j) * n, child[start + j + 1]
+        for i in range(n):
+            later[row + i] = later[row + n + i] if j < m - 2 else 0.0
+        add_along(C + d, walks, digit, messages, message[d], later, row, row + n)
+    for j in range(m):
+        d = child[start + j]
+        mine = above[message[d] : message[d + 1]]
+        if j < m - 1:
+            row = np.uint64(j) * n
+            for i in range(n):
+                later[row + i] += tables[first + i]
+            reduced(mu, C + d, walks, digit, later, row, row + n, mine, room)
+        else:
+            reduced(mu, C + d, walks, digit, tables, first, last, mine, room)
+        add_along(C + d, walks, digit, messages, message[d], tables, first, last)
+
+
+@kernel
+def _normalise(mu, value, tables, first, last):
+    """A clique's beliefs, known up to a constant, as highest scores or, with mu > 0, as probabilities."""
+    top, total = -np.inf, 0.0
+    for i in range(first, last):
+        top = larger(top, tables[i])
+    if mu > 0.0:
+        for i in range(first, last):
+            tables[i] = exp(tables[i] - top)
+            total = plus(total, tables[i])
+        for i in range(first, last):
+            tables[i] /= total
+    else:
+        for i in range(first, last):
+            tables[i] = value + (tables[i] - top)
