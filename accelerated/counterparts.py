@@ -1,9 +1,13 @@
-"""What stands for boxes, and for parts of boxes, over exactly our objectives and models: the one table."""
+"""What stands for boxes, and for parts of boxes, over exactly our objectives and models: the one table.
+
+And what screening knows of our models.
+"""
 
 from __future__ import annotations
 
 from accelerated.models.alignment import AlignmentModel
 from accelerated.models.kernel_sequence import KernelSequenceModel
+from accelerated.models.listed import ListModel
 from accelerated.models.localization import CandidateModel
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.parsing import ParsingModel
@@ -22,8 +26,11 @@ from accelerated.optimizers.online_proximal import OnlineProximal
 from accelerated.optimizers.saga import SAGA
 from accelerated.optimizers.sgd import SGD
 from accelerated.optimizers.svrg import SVRG
+from accelerated.screening.scored import by_scores
 from accelerated.training.smoothness import Backtracking
 from reference.online_mkl.rounds import KernelProblem
+from reference.screening import registry
+from reference.screening.scored import made
 from reference.training.counterparts import register
 
 __all__ = ["TABLE"]
@@ -46,3 +53,8 @@ TABLE: dict[tuple[type, type], tuple[type, ...]] = {
 for (objective, model), counterparts in TABLE.items():
     for counterpart in counterparts:
         register(counterpart.__mro__[1], objective, model, counterpart)
+
+# our models read the features as the reference's do: what screening knows of these holds for them
+for model in (MulticlassModel, SequenceModel, TaggingModel, TreeModel, ListModel, CandidateModel):
+    registry.register(model, registry.known_of(model.__mro__[1]))
+made.register(LogLoss, by_scores)

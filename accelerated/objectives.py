@@ -20,12 +20,10 @@ from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.problems import all_free, problem_of
-from accelerated.screening.scored import Whole, by_scores
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
 from reference.objectives import Corners, Linearization
-from reference.screening.scored import Scored
 from reference.structures.base import at_most
 from reference.structures.chain_scores import ChainScores
 from reference.structures.table import TableScores
@@ -107,8 +105,7 @@ class StructuralHinge(reference.StructuralHinge):
 
 
 class LogLoss(reference.LogLoss, StructuralHinge):
-    def _scored(self, overridden: bool) -> Scored:
-        return Whole(self) if overridden else by_scores(self)
+    pass
 
 
 def _accumulators(weights: Weights) -> int:

@@ -85,7 +85,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "Z Lemma 1",
             "without weights that are 0 at the optimum: the rest solves the problem of the other rows, whose dual has the same theta*",
             "holds",
-            ("models.restricted.RestrictedModel", "screening.problem.ElasticNetCRF"),
+            ("screening.restricted.RestrictedModel", "screening.problem.ElasticNetCRF"),
             (f"{PROBLEM}::test_lemma_1", f"{MODELS}::test_restricted_models_are_the_model_at_zeros"),
         ),
         Claim(
@@ -188,7 +188,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "Z beyond the paper: the gap in l1",
             "|G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2)/n <= beta implies w*_j = 0, R_ij half the range of feature j over the outputs of example i",
             "holds",
-            ("screening.rules.L1GapRule", "models.sequence.SequenceModel", "models.multiclass.MulticlassModel"),
+            ("screening.rules.L1GapRule", "screening.ranges.range_of_sequences", "screening.ranges.range_of_classes"),
             (
                 f"{RULES}::test_every_rule_is_safe",
                 f"{RULES}::test_the_radius_is_no_smaller_than_it_must_be",
@@ -203,7 +203,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "n |G_j(theta)| <= max(most_j - gold_j, gold_j - least_j) for every theta, by the sums over examples of feature j at its true, least and "
             "most outputs: at most n beta implies w*_j = 0 before any training",
             "holds",
-            ("screening.rules.CountRule", "models.sequence.SequenceModel", "models.multiclass.MulticlassModel"),
+            ("screening.rules.CountRule", "screening.ranges.totals_of_sequences", "screening.ranges.totals_of_classes"),
             (
                 f"{RULES}::test_counts_bound_what_any_weights_can_do",
                 f"{RULES}::test_every_rule_is_safe",

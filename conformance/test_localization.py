@@ -13,6 +13,8 @@ from accelerated.compiled.problems import candidates
 from accelerated.optimizers.svrg import SVRG
 from conformance.tolerances import close
 from reference.arrays import host
+from reference.screening.registry import feature_range, listed_spread
+from reference.screening.restricted import restrict
 from reference.structures.scores import inner
 
 SIDE = 9  # of images
@@ -143,12 +145,12 @@ def test_what_is_known_of_features(backend, problem):
     close(model.squared_norms(data), [np.max(np.linalg.eigvalsh(x.T @ x)) for x in tables])
     diameters = np.array([np.max(np.sum((x[:, None] - x) ** 2, axis=2)) for x in tables])
     assert np.all(model.squared_diameters(data) >= diameters * (1 - 1e-12))
-    close(model.feature_range(data) ** 2, sum((np.ptp(x, axis=0) / 2) ** 2 for x in tables))
-    spread = model.listed_spread(data)
+    close(feature_range(model, data) ** 2, sum((np.ptp(x, axis=0) / 2) ** 2 for x in tables))
+    spread = listed_spread(model, data)
     close(spread.centred**2, sum(np.sum((x - x.mean(axis=0)) ** 2, axis=0) for x in tables))
     close(spread.from_last**2, sum(np.sum((x - x[-1]) ** 2, axis=0) for x in tables))
     objective, w = backend.LogLoss(model, data), np.random.default_rng(3).normal(size=model.size)
-    some = model.restrict(np.arange(0, model.size, 2))
+    some = restrict(model, np.arange(0, model.size, 2))
     smaller = type(objective)(some, some.narrow(data))
     embedded = np.where(np.arange(model.size) % 2 == 0, w, 0.0)
     close(smaller.value_and_gradient(w[::2])[0], objective.value_and_gradient(embedded)[0])

@@ -13,6 +13,7 @@ from reference.arrays import Place, host
 from reference.linearized import linearized
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel
 from reference.models.two_layer import elu
+from reference.screening.restricted import restrict
 from reference.structures.scores import flatten, inner
 
 
@@ -167,7 +168,7 @@ def test_errors_say_what_was_wrong(backend, rng):
         backend.TwoLayerModel((3, 3, 4), hidden=2.5)
     model, _ = two_layer(backend, rng)
     with pytest.raises(backend.UnsupportedError, match="nonlinear"):
-        model.restrict([0])
+        restrict(model, [0])
     assert backend.TwoLayerModel(**model.settings()).size == model.size
 
 

@@ -8,6 +8,8 @@ import pytest
 from conformance.listed_crf import classes
 from conformance.listed_problems import CHAINS, LISTED
 from conformance.tolerances import close
+from reference.screening.registry import Known, feature_range, feature_totals, known_of, listed_spread, register
+from reference.screening.restricted import restrict
 from reference.structures.base import UnsupportedError
 from reference.structures.scores import add
 
@@ -25,8 +27,8 @@ def test_restricted_models_are_the_model_at_zeros(backend, pair, rng):
     d = model.size
     first = np.sort(rng.choice(d, max(1, 2 * d // 3), replace=False))
     second = np.sort(rng.choice(len(first), max(1, len(first) // 2), replace=False))
-    once = model.restrict(first)
-    twice = once.restrict(second)
+    once = restrict(model, first)
+    twice = restrict(once, second)
     some = once.narrow(data)
     for columns, mine, packed in ((first, once, some), (first[second], twice, twice.narrow(some))):
         assert mine.size == len(columns)
@@ -40,28 +42,28 @@ def test_restricted_models_are_the_model_at_zeros(backend, pair, rng):
         close(gradient, g[columns])
         for a, b in zip(mine.predict(packed, None, w), model.predict(data, None, embedded), strict=True):
             assert np.array_equal(a, b)
-        close(mine.feature_range(packed), model.feature_range(data)[columns])
-        for a, b in zip(mine.feature_totals(packed), model.feature_totals(data), strict=True):
+        close(feature_range(mine, packed), feature_range(model, data)[columns])
+        for a, b in zip(feature_totals(mine, packed), feature_totals(model, data), strict=True):
             close(a, b[columns])
         assert mine.counts(packed) == model.counts(data)
-        if model.listed_spread(data) is not None:
-            for a, b in zip(mine.listed_spread(packed), model.listed_spread(data), strict=True):
+        if listed_spread(model, data) is not None:
+            for a, b in zip(listed_spread(mine, packed), listed_spread(model, data), strict=True):
                 close(a, b[columns])
     mask = np.zeros(d, dtype=bool)
     mask[first] = True
-    assert np.array_equal(model.restrict(mask).columns, once.columns)
+    assert np.array_equal(restrict(model, mask).columns, once.columns)
 
 
 def test_rows_without_weights_leave_the_arrays(backend):
     X = np.array([[1.0, 2, 0, 4], [0, 1, 5, 2]])
     model = backend.MulticlassModel(4, 3)
-    some = model.restrict([3, 5, 9])  # features 1 and 3
+    some = restrict(model, [3, 5, 9])  # features 1 and 3
     data = some.narrow(model.pack(X, [0, 2]))
     assert data.rows.width == 2 and len(data.rows.data) == 4 and some.model.size == 6
-    nothing = model.restrict([])
+    nothing = restrict(model, [])
     assert len(nothing.narrow(model.pack(X, [0, 2])).rows.data) == 0
     words = backend.SequenceModel(4, 3)
-    some = words.restrict([3, 5, 9, 18 + 4])
+    some = restrict(words, [3, 5, 9, 18 + 4])
     data = some.narrow(words.pack([X], [[0, 2]]))
     assert data.rows.width == 2 + 2 and len(data.rows.data) == 4 + 2 and some.model.size == 4 * 3 + 9
 
@@ -79,13 +81,13 @@ def test_a_model_that_reads_features_in_its_own_way_is_heard(backend, rng):
 
     X, Y = rng.normal(size=(5, 3)), rng.integers(0, 2, 5)
     model = Doubled(3, 2)
-    some, w = model.restrict([1, 4]), rng.normal(size=2)
+    some, w = restrict(model, [1, 4]), rng.normal(size=2)
     value, _ = backend.LogLoss(some, some.narrow(model.pack(X, Y))).value_and_gradient(w)
     close(value, classes(2 * X, Y, 2, 1.0, 1.0).loss(np.array([0, w[0], 0, 0, w[1], 0])))
 
 
 def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
-    """A subclass that reads the features in its own way has none unless it says so; whole or restricted, no rule removes what it needs."""
+    """A subclass has none until they are registered; whole or restricted, no rule removes what it needs."""
 
     class Louder(backend.MulticlassModel):
         def scores(self, data, batch, w):
@@ -96,8 +98,9 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
             return 10 * super().pullback(data, batch, w, g)
 
     class Said(Louder):
-        def feature_range(self, data):
-            return 10 * super().feature_range(data)
+        """A trivial subclass."""
+
+    register(Said, Known(lambda model, data: 10 * known_of(backend.MulticlassModel).feature_range(model, data)))
 
     X, Y = rng.normal(size=(20, 4)), rng.integers(0, 3, 20)
     for kind, bounded in ((Louder, False), (Said, True)):
@@ -113,9 +116,9 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
                 assert found.screenings[-1].kept < model.size
                 close(found.fun, listed.primal(listed.solve()))
             else:
-                with pytest.raises(UnsupportedError):
+                with pytest.raises(UnsupportedError, match=f"{kind.__name__} "):
                     backend.solve_sparse(objective, beta=beta, rule=rule)
-        some = model.restrict([1, 4, 7])
+        some = restrict(model, [1, 4, 7])
         fewer = backend.LogLoss(some, some.narrow(objective.data))
         problem = backend.ElasticNetCRF(fewer, alpha=1.0, beta=beta)
         assert (problem.features.range is not None) == bounded and problem.features.spread is None
@@ -127,7 +130,7 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
 def test_bad_columns_are_named(backend, columns, error):
     for model in (backend.MulticlassModel(2, 3), backend.SequenceModel(0, 2, start_stop=False)):
         with pytest.raises(error, match="columns: expected"):
-            model.restrict(columns)
+            restrict(model, columns)
 
 
 # what models know of their features -----------------------------------------------------------------------------------
@@ -149,12 +152,12 @@ def test_ranges_and_spreads_are_those_of_listed_outputs(backend, pair):
     objective, listed_at = pair
     listed = listed_at(1.0, 1.0)
     model, data = objective.model, objective.data
-    close(model.feature_range(data), norms(listed, lambda A: (A.max(axis=1) - A.min(axis=1)) / 2))
-    least, most = model.feature_totals(data)
+    close(feature_range(model, data), norms(listed, lambda A: (A.max(axis=1) - A.min(axis=1)) / 2))
+    least, most = feature_totals(model, data)
     close(most - least, sum(np.ptp(A, axis=1) for A in listed.A))
     gold = sum(truth_features(model, data, i) for i in range(data.n))
     close(most - gold, sum(np.max(-A, axis=1) for A in listed.A))
-    found = model.listed_spread(data)
+    found = listed_spread(model, data)
     if found is None:
         assert isinstance(model, backend.SequenceModel)
         return
@@ -168,22 +171,22 @@ def test_ranges_at_any_scale_and_of_repeated_columns(backend, scale):
     X = backend.Rows(np.array([0, 3, 4]), np.array([1, 1, 0, 1]), scale * np.array([1.0, 2.0, -1.0, 4.0]), 2)
     model = backend.MulticlassModel(2, 2)
     data = model.pack(X, [0, 1])
-    np.testing.assert_allclose(model.feature_range(data) / scale, [0.5, 0.5, 2.5, 2.5])
-    np.testing.assert_allclose(model.listed_spread(data).from_last / scale, [1, 1, 5, 5])
-    np.testing.assert_allclose(np.array(model.feature_totals(data)) / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
+    np.testing.assert_allclose(feature_range(model, data) / scale, [0.5, 0.5, 2.5, 2.5])
+    np.testing.assert_allclose(listed_spread(model, data).from_last / scale, [1, 1, 5, 5])
+    np.testing.assert_allclose(np.array(feature_totals(model, data)) / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
     if scale == 1:
         np.testing.assert_allclose(model.squared_norms(data), [10.0, 16.0])
     model = backend.SequenceModel(2, 2, start_stop=False)
-    found = model.feature_range(model.pack([X], [[0, 1]]))
+    found = feature_range(model, model.pack([X], [[0, 1]]))
     np.testing.assert_allclose(found[:4] / scale, [0.5, 0.5, 3.5, 3.5])
     np.testing.assert_allclose(found[4:], [0.5, 0.5, 0.5, 0.5])
-    found = np.array(model.feature_totals(model.pack([X], [[0, 1]])))
+    found = np.array(feature_totals(model, model.pack([X], [[0, 1]])))
     np.testing.assert_allclose(found[:, :4] / scale, [[-1, -1, 0, 0], [0, 0, 7, 7]])
     np.testing.assert_allclose(found[:, 4:], [[0] * 4, [1] * 4])
     listed = backend.ListModel(lambda x: np.asarray(x), backend.Table, size=2)
     data = listed.pack([scale * np.array([[0.0, 4.0], [3.0, 4.0]])], [0])
-    np.testing.assert_allclose(listed.feature_range(data) / scale, [1.5, 0.0])
-    np.testing.assert_allclose(np.array(listed.feature_totals(data)) / scale, [[0, 4], [3, 4]])
+    np.testing.assert_allclose(feature_range(listed, data) / scale, [1.5, 0.0])
+    np.testing.assert_allclose(np.array(feature_totals(listed, data)) / scale, [[0, 4], [3, 4]])
 
 
 @pytest.mark.parametrize("transitions", [None, "bio"])
@@ -207,7 +210,7 @@ def test_ranges_of_a_tagger_bound_those_of_its_labellings(backend, transitions):
         total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
         here = truth_features(model, data, i)
         least, most = least + np.min(rows, axis=0) + here, most + np.max(rows, axis=0) + here
-    found, bounds = model.feature_range(data), model.feature_totals(data)
+    found, bounds = feature_range(model, data), feature_totals(model, data)
     assert np.all(found >= np.sqrt(total) - 1e-12)
     assert np.all(bounds.least <= least + 1e-12) and np.all(bounds.most >= most - 1e-12)
     if transitions is None:
@@ -230,14 +233,14 @@ def test_ranges_of_trees_bound_those_of_their_labellings(backend, rng):
         rows = [model.pullback(data, piece, zero, space.parts(np.array(y, int))) for y in np.ndindex(*[2] * len(p))]
         total += ((np.max(rows, axis=0) - np.min(rows, axis=0)) / 2) ** 2
         least, most = least + np.min(rows, axis=0), most + np.max(rows, axis=0)
-    found, bounds = model.feature_range(data), model.feature_totals(data)
+    found, bounds = feature_range(model, data), feature_totals(model, data)
     assert np.all(found >= np.sqrt(total) - 1e-12)
     assert np.all(bounds.least <= least + 1e-12) and np.all(bounds.most >= most - 1e-12)
     close(found[:-4], np.sqrt(total)[:-4])
     close(np.array(bounds)[:, :-4], np.array([least, most])[:, :-4])
     assert found[-4] == np.sqrt(total[-4])
     single = backend.TreeModel(2, 1)
-    assert not np.any(single.feature_range(single.pack(X)))
+    assert not np.any(feature_range(single, single.pack(X)))
 
 
 def test_totals_of_a_single_output_are_its_features(backend, rng):
@@ -251,7 +254,7 @@ def test_totals_of_a_single_output_are_its_features(backend, rng):
     ):
         data = model.pack(X, Y)
         gold = sum(truth_features(model, data, i) for i in range(data.n))
-        for bound in model.feature_totals(data):
+        for bound in feature_totals(model, data):
             close(bound, gold)
 
 
@@ -271,14 +274,14 @@ def test_scores_of_the_truth(backend, pair, rng):
 def test_models_that_have_no_answers(backend, rng):
     model = backend.ParsingModel([("h.tag", "m.tag")], bits=3)
     data = model.pack([{"tag": list("DNV")}, {"tag": ["N"]}], [[2, 3, 0], [0]])
-    assert model.feature_range(data) is model.feature_totals(data) is model.listed_spread(data) is None
-    assert model.restrict([0]).feature_totals(data) is None
+    assert feature_range(model, data) is feature_totals(model, data) is listed_spread(model, data) is None
+    assert feature_totals(restrict(model, [0]), data) is None
     grid = backend.ListModel(lambda x: np.eye(4) * x, backend.Chain, size=4)
     packed = grid.pack([1.0])
-    assert grid.feature_range(packed) is grid.feature_totals(packed) is grid.listed_spread(packed) is None
+    assert feature_range(grid, packed) is feature_totals(grid, packed) is listed_spread(grid, packed) is None
     with pytest.raises(backend.UnsupportedError, match="SegmentationModel has weights that must be >= 0"):
-        backend.SegmentationModel(1, 1).restrict([0])
-    some = model.restrict(np.arange(3))
+        restrict(backend.SegmentationModel(1, 1), [0])
+    some = restrict(model, np.arange(3))
     w = rng.normal(size=3)
     value, g = backend.LogLoss(model, data).value_and_gradient(np.concatenate([w, np.zeros(model.size - 3)]))
     got, gradient = backend.LogLoss(some, some.narrow(data)).value_and_gradient(w)
@@ -294,12 +297,12 @@ def test_restricted_models_work_in_every_namespace(backend, space, rng):
     words, labels = [rng.normal(size=(n, 3)) for n in (2, 3)], [rng.integers(0, 2, n) for n in (2, 3)]
     for model, x, y in ((backend.MulticlassModel(3, 2), X, Y), (backend.SequenceModel(3, 2), words, labels)):
         columns = np.array([0, 4, 5, model.size - 1]) if model.size > 6 else np.array([0, 4])
-        some, w = model.restrict(columns), rng.normal(size=len(columns))
+        some, w = restrict(model, columns), rng.normal(size=len(columns))
         data = model.pack(x, y, like=like)
         value, g = backend.LogLoss(some, some.narrow(data)).value_and_gradient(space.put(w))
         plain = model.pack(x, y)
         expected, gradient = backend.LogLoss(some, some.narrow(plain)).value_and_gradient(w)
         close(value, expected, space.dtype)
         close(space.get(g), gradient, space.dtype)
-        close(model.feature_range(data), model.feature_range(plain), space.dtype)
-        close(np.array(model.feature_totals(data)), np.array(model.feature_totals(plain)), space.dtype)
+        close(feature_range(model, data), feature_range(model, plain), space.dtype)
+        close(np.array(feature_totals(model, data)), np.array(feature_totals(model, plain)), space.dtype)

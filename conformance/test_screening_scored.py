@@ -10,7 +10,7 @@ import reference
 from conformance.listed_problems import CHAINS, LISTED, duplicates, random_classes, random_list, words
 from conformance.tolerances import close
 from reference.screening.newton import limited_memory
-from reference.screening.scored import Pieces, Whole
+from reference.screening.scored import Pieces, Whole, scored_of
 
 ALL = LISTED + CHAINS
 
@@ -28,7 +28,7 @@ def weights(rng, listed):
 def test_losses_and_gradients_by_scores(backend, pair, rng):
     """At the scores of weights, and between and beyond those of two."""
     objective, listed_at = pair
-    scored, listed = objective.by_scores, listed_at(1.0, 1.0)
+    scored, listed = scored_of(objective), listed_at(1.0, 1.0)
     v, w = weights(rng, listed), weights(rng, listed)
     w[::2] = 0.0
     Z, before = scored.forward(w), scored.forward(v)
@@ -73,7 +73,7 @@ def test_of_some_weights(backend, pair, rng, share):
 def test_hessians_are_covariances(backend, pair, rng):
     """Of listed outputs: the mean covariance of the features; of others none."""
     objective, listed_at = pair
-    listed, scored = listed_at(1.0, 1.0), objective.by_scores
+    listed, scored = listed_at(1.0, 1.0), scored_of(objective)
     w = weights(rng, listed)
     columns = np.flatnonzero(rng.random(listed.d) < 0.7)
     H = scored.hessian(scored.forward(w), columns)
@@ -94,7 +94,7 @@ def test_many_examples_have_their_hessian_in_turns(backend):
     n, F, L = 16 * 1024 + 300, 3, 3
     X, Y = rng.normal(size=(n, F)), rng.integers(0, L, n)
     model = backend.MulticlassModel(F, L)
-    scored = backend.LogLoss(model, model.pack(X, Y)).by_scores
+    scored = scored_of(backend.LogLoss(model, model.pack(X, Y)))
     W, columns = 0.5 * rng.normal(size=(F, L)), np.array([0, 1, 4, 5, 8])
     p = np.exp(X @ W)
     p /= p.sum(axis=1, keepdims=True)
@@ -110,14 +110,14 @@ def test_many_examples_have_their_hessian_in_turns(backend):
     assert np.max(np.abs(extra - np.diag(np.diagonal(extra)))) < 1e-3 * np.max(H)
     X[:, 0] = 0.0
     X[2000, 0] = 1.0  # in one sample of four only
-    scored = backend.LogLoss(model, model.pack(X, Y)).by_scores
+    scored = scored_of(backend.LogLoss(model, model.pack(X, Y)))
     assert all(scored.hessian(scored.forward(W.reshape(-1)), columns, turn)[0, 0] > 1e-6 for turn in range(4))
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_coordinate_descent_ends_at_the_minimum(backend, rng, alpha):
     """0 lies in q + H (x - w) + beta (alpha x + sign x); some weights end at 0 and some do not; nothing to do is nothing done."""
-    scored = random_classes(backend, rng)[0].by_scores
+    scored = scored_of(random_classes(backend, rng)[0])
     A = rng.normal(size=(12, 8))
     H, q, w = A.T @ A / 12, rng.normal(size=8), rng.normal(size=8) * (rng.random(8) < 0.5)
     beta = 0.5
@@ -221,7 +221,7 @@ def test_hessians_of_many_features_are_made_in_blocks_or_not_at_all(monkeypatch,
     """The same for blocks of one example; none beyond the bound."""
     for make in (random_list, random_classes):
         objective, listed_at = make(reference, rng)
-        scored, listed = objective.by_scores, listed_at(1.0, 1.0)
+        scored, listed = scored_of(objective), listed_at(1.0, 1.0)
         columns = np.arange(listed.d)
         Z = scored.forward(weights(rng, listed))
         whole = scored.hessian(Z, columns)
@@ -238,7 +238,7 @@ def test_a_subclass_with_its_own_gradient_stays_in_its_panel(backend, rng):
             return super().value_and_gradient(w, batch, mu)
 
     objective, _ = words(backend, rng)
-    found = Slower(objective.model, objective.data).by_scores
+    found = scored_of(Slower(objective.model, objective.data))
     assert found.ops.__name__.split(".")[0] == type(objective).__module__.split(".")[0]
 
 
@@ -296,16 +296,16 @@ def test_the_panels_agree(other):
 def test_scores_that_are_too_many_or_not_finite_are_not_kept(monkeypatch):
     rng = np.random.default_rng(0)
     objective, _ = random_list(reference, rng)
-    assert isinstance(objective.by_scores, Pieces)
+    assert isinstance(scored_of(objective), Pieces)
     monkeypatch.setattr(reference.screening.scored, "MOST_SCORES", 3)
-    assert isinstance(random_list(reference, rng)[0].by_scores, Whole)
+    assert isinstance(scored_of(random_list(reference, rng)[0]), Whole)
     monkeypatch.undo()
 
     class Mine(reference.LogLoss):
         def value_and_gradient(self, w, batch=None, mu=None):
             return super().value_and_gradient(w, batch, mu)
 
-    assert isinstance(Mine(objective.model, objective.data).by_scores, Whole)
+    assert isinstance(scored_of(Mine(objective.model, objective.data)), Whole)
 
 
 def test_taggers_with_forbidden_labels(other):
@@ -318,7 +318,7 @@ def test_taggers_with_forbidden_labels(other):
         model = panel.TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions="bio")
         objective = panel.LogLoss(model, model.pack(X, Y))
         paths.append(panel.sparse_path(objective, count=3, ratio=0.2, tol=1e-9))
-        assert isinstance(objective.by_scores, Whole) and all(p.success for p in paths[-1].points)
+        assert isinstance(scored_of(objective), Whole) and all(p.success for p in paths[-1].points)
     for one, two in zip(*(path.points for path in paths), strict=True):
         assert abs(one.fun - two.fun) <= one.gap + two.gap + 1e-13
         assert one.screenings[-1].kept <= paths[0].size

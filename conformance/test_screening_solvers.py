@@ -12,6 +12,7 @@ from conformance.listed_problems import CHAINS, LISTED, duplicates, random_class
 from conformance.sines import sines
 from conformance.tolerances import close
 from reference.screening.proximal import proximal_step
+from reference.screening.scored import scored_of
 from reference.screening.solvers import Screening, solve_problem
 from reference.structures.base import UnsupportedError
 
@@ -205,7 +206,7 @@ def test_products_are_counted(backend, rng, make, solver, alpha):
     """An iteration takes one product each way, but for steps that are tried again; no other inference than is counted."""
     objective, _ = make(backend, rng)
     count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "losses"), 0)
-    scored, problem = objective.by_scores, backend.ElasticNetCRF(objective, alpha=alpha, beta=1.0)
+    scored, problem = scored_of(objective), backend.ElasticNetCRF(objective, alpha=alpha, beta=1.0)
     for beta in (0.5, 0.1):
         problem = problem.at(beta * backend.beta_max(objective))
         problem.scored = Counted(scored, count)
@@ -256,7 +257,7 @@ def test_a_solver_that_is_too_slow_makes_way(backend, rng, monkeypatch):
     objective, listed_at = random_classes(backend, rng)
     beta = 0.1 * backend.beta_max(objective)
     listed = listed_at(1.0, beta)
-    scored = objective.by_scores
+    scored = scored_of(objective)
     for wrong in (
         lambda H, q, w, alpha, beta: w,
         lambda H, q, w, alpha, beta: w - 1e-7 * q,

@@ -23,7 +23,6 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
-from reference.screening.scored import Scored, Whole, by_scores
 from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, at_most, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
@@ -399,15 +398,6 @@ class LogLoss(StructuralHinge):
     ) -> Corners:
         """Refused: the log loss is no maximum of planes."""
         return self.corners(w, batch, k)
-
-    @cached_property
-    def by_scores(self) -> Scored:
-        """The same by way of scores, for solvers that go along lines; kept as long as the objective. See reference.screening.scored."""
-        return self._scored(overridden=type(self).value_and_gradient is not StructuralHinge.value_and_gradient)
-
-    def _scored(self, overridden: bool) -> Scored:
-        """A subclass that has overridden its losses is asked for them."""
-        return Whole(self) if overridden else by_scores(self)
 
     def _mu(self, mu: float | None) -> float:
         if mu is not None and real("mu", mu) != 1.0:

@@ -35,7 +35,3 @@ class CandidateModel(reference.CandidateModel, DenseWeights):
         some = np.flatnonzero(factors)
         add_weighted(table_of(data), data.candidates(batch).ravel()[some], factors[some], gradient)
         return like(gradient, w)
-
-    # the bounds are of these scores, too: see reference.models.base.bound_of
-    feature_range = reference.CandidateModel.feature_range
-    listed_spread = reference.CandidateModel.listed_spread

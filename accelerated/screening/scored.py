@@ -27,13 +27,13 @@ from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
 from accelerated.models.tagging import TaggingModel
 from accelerated.threads import in_parallel, ranges
-from reference.models.restricted import RestrictedModel
-from reference.screening.scored import ENOUGH, SWEEPS, Answer, Scored, kept_or_not
+from reference.screening.restricted import RestrictedModel
+from reference.screening.scored import ENOUGH, SWEEPS, Answer, Scored, kept_or_not, overridden, scored_of
 
 if TYPE_CHECKING:
     from reference.objectives import LogLoss
 
-__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
+__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
 MOST_CELLS = 2**27  # of dense features: 1 GiB
 LEAST_DENSITY = 0.05  # of packed rows that are made dense
@@ -245,6 +245,8 @@ def smallest(X: np.ndarray) -> np.ndarray:
 
 @mirrors(reference.by_scores)
 def by_scores(objective: LogLoss) -> Scored:
+    if overridden(objective):
+        return Whole(objective)
     model, data = objective.model, objective.data
     inside = model.model if type(model) is RestrictedModel else model
     if type(inside) is MulticlassModel and data.labels is not None:

@@ -4,12 +4,21 @@ import numpy as np
 
 import reference
 from reference import *  # noqa: F403
+from reference.screening.registry import known_of, register
+
+KNOWN = known_of(reference.SequenceModel)
 
 
 class SequenceModel(reference.SequenceModel):
-    def feature_range(self, data):
-        found, L = super().feature_range(data), self.n_labels
-        if L > 1:
-            pairwise = found[-L * L :].reshape(L, L)
-            pairwise[np.arange(L), np.arange(L)] = pairwise[0, 1]
-        return found
+    """Its ranges are registered below."""
+
+
+def ranges(model, data):
+    found, L = KNOWN.feature_range(model, data), model.n_labels
+    if L > 1:
+        pairwise = found[-L * L :].reshape(L, L)
+        pairwise[np.arange(L), np.arange(L)] = pairwise[0, 1]
+    return found
+
+
+register(SequenceModel, KNOWN._replace(feature_range=ranges))

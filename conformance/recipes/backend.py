@@ -9,6 +9,7 @@ import reference
 import reference.structures.chain as theirs
 from reference import *  # noqa: F403
 from reference.arrays import host
+from reference.screening.registry import known_of, register
 
 
 def viterbi(scores):
@@ -43,6 +44,9 @@ class Chain(reference.Chain):
 
 class SequenceModel(reference.SequenceModel):
     structure_type = Chain
+
+
+register(SequenceModel, known_of(reference.SequenceModel))  # screening asks by exact type: features are read as there
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ weights it gives the scores of a structure, and it takes a gradient with respect
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
@@ -15,37 +15,11 @@ from array_api_compat import array_namespace, is_array_api_obj
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
-from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, inner
 
-if TYPE_CHECKING:
-    from reference.models.restricted import RestrictedModel  # itself a LinearModel
-
-__all__ = ["FeatureTotals", "LinearModel", "ListedSpread", "bound_of", "integer"]
+__all__ = ["LinearModel", "integer"]
 
 MOST_LABELS = 2**24  # each has a name
-
-READS = ("scores", "pullback")  # how a model reads its features
-
-
-class ListedSpread(NamedTuple):
-    """How far each feature's values phi_ij(y) over listed outputs are spread, over all examples: two norms (d,).
-
-    centred: sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2); from_last: sqrt(sum_i sum_y (phi_ij(y) - phi_ij(last y))^2).
-    """
-
-    centred: np.ndarray
-    from_last: np.ndarray
-
-
-class FeatureTotals(NamedTuple):
-    """Between what each feature's sum over the examples lies, whatever their outputs.
-
-    least: sum_i min_y phi_ij(y) (d,), or less; most: sum_i max_y phi_ij(y) (d,), or more.
-    """
-
-    least: np.ndarray
-    most: np.ndarray
 
 
 class LinearModel:
@@ -120,55 +94,6 @@ class LinearModel:
         found = [inner(self.scores(data, one, w), gold(data, one)) for one in batch[:, None]]
         return Place.of(w).floats(found)
 
-    def feature_range(self, data: Any) -> np.ndarray | None:
-        """(d,) bounds on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of example i; None where the model knows none.
-
-        Screening by the duality gap asks for it: L1GapRule. It is of the scores of the class that defines it, or of those that this inherits: a
-        subclass with ``scores`` or ``pullback`` of its own has no such bounds (:func:`bound_of`) unless it says them, too.
-        """
-        return None
-
-    def feature_totals(self, data: Any) -> FeatureTotals | None:
-        """Between what each feature's sum over the examples lies, whatever their outputs (d,); None where the model knows no bounds.
-
-        Screening before any training asks for it: CountRule.
-        """
-        return None
-
-    def listed_spread(self, data: Any) -> ListedSpread | None:
-        """How far features are spread over the outputs; None where outputs are not listed."""
-        return None
-
-    def restrict(self, columns: Any) -> RestrictedModel:
-        """The model with the weights ``columns`` alone, the others being 0.
-
-        Parameters
-        ----------
-        columns : int array (k,) or bool array (d,)
-            Numbers of weights, different and in order; or True where a weight is kept.
-
-        Returns
-        -------
-        RestrictedModel
-            Of k weights. It works on ``narrow(data)``, with ``data`` packed by this model.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Columns that are no such numbers.
-        UnsupportedError
-            Weights that must be >= 0.
-
-        Source
-        ------
-        Zhang and Qiu, Lemma 1.
-        """
-        from reference.models.restricted import RestrictedModel, checked_columns  # it is a LinearModel itself
-
-        if self.nonnegative is not None:
-            raise UnsupportedError(f"{type(self).__name__} has weights that must be >= 0: it has no restrictions")
-        return RestrictedModel(self, checked_columns(columns, self.size))
-
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         """The best output of each example of the batch (None: all), in the batch's order.
 
@@ -195,16 +120,6 @@ class LinearModel:
         return [outputs]
 
 
-def bound_of(model: Any, name: str, data: Any) -> Any:
-    """``model.feature_range(data)``, ``feature_totals`` or ``listed_spread`` by name; None where it is older than the model's scores.
-
-    A class that defines ``scores`` or ``pullback`` below the one that defines the bound reads the features in a way that this does not know.
-    """
-    kinds = type(model).__mro__
-    at = {method: next((k for k, kind in enumerate(kinds) if method in vars(kind)), 0) for method in (name, *READS)}
-    return getattr(model, name)(data) if all(at[name] <= at[method] for method in READS) else None
-
-
 def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Entries ``values`` (nnz,) added where group (nnz,) and column agree: groups, columns and sums (m,)."""
     cell = group * max(rows.width, 1) + host(rows.indices)
@@ -212,35 +127,6 @@ def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.nda
         return group, host(rows.indices), values
     cell, place = np.unique(cell, return_inverse=True)
     return *np.divmod(cell, max(rows.width, 1)), np.bincount(place.reshape(-1), values, len(cell))
-
-
-def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndarray:
-    """sqrt of the sum of squares of the values (m,) of each column (width,), at any scale."""
-    sizes = np.abs(values)
-    if sizes.size and np.min(sizes) > 1e-140 and np.max(sizes) < 1e140:  # squares can be added as they are
-        sizes *= sizes
-        return np.sqrt(np.bincount(columns, sizes, width))
-    top = np.zeros(width)
-    np.maximum.at(top, columns, np.abs(values))
-    scale = np.where(top > 0, top, 1.0)
-    return top * np.sqrt(np.bincount(columns, (values / scale[columns]) ** 2, width))
-
-
-def label_totals(rows: Rows, n_labels: int, pairs: np.ndarray) -> FeatureTotals:
-    """Of each row's features with the label that it is given, whichever it is; then of pairs of labels, which occur at most ``pairs`` times.
-
-    Features with labels (width, L) in C order. With a single label there is one output.
-    """
-    row = np.repeat(np.arange(rows.n), np.diff(rows.indptr))
-    _, column, x = cell_sums(rows, row, host(rows.data).astype(np.float64))
-    below, above = (np.bincount(column, part, rows.width) for part in (np.minimum(x, 0), np.maximum(x, 0)))
-    if n_labels == 1:
-        only = np.concatenate([below + above, pairs])
-        return FeatureTotals(only, only)
-    return FeatureTotals(
-        np.concatenate([np.repeat(below, n_labels), np.zeros(len(pairs))]),
-        np.concatenate([np.repeat(above, n_labels), pairs]),
-    )
 
 
 def not_packed(data: Any) -> TypeError:

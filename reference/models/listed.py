@@ -5,7 +5,7 @@ The user says what the features of each part are; scores, adjoint and gradient f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 
 import reference.arrays
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import FeatureTotals, LinearModel, ListedSpread, checked, not_packed
+from reference.models.base import LinearModel, checked, not_packed
 from reference.packed import Packed
 from reference.structures.scores import Scores, flatten
 from reference.structures.table import Table, TableScores
@@ -153,49 +153,19 @@ class ListModel(FromCallables, LinearModel):
 
     def squared_norms(self, data: ListData) -> np.ndarray | None:
         """The squared spectral norm of each example's features, for a Table whose outputs are the parts; None for other structures."""
-        if not self._is_listed():
-            return None
-        return np.array([np.linalg.norm(_dense(rows), 2) ** 2 if rows.n else 0.0 for rows in data.features])
+        tables = self.tables(data)
+        return None if tables is None else np.array([np.linalg.norm(x, 2) ** 2 if len(x) else 0.0 for x in tables])
 
     def squared_diameters(self, data: ListData) -> np.ndarray | None:
         """4 max_y ||phi_y - mean phi||^2 for each example, for a Table whose outputs are the parts; None for other structures."""
-        if not self._is_listed():
+        tables = self.tables(data)
+        if tables is None:
             return None
-        dense = [_dense(rows) for rows in data.features]
-        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0) for x in dense])
+        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0) for x in tables])
 
-    def feature_range(self, data: ListData) -> np.ndarray | None:
-        """sqrt(sum_i R_ij^2) (d,), for a Table whose outputs are the parts; None for other structures."""
-        if not self._is_listed():
-            return None
-        return self._norm_over_examples(data, lambda x: (x.max(axis=0) - x.min(axis=0)) / 2)
-
-    def feature_totals(self, data: ListData) -> FeatureTotals | None:
-        """sum_i min_y phi_ij(y) and sum_i max_y phi_ij(y) (d,), for a Table whose outputs are the parts; None for other structures."""
-        if not self._is_listed():
-            return None
-        least, most = np.zeros((2, self.size))
-        for rows in data.features:
-            if rows.n:
-                x = _dense(rows)
-                least, most = least + x.min(axis=0), most + x.max(axis=0)
-        return FeatureTotals(least, most)
-
-    def listed_spread(self, data: ListData) -> ListedSpread | None:
-        """How far features are spread, for a Table whose outputs are the parts; None for other structures."""
-        if not self._is_listed():
-            return None
-        centred = self._norm_over_examples(data, lambda x: np.hypot.reduce(x - x.mean(axis=0), axis=0))
-        return ListedSpread(
-            centred, self._norm_over_examples(data, lambda x: np.hypot.reduce(x[:-1] - x[-1], axis=0, initial=0.0))
-        )
-
-    def _norm_over_examples(self, data: ListData, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The norm over examples of what ``of`` finds in each one's features (m, d), at any scale."""
-        norm = np.zeros(self.size)
-        for rows in data.features:
-            norm = np.hypot(norm, of(_dense(rows))) if rows.n else norm
-        return norm
+    def tables(self, data: ListData) -> Iterator[np.ndarray] | None:
+        """The features (m, d) of each example's outputs, float64 on the host; None where the outputs are not listed."""
+        return map(_dense, data.features) if self._is_listed() else None
 
     def _is_listed(self) -> bool:
         return self._shape is None and isinstance(self.structure_type, type) and issubclass(self.structure_type, Table)

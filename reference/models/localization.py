@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, host, one_hot
-from reference.models.base import LinearModel, ListedSpread, integer
+from reference.models.base import LinearModel, integer
 from reference.models.candidate_data import (
     CandidateData,
     Candidates,
@@ -130,38 +130,20 @@ class CandidateModel(LinearModel):
 
     def squared_norms(self, data: CandidateData) -> np.ndarray:
         """The squared spectral norm of each image's features (m, d)."""
-        return np.array([np.linalg.norm(x, 2) ** 2 for x in self._tables(data)])
+        return np.array([np.linalg.norm(x, 2) ** 2 for x in self.tables(data)])
 
     def squared_diameters(self, data: CandidateData) -> np.ndarray:
         """4 max_y ||phi_y - mean phi||^2 for each image, or 0 with a single candidate."""
-        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1)) for x in self._tables(data)])
-
-    def feature_range(self, data: CandidateData) -> np.ndarray:
-        """sqrt(sum_i R_ij^2) (d,), R_ij half the range of feature j over the candidates of image i."""
-        return self._norm_over_images(data, lambda x: (x.max(axis=0) - x.min(axis=0)) / 2)
-
-    def listed_spread(self, data: CandidateData) -> ListedSpread:
-        """How far features are spread over the candidates of the images."""
-        centred = self._norm_over_images(data, lambda x: np.hypot.reduce(x - x.mean(axis=0), axis=0))
-        return ListedSpread(
-            centred, self._norm_over_images(data, lambda x: np.hypot.reduce(x[:-1] - x[-1], axis=0, initial=0.0))
-        )
+        return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1)) for x in self.tables(data)])
 
     def _matrix(self, data: CandidateData, candidates: np.ndarray) -> Array:
         """The features (k, d) of candidates (k,) where the weights are."""
         return data.place.xp.reshape(data.tensors(candidates), (len(candidates), self.size))
 
-    def _tables(self, data: CandidateData) -> Iterator[np.ndarray]:
+    def tables(self, data: CandidateData) -> Iterator[np.ndarray]:
         """The features (m, d) of each image, float64 on the host."""
         for start, end in itertools.pairwise(data.offsets.tolist()):
             yield data.features[start:end].reshape(-1, self.size).astype(np.float64)
-
-    def _norm_over_images(self, data: CandidateData, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """The norm over images of what ``of`` finds (d,) in the features (m, d) of each, at any scale."""
-        norm = np.zeros(self.size)
-        for x in self._tables(data):
-            norm = np.hypot(norm, of(x))
-        return norm
 
     def _split(self, data: CandidateData, piece: np.ndarray, outputs: Array) -> list[int]:
         numbers: list[int] = host(outputs).tolist()

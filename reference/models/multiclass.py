@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -13,21 +12,16 @@ import numpy as np
 import reference.arrays
 from reference.arrays import Array, Rows, host, one_hot, take_last
 from reference.models.base import (
-    FeatureTotals,
     LinearModel,
-    ListedSpread,
     cell_sums,
     check_labels,
     check_packed,
     checked,
-    column_norms,
     integer,
     label_cost,
     label_indices,
     label_names,
-    label_totals,
 )
-from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
 from reference.packed import Packed, lock
 from reference.structures.table import Table, TableScores
 
@@ -122,55 +116,13 @@ class MulticlassModel(LinearModel):
 
     def squared_norms(self, data: MulticlassData) -> np.ndarray:
         """||x_i||^2 for each example: its features stand once for each class, in separate weights."""
-        example, _, x = self._cells(data)
+        example = np.repeat(np.arange(data.n), np.diff(data.rows.indptr))
+        example, _, x = cell_sums(data.rows, example, host(data.rows.data).astype(np.float64, copy=False))
         return np.bincount(example, x**2, data.n)
 
     def squared_diameters(self, data: MulticlassData) -> np.ndarray:
         """2 ||x_i||^2 for each example (0 with a single class)."""
         return (2.0 if self.n_labels > 1 else 0.0) * self.squared_norms(data)
-
-    def feature_range(self, data: MulticlassData) -> np.ndarray:
-        """||(x_if)_i|| / 2 for feature f with each class (d,): it is x_if or 0 (and always x_if with a single class)."""
-        return np.repeat((0.5 if self.n_labels > 1 else 0.0) * self._norms(data), self.n_labels)
-
-    def feature_totals(self, data: MulticlassData) -> FeatureTotals:
-        """sum_i min(x_if, 0) and sum_i max(x_if, 0) for feature f with each class (d,); with a single class sum_i x_if."""
-        return label_totals(data.rows, self.n_labels, np.zeros(0))
-
-    def listed_spread(self, data: MulticlassData) -> ListedSpread:
-        """Of one class with the feature and L - 1 without: sqrt(1 - 1/L) and 1 times ||(x_if)_i||, for the last class sqrt(L - 1)."""
-        norms, L = self._norms(data), self.n_labels
-        factors = np.ones(L)
-        factors[-1] = np.sqrt(L - 1)
-        return ListedSpread(np.repeat(np.sqrt(1 - 1 / L) * norms, L), (norms[:, None] * factors).reshape(-1))
-
-    def restrict(self, columns: Any) -> RestrictedModel:
-        """The model with the weights ``columns`` alone; features without any leave the packed rows. See :meth:`LinearModel.restrict`."""
-        if type(self).scores is not MulticlassModel.scores or type(self).pullback is not MulticlassModel.pullback:
-            return super().restrict(columns)  # a model that reads the features in its own way
-
-        def narrowed(n_features: int, size: int) -> Any:
-            smaller = copy.copy(self)
-            smaller.n_features, smaller.size = n_features, size
-            return smaller
-
-        nothing = np.zeros(0, np.int64)
-        return with_rows_of(self, checked_columns(columns, self.size), self.n_labels, nothing, narrowed)
-
-    @property
-    def width(self) -> int:
-        """Columns of the packed rows."""
-        return self.n_features
-
-    def _norms(self, data: MulticlassData) -> np.ndarray:
-        """||(x_if)_i|| for each feature f (F,)."""
-        _, feature, x = self._cells(data)
-        return column_norms(feature, x, self.n_features)
-
-    def _cells(self, data: MulticlassData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Examples, features and values (m,) of the entries, each once: an index that occurs twice in a row adds up."""
-        example = np.repeat(np.arange(data.n), np.diff(data.rows.indptr))
-        return cell_sums(data.rows, example, host(data.rows.data).astype(np.float64, copy=False))
 
     def pullback(self, data: MulticlassData, batch: np.ndarray, w: Array, g: TableScores) -> Array:
         """The adjoint of :meth:`scores`: g (b, L) as a gradient (d,)."""

@@ -18,7 +18,6 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place
 from reference.models.base import LinearModel
-from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores, add, inner
 
 __all__ = ["HomogeneousModel", "LinearizedModel", "NonlinearModel", "is_linear"]
@@ -58,10 +57,6 @@ class NonlinearModel(LinearModel):
         """
         return None
 
-    def restrict(self, columns: Any) -> Any:
-        """Refused: screening is for linear scores."""
-        raise UnsupportedError(f"{type(self).__name__} is nonlinear: it has no restrictions")
-
 
 class _Delegating(LinearModel):
     """A model that asks another one for all but scores and gradients."""
@@ -86,9 +81,6 @@ class _Delegating(LinearModel):
 
     def counts(self, data: Any) -> list[int]:
         return self.model.counts(data)
-
-    def restrict(self, columns: Any) -> Any:
-        raise UnsupportedError(f"{type(self).__name__} has no restrictions")
 
     def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
         return self.model._split(data, piece, outputs)

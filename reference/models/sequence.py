@@ -14,7 +14,6 @@ the number of its position among the piece's own positions, and their count P fo
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -26,21 +25,16 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Rows, host
 from reference.models.base import (
-    FeatureTotals,
     LinearModel,
     all_of,
-    cell_sums,
     check_labels,
     check_packed,
     checked,
-    column_norms,
     integer,
     label_cost,
     label_indices,
     label_names,
-    label_totals,
 )
-from reference.models.restricted import RestrictedModel, checked_columns, with_rows_of
 from reference.packed import Packed, check_offsets, lock
 from reference.structures.chain import Chain, ChainScores
 
@@ -221,44 +215,6 @@ class SequenceModel(LinearModel):
         features = np.bincount(cell // max(width, 1), sums**2, data.n)
         bounds: np.ndarray = 2 * features + 2 * np.maximum(data.lengths - 1, 0) ** 2
         return bounds
-
-    def feature_range(self, data: ChainData) -> np.ndarray:
-        """By counts (d,): half of sum_t |x_tf| for a feature with a label, (n - 1)/2 for a transition a to a, half of floor(n/2) for a to b.
-
-        A sequence of n labels has at most n - 1 pairs of equal neighbours, and at most floor(n/2) times a then b != a. With a single
-        label there is one output: 0.
-        """
-        L, n = self.n_labels, data.lengths
-        if L == 1:
-            return np.zeros((self.width + L) * L)
-        rows = data.rows
-        sequence = np.repeat(np.arange(data.n), np.diff(rows.indptr[data.offsets]))
-        counted = np.abs(host(rows.data).astype(np.float64))
-        _, feature, most = cell_sums(rows, sequence, counted)
-        features = column_norms(feature, most, self.width) / 2
-        pairwise = np.full((L, L), np.linalg.norm(n // 2) / 2)
-        np.fill_diagonal(pairwise, np.linalg.norm(np.maximum(n - 1, 0)) / 2)
-        return np.concatenate([np.repeat(features, L), pairwise.reshape(-1)])
-
-    def feature_totals(self, data: ChainData) -> FeatureTotals:
-        """By counts (d,): sum_t min(x_tf, 0) and sum_t max(x_tf, 0) for a feature with a label, 0 and as in :meth:`feature_range` for a transition."""
-        L, n = self.n_labels, data.lengths
-        pairwise = np.full((L, L), float(np.sum(n // 2)))
-        np.fill_diagonal(pairwise, np.sum(np.maximum(n - 1, 0)))
-        return label_totals(data.rows, L, pairwise.reshape(-1))
-
-    def restrict(self, columns: Any) -> RestrictedModel:
-        """The model with the weights ``columns`` alone; features without any leave the packed rows. See :meth:`LinearModel.restrict`."""
-        if type(self).scores is not SequenceModel.scores or type(self).pullback is not SequenceModel.pullback:
-            return super().restrict(columns)  # a model that reads the features in its own way
-
-        def narrowed(width: int, size: int) -> Any:
-            smaller = copy.copy(self)
-            smaller.n_features, smaller.width, smaller.size = width - 2 * self.start_stop, width, size
-            return smaller
-
-        always = np.arange(self.n_features, self.width)
-        return with_rows_of(self, checked_columns(columns, self.size), self.n_labels, always, narrowed)
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
         """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, Rows, host
-from reference.models.base import FeatureTotals, integer, label_names
+from reference.models.base import integer, label_names
 from reference.models.sequence import ChainData, SequenceModel
 from reference.models.templates import hashes
 from reference.models.token_templates import Extractor, TokenAttributes, attributes_of, check_templates
@@ -294,16 +294,6 @@ class TaggingModel(SequenceModel):
         """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
         whole = super().pullback(data, batch, w, g)
         return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
-
-    def feature_range(self, data: ChainData) -> np.ndarray:
-        """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""
-        found: np.ndarray = super().feature_range(data)[self.cells]
-        return found
-
-    def feature_totals(self, data: ChainData) -> FeatureTotals:
-        """As SequenceModel's, of the pairs and transitions that have a weight (d,): bounds also where transitions are forbidden."""
-        least, most = super().feature_totals(data)
-        return FeatureTotals(least[self.cells], most[self.cells])
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there is no weight."""

@@ -18,19 +18,15 @@ from array_api_compat import array_namespace
 import reference.arrays
 from reference.arrays import Array, Rows, host
 from reference.models.base import (
-    FeatureTotals,
     LinearModel,
     all_of,
-    cell_sums,
     check_labels,
     check_packed,
     checked,
-    column_norms,
     integer,
     label_cost,
     label_indices,
     label_names,
-    label_totals,
 )
 from reference.packed import Packed, check_forests, check_indices, check_offsets, lock
 from reference.structures.answered import Oracle
@@ -219,21 +215,6 @@ class TreeModel(LinearModel):
         sums = np.bincount(place.reshape(-1), np.abs(entries), len(cell))
         edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
         return 2 * np.bincount(cell // width, sums**2, data.n) + 2 * edges**2
-
-    def feature_range(self, data: TreeData) -> np.ndarray:
-        """Bounds by counts (d,): half of sum_v |x_vf| for a feature with a label, m_i/2 for a pair of labels in a tree of m_i edges."""
-        L, rows = self.n_labels, data.rows
-        tree = np.repeat(np.arange(data.n), np.diff(rows.indptr[data.offsets]))
-        _, feature, most = cell_sums(rows, tree, np.abs(host(rows.data).astype(np.float64)))
-        edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
-        features = np.repeat(column_norms(feature, most, rows.width), L)
-        found = np.concatenate([features, np.full(L * L, np.linalg.norm(edges))]) / 2
-        return found if L > 1 else np.zeros_like(found)
-
-    def feature_totals(self, data: TreeData) -> FeatureTotals:
-        """Bounds by counts (d,): sum_v min(x_vf, 0) and sum_v max(x_vf, 0) for a feature with a label, 0 and the number of edges for a pair of labels."""
-        pairs = np.full(self.n_labels**2, float(np.sum(data.parents >= 0)))
-        return label_totals(data.rows, self.n_labels, pairs)
 
     def split(self, w: Array) -> tuple[Array, Array]:
         """Weights (d,) as the feature matrix (F + 1, L) and the matrix of pairs (L, L)."""

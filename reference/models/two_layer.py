@@ -15,7 +15,6 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host, integer
-from reference.models.base import ListedSpread
 from reference.models.candidate_data import CandidateData
 from reference.models.localization import CandidateModel
 from reference.models.nonlinear import NonlinearModel
@@ -196,13 +195,6 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
     def squared_diameters(self, data: CandidateData) -> None:  # type: ignore[override]
         """None: there is no feature map."""
-
-    def feature_range(self, data: CandidateData) -> None:  # type: ignore[override]
-        """None: there is no feature map."""
-
-    def listed_spread(self, data: CandidateData) -> ListedSpread | None:  # type: ignore[override]
-        """None: there is no feature map."""
-        return None
 
     def _units(self, data: CandidateData, rows: np.ndarray, w: Array) -> Array:
         """elu(phi W1) (k, P, m) of candidates rows, of any shape with k entries."""

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
-from reference.models.base import bound_of
 from reference.models.nonlinear import NonlinearModel
-from reference.models.restricted import checked_columns
 from reference.objectives import LogLoss
-from reference.screening.scored import Answer
+from reference.screening.registry import feature_range, feature_totals, listed_spread
+from reference.screening.restricted import checked_columns, restrict
+from reference.screening.scored import Answer, scored_of
 from reference.structures.base import UnsupportedError
 
 __all__ = ["ElasticNetCRF", "State", "beta_max"]
@@ -92,16 +92,15 @@ class Features:
         """sqrt(sum_i R_ij^2) (d,); None where the model does not bound it."""
         if self.whole is not None:
             return None if self.whole.range is None else self.whole.range[self.columns]
-        found: np.ndarray | None = bound_of(self.problem.objective.model, "feature_range", self.problem.objective.data)
-        return found
+        return feature_range(self.problem.objective.model, self.problem.objective.data)
 
     @cached_property
     def spread(self) -> Any:
-        """The model's ``listed_spread``; None where outputs are not listed."""
+        """How far features are spread over the outputs; None where outputs are not listed."""
         if self.whole is not None:
             found = self.whole.spread
             return None if found is None else type(found)(*(x[self.columns] for x in found))
-        return bound_of(self.problem.objective.model, "listed_spread", self.problem.objective.data)
+        return listed_spread(self.problem.objective.model, self.problem.objective.data)
 
     @cached_property
     def farthest(self) -> np.ndarray | None:
@@ -109,7 +108,7 @@ class Features:
         if self.whole is not None:
             return None if self.whole.farthest is None else self.whole.farthest[self.columns]
         model, data = self.problem.objective.model, self.problem.objective.data
-        totals = bound_of(model, "feature_totals", data)
+        totals = feature_totals(model, data)
         if totals is None:
             return None
         w, gold = model.zeros(data), np.zeros(model.size)
@@ -164,14 +163,14 @@ class ElasticNetCRF:
         self.whole, self.columns = objective, np.arange(objective.model.size)
         self.features = Features(self)
         self.place = Place.of(objective.zeros())
-        self.scored = objective.by_scores
+        self.scored = scored_of(objective)
 
     @cached_property
     def objective(self) -> LogLoss:
         """The log loss of the weights of this problem; of a reduced one it is made when it is asked for."""
         if self.size == self.whole.model.size:
             return self.whole
-        model = self.whole.model.restrict(self.columns)
+        model = restrict(self.whole.model, self.columns)
         return type(self.whole)(model, model.narrow(self.whole.data))
 
     @property
@@ -350,7 +349,7 @@ def beta_max(objective: LogLoss) -> float:
     Zhang and Qiu, Theorem 2.
     """
     check_log_loss(objective)
-    scored = objective.by_scores
+    scored = scored_of(objective)
     gradient = scored.loss_and_gradient(scored.forward(np.zeros(objective.model.size))).gradient
     return float(np.max(np.abs(gradient), initial=0.0))
 

@@ -27,6 +27,8 @@ import numpy as np
 from reference.screening.problem import ROUNDING, State
 from reference.structures.base import UnsupportedError
 
+REGISTRY = "reference.screening.registry, where register(model, known) says what is known of a type of models"
+
 __all__ = ["CountRule", "L1GapRule", "L2GapRule", "Rule", "UnionRule"]
 
 
@@ -95,7 +97,8 @@ class CountRule:
 
     max(most_j - gold_j, gold_j - least_j) / n <= beta  implies  w*_j = 0
 
-    with gold_j = sum_i phi_ij(y_i), and least_j = sum_i min_y phi_ij(y) and most_j = sum_i max_y phi_ij(y), by the model's ``feature_totals``.
+    with gold_j = sum_i phi_ij(y_i), least_j = sum_i min_y phi_ij(y) and most_j = sum_i max_y phi_ij(y) (or bounds that
+    are registered for the model).
 
     Raises
     ------
@@ -125,9 +128,9 @@ class CountRule:
         problem = state.problem
         found = problem.features.farthest
         if found is None:
+            name = type(problem.objective.model).__name__
             raise UnsupportedError(
-                f"CountRule: {type(problem.objective.model).__name__} does not bound the sums of its features: "
-                "feature_totals(data) gives None"
+                f"CountRule: {name} does not bound the sums of its features: no feature_totals of it in {REGISTRY}"
             )
         return found / problem.n + ROUNDING * problem.eps * problem.beta
 
@@ -165,15 +168,15 @@ def check_rule(rule: Any) -> None:
 def _range(state: State) -> np.ndarray:
     found = state.problem.features.range
     if found is None:
+        name = type(state.problem.objective.model).__name__
         raise UnsupportedError(
-            f"L1GapRule: {type(state.problem.objective.model).__name__} does not bound the ranges of its features: "
-            "feature_range(data) gives None"
+            f"L1GapRule: {name} does not bound the ranges of its features: no feature_range of it in {REGISTRY}"
         )
     return found
 
 
 def listed_spread(state: State) -> Any:
-    """The model's ``listed_spread``, or UnsupportedError."""
+    """How far the model's features are spread over listed outputs, or UnsupportedError."""
     found = state.problem.features.spread
     if found is None:
         raise UnsupportedError(

@@ -13,19 +13,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import singledispatch
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, host
+from reference.objectives import LogLoss, StructuralHinge
 from reference.structures.scores import Scores, add, inner, score_fields
 from reference.structures.table import Table
 
-if TYPE_CHECKING:
-    from reference.objectives import LogLoss
-
-__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend"]
+__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
 MOST_SCORES = 2**25  # numbers that are kept
 MOST_FEATURES, BLOCK = 2**27, 2**22  # of which a Hessian is made, and how many of them at a time
@@ -240,9 +239,31 @@ def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: flo
     return x
 
 
+def scored_of(objective: LogLoss) -> Scored:
+    """The log loss of an objective by way of its scores, kept as long as the objective."""
+    if "scored" not in vars(objective):
+        vars(objective)["scored"] = made(objective)
+    found: Scored = vars(objective)["scored"]
+    return found
+
+
+@singledispatch
+def made(objective: LogLoss) -> Scored:
+    """As :func:`by_scores`, unless another function is registered for the type of objectives."""
+    return by_scores(objective)
+
+
 def by_scores(objective: LogLoss) -> Scored:
-    """The log loss of an objective by way of its scores: kept where they are finite and not too many, else asked for anew."""
-    return kept_or_not(objective, Pieces, Whole)
+    """The log loss of an objective by way of its scores: kept where they are finite and not too many, else asked for.
+
+    A subclass that has overridden its losses is asked for them.
+    """
+    return Whole(objective) if overridden(objective) else kept_or_not(objective, Pieces, Whole)
+
+
+def overridden(objective: LogLoss) -> bool:
+    """Whether the losses are not those of the scores as we know them."""
+    return type(objective).value_and_gradient is not StructuralHinge.value_and_gradient
 
 
 def kept_or_not(objective: LogLoss, Pieces: Callable[[LogLoss], Pieces], Whole: Callable[[LogLoss], Whole]) -> Scored:

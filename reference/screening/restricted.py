@@ -6,16 +6,67 @@ packed data too; other models compute with weights of 0.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from reference.arrays import Array, Place, host
-from reference.models.base import FeatureTotals, LinearModel, bound_of
+from reference.models.base import LinearModel
+from reference.models.multiclass import MulticlassModel
+from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
+from reference.models.sequence import SequenceModel
+from reference.screening.registry import (
+    FeatureTotals,
+    Known,
+    ListedSpread,
+    feature_range,
+    feature_totals,
+    known_of,
+    listed_spread,
+)
+from reference.structures.base import UnsupportedError
 from reference.structures.scores import Scores
 
-__all__ = ["RestrictedModel"]
+__all__ = ["RestrictedModel", "restrict"]
+
+
+def restrict(model: LinearModel, columns: Any) -> RestrictedModel:
+    """The model with the weights ``columns`` alone, the others being 0.
+
+    Parameters
+    ----------
+    model : LinearModel
+    columns : int array (k,) or bool array (d,)
+        Numbers of weights, different and in order; or True where a weight is kept.
+
+    Returns
+    -------
+    RestrictedModel
+        Of k weights. It works on ``narrow(data)``, with ``data`` packed by the model.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Columns that are no such numbers.
+    UnsupportedError
+        Weights that must be >= 0; a nonlinear model.
+
+    Source
+    ------
+    Zhang and Qiu, Lemma 1.
+    """
+    name, known = type(model).__name__, known_of(type(model)).restrict
+    if isinstance(model, NonlinearModel):
+        raise UnsupportedError(f"{name} is nonlinear: it has no restrictions")
+    if isinstance(model, LinearizedModel | HomogeneousModel):
+        raise UnsupportedError(f"{name} has no restrictions")
+    if model.nonnegative is not None:
+        raise UnsupportedError(f"{name} has weights that must be >= 0: it has no restrictions")
+    columns = checked_columns(columns, model.size)
+    restricted: RestrictedModel = RestrictedModel(model, columns) if known is None else known(model, columns)
+    return restricted
 
 
 class RestrictedModel(LinearModel):
@@ -23,7 +74,7 @@ class RestrictedModel(LinearModel):
 
     score_i(y; w) = score_i(y; the model's weights with w at ``columns``, 0 elsewhere)
 
-    ``model.restrict(columns)`` makes one. It works on ``narrow(data)``, with ``data`` packed by that model.
+    :func:`restrict` makes one. It works on ``narrow(data)``, with ``data`` packed by that model.
 
     Parameters
     ----------
@@ -52,10 +103,6 @@ class RestrictedModel(LinearModel):
     def narrow(self, data: Any) -> Any:
         """Packed data of the model that was restricted, as this model takes them."""
         return data if self.features is None else data._replace(rows=data.rows.select(self.features))
-
-    def restrict(self, columns: Any) -> RestrictedModel:
-        """Some of the weights that are left; see :meth:`LinearModel.restrict`."""
-        return self.model.restrict(self.columns[checked_columns(columns, self.size)])
 
     def check(self, data: Any) -> None:
         """Raise ValueError if ``data`` is not the narrowed data of the model that was restricted, TypeError if it was not packed."""
@@ -106,23 +153,6 @@ class RestrictedModel(LinearModel):
         """Those of the model's features, of which these are some."""
         return self.model.squared_norms(data)
 
-    def feature_range(self, data: Any) -> np.ndarray | None:
-        """Those of the weights that are left (k,)."""
-        return self._taken(bound_of(self.model, "feature_range", data))
-
-    def feature_totals(self, data: Any) -> FeatureTotals | None:
-        """Those of the weights that are left."""
-        found = bound_of(self.model, "feature_totals", data)
-        return None if found is None else FeatureTotals(*(bound[self.columns] for bound in found))
-
-    def listed_spread(self, data: Any) -> Any:
-        """Those of the weights that are left."""
-        found = bound_of(self.model, "listed_spread", data)
-        return None if found is None else type(found)(*map(self._taken, found))
-
-    def _taken(self, whole: np.ndarray | None) -> np.ndarray | None:
-        return None if whole is None else whole[self.columns]
-
     def _embedded(self, w: Array) -> Array:
         """w (k,) among zeros, as weights of the model."""
         place = Place.of(w)
@@ -147,14 +177,40 @@ def checked_columns(columns: Any, size: int) -> np.ndarray:
     return numbers
 
 
+def restricted_classes(model: MulticlassModel, columns: np.ndarray) -> RestrictedModel:
+    """Features without any weight leave the packed rows."""
+
+    def narrowed(n_features: int, size: int) -> Any:
+        smaller = copy.copy(model)
+        smaller.n_features, smaller.size = n_features, size
+        return smaller
+
+    return with_rows_of(model, model.n_features, columns, np.zeros(0, np.int64), narrowed)
+
+
+def restricted_sequences(model: SequenceModel, columns: np.ndarray) -> RestrictedModel:
+    """Features without any weight leave the packed rows."""
+
+    def narrowed(width: int, size: int) -> Any:
+        smaller = copy.copy(model)
+        smaller.n_features, smaller.width, smaller.size = width - 2 * model.start_stop, width, size
+        return smaller
+
+    return with_rows_of(model, model.width, columns, np.arange(model.n_features, model.width), narrowed)
+
+
 def with_rows_of(
-    model: Any, columns: np.ndarray, n_labels: int, always: np.ndarray, narrowed: Callable[[int, int], Any]
+    model: MulticlassModel | SequenceModel,
+    F: int,
+    columns: np.ndarray,
+    always: np.ndarray,
+    narrowed: Callable[[int, int], Any],
 ) -> RestrictedModel:
     """A model whose weights begin with a matrix (F, L) of features and labels, with rows left out that have no weight among ``columns``.
 
     always: rows that stay. narrowed(F', d'): the model with so many rows and weights.
     """
-    F = model.width
+    n_labels = model.n_labels
     inside = columns[columns < F * n_labels]
     features = np.union1d(inside // n_labels, always).astype(np.int64)
     new = np.full(F, -1)
@@ -163,3 +219,28 @@ def with_rows_of(
     others = columns[len(inside) :] - (F - len(features)) * n_labels
     smaller = narrowed(len(features), model.size - (F - len(features)) * n_labels)
     return RestrictedModel(smaller, np.concatenate([moved, others]), features)
+
+
+# of restricted models -------------------------------------------------------------------------------------------------
+
+
+def _some_range(some: RestrictedModel, data: Any) -> np.ndarray | None:
+    found = feature_range(some.model, data)
+    return None if found is None else found[some.columns]
+
+
+def _some_totals(some: RestrictedModel, data: Any) -> FeatureTotals | None:
+    found = feature_totals(some.model, data)
+    return None if found is None else FeatureTotals(*(bound[some.columns] for bound in found))
+
+
+def _some_spread(some: RestrictedModel, data: Any) -> ListedSpread | None:
+    found = listed_spread(some.model, data)
+    return None if found is None else ListedSpread(*(norm[some.columns] for norm in found))
+
+
+def _some_of(some: RestrictedModel, columns: np.ndarray) -> RestrictedModel:
+    return restrict(some.model, some.columns[columns])
+
+
+OF_SOME = Known(_some_range, _some_totals, _some_spread, _some_of)  # what is known of the whole model, at the columns
