@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,9 @@ from reference.smoothing import Max
 from reference.structures.sampling import generator
 from reference.weighted import Weighted
 
-if TYPE_CHECKING:
-    from reference.training.solver import Solver
-
 __all__ = [
     "CheckedSchedule",
     "check_hinge",
-    "check_kind",
     "check_objective",
     "check_options",
     "check_run",
@@ -46,18 +42,6 @@ def check_objective(objective: Any, *needed: str) -> None:
                 "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, data); "
                 f"{type(objective).__name__} has no {name}"
             )
-
-
-def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
-    """Raise unless the objective is what a solver says that it needs."""
-    for name in solver.asks:
-        if not hasattr(objective, name):
-            raise TypeError(f"objective: {solver.name} needs {name}(w, batch), which {type(objective).__name__} lacks")
-    check_objective(objective, *solver.needs)
-    if solver.convex:
-        refuse_nonlinear(solver.name, objective)
-    if not solver.constrained:
-        refuse_constraint(solver.name, objective)
 
 
 def check_run(callback: Any, **counts: int) -> None:

@@ -14,12 +14,12 @@ from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGr
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothing import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
-from reference.training.arguments import check_kind, one_of
+from reference.training.arguments import one_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.solver import Ending
+from reference.training.solver import Ending, check_kind
 from reference.training.verdicts import Bracketed, verdict
 from reference.weighted import Weighted
 

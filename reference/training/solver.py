@@ -12,11 +12,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from reference.optimizers.base import Objective, Piece
-from reference.training.arguments import check_kind, start_of
+from reference.training.arguments import check_objective, refuse_constraint, refuse_nonlinear, start_of
 from reference.training.result import Report, Result, small_enough
 from reference.training.run import Point, Run
 
-__all__ = ["Ending", "Report", "Solver"]
+__all__ = ["Ending", "Report", "Solver", "check_kind"]
 
 
 class Ending(NamedTuple):
@@ -93,3 +93,15 @@ class Solver(Piece, ABC):
     def result(self, found: Result, run: Run, state: Any) -> Result:
         """What is returned."""
         return found
+
+
+def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
+    """Raise unless the objective is what a solver says that it needs."""
+    for name in solver.asks:
+        if not hasattr(objective, name):
+            raise TypeError(f"objective: {solver.name} needs {name}(w, batch), which {type(objective).__name__} lacks")
+    check_objective(objective, *solver.needs)
+    if solver.convex:
+        refuse_nonlinear(solver.name, objective)
+    if not solver.constrained:
+        refuse_constraint(solver.name, objective)
