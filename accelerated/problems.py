@@ -34,7 +34,7 @@ from accelerated.models.sequence import SequenceModel, packed
 from accelerated.models.tagging import TaggingModel
 from accelerated.models.tree import TreeModel
 from reference.arrays import Array, Rows
-from reference.smoothing import Entropy, SquaredL2, TopK
+from reference.smoothings import Entropy, SquaredL2, TopK
 
 __all__ = ["all_free", "finds_itself", "finite", "problem_of", "touched_of"]
 

@@ -18,9 +18,9 @@ from reference.boxes import SGD, counterpart
 NOISES = (0.0, 0.5, 1.0)  # of a pixel, beside scores of -1 and +1
 IMAGES, CANDIDATES, SHAPE = 500, 200, (3, 3, 64)  # of the localisation task
 SMOOTHINGS: dict[str, tuple[Any, float | None]] = {
-    "max": (accelerated.Max(), None),
-    "10 best": (accelerated.TopK(10), 1.0),
-    "entropy": (accelerated.Entropy(), 1.0),
+    "max": (accelerated.smoothings.Max(), None),
+    "10 best": (accelerated.smoothings.TopK(10), 1.0),
+    "entropy": (accelerated.smoothings.Entropy(), 1.0),
 }
 
 
@@ -76,7 +76,7 @@ def epoch(data: Any, smoothing: str) -> Callable[[], Any]:
     """One epoch of SGD from small weights."""
     kind, mu = SMOOTHINGS[smoothing]
     objective = accelerated.StructuralHinge(accelerated.CandidateModel(SHAPE), data, smoothing=kind)
-    box = counterpart(SGD(0.01, accelerated.Constant(1e-4), mu), objective)
+    box = counterpart(SGD(0.01, accelerated.steps.Constant(1e-4), mu), objective)
     state = box.init(objective, 0.01 * np.random.default_rng(3).normal(size=objective.model.size))
     order = np.random.default_rng(2).permutation(IMAGES)
     return lambda: box.sweep(objective, state, order)

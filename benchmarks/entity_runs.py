@@ -85,7 +85,7 @@ class Problem:
 
     def smoothed(self, k: int) -> Any:
         """The hinge, smoothed by its k best outputs."""
-        return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.TopK(k))
+        return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(k))
 
     def objective(self, w: np.ndarray, lam: float) -> float:
         """F(w) + lam/2 ||w||^2, not smoothed."""
@@ -103,7 +103,7 @@ class Problem:
 
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes."""
-    steps = accelerated.Steps(options["gamma0"], options["t0"] * problem.n)
+    steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
     return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
 
 

@@ -128,7 +128,7 @@ def fit(model: KernelSequenceModel, data: Any, C: float, settings: Settings) -> 
     common = {"lam": 1 / (C * data.n), "average": settings.average, "rng": 0}
 
     def run(eta: float, epochs: int) -> Any:
-        steps = accelerated.InverseSqrt(eta)
+        steps = accelerated.steps.InverseSqrt(eta)
         return whole(accelerated.mkl(model, data, step_size=steps, epochs=epochs, evaluate_every=epochs, **common))
 
     eta = min(settings.etas, key=lambda eta: run(eta, settings.tuning_epochs).fun)

@@ -42,7 +42,7 @@ class Fold:
         return self.model.pack(self.training.X, self.training.Y, like=np.zeros(0, np.float32))
 
     def _run(self):
-        lam, steps = 1 / (10 * self.data.n), self.panel.InverseSqrt(1.0)
+        lam, steps = 1 / (10 * self.data.n), self.panel.steps.InverseSqrt(1.0)
         every = {"epochs": self.epochs, "evaluate_every": self.epochs}
         return self.panel.mkl(self.model, self.data, lam=lam, step_size=steps, rng=0, **every)
 

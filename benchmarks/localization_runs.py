@@ -28,7 +28,11 @@ from reference.training.result import Result, Row
 __all__ = ["CERTIFICATE", "Problem", "Run", "perform", "workers"]
 
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual of linear scores
-SCHEDULES = {"const": accelerated.Constant, "sqrt": accelerated.InverseSqrt, "inverse": accelerated.InverseTime}
+SCHEDULES = {
+    "const": accelerated.steps.Constant,
+    "sqrt": accelerated.steps.InverseSqrt,
+    "inverse": accelerated.steps.InverseTime,
+}
 
 
 class Run(NamedTuple):
@@ -52,7 +56,7 @@ class Problem:
         self.data, self.test = (packed(self.model, data, np.arange(data.n), truth=True) for data in both)
         self.truth, self.n = both[1].required("truth"), self.data.n
         self.hinge = accelerated.StructuralHinge(self.model, self.data)
-        self.smoothed = accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.TopK(K))
+        self.smoothed = accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(K))
 
     def objective(self, w: np.ndarray, lam: float) -> float:
         """F(w) + lam/2 ||w||^2, not smoothed."""
@@ -80,7 +84,7 @@ def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
     if "t0" in options:
-        steps = accelerated.Steps(options["gamma0"], options["t0"] * problem.n)
+        steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
     else:
         steps = SCHEDULES[options["schedule"]](options["gamma0"])
     return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)

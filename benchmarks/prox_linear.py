@@ -26,7 +26,7 @@ def problem() -> tuple[accelerated.StructuralHinge, np.ndarray]:
     true = boxes[offsets[:-1] + rng.integers(0, CANDIDATES, IMAGES)]
     model = accelerated.TwoLayerModel(SHAPE, HIDDEN)
     data = model.pack(accelerated.Candidates(boxes, features, offsets), true, like=np.zeros(0, np.float32))
-    return accelerated.StructuralHinge(model, data, smoothing=accelerated.TopK(10)), model.initial(data, 0)
+    return accelerated.StructuralHinge(model, data, smoothing=accelerated.smoothings.TopK(10)), model.initial(data, 0)
 
 
 def product(objective: accelerated.StructuralHinge, w: np.ndarray) -> float:

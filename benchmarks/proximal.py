@@ -35,7 +35,7 @@ def regularizers(model: Any) -> dict[str, Any]:
 
 def seconds(objective: Any, regularizer: Any = None, average: str = "last") -> float:
     """One epoch, by the history's clock: SGD's with its weighted average where there is no regularizer."""
-    options: dict[str, Any] = {"step_size": accelerated.InverseSqrt(0.05), "epochs": 1, "rng": 0}
+    options: dict[str, Any] = {"step_size": accelerated.steps.InverseSqrt(0.05), "epochs": 1, "rng": 0}
     w = problems.weights(200)
     if regularizer is None:
         run = accelerated.sgd(objective, w, lam=0.001, **options)

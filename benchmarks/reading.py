@@ -49,7 +49,7 @@ class Reading:
         rng = np.random.default_rng(0)
         model = reference.SequenceModel(2, 2)
         data = model.pack([rng.normal(size=(3, 2)), rng.normal(size=(2, 2))], [[0, 1, 0], [1, 1]])
-        self.hinge = reference.StructuralHinge(model, data, smoothing=reference.Entropy())
+        self.hinge = reference.StructuralHinge(model, data, smoothing=reference.smoothings.Entropy())
 
     def by_hand(self) -> list[str]:
         w0, rng = self.hinge.zeros(), np.random.default_rng(0)

@@ -29,7 +29,7 @@ def problem() -> tuple[Any, dict[float, float]]:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(EXAMPLES, FEATURES)), rng.integers(0, CLASSES, EXAMPLES)
     model = accelerated.MulticlassModel(FEATURES, CLASSES)
-    hinge = accelerated.StructuralHinge(model, model.pack(X, Y), smoothing=accelerated.Entropy())
+    hinge = accelerated.StructuralHinge(model, model.pack(X, Y), smoothing=accelerated.smoothings.Entropy())
     plain = accelerated.StructuralHinge(model, hinge.data)
     planes = plain.corners(plain.zeros(), None, CLASSES)
     n, k, d = planes.directions.shape

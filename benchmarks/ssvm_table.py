@@ -60,15 +60,17 @@ METHODS = {
     "exponentiated gradient": Method(partial(accelerated.exponentiated_gradient, tol=None)),
     "cutting planes": Method(partial(accelerated.cutting_planes, tol=None), full_gradients=1, draws=False),
     f"SVRG, squared l2, mu = {MU}": Method(
-        partial(accelerated.svrg, mu=MU), accelerated.SquaredL2(), full_gradients=1, bounds=False
+        partial(accelerated.svrg, mu=MU), accelerated.smoothings.SquaredL2(), full_gradients=1, bounds=False
     ),
-    "Casimir-SVRG, entropy": Method(accelerated.casimir, accelerated.Entropy(), full_gradients=1),
-    "Casimir-SVRG, squared l2": Method(accelerated.casimir, accelerated.SquaredL2(), full_gradients=1),
-    "Casimir-SVRG, top-5": Method(accelerated.casimir, accelerated.TopK(5), full_gradients=1),
+    "Casimir-SVRG, entropy": Method(accelerated.casimir, accelerated.smoothings.Entropy(), full_gradients=1),
+    "Casimir-SVRG, squared l2": Method(accelerated.casimir, accelerated.smoothings.SquaredL2(), full_gradients=1),
+    "Casimir-SVRG, top-5": Method(accelerated.casimir, accelerated.smoothings.TopK(5), full_gradients=1),
     f"Casimir-SVRG-const, top-5, mu = {MU}": Method(
-        partial(accelerated.casimir_svrg_const, mu=MU), accelerated.TopK(5), full_gradients=1
+        partial(accelerated.casimir_svrg_const, mu=MU), accelerated.smoothings.TopK(5), full_gradients=1
     ),
-    "Casimir-SVRG-adapt, top-5": Method(accelerated.casimir_svrg_adapt, accelerated.TopK(5), full_gradients=1),
+    "Casimir-SVRG-adapt, top-5": Method(
+        accelerated.casimir_svrg_adapt, accelerated.smoothings.TopK(5), full_gradients=1
+    ),
 }
 
 

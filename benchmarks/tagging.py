@@ -62,7 +62,7 @@ def casimir_pass(train: str) -> Iterator[Line]:
     training = load_columns(train)[:2000]
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, "entities", bits=16, pairs="all")
-    hinge = accelerated.StructuralHinge(model, model.pack(training, Y), smoothing=accelerated.TopK(5))
+    hinge = accelerated.StructuralHinge(model, model.pack(training, Y), smoothing=accelerated.smoothings.TopK(5))
     yield (
         "entities: Casimir-SVRG pass, 2,000 sentences, 2^16 weights, top-5",
         _best(Pass((hinge, 2.0), 1 / hinge.n), 30),

@@ -65,7 +65,7 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
     model, data = _packed(treebank, run.part, tuple(every[t] for t in run.templates))
     hinge, lam, rows = accelerated.StructuralHinge(model, data), 1 / (run.C * data.n), []
     R = accelerated.HalfSquaredL2(lam) if run.learner == "svm" else accelerated.SquaredL21(lam, model.groups)
-    box = counterpart(boxes.OnlineProximal(R, accelerated.InverseSqrt(run.eta0)), hinge)
+    box = counterpart(boxes.OnlineProximal(R, accelerated.steps.InverseSqrt(run.eta0)), hinge)
     state, rng, seconds = box.init(hinge, hinge.zeros()), np.random.default_rng(run.rng), 0.0
     for epoch in range(1, run.epochs + 1):  # by hand: no objective after each, which takes as long again
         began = time.perf_counter()

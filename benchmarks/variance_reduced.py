@@ -58,7 +58,7 @@ def objective(loss: str, bits: int | None = None) -> tuple[Any, float | None]:
     data = model.pack(X, letters.Y)
     if loss == "LogLoss":
         return accelerated.LogLoss(model, data), None
-    return accelerated.StructuralHinge(model, data, smoothing=accelerated.TopK(5)), 1.0
+    return accelerated.StructuralHinge(model, data, smoothing=accelerated.smoothings.TopK(5)), 1.0
 
 
 class Pass:

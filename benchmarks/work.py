@@ -5,7 +5,11 @@ from __future__ import annotations
 import accelerated
 from benchmarks import problems
 
-SMOOTHINGS = {"entropy": accelerated.Entropy(), "squared l2": accelerated.SquaredL2(), "top-5": accelerated.TopK(5)}
+SMOOTHINGS = {
+    "entropy": accelerated.smoothings.Entropy(),
+    "squared l2": accelerated.smoothings.SquaredL2(),
+    "top-5": accelerated.smoothings.TopK(5),
+}
 
 
 def hinge(smoothing=None):

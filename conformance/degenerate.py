@@ -158,8 +158,8 @@ def losses(p: Any) -> dict[str, tuple[Callable[..., Any], float | None]]:
     """Objectives of a model and data, and the smoothing mu that goes with each."""
     return {
         "hinge": (p.StructuralHinge, None),
-        "entropy": (lambda m, d: p.StructuralHinge(m, d, smoothing=p.Entropy()), 0.5),
-        "top-k": (lambda m, d: p.StructuralHinge(m, d, smoothing=p.TopK(2)), 0.5),
+        "entropy": (lambda m, d: p.StructuralHinge(m, d, smoothing=p.smoothings.Entropy()), 0.5),
+        "top-k": (lambda m, d: p.StructuralHinge(m, d, smoothing=p.smoothings.TopK(2)), 0.5),
         "log loss": (p.LogLoss, None),
     }
 

@@ -74,7 +74,7 @@ OURS = (
         "P section 2.3.1",
         "the max smoothed by entropy over m numbers is mu log sum exp(z/mu), with the softmax as gradient",
         "holds",
-        ("structures.table.softmax", "smoothing.Entropy"),
+        ("structures.table.softmax", "smoothings.Entropy"),
         ("test_table::test_expectation_is_the_definition", "test_ledger::test_entropy_smoothing_lies_within_mu_log_m"),
     ),
     Claim(
@@ -91,14 +91,14 @@ OURS = (
         "P Definition 6",
         "max, top-K and exp oracles: value and gradient of the (smoothed) max over outputs",
         "holds",
-        ("structures.base.Structure", "smoothing.Max", "smoothing.Entropy"),
+        ("structures.base.Structure", "smoothings.Max", "smoothings.Entropy"),
         ("test_structure::test_two_methods_derive_the_rest", "test_chain::test_viterbi_finds_a_best_labelling"),
     ),
     Claim(
         "P Lemma 7 (i)",
         "the parts of a best output are a subgradient of the max",
         "holds",
-        ("smoothing.Max", "objectives.StructuralHinge", "identities.pillutla.subgradient_slack"),
+        ("smoothings.Max", "objectives.StructuralHinge", "identities.pillutla.subgradient_slack"),
         (
             "test_objectives::test_the_hinge_lies_above_its_tangents",
             "test_pillutla_oracles::test_max_and_exp_oracles_of_a_chain",
@@ -108,7 +108,7 @@ OURS = (
         "P Lemma 7 (ii)",
         "the gradient of the entropy-smoothed max is the expectation of the parts under exp(psi/mu)",
         "holds",
-        ("structures.chain.forward_backward", "smoothing.Entropy", "identities.pillutla.exp_oracle_residuals"),
+        ("structures.chain.forward_backward", "smoothings.Entropy", "identities.pillutla.exp_oracle_residuals"),
         (
             "test_pillutla_oracles::test_max_and_exp_oracles_of_a_chain",
             "test_objectives::test_smooth_gradients_are_finite_differences",
@@ -189,7 +189,7 @@ OURS = (
         "P section 7.2",
         "SGD with gamma_0/(1 + floor(t/t_0)); average 2/(T^2+T) sum t w_t with gamma_t = 1/(lam t)",
         "holds",
-        ("optimizers.sgd.SGD", "optimizers.schedules.Steps", "optimizers.schedules.Pegasos"),
+        ("optimizers.sgd.SGD", "steps.Steps", "steps.Pegasos"),
         (
             "test_optimizers::test_sgd_is_its_equation",
             "test_optimizers::test_schedules_are_their_formulas",

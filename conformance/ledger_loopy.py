@@ -19,10 +19,10 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "holds",
             (
                 "structures.base.Structure",
-                "smoothing.Max",
-                "smoothing.TopK",
-                "smoothing.Entropy",
-                "smoothing.SquaredL2",
+                "smoothings.Max",
+                "smoothings.TopK",
+                "smoothings.Entropy",
+                "smoothings.SquaredL2",
             ),
             (
                 f"{EVERY}::test_the_oracle_is_its_definition",

@@ -41,7 +41,7 @@ def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Definition 1",
             "h_mu(z) is the largest <u, z> - mu omega(u) over the simplex, by mu/2 ||u - grad||^2 above any other u",
             "holds",
-            ("identities.pillutla.fenchel_young_slack", "smoothing.Entropy", "smoothing.SquaredL2"),
+            ("identities.pillutla.fenchel_young_slack", "smoothings.Entropy", "smoothings.SquaredL2"),
             (f"{SMOOTHING}::test_the_smoothing_is_its_definition",),
         ),
         Claim(
@@ -49,7 +49,7 @@ def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "the max smoothed by squared l2 projects z/mu onto the simplex; values at two mu differ by at most their difference"
             " times (1 - 1/m)/2 (the paper: 1/2)",
             "holds",
-            ("smoothing.SquaredL2", "bounds.squared_l2_width", "bounds.entropy_width"),
+            ("smoothings.SquaredL2", "bounds.squared_l2_width", "bounds.entropy_width"),
             (
                 f"{SMOOTHING}::test_the_smoothing_is_its_definition",
                 f"{SMOOTHING}::test_the_width_is_attained_at_ties",
@@ -123,14 +123,14 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Proposition 4",
             "the top-K strategy is exact at z if (and only if, by Proposition 3) mu <= sum_{i<=K} (z_(i) - z_(K+1))",
             "holds",
-            ("identities.pillutla.exactness_slack", "smoothing.certified", "smoothing.TopK"),
+            ("identities.pillutla.exactness_slack", "smoothings.certified", "smoothings.TopK"),
             (f"{ORACLES}::test_top_k_is_exact_exactly_where_the_slack_allows",),
         ),
         Claim(
             "P Lemma 7 (iii)",
             "the top-K oracle's gradient is sum_k u_k grad psi(y_k), u the projection of the K best scores over mu",
             "wrong as printed",
-            ("identities.pillutla.top_k_residuals", "smoothing.TopK"),
+            ("identities.pillutla.top_k_residuals", "smoothings.TopK"),
             (f"{ORACLES}::test_the_top_k_oracle_is_its_definition",),
             printed="u is the projection of the K best scores, without 1/mu",
             rejected_by=f"{ORACLES}::test_the_projection_of_the_scores_themselves_is_not_the_gradient",
@@ -139,7 +139,7 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Algorithm 6",
             "from the K best outputs: value sum_k u_k psi(y_k) + (mu/2)(1 - ||u||^2), gradient sum_k u_k grad psi(y_k)",
             "wrong as printed",
-            ("identities.pillutla.top_k_residuals", "smoothing.top_k_weights"),
+            ("identities.pillutla.top_k_residuals", "smoothings.top_k_weights"),
             (f"{ORACLES}::test_the_top_k_oracle_is_its_definition",),
             printed="line 4 returns sum_k u_k psi(y_k)",
             rejected_by=f"{ORACLES}::test_the_weighted_score_is_not_the_value_of_the_top_k_oracle",
@@ -160,7 +160,7 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Proposition 15",
             "with a bound that no score exceeds, equal to it for single outputs, Algorithm 13 is the max oracle, and with Algorithm 6 the top-K oracle",
             "holds under a condition",
-            ("structures.search.branch_and_bound", "structures.boxes.Boxes", "smoothing.TopK"),
+            ("structures.search.branch_and_bound", "structures.boxes.Boxes", "smoothings.TopK"),
             (
                 "test_search::test_the_k_best_are_those_of_the_enumeration",
                 "test_search::test_the_top_k_oracle_is_the_search_and_a_projection",

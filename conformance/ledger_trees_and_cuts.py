@@ -97,7 +97,7 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P Proposition 42",
             "the exp oracle of a tree is mu times sum-product of psi/mu",
             "holds",
-            ("structures.tree.sum_product", "smoothing.Entropy"),
+            ("structures.tree.sum_product", "smoothings.Entropy"),
             (summed, f"{TREE_SCALES}::test_scales", "test_tree_model::test_gradients_are_finite_differences"),
         ),
         Claim(
@@ -105,7 +105,7 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "max, top-K and exp oracles of a tree in time p L^2, p K log K L^2 and p L^2, space p L, p K L and p L: entries worked on and bytes held,"
             " counted, grow with p, L and K by these exponents and by none lower",
             "holds under a condition",
-            ("structures.tree.Tree", "structures.chain.Chain", "smoothing.TopK", "smoothing.Entropy"),
+            ("structures.tree.Tree", "structures.chain.Chain", "smoothings.TopK", "smoothings.Entropy"),
             (
                 f"{TREE}::test_max_product_finds_a_best_labelling",
                 largest,

@@ -54,7 +54,7 @@ def test_objectives(other, problem):
     for b in (reference, other):
         model, data = sequence_model(b, problem)
         w = np.random.default_rng(9).normal(size=model.size)
-        smooth = b.StructuralHinge(model, data, smoothing=b.Entropy())
+        smooth = b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy())
         answers.append((b.LogLoss(model, data).value_and_gradient(w), smooth.value_and_gradient(w, mu=0.3)))
     for (value, g), (v, h) in zip(*answers, strict=True):
         close(v, value)
@@ -62,10 +62,10 @@ def test_objectives(other, problem):
 
 
 STEPS = {
-    "constant": (0.1, reference.Constant(0.2)),
-    "pegasos": (1.0, reference.Pegasos()),  # the first step shrinks the weights to 0
-    "steps": (0.5, reference.Steps(1.5, 2)),
-    "vanishing": (100.0, reference.Constant(0.0099999)),  # each step shrinks the weights by 1e-5
+    "constant": (0.1, reference.steps.Constant(0.2)),
+    "pegasos": (1.0, reference.steps.Pegasos()),  # the first step shrinks the weights to 0
+    "steps": (0.5, reference.steps.Steps(1.5, 2)),
+    "vanishing": (100.0, reference.steps.Constant(0.0099999)),  # each step shrinks the weights by 1e-5
 }
 
 
@@ -81,7 +81,7 @@ def test_smooth_sgd_trajectories(other, average, steps, problem):
         w0 = np.random.default_rng(10).normal(size=model.size)
         options = {"lam": lam, "step_size": schedule, "epochs": 2, "rng": 3, "average": average}
         log = b.sgd(b.LogLoss(model, data), w0, **options)
-        smooth = b.sgd(b.StructuralHinge(model, data, smoothing=b.Entropy()), w0, mu=0.5, **options)
+        smooth = b.sgd(b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy()), w0, mu=0.5, **options)
         runs.append((log, smooth))
     for ours, theirs in zip(*runs, strict=True):
         np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-11, atol=1e-11)
@@ -126,7 +126,7 @@ def test_work_in_several_ranges_is_whole(other):
         batch = np.random.default_rng(1).permutation(data.n)
         scores = model.scores(data, np.arange(data.n), w)
         chain = b.Chain(*scores)
-        smooth = b.StructuralHinge(model, data, smoothing=b.Entropy())
+        smooth = b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy())
         answers.append(
             (
                 *b.LogLoss(model, data).value_and_gradient(w),

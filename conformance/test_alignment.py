@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import reference
 from conformance.tolerances import close
 from reference.optimizers.bcfw import BCFW
-from reference.optimizers.schedules import Constant
 from reference.optimizers.sgd import SGD
+from reference.steps import Constant
 from reference.structures.scores import inner
 from reference.training.counterparts import counterpart
 
@@ -143,7 +143,7 @@ def test_smoothing_by_the_best_alignments_trains(backend, rng, optimizer):
     model = backend.AlignmentModel(4, null=True)
     data = model.pack(X, Y)
     exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.02, tol=0.01, rng=0)
-    hinge = backend.StructuralHinge(model, data, smoothing=backend.TopK(3))
+    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(3))
     options = {"lam": 0.02, "mu": 0.5, "epochs": 8, "rng": 0, "step_size": 0.05}
     options |= {"kappa": 0.5} if optimizer == "casimir" else {}
     result = getattr(backend, optimizer)(hinge, np.full(model.size, 1e-3), **options)
@@ -157,7 +157,7 @@ def test_panels_train_alike(other, rng):
     runs = []
     for panel in (reference, other):
         model = panel.AlignmentModel(4, null=True)
-        hinge = panel.StructuralHinge(model, model.pack(X, Y), smoothing=panel.TopK(2))
+        hinge = panel.StructuralHinge(model, model.pack(X, Y), smoothing=panel.smoothings.TopK(2))
         w0 = np.random.default_rng(3).normal(size=model.size)
         runs.append(panel.sgd(hinge, w0, lam=0.1, mu=1.0, step_size=0.01, epochs=2, rng=0))
     np.testing.assert_allclose(runs[1].x, runs[0].x, rtol=1e-10)

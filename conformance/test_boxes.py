@@ -191,8 +191,8 @@ def test_the_smoothed_max_over_the_k_best(backend, problem):
     """Of the listed boxes; and the gradient is that of its value, in the pixels and in the weight of the loss."""
     _, scores = brute(problem)
     mine, mu = structure(backend, problem), 3.0
-    value, gradient = mine.smooth_max(backend.TopK(3), mu)
-    expected, weights = backend.Table(np.sort(scores)[::-1][:3]).smooth_max(backend.TopK(3), mu)
+    value, gradient = mine.smooth_max(backend.smoothings.TopK(3), mu)
+    expected, weights = backend.Table(np.sort(scores)[::-1][:3]).smooth_max(backend.smoothings.TopK(3), mu)
     close(value, expected, scale=max(1.0, size(problem)))
     total = (
         np.sum(np.where(gradient.pixels != 0, gradient.pixels * problem.pixels, 0.0))

@@ -19,7 +19,7 @@ def hinge(backend, rng, smoothing=None, words=5):
     model = backend.SequenceModel(2, 3)
     X = [rng.normal(size=(n, 2)) for n in rng.integers(1, 4, words)]
     Y = [rng.integers(0, 3, len(x)) for x in X]
-    return backend.StructuralHinge(model, model.pack(X, Y), smoothing=smoothing or backend.Entropy())
+    return backend.StructuralHinge(model, model.pack(X, Y), smoothing=smoothing or backend.smoothings.Entropy())
 
 
 def optimum(objective, lam):
@@ -116,7 +116,7 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
     """Proposition 29 on listed outputs: every w_k within Corollary 17's bound, and the accuracy reached when it says so."""
     X, Y = 3 * rng.normal(size=(6, 2)), rng.integers(0, 3, 6)
     model = backend.MulticlassModel(2, 3)
-    objective = backend.StructuralHinge(model, model.pack(X, Y), smoothing=getattr(backend, smoothing)())
+    objective = backend.StructuralHinge(model, model.pack(X, Y), smoothing=getattr(backend.smoothings, smoothing)())
     lam, accuracy = 0.05, 0.3
     best = optimum(objective, lam)
     rows = []
@@ -154,7 +154,7 @@ def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
 def test_objective_and_dual_enclose_the_optimum(backend, rng, options):
     """In every row, for every way to run; and the gap shrinks."""
     lam = 0.2
-    for smoothing in (backend.Entropy(), backend.SquaredL2(8), backend.TopK(3)):
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(8), backend.smoothings.TopK(3)):
         objective = hinge(backend, rng, smoothing)
         best = optimum(objective, lam)
         result = backend.casimir(objective, lam=lam, epochs=15, rng=1, **options)
@@ -172,7 +172,7 @@ def test_default_settings_reach_a_small_gap(backend, rng):
         model = backend.SequenceModel(2, 3)
         X = [scale * rng.normal(size=(n, 2)) for n in (3, 1, 2, 3, 3, 2)]
         objective = backend.StructuralHinge(
-            model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]), smoothing=backend.Entropy()
+            model, model.pack(X, [rng.integers(0, 3, len(x)) for x in X]), smoothing=backend.smoothings.Entropy()
         )
         result = backend.casimir(objective, lam=0.1, epochs=150, rng=0)
         start = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
@@ -211,7 +211,7 @@ def test_smooth_sums_are_minimised(backend, rng, inner):
 @pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
 def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
     """At w = 0 the top-K strategy has a kink that no smoothness passes: such examples say nothing about the step size."""
-    made = backend.TopK(3) if smoothing == "TopK" else backend.SquaredL2(3)
+    made = backend.smoothings.TopK(3) if smoothing == "TopK" else backend.smoothings.SquaredL2(3)
     objective = hinge(backend, rng, made, words=12)
     at_zero = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
     result = backend.casimir(objective, lam=0.05, epochs=12, rng=0)
@@ -231,7 +231,7 @@ def test_schedules_of_the_corollaries(backend, rng):
 
 def test_the_share_of_exact_calls_is_reported(backend, rng):
     """At w = 0 the scores tie and two outputs certify nothing; Entropy is always exact."""
-    objective = hinge(backend, rng, backend.TopK(2))
+    objective = hinge(backend, rng, backend.smoothings.TopK(2))
     rows = backend.casimir(objective, lam=0.1, mu=0.01, epochs=30, rng=0).history
     assert all(0 <= row.exact <= 1 for row in rows) and rows[-1].exact > 0
     line = objective.linearize(objective.zeros(), None, 50.0)
@@ -286,7 +286,7 @@ def test_nothing_to_learn_ends_well(backend):
     """No features and no losses: the gradient is 0 from the start, for as many passes as you like."""
     model = backend.SequenceModel(0, 2, start_stop=False)
     objective = backend.StructuralHinge(
-        model, model.pack([np.zeros((0, 0))] * 2, [[], []]), smoothing=backend.Entropy()
+        model, model.pack([np.zeros((0, 0))] * 2, [[], []]), smoothing=backend.smoothings.Entropy()
     )
     run = backend.casimir(objective, lam=0.1, epochs=30, rng=0)
     assert run.success and run.fun == 0 and run.certificate == 0
@@ -301,7 +301,7 @@ def test_trajectories_agree(other, rng):
     for smoothing, tolerance in (("Entropy", 1e-9), ("TopK", 1e-7)):
         runs = []
         for b in (reference, other):
-            made = b.TopK(3) if smoothing == "TopK" else b.Entropy()
+            made = b.smoothings.TopK(3) if smoothing == "TopK" else b.smoothings.Entropy()
             objective = hinge(b, np.random.default_rng(3), made, words=8)
             w0 = np.random.default_rng(4).normal(size=objective.zeros().shape)
             runs.append(b.casimir(objective, w0, lam=0.1, mu=0.5, kappa=0.1, step_size=0.02, epochs=6, rng=2))
@@ -368,7 +368,7 @@ def test_bad_options_are_named(backend, rng, options, message):
 
 def test_an_unsmoothed_hinge_is_refused(backend, rng):
     with pytest.raises(ValueError, match="objective: casimir needs a smoothing"):
-        backend.casimir(hinge(backend, rng, backend.Max()), lam=0.1)
+        backend.casimir(hinge(backend, rng, backend.smoothings.Max()), lam=0.1)
 
 
 @pytest.mark.parametrize("inner", ["svrg", "saga", "gradient"])
@@ -376,12 +376,12 @@ def test_casimir_works_in_every_namespace(backend, space, rng, inner):
     model = backend.SequenceModel(2, 3)
     X = [rng.normal(size=(n, 2)).astype(space.dtype) for n in (2, 3)]
     data = model.pack([space.put(x) for x in X], [[0, 1], [2, 1, 0]], like=space.put([0.0]))
-    objective = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
     result = backend.casimir(objective, lam=0.1, mu=0.5, inner=inner, epochs=4, rng=0)
     assert space.get(result.x).dtype == space.dtype
     host = model.pack(X, [[0, 1], [2, 1, 0]])
     again = backend.casimir(
-        backend.StructuralHinge(model, host, smoothing=backend.Entropy()),
+        backend.StructuralHinge(model, host, smoothing=backend.smoothings.Entropy()),
         lam=0.1,
         mu=0.5,
         inner=inner,

@@ -176,7 +176,7 @@ def test_what_it_cannot_do_is_said(backend, rng):
     ):
         with pytest.raises(error, match=message):
             backend.cutting_planes(objective, **{"lam": 0.1, **options})
-    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.Entropy())
+    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.smoothings.Entropy())
     with pytest.raises(ValueError, match="objective: cutting_planes solves the unsmoothed hinge"):
         backend.cutting_planes(smooth, lam=0.1)
     with pytest.raises(backend.UnsupportedError, match="cutting_planes needs planes with a task loss"):

@@ -44,9 +44,13 @@ def model(name):
         X, Y = [x["word"] for x in SENTENCES], [x["label"] for x in SENTENCES]
         fields = [{"word": X[0], "tag": ("D", "N", "V"), "lemma": X[0], "coarse": ("D", "N", "V")}]
         if name == "kernels":
-            found = r.KernelSequenceModel([r.Gaussian(5.0), r.Mean([r.Linear(True), r.Polynomial(2)])], ["a", "b"])
+            found = r.KernelSequenceModel(
+                [r.kernels.Gaussian(5.0), r.kernels.Mean([r.kernels.Linear(True), r.kernels.Polynomial(2)])], ["a", "b"]
+            )
             data = found.pack([np.eye(3)], [[0, 1, 0]])
-            return r.save_model(path, found, r.mkl(found, data, lam=1.0, step_size=r.InverseSqrt(1.0), epochs=1).x)
+            return r.save_model(
+                path, found, r.mkl(found, data, lam=1.0, step_size=r.steps.InverseSqrt(1.0), epochs=1).x
+            )
         if name == "parsing":
             every = r.ParsingModel([["h.word", "m.word"], ["h.tag", "distance"]])
             keys = every.vocabulary(every.pack(fields, [[2, 0, 2]]), 1)

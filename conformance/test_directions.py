@@ -15,7 +15,7 @@ SHELVES = (  # modules and packages; those of one line know nothing of each othe
     ("packed", "files", "interrupts"),
     ("arrays",),
     ("archives", "bounds", "kernels"),
-    ("gram", "identities", "prox", "smoothing"),
+    ("gram", "identities", "prox", "smoothings", "steps"),
     ("structures",),
     ("models",),
     ("objectives",),

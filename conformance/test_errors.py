@@ -35,11 +35,11 @@ def smoothed(backend, smoothing=None):
     model = backend.SequenceModel(2, 2)
     rng = np.random.default_rng(0)
     data = model.pack([rng.normal(size=(3, 2)) for _ in range(3)], [[0, 1, 0], [1, 1, 0], [0, 0, 1]])
-    return backend.StructuralHinge(model, data, smoothing=smoothing or backend.Entropy())
+    return backend.StructuralHinge(model, data, smoothing=smoothing or backend.smoothings.Entropy())
 
 
 def objective_for(backend, optimiser):
-    return smoothed(backend, backend.Max()) if optimiser == "bcfw" else smoothed(backend)
+    return smoothed(backend, backend.smoothings.Max()) if optimiser == "bcfw" else smoothed(backend)
 
 
 def options_for(optimiser):
@@ -110,7 +110,7 @@ def test_what_was_not_packed_is_refused(backend, rng):
 
 
 def test_an_unsmoothed_hinge_is_told_of_smoothings(backend):
-    hinge = smoothed(backend, backend.Max())
+    hinge = smoothed(backend, backend.smoothings.Max())
     for mu in (None, 0.5):
         with pytest.raises(ValueError, match=r"smoothing=Entropy\(\)"):
             backend.svrg(hinge, lam=0.1, mu=mu)
@@ -134,7 +134,7 @@ def test_mu_is_a_number_everywhere(backend, mu):
 
 
 def test_frank_wolfe_does_not_pass_over_a_smoothing(backend):
-    for smoothing in (backend.Entropy(), backend.SquaredL2(), backend.TopK(2)):
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(2)):
         with pytest.raises(ValueError, match=r"objective: bcfw solves the unsmoothed hinge, .*got smoothing="):
             backend.bcfw(smoothed(backend, smoothing), lam=0.1)
 

@@ -22,7 +22,9 @@ TEMPERATURES = {"log loss": 1.0, "entropy": 0.4, "hinge": 0.0}
 def objective_of(backend, kind, model, data):
     if kind == "log loss":
         return backend.LogLoss(model, data)
-    return backend.StructuralHinge(model, data, smoothing=backend.Entropy() if kind == "entropy" else backend.Max())
+    return backend.StructuralHinge(
+        model, data, smoothing=backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
+    )
 
 
 def run(backend, kind, model, data, **options):
@@ -310,7 +312,7 @@ def test_it_works_in_every_namespace(backend, space, rng):
 def test_what_has_no_dual_here_is_named(backend, rng):
     X, Y = labelling(rng, (2, 3))
     model = backend.SequenceModel(3, 3)
-    hinge = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.TopK(3))
+    hinge = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.TopK(3))
     run = backend.exponentiated_gradient
     with pytest.raises(ValueError, match=r"objective: .* smoothing=Entropy\(\), got smoothing=TopK"):
         run(hinge, lam=0.1, mu=1.0)

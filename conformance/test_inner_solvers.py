@@ -29,7 +29,7 @@ def problem(backend, rng, request):
 def objective_of(backend, model, data, loss):
     if loss == "LogLoss":
         return backend.LogLoss(model, data), None
-    smoothing = backend.Entropy() if loss == "Entropy" else backend.TopK(4)
+    smoothing = backend.smoothings.Entropy() if loss == "Entropy" else backend.smoothings.TopK(4)
     return backend.StructuralHinge(model, data, smoothing=smoothing), 0.5
 
 
@@ -154,7 +154,7 @@ def test_passes_over_the_best_outputs_agree(other):
     found = []
     for b in (reference, other):
         model = b.SequenceModel(128, words.labels)
-        objective = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=b.TopK(5))
+        objective = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=b.smoothings.TopK(5))
         x, z = 0.1 * np.random.default_rng(0).normal(size=(2, model.size))
         table = None
         for _ in range(2):
@@ -175,7 +175,7 @@ def test_every_way_to_run_reaches_the_optimum(backend, rng, inner, stop, warm_st
     assert run.success and run.certificate <= 1e-6 * run.fun and -1e-9 <= run.fun - best <= run.certificate + 1e-9
     X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
     model = backend.MulticlassModel(2, 3)
-    hinge = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.Entropy())
+    hinge = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.Entropy())
     run = backend.casimir(hinge, epochs=100, tol=0.2, **options)
     assert run.success and run.certificate <= 0.2 * run.fun
 

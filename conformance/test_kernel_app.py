@@ -20,11 +20,16 @@ def learned(backend, rng):
     X = [rng.normal(size=(n, 3)) for n in (2, 4, 1, 3, 0)]
     Y = [[("x", "y", "z")[i] for i in rng.integers(0, 3, len(x))] for x in X]
     kernels = [
-        backend.Linear(True),
-        backend.Mean([backend.Polynomial(3, 0.5), backend.B1Spline(1.5)]),
-        backend.Explicit(),
+        backend.kernels.Linear(True),
+        backend.kernels.Mean([backend.kernels.Polynomial(3, 0.5), backend.kernels.B1Spline(1.5)]),
+        backend.kernels.Explicit(),
     ]
-    model = backend.KernelSequenceModel([*kernels, backend.Gaussian(2.0)], ["x", "y", "z"], transitions="each", cost=[[0, 2, 1], [1, 0, 1], [3, 1, 0]])  # fmt: skip
+    model = backend.KernelSequenceModel(
+        [*kernels, backend.kernels.Gaussian(2.0)],
+        ["x", "y", "z"],
+        transitions="each",
+        cost=[[0, 2, 1], [1, 0, 1], [3, 1, 0]],
+    )
     data = model.pack(X, Y)
     return model, data, backend.mkl(model, data, lam=0.05, step_size=0.3, epochs=3, rng=0).x
 
@@ -45,7 +50,7 @@ def test_a_model_file_is_all_that_a_prediction_needs(backend, learned, tmp_path,
 
 def test_single_precision_and_pruned_groups_in_a_file(backend, tmp_path, rng):
     X, Y = [rng.normal(size=(4, 2)) for _ in range(3)], [[0, 1, 1, 0]] * 3
-    model = backend.KernelSequenceModel([backend.Gaussian(1.0)], 2)
+    model = backend.KernelSequenceModel([backend.kernels.Gaussian(1.0)], 2)
     data = model.pack(X, Y, like=np.zeros(0, np.float32))
     for tau in (0.01, 1e6):  # the second prunes everything
         weights = backend.mkl(model, data, lam=0.0, penalty=backend.L1(tau), step_size=0.3, epochs=2, rng=0).x
@@ -57,16 +62,16 @@ def test_single_precision_and_pruned_groups_in_a_file(backend, tmp_path, rng):
 
 def test_kernels_without_a_file_form_are_refused(backend, tmp_path):
     for kernel in (
-        backend.Function(lambda X, Y: X @ Y.T),
-        backend.Mean([backend.Linear(), backend.Precomputed(np.eye(2))]),
+        backend.kernels.Function(lambda X, Y: X @ Y.T),
+        backend.kernels.Mean([backend.kernels.Linear(), backend.kernels.Precomputed(np.eye(2))]),
     ):
         model = backend.KernelSequenceModel([kernel], 2)
         data = model.pack([[[0.0], [1.0]]], [[0, 1]])
-        name = "Function" if isinstance(kernel, backend.Function) else "Precomputed"
+        name = "Function" if isinstance(kernel, backend.kernels.Function) else "Precomputed"
         with pytest.raises(TypeError, match=f"groups: {name} has no file form; expected kernels among B1Spline"):
             backend.save_model(tmp_path / "m.npz", model, model.zeros(data))
 
-    class Mine(backend.Gaussian):
+    class Mine(backend.kernels.Gaussian):
         """It has the name of none of ours."""
 
     with pytest.raises(TypeError, match="groups: Mine has no file form"):
@@ -101,8 +106,14 @@ def test_damaged_files_are_named(backend, learned, tmp_path):
 def test_names_of_kernels(backend, rng):
     X = [rng.normal(size=(30, 2)) for _ in range(3)]
     found = named("linear, quadratic,gaussian:2.5,polynomial:3,explicit,linear+gaussian", X)
-    assert found[:5] == [backend.Linear(True), backend.Polynomial(2), backend.Gaussian(2.5), backend.Polynomial(3), backend.Explicit(True)]  # fmt: skip
-    assert list(found[5].parts) == [backend.Linear(True), backend.Gaussian(5.0)]
+    assert found[:5] == [
+        backend.kernels.Linear(True),
+        backend.kernels.Polynomial(2),
+        backend.kernels.Gaussian(2.5),
+        backend.kernels.Polynomial(3),
+        backend.kernels.Explicit(True),
+    ]
+    assert list(found[5].parts) == [backend.kernels.Linear(True), backend.kernels.Gaussian(5.0)]
     (spline,) = named("spline:0.8", X)
     assert abs(np.mean(spline(np.concatenate(X)) == 0) - 0.8) < 0.02
     for kernel in [*found[:5], spline]:

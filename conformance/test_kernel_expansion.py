@@ -48,9 +48,11 @@ def test_coefficients_of_a_run_are_the_expansion(backend, rng, radius):
     """Algorithm 3 in explicit features, by its lines; its factors give the coefficients that ``mkl`` ends with, and the
     groups' norms."""
     X, Y = [rng.normal(size=(n, 2)) for n in (2, 3, 1)], [rng.integers(0, 2, n) for n in (2, 3, 1)]
-    model = backend.KernelSequenceModel([backend.Linear(), backend.Gaussian(1.0)], 2)
+    model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Gaussian(1.0)], 2)
     data, lam, epochs, prox = model.pack(X, Y), 0.3, 3, backend.SquaredL1(0.3)
-    found = backend.mkl(model, data, lam=lam, step_size=backend.InverseSqrt(0.7), radius=radius, epochs=epochs, rng=5).x
+    found = backend.mkl(
+        model, data, lam=lam, step_size=backend.steps.InverseSqrt(0.7), radius=radius, epochs=epochs, rng=5
+    ).x
     phi = []
     for group in model.groups:
         values, vectors = np.linalg.eigh(group(np.concatenate(X)))

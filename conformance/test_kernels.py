@@ -12,15 +12,17 @@ from reference.gram import Gram
 
 
 def kernels(backend, X):
+    k = backend.kernels
     products = lambda A, B: 0.5 * A @ B.T + 1.0  # noqa: E731
     return {
-        "linear": (backend.Linear(), lambda x, y: x @ y),
-        "quadratic": (backend.Polynomial(2), lambda x, y: ((x @ y + 1) ** 2) / np.sqrt((x @ x + 1) ** 2 * (y @ y + 1) ** 2)),
-        "cubic": (backend.Polynomial(3, constant=0.5, unit_diagonal=False), lambda x, y: (x @ y + 0.5) ** 3),
-        "gaussian": (backend.Gaussian(5.0), lambda x, y: np.exp(-((x - y) ** 2).sum() / 10)),
-        "spline": (backend.B1Spline(2.0), lambda x, y: max(0.0, 1 - np.sqrt(((x - y) ** 2).sum()) / 2)),
-        "mean": (backend.Mean([backend.Linear(), backend.Gaussian(1.0)]), lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
-        "function": (backend.Function(products), lambda x, y: 0.5 * x @ y + 1),
+        "linear": (k.Linear(), lambda x, y: x @ y),
+        "quadratic": (k.Polynomial(2), lambda x, y: (x @ y + 1) ** 2 / np.sqrt((x @ x + 1) ** 2 * (y @ y + 1) ** 2)),
+        "cubic": (k.Polynomial(3, constant=0.5, unit_diagonal=False), lambda x, y: (x @ y + 0.5) ** 3),
+        "gaussian": (k.Gaussian(5.0), lambda x, y: np.exp(-((x - y) ** 2).sum() / 10)),
+        "spline": (k.B1Spline(2.0), lambda x, y: max(0.0, 1 - np.sqrt(((x - y) ** 2).sum()) / 2)),
+        "mean": (k.Mean([k.Linear(), k.Gaussian(1.0)]),
+                 lambda x, y: (x @ y + np.exp(-((x - y) ** 2).sum() / 2)) / 2),
+        "function": (k.Function(products), lambda x, y: 0.5 * x @ y + 1),
     }  # fmt: skip
 
 
@@ -48,24 +50,26 @@ def test_gram_matrices_are_positive(backend, rng, name):
 def test_a_unit_diagonal(backend, rng):
     """Also at scales whose powers are no floats, and of a row of zeros."""
     X = rng.normal(size=(6, 3)) * np.array([1e-120, 1.0, 1e80, 1e130, 1e-3, 0.0])[:, None]
-    K = backend.Polynomial(3)(X)
+    K = backend.kernels.Polynomial(3)(X)
     close(np.diag(K), np.ones(6))
     assert np.all(np.abs(K) <= 1 + 1e-12)
-    assert backend.Polynomial(2, constant=0.0)(np.zeros((2, 3))).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert backend.kernels.Polynomial(2, constant=0.0)(np.zeros((2, 3))).tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.95])
 def test_a_spline_with_a_share_of_zeros(backend, rng, share):
     X = rng.normal(size=(80, 4))
-    K = backend.B1Spline.with_zeros(X, share)(X)
+    K = backend.kernels.B1Spline.with_zeros(X, share)(X)
     assert abs(np.mean(K == 0) - share) <= 1 / 80
-    assert backend.B1Spline.with_zeros(X, share).h == pytest.approx(backend.B1Spline.with_zeros(X, share, rows=80).h)
+    assert backend.kernels.B1Spline.with_zeros(X, share).h == pytest.approx(
+        backend.kernels.B1Spline.with_zeros(X, share, rows=80).h
+    )
 
 
 def test_a_known_matrix(backend, rng):
     A = rng.normal(size=(6, 6))
     K = A @ A.T
-    kernel, numbers = backend.Precomputed(K), np.array([[2.0], [0.0], [5.0]])
+    kernel, numbers = backend.kernels.Precomputed(K), np.array([[2.0], [0.0], [5.0]])
     close(kernel(numbers), K[np.ix_([2, 0, 5], [2, 0, 5])])
     close(kernel.diagonal(numbers), np.diag(K)[[2, 0, 5]])
     for bad in ([[6.0]], [[0.5]], [[-1.0]], [[0.0, 1.0]]):
@@ -75,7 +79,7 @@ def test_a_known_matrix(backend, rng):
 
 def gram_type(backend):
     """The type of the matrices that a backend packs."""
-    return type(backend.KernelSequenceModel([backend.Linear()], 1).pack([[[0.0]]]).grams[0])
+    return type(backend.KernelSequenceModel([backend.kernels.Linear()], 1).pack([[[0.0]]]).grams[0])
 
 
 @pytest.mark.parametrize("name", ["linear", "gaussian", "spline"])
@@ -94,11 +98,11 @@ def test_a_gram_matrix_however_it_is_held(backend, rng, name):
 
 def test_storage_goes_by_the_budget(backend, rng):
     X = rng.normal(size=(300, 3))
-    assert Gram(backend.Linear(), X).storage == "dense"
-    assert Gram(backend.Linear(), X, budget=8 * 300**2 - 1).storage == "blocks"
-    thin = Gram(backend.B1Spline.with_zeros(X, 0.98), X)
+    assert Gram(backend.kernels.Linear(), X).storage == "dense"
+    assert Gram(backend.kernels.Linear(), X, budget=8 * 300**2 - 1).storage == "blocks"
+    thin = Gram(backend.kernels.B1Spline.with_zeros(X, 0.98), X)
     assert thin.storage == "sparse" and thin.nbytes < 0.1 * 8 * 300**2
-    assert Gram(backend.Linear(), X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
+    assert Gram(backend.kernels.Linear(), X[:0]).times(0, 0, np.zeros((0, 2))).shape == (0, 2)
 
 
 @pytest.mark.parametrize("storage", ["auto", "dense", "sparse", "blocks"])
@@ -119,7 +123,10 @@ def test_several_matrices_share_products_and_a_budget(backend, rng, storage):
 def test_blocks_of_several_kernels_are_those_of_each(backend, rng):
     X, Y = rng.normal(size=(5, 3)), rng.normal(size=(7, 3))
     every = [kernel for kernel, *_ in kernels(backend, X).values()]
-    every += [backend.Mean([every[0], backend.Mean(every[1:3])]), backend.Function(lambda X, Y: X @ Y.T + 1)]
+    every += [
+        backend.kernels.Mean([every[0], backend.kernels.Mean(every[1:3])]),
+        backend.kernels.Function(lambda X, Y: X @ Y.T + 1),
+    ]
     for kernel, K in zip(every, reference_kernels.blocks(every, X, Y), strict=True):
         close(K, kernel(X, Y))
 
@@ -127,17 +134,22 @@ def test_blocks_of_several_kernels_are_those_of_each(backend, rng):
 def test_the_linear_kernel_with_a_unit_diagonal(backend, rng):
     """The cosine of two rows, 0 with a row of zeros; lengths cancel, whatever they are."""
     X = rng.normal(size=(6, 3)) * np.array([1e-120, 1e-3, 1.0, 1e3, 1e120, 0.0])[:, None]
-    K = backend.Linear(unit_diagonal=True)(X)
+    K = backend.kernels.Linear(unit_diagonal=True)(X)
     unit = np.array([x / np.max(np.abs(x)) if np.any(x) else x for x in X])
     unit = unit / np.maximum(np.sqrt(np.sum(unit**2, axis=1, keepdims=True)), 1e-300)
     close(K, unit @ unit.T)
     close(np.diag(K), [1, 1, 1, 1, 1, 0])
-    close(backend.Linear(unit_diagonal=True).diagonal(X), np.diag(K))
+    close(backend.kernels.Linear(unit_diagonal=True).diagonal(X), np.diag(K))
 
 
 def test_kernels_in_other_namespaces(space, rng):
     X = np.round(rng.normal(size=(4, 2)), 2)
-    for kernel in (reference.Linear(), reference.Polynomial(2), reference.Gaussian(1.0), reference.B1Spline(1.5)):
+    for kernel in (
+        reference.kernels.Linear(),
+        reference.kernels.Polynomial(2),
+        reference.kernels.Gaussian(1.0),
+        reference.kernels.B1Spline(1.5),
+    ):
         close(space.get(kernel(space.put(X))), kernel(X), space.dtype)
         close(space.get(kernel.diagonal(space.put(X))), kernel.diagonal(X), space.dtype)
         for storage in ("dense", "sparse", "blocks"):
@@ -147,25 +159,25 @@ def test_kernels_in_other_namespaces(space, rng):
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [
-        (lambda b: b.Polynomial(0), ValueError, "degree"),
-        (lambda b: b.Polynomial(2, constant=-1.0), ValueError, "constant"),
-        (lambda b: b.Polynomial(2, unit_diagonal=1), TypeError, "unit_diagonal"),
-        (lambda b: b.Linear(1), TypeError, "unit_diagonal: expected True or False"),
-        (lambda b: b.Explicit("yes"), TypeError, "unit_diagonal: expected True or False"),
-        (lambda b: b.Gaussian(0.0), ValueError, "sigma2"),
-        (lambda b: b.B1Spline(-1.0), ValueError, "h:"),
-        (lambda b: b.B1Spline.with_zeros(np.eye(3), 1.0), ValueError, "share: expected a number in"),
-        (lambda b: b.B1Spline.with_zeros(np.zeros((3, 2)), 0.5), ValueError, "share"),
-        (lambda b: b.Mean([]), TypeError, "parts: expected kernels"),
-        (lambda b: b.Function(3), TypeError, "block: expected a callable"),
-        (lambda b: b.Function(lambda X, Y: X)(np.eye(3)[:, :2]), ValueError, "block: expected shape"),
-        (lambda b: b.Precomputed(np.ones((2, 3))), ValueError, "matrix: expected shape"),
-        (lambda b: b.Precomputed([[1.0, 2.0], [0.0, 1.0]]), ValueError, "matrix: expected a symmetric"),
-        (lambda b: b.Linear()(np.ones((2, 3)), np.ones((2, 4))), ValueError, "Y: expected 3 columns"),
-        (lambda b: b.Linear()(np.ones(3)), ValueError, "X: expected shape"),
-        (lambda b: b.Linear()(np.full((1, 1), np.nan)), ValueError, "X:"),
+        (lambda b: b.kernels.Polynomial(0), ValueError, "degree"),
+        (lambda b: b.kernels.Polynomial(2, constant=-1.0), ValueError, "constant"),
+        (lambda b: b.kernels.Polynomial(2, unit_diagonal=1), TypeError, "unit_diagonal"),
+        (lambda b: b.kernels.Linear(1), TypeError, "unit_diagonal: expected True or False"),
+        (lambda b: b.kernels.Explicit("yes"), TypeError, "unit_diagonal: expected True or False"),
+        (lambda b: b.kernels.Gaussian(0.0), ValueError, "sigma2"),
+        (lambda b: b.kernels.B1Spline(-1.0), ValueError, "h:"),
+        (lambda b: b.kernels.B1Spline.with_zeros(np.eye(3), 1.0), ValueError, "share: expected a number in"),
+        (lambda b: b.kernels.B1Spline.with_zeros(np.zeros((3, 2)), 0.5), ValueError, "share"),
+        (lambda b: b.kernels.Mean([]), TypeError, "parts: expected kernels"),
+        (lambda b: b.kernels.Function(3), TypeError, "block: expected a callable"),
+        (lambda b: b.kernels.Function(lambda X, Y: X)(np.eye(3)[:, :2]), ValueError, "block: expected shape"),
+        (lambda b: b.kernels.Precomputed(np.ones((2, 3))), ValueError, "matrix: expected shape"),
+        (lambda b: b.kernels.Precomputed([[1.0, 2.0], [0.0, 1.0]]), ValueError, "matrix: expected a symmetric"),
+        (lambda b: b.kernels.Linear()(np.ones((2, 3)), np.ones((2, 4))), ValueError, "Y: expected 3 columns"),
+        (lambda b: b.kernels.Linear()(np.ones(3)), ValueError, "X: expected shape"),
+        (lambda b: b.kernels.Linear()(np.full((1, 1), np.nan)), ValueError, "X:"),
         (lambda b: Gram(3, np.eye(2)), TypeError, "kernel: expected a Kernel"),
-        (lambda b: Gram(b.Linear(), np.eye(2), "file"), ValueError, "storage: expected one of auto"),
+        (lambda b: Gram(b.kernels.Linear(), np.eye(2), "file"), ValueError, "storage: expected one of auto"),
     ],
 )
 def test_bad_arguments_are_named(backend, make, error, words):

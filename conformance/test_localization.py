@@ -192,7 +192,9 @@ def test_mapped_features_are_left_in_their_file(backend, tmp_path):
     )
     assert np.shares_memory(data.features, mapped)
     runs = [
-        backend.svrg(backend.StructuralHinge(model, d, smoothing=backend.TopK(3)), lam=0.1, mu=1.0, epochs=2, rng=0)
+        backend.svrg(
+            backend.StructuralHinge(model, d, smoothing=backend.smoothings.TopK(3)), lam=0.1, mu=1.0, epochs=2, rng=0
+        )
         for d in (data, usual)
     ]
     assert np.array_equal(runs[0].x, runs[1].x)
@@ -214,7 +216,7 @@ def test_a_planted_direction_is_learned(backend, optimizer):
     w = np.array([1.0, -0.7, 0.4, 0.0])
     X, Y = planted(rng, 100, w, 0.05)
     model = backend.CandidateModel(4)
-    hinge = backend.StructuralHinge(model, model.pack(X[:60], Y[:60]), smoothing=backend.TopK(3))
+    hinge = backend.StructuralHinge(model, model.pack(X[:60], Y[:60]), smoothing=backend.smoothings.TopK(3))
     options = {
         "lbfgs": {"iterations": 20, "mu": 0.1},
         "svrg": {"mu": 0.1},
@@ -248,7 +250,7 @@ def test_panels_take_the_same_steps(other):
         runs = []
         for b in (reference, other):
             model = b.CandidateModel(3)
-            kind = getattr(b, smoothing)
+            kind = getattr(b.smoothings, smoothing)
             hinge = b.StructuralHinge(model, model.pack(X, Y), smoothing=kind(3) if smoothing == "TopK" else kind())
             options = {} if mu is None else {"mu": mu}
             runs.append(getattr(b, optimizer)(hinge, lam=0.1, epochs=3, rng=0, **options))
@@ -256,7 +258,9 @@ def test_panels_take_the_same_steps(other):
         close(runs[1].fun, runs[0].fun)
 
 
-@pytest.mark.parametrize("smoothing", [accelerated.TopK(3), accelerated.Entropy()], ids=["TopK", "Entropy"])
+@pytest.mark.parametrize(
+    "smoothing", [accelerated.smoothings.TopK(3), accelerated.smoothings.Entropy()], ids=["TopK", "Entropy"]
+)
 def test_answers_at_a_snapshot_are_kept_where_there_is_room(monkeypatch, rng, smoothing):
     """Beyond the bound they are asked for again, with the same result."""
     X, Y = planted(rng, 6, np.array([1.0, -0.7, 0.4]), 0.3)
@@ -283,7 +287,7 @@ def test_linearizations_agree(other, space, problem, mu, scale):
         for b in (reference, other):
             name, _, k = smoothing.strip(")").partition("(")
             model = b.CandidateModel(shape)
-            chosen = getattr(b, name)(*([int(k)] if k else []))
+            chosen = getattr(b.smoothings, name)(*([int(k)] if k else []))
             objective = b.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)), smoothing=chosen)
             found.append((objective.linearize(w, mu=mu), objective.value_and_gradient(w, mu=mu)))
         (theirs, plain), (mine, own) = found

@@ -55,7 +55,7 @@ def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optim
     assert info["class"] == "spot" and info["optimizer"] == optimizer and info["lam"] == 0.01
     data = load_localization(train)
     packed = model.pack(data.examples(np.arange(10)), data.truth)
-    hinge = backend.StructuralHinge(model, packed, smoothing=backend.TopK(10))
+    hinge = backend.StructuralHinge(model, packed, smoothing=backend.smoothings.TopK(10))
     mu = 0.1 if optimizer == "svrg" else 0.0  # it minimises the smoothed problem, the others the hinge itself
     value = hinge.value_and_gradient(w, None, mu)[0] + 0.005 * w @ w
     assert each["objective"] == pytest.approx(value, rel=1e-9) and len(each["history"]) >= 1

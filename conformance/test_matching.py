@@ -287,7 +287,7 @@ def test_sums_over_matchings_are_intractable(backend, rng):
         with pytest.raises(backend.IntractableError, match="#P-complete"):
             ask()
     with pytest.raises(backend.IntractableError, match="Proposition 14"):
-        matching.smooth_max(backend.Entropy(), 1.0)
+        matching.smooth_max(backend.smoothings.Entropy(), 1.0)
     model = backend.AlignmentModel(1)
     with pytest.raises(backend.IntractableError, match="LogLoss .* needs expectation.*Proposition 14"):
         backend.LogLoss(model, model.pack([np.ones((2, 2, 1))], [[0, 1]]))

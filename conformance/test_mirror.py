@@ -28,6 +28,7 @@ from reference.training.counterparts import counterpart
 from reference.training.smoothness import Backtracking
 
 OTHERS = {"by_networkx", "by_scipy"}  # answers of other libraries, in accelerated alone
+SPACES = ("boxes", "kernels", "smoothings", "steps")  # of names that mislead alone
 
 
 def modules():
@@ -54,6 +55,14 @@ def test_public_names_are_equal():
     for ours, theirs in pairs():
         assert sorted(set(names(ours)) - OTHERS) == sorted(names(theirs)), ours.__name__
         assert all(hasattr(ours, name) for name in names(ours)), ours.__name__
+
+
+def test_names_of_a_space_stand_there_alone():
+    for space in SPACES:
+        ours, theirs = getattr(accelerated, space), getattr(reference, space)
+        assert space in reference.__all__
+        assert not set(theirs.__all__) & set(reference.__all__)
+        assert all(getattr(ours, name) is getattr(theirs, name) for name in theirs.__all__)
 
 
 def test_what_has_kernels_is_what_is_exported():
@@ -91,7 +100,8 @@ def test_signatures_and_docstrings_are_equal():
 
 
 def test_every_public_thing_is_documented():
-    for module in [m for pair in pairs() for m in pair] + [reference]:
+    spaces = [getattr(reference, name) for name in SPACES]
+    for module in [m for pair in pairs() for m in pair] + [reference, *spaces]:
         for name in names(module):
             assert inspect.getdoc(getattr(module, name)), f"{module.__name__}.{name}"
 
@@ -154,8 +164,8 @@ def learners(panel):
         data = model.pack(X, Y)
         yield panel.LogLoss(model, data), None
         yield panel.StructuralHinge(model, data), None
-        yield panel.StructuralHinge(model, data, smoothing=panel.Entropy()), 0.5
-        yield panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), 0.5
+        yield panel.StructuralHinge(model, data, smoothing=panel.smoothings.Entropy()), 0.5
+        yield panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(2)), 0.5
     model = panel.ListModel(lambda x: np.eye(3) * x, panel.Table, size=3)
     yield panel.LogLoss(model, model.pack([1.0, 2.0], [0, 2])), None
     model = panel.MulticlassModel(3, 2)
@@ -166,11 +176,11 @@ def learners(panel):
     data = model.pack([(x, np.arange(len(x)) // 2 - 1) for x in X], Y)
     yield panel.LogLoss(model, data), None
     yield panel.StructuralHinge(model, data), None
-    yield panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), 0.5
+    yield panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(2)), 0.5
     model = panel.AlignmentModel(2, null=True)
     data = model.pack([rng.normal(size=(2, 3, 2)), rng.normal(size=(3, 1, 2))], [[2, -1], [-1, 0, -1]])
     yield panel.StructuralHinge(model, data), None
-    yield panel.StructuralHinge(model, data, smoothing=panel.TopK(3)), 0.5
+    yield panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(3)), 0.5
 
 
 def exercise(panel):
@@ -182,7 +192,7 @@ def exercise(panel):
             for inner in ("svrg", "saga"):
                 panel.casimir(objective, w, lam=0.1, epochs=1, rng=0, inner=inner)
         objective.model.predict(objective.data, None, w)
-        if isinstance(objective.smoothing, panel.Max):
+        if isinstance(objective.smoothing, panel.smoothings.Max):
             panel.bcfw(objective, lam=0.1, epochs=2, rng=0)
             panel.cutting_planes(objective, lam=0.1, epochs=2)
             if objective.model.structure_type.supports("sample"):
@@ -212,7 +222,7 @@ def exercise_segmentation(panel):
     hinge = panel.StructuralHinge(model, data)
     panel.bcfw(hinge, lam=0.1, epochs=2, rng=0)
     panel.sgd(hinge, lam=0.1, epochs=1, rng=0)
-    smooth = panel.StructuralHinge(model, data, smoothing=panel.TopK(2))
+    smooth = panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(2))
     w = panel.sgd(smooth, lam=0.1, mu=0.5, epochs=1, rng=0).x
     model.predict(data, None, w)
 
@@ -222,7 +232,7 @@ def exercise_oracles(panel):
     model, edges = panel.SegmentationModel(1, 1, oracle=by_networkx), panel.grid_edges(1, 2)
     data = model.pack([(np.ones((2, 1)), edges, np.ones((1, 1)))], [[1, 0]])
     w = panel.bcfw(panel.StructuralHinge(model, data), lam=0.1, epochs=2, rng=0).x
-    panel.sgd(panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), lam=0.1, mu=0.5, epochs=1, rng=0)
+    panel.sgd(panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(2)), lam=0.1, mu=0.5, epochs=1, rng=0)
     model.predict(data, None, w)
 
 
@@ -235,7 +245,9 @@ def exercise_localization(panel):
     model.predict(data, None, w)
     model = panel.CandidateModel(2)
     data = model.pack([([[0, 0, 1, 1], [0, 1, 2, 3]], np.eye(2, dtype=np.float32))], [[0, 0, 1, 1]])
-    w = panel.casimir(panel.StructuralHinge(model, data, smoothing=panel.TopK(2)), lam=0.1, epochs=1, rng=0).x
+    w = panel.casimir(
+        panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(2)), lam=0.1, epochs=1, rng=0
+    ).x
     model.predict(data, None, w)
 
 
@@ -270,7 +282,9 @@ def exercise_tagging(panel):
 def exercise_kernels(panel):
     """Rounds by the kernel and by the loop, averages, prediction."""
     X, Y = [np.eye(3)[[0, 1, 2]], np.eye(3)[[2, 1]]], [[0, 1, 0], [0, 1]]
-    model = panel.KernelSequenceModel([panel.Gaussian(1.0), panel.Explicit(), panel.B1Spline(1.0)], 2)
+    model = panel.KernelSequenceModel(
+        [panel.kernels.Gaussian(1.0), panel.kernels.Explicit(), panel.kernels.B1Spline(1.0)], 2
+    )
     for storage in ("dense", "blocks"):
         data = model.pack(X, Y, storage=storage)
         for loss in ("hinge", "crf"):
@@ -321,7 +335,7 @@ def test_the_spy_sees_a_counterpart_that_falls_back(monkeypatch):
     model = accelerated.SequenceModel(3, 2)
     loss = accelerated.LogLoss(model, model.pack([np.ones((2, 3))], [[0, 1]]))
     watch(monkeypatch, {(accelerated.LogLoss, accelerated.SequenceModel): (Slip,)})
-    box, rng = Slip(0.1, reference.Constant(0.1)), np.random.default_rng(0)
+    box, rng = Slip(0.1, reference.steps.Constant(0.1)), np.random.default_rng(0)
     with pytest.raises(AssertionError, match="accelerated fell back to SGD.sweep"):
         box.epoch(loss, box.init(loss, loss.zeros()), rng)
 
@@ -364,7 +378,7 @@ def test_the_spy_would_see_a_slip(monkeypatch):
 
 def test_a_subclass_gets_the_loop_not_the_kernel():
     """A counterpart for the models of the table and no others, of block-coordinate Frank-Wolfe for hinges alone."""
-    steps = reference.Constant(0.1)
+    steps = reference.steps.Constant(0.1)
     for box in (SGD(0.1, steps), SVRG(), Backtracking(), BCFW(0.1), OnlineProximal(reference.L1(0.1), steps)):
         for objective, _ in learners(accelerated):
             known = {found.__mro__[1] for found in TABLE.get((type(objective), type(objective.model)), ())}
@@ -385,7 +399,7 @@ def test_a_subclass_of_an_objective_is_heard(rng):
     model = accelerated.SequenceModel(3, 2)
     data = model.pack([rng.normal(size=(3, 3)) for _ in range(4)], [[0, 1, 0]] * 4)
     loud, plain = Louder(model, data), accelerated.LogLoss(model, data)
-    assert type(counterpart(SGD(0.1, reference.Constant(0.1)), loud)) is SGD
+    assert type(counterpart(SGD(0.1, reference.steps.Constant(0.1)), loud)) is SGD
     a = accelerated.sgd(loud, lam=0.0, step_size=0.01, epochs=2, rng=0).x
     b = accelerated.sgd(plain, lam=0.0, step_size=0.1, epochs=2, rng=0).x
     np.testing.assert_allclose(a, b, rtol=1e-12)

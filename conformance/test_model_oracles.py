@@ -117,7 +117,7 @@ def test_an_oracle_is_asked_once_for_each_best_output(backend, name):
 def test_every_optimiser_hears_an_oracle(backend, name, optimizer):
     model, data, oracle, _ = of(backend, name)
     hinge = backend.StructuralHinge(model, data)
-    steps = reference.Constant(0.1)
+    steps = reference.steps.Constant(0.1)
     for box in (SGD(0.1, steps), BCFW(0.1), OnlineProximal(reference.HalfSquaredL2(0.1), steps)):
         assert counterpart(box, hinge) is box
     options = {"lam": 0.1}
@@ -170,8 +170,11 @@ def test_the_structure_answers_all_other_questions(backend, name):
     loud = space.augment(model.task_loss(data, np.array([0])))
     close(loud.best()[0], own.augment(model.task_loss(data, np.array([0]))).best()[0])
     assert oracle.calls == 1 and isinstance(space, type(own))
-    smooth = backend.StructuralHinge(model, data, smoothing=backend.TopK(2)).value_and_gradient(w, mu=0.5)
-    close(smooth[0], backend.StructuralHinge(plain, data, smoothing=backend.TopK(2)).value_and_gradient(w, mu=0.5)[0])
+    smooth = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2)).value_and_gradient(w, mu=0.5)
+    close(
+        smooth[0],
+        backend.StructuralHinge(plain, data, smoothing=backend.smoothings.TopK(2)).value_and_gradient(w, mu=0.5)[0],
+    )
     assert oracle.calls == 1
 
 

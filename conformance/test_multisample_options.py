@@ -53,7 +53,7 @@ def test_what_it_cannot_do_is_said(backend, rng):
     ):
         with pytest.raises(error, match=message):
             backend.multisample(objective, **{"lam": 0.1, **options})
-    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.Entropy())
+    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.smoothings.Entropy())
     with pytest.raises(ValueError, match="objective: multisample solves the unsmoothed hinge"):
         backend.multisample(smooth, lam=0.1)
     with pytest.raises(backend.UnsupportedError, match="LogLoss has no corners"):

@@ -345,7 +345,7 @@ def test_jacobians_written_out_are_the_linearized_objective(backend, rng, smooth
 
     model, data = two_layer(backend, rng)
     objective = backend.StructuralHinge(
-        model, data, smoothing=backend.TopK(2) if smoothing == "TopK" else backend.Entropy()
+        model, data, smoothing=backend.smoothings.TopK(2) if smoothing == "TopK" else backend.smoothings.Entropy()
     )
     w, c, v = (model.initial(data, seed) for seed in range(3))
     written, implied = linearized(objective, w, c), LinearizedObjective(objective, w, c)
@@ -380,7 +380,11 @@ def test_epochs_of_sgd_are_steps(backend, rng, average):
     from reference.training.counterparts import counterpart
 
     model, data = two_layer(backend, rng, counts=(3, 1, 4, 3, 3))
-    for objective, mu in ((backend.StructuralHinge(model, data), None), (backend.StructuralHinge(model, data, smoothing=backend.TopK(2)), 0.3), (backend.LogLoss(model, data), None)):  # fmt: skip
+    for objective, mu in (
+        (backend.StructuralHinge(model, data), None),
+        (backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2)), 0.3),
+        (backend.LogLoss(model, data), None),
+    ):
         box = SGD(0.1, lambda t, lam: np.linspace(0.5, 0.1, 7), mu, average=average)
         order, start = np.array([4, 2, 0, 1, 3, 2, 0]), box.init(objective, model.initial(data, 0))
         a, b = (each.sweep(objective, start, order) for each in (counterpart(box, objective), box))

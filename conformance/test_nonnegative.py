@@ -251,7 +251,7 @@ def test_sequences_with_nonnegative_transitions(other, rng):
 def test_who_cannot_says_so(backend, rng):
     problem = drawn(rng, slice(1, 4))
     hinge = problem.hinge(backend)
-    smooth = backend.StructuralHinge(hinge.model, hinge.data, smoothing=backend.Entropy())
+    smooth = backend.StructuralHinge(hinge.model, hinge.data, smoothing=backend.smoothings.Entropy())
     for name, objective, options in (
         ("svrg", smooth, {"mu": 1.0}),
         ("casimir", smooth, {}),

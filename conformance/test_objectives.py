@@ -37,7 +37,7 @@ def test_losses_are_their_definitions(backend, space, problem):
     w = np.random.default_rng(5).normal(size=model.size).astype(space.dtype)
     hinge, smooth, log = (
         backend.StructuralHinge(model, data),
-        backend.StructuralHinge(model, data, smoothing=backend.Entropy()),
+        backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()),
         backend.LogLoss(model, data),
     )
     w_there, w = space.put(w), w.astype(np.float64)
@@ -58,7 +58,7 @@ def test_smooth_gradients_are_finite_differences(backend, problem):
     h = 1e-5
     for objective, mu in (
         (backend.LogLoss(model, data), None),
-        (backend.StructuralHinge(model, data, smoothing=backend.Entropy()), 0.5),
+        (backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()), 0.5),
     ):
         ahead, behind = (objective.value_and_gradient(w + s * h * direction, mu=mu)[0] for s in (1, -1))
         slope = float(objective.value_and_gradient(w, mu=mu)[1] @ direction)

@@ -25,12 +25,14 @@ def words(rng):
 
 def model_of(backend, transitions="own"):
     return backend.KernelSequenceModel(
-        [backend.Linear(), backend.Explicit(), backend.Gaussian(1.0)], 3, transitions=transitions
+        [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(1.0)],
+        3,
+        transitions=transitions,
     )
 
 
 def box_of(loss, penalty, sigma, radius, average):
-    return MKL(penalty, reference.InverseSqrt(0.6), loss, sigma, radius, average)
+    return MKL(penalty, reference.steps.InverseSqrt(0.6), loss, sigma, radius, average)
 
 
 def states(backend, model, data, box, rounds=12, rng=0):
@@ -48,7 +50,7 @@ def features(model, data, X):
     """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of each Gram matrix."""
     found = []
     for group in model.groups:
-        if isinstance(group, reference.Explicit):
+        if isinstance(group, reference.kernels.Explicit):
             found.append(np.concatenate(X))
         else:
             values, vectors = np.linalg.eigh(group(np.concatenate(X)))
@@ -60,7 +62,7 @@ def theta(model, data, weights, phi):
     """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that they are in."""
     parts = []
     for group, A, f in zip(model.groups, weights.coefficients, phi, strict=True):
-        parts.append((A if isinstance(group, reference.Explicit) else f.T @ A).ravel())
+        parts.append((A if isinstance(group, reference.kernels.Explicit) else f.T @ A).ravel())
     tables = weights.transitions.reshape(len(weights.transitions), -1)
     if model.transitions == "own":
         return [*parts, tables[0]]
@@ -85,7 +87,7 @@ def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
         outputs = list(itertools.product(range(3), repeat=b - a))
         T = truth.transitions.sum(axis=0)
         unary = sum(
-            f[a:b] @ (A if isinstance(g, reference.Explicit) else f.T @ A)
+            f[a:b] @ (A if isinstance(g, reference.kernels.Explicit) else f.T @ A)
             for g, f, A in zip(model.groups, phi, truth.coefficients, strict=True)
         )
         score = np.array(
@@ -152,13 +154,15 @@ def test_groups_fall_to_zero_and_come_back(backend, words):
 def test_storage_and_panels_have_one_trajectory(backend, other, words, storage, loss, average):
     (X, Y), runs = words, []
     for panel, held in ((backend, storage), (other, "dense")):
-        model = panel.KernelSequenceModel([panel.Gaussian(2.0), panel.Explicit(), panel.B1Spline(1.5)], 3)
+        model = panel.KernelSequenceModel(
+            [panel.kernels.Gaussian(2.0), panel.kernels.Explicit(), panel.kernels.B1Spline(1.5)], 3
+        )
         runs.append(
             panel.mkl(
                 model,
                 model.pack(X, Y, storage=held),
                 lam=0.05,
-                step_size=panel.InverseSqrt(0.37),
+                step_size=panel.steps.InverseSqrt(0.37),
                 loss=loss,
                 average=average,
                 epochs=4,
@@ -179,7 +183,7 @@ def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, l
     """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: down to 1e-60 if no round added to them."""
     (X, Y), runs = words, []
     for panel in (backend, other):
-        model = panel.KernelSequenceModel([panel.Gaussian(2.0), panel.Explicit()], 3)
+        model = panel.KernelSequenceModel([panel.kernels.Gaussian(2.0), panel.kernels.Explicit()], 3)
         how = {"penalty": panel.HalfSquaredL2(lam), "step_size": 0.3, "epochs": 20, "rng": 1}
         runs.append(panel.mkl(model, model.pack(X, Y), loss=loss, average="uniform", **how))
     for got, want in zip(runs[0].x.coefficients, runs[1].x.coefficients, strict=True):
@@ -190,7 +194,7 @@ def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, l
 def test_runs_in_other_namespaces(space, words):
     (X, Y), runs = words, []
     for put in (np.asarray, space.put):
-        model = reference.KernelSequenceModel([reference.Gaussian(2.0), reference.Explicit()], 3)
+        model = reference.KernelSequenceModel([reference.kernels.Gaussian(2.0), reference.kernels.Explicit()], 3)
         data = model.pack(X, Y, like=put(np.zeros(1)))
         runs.append(
             reference.mkl(model, data, lam=0.05, step_size=0.37, loss="crf", average="uniform", epochs=1, rng=1)
@@ -206,10 +210,10 @@ def test_runs_in_other_namespaces(space, words):
 def test_explicit_and_implicit_groups_are_one(backend, words, loss):
     """The linear kernel and its features: the same norms, shares and labellings."""
     (X, Y), runs = words, []
-    for group in (backend.Linear(), backend.Explicit()):
-        model = backend.KernelSequenceModel([group, backend.Gaussian(1.0)], 3)
+    for group in (backend.kernels.Linear(), backend.kernels.Explicit()):
+        model = backend.KernelSequenceModel([group, backend.kernels.Gaussian(1.0)], 3)
         data = model.pack(X, Y)
-        run = backend.mkl(model, data, lam=0.05, step_size=backend.InverseSqrt(0.37), loss=loss, epochs=5, rng=0)
+        run = backend.mkl(model, data, lam=0.05, step_size=backend.steps.InverseSqrt(0.37), loss=loss, epochs=5, rng=0)
         runs.append((run, model.predict(run.x, X), data))
     close(runs[0][0].norms, runs[1][0].norms)
     close(runs[0][0].fun, runs[1][0].fun)
@@ -221,9 +225,9 @@ def test_linear_kernels_with_a_unit_diagonal_are_one(backend, words):
     X, Y = words
     X, runs = [*X, np.zeros((2, 3))], []  # rows of zeros stay so
     Y = [*Y, np.array([0, 1])]
-    for group in (backend.Linear(True), backend.Explicit(True)):
-        model = backend.KernelSequenceModel([group, backend.Gaussian(1.0)], 3)
-        run = backend.mkl(model, model.pack(X, Y), lam=0.05, step_size=backend.InverseSqrt(0.37), epochs=5, rng=0)
+    for group in (backend.kernels.Linear(True), backend.kernels.Explicit(True)):
+        model = backend.KernelSequenceModel([group, backend.kernels.Gaussian(1.0)], 3)
+        run = backend.mkl(model, model.pack(X, Y), lam=0.05, step_size=backend.steps.InverseSqrt(0.37), epochs=5, rng=0)
         runs.append((run, model.predict(run.x, X)))
     close(runs[0][0].norms, runs[1][0].norms)
     close(runs[0][0].fun, runs[1][0].fun)
@@ -248,7 +252,7 @@ def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
     for x, y in zip(many, found, strict=True):
         assert np.array_equal(model.predict(weights, [x])[0], y) and np.array_equal(model.predict(some, [x])[0], y)
         unary = sum(
-            x @ A if isinstance(g, reference.Explicit) else g(x, data.X) @ A if len(x) else np.zeros((0, 3))
+            x @ A if isinstance(g, reference.kernels.Explicit) else g(x, data.X) @ A if len(x) else np.zeros((0, 3))
             for g, A in zip(model.groups, weights.coefficients, strict=True)
         )
         outputs = list(itertools.product(range(3), repeat=len(x)))
@@ -262,7 +266,7 @@ def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
 def test_prediction_has_the_same_bits_on_any_number_of_threads(rng):
     from accelerated.threads import set_num_threads
 
-    model = accelerated.KernelSequenceModel([accelerated.Gaussian(1.0), accelerated.Explicit()], 3)
+    model = accelerated.KernelSequenceModel([accelerated.kernels.Gaussian(1.0), accelerated.kernels.Explicit()], 3)
     X = [rng.normal(size=(n, 3)) for n in rng.integers(0, 9, 200)]
     data = model.pack(X[:20], [rng.integers(0, 3, len(x)) for x in X[:20]])
     weights, seen = accelerated.mkl(model, data, lam=0.01, step_size=0.3, epochs=2, rng=0).x, []
@@ -278,10 +282,10 @@ def test_prediction_has_the_same_bits_on_any_number_of_threads(rng):
 def test_the_mean_loss_is_that_of_each_sequence(backend, words):
     """Enumeration of all labellings, for both losses, with a cost that is not 0 or 1."""
     X, Y = words
-    model = backend.KernelSequenceModel([backend.Gaussian(1.0)], 3, cost=[[0, 2, 1], [1, 0, 0.5], [3, 1, 0]])
+    model = backend.KernelSequenceModel([backend.kernels.Gaussian(1.0)], 3, cost=[[0, 2, 1], [1, 0, 0.5], [3, 1, 0]])
     data = model.pack(X, Y)
     weights = backend.mkl(model, data, lam=0.02, step_size=0.3, epochs=2, rng=0).x
-    unary, T = backend.Gaussian(1.0)(np.concatenate(X)) @ weights.coefficients[0], weights.transitions[0]
+    unary, T = backend.kernels.Gaussian(1.0)(np.concatenate(X)) @ weights.coefficients[0], weights.transitions[0]
     for loss in ("hinge", "crf"):
         losses = []
         for y, a, b in zip(Y, data.offsets[:-1], data.offsets[1:], strict=True):
@@ -300,10 +304,12 @@ def test_single_precision_follows_double(backend, words):
     """Gram matrices in float32: norms and the objective of a run without near ties within 1e-4, relative."""
     (X, Y), runs = words, []
     for dtype in (np.float32, np.float64):
-        model = backend.KernelSequenceModel([backend.Linear(True), backend.Polynomial(2), backend.Gaussian(1.0)], 3)
+        model = backend.KernelSequenceModel(
+            [backend.kernels.Linear(True), backend.kernels.Polynomial(2), backend.kernels.Gaussian(1.0)], 3
+        )
         data = model.pack(X, Y, like=np.zeros(0, dtype))
         runs.append(
-            backend.mkl(model, data, lam=0.05, step_size=backend.InverseSqrt(0.37), loss="crf", epochs=6, rng=0)
+            backend.mkl(model, data, lam=0.05, step_size=backend.steps.InverseSqrt(0.37), loss="crf", epochs=6, rng=0)
         )
     assert runs[0].x.transitions.dtype == np.float32 and runs[0].x.coefficients[1].dtype == np.float32
     np.testing.assert_allclose(runs[0].norms, runs[1].norms, rtol=1e-4)
@@ -317,7 +323,7 @@ def test_a_run_that_was_cut_in_two_is_one(backend, words, tmp_path, loss, averag
     (X, Y), path = words, tmp_path / "c.npz"
     model = model_of(backend)
     data = model.pack(X, Y)
-    options = {"lam": 0.1, "step_size": backend.InverseSqrt(0.4), "loss": loss, "average": average, "rng": 3}
+    options = {"lam": 0.1, "step_size": backend.steps.InverseSqrt(0.4), "loss": loss, "average": average, "rng": 3}
     whole = backend.mkl(model, data, epochs=7, **options)
     backend.mkl(model, data, epochs=3, checkpoint=path, **options)
 
@@ -336,7 +342,9 @@ def test_a_run_that_was_cut_in_two_is_one(backend, words, tmp_path, loss, averag
         assert np.array_equal(got, want)
     with pytest.raises(ValueError, match=r"resume: .*c.npz is of a run with penalty = SquaredL1.lam=0.1"):
         backend.mkl(model, data, epochs=7, resume=path, **{**options, "lam": 0.2})
-    other = backend.KernelSequenceModel([backend.Linear(), backend.Explicit(), backend.Gaussian(2.0)], 3)
+    other = backend.KernelSequenceModel(
+        [backend.kernels.Linear(), backend.kernels.Explicit(), backend.kernels.Gaussian(2.0)], 3
+    )
     with pytest.raises(ValueError, match=r"resume: .* groups = Linear"):
         backend.mkl(other, other.pack(X, Y), epochs=7, resume=path, **options)
 
@@ -344,7 +352,7 @@ def test_a_run_that_was_cut_in_two_is_one(backend, words, tmp_path, loss, averag
 def test_one_kernel_with_its_transitions_is_a_plain_svm(backend, words):
     """transitions="each" and the ridge: online steps on lam/2 ||w||^2 + hinge, as ``online_proximal`` takes them on all features."""
     X, Y = words
-    model = backend.KernelSequenceModel([backend.Explicit()], 3, transitions="each")
+    model = backend.KernelSequenceModel([backend.kernels.Explicit()], 3, transitions="each")
     run = backend.mkl(
         model, model.pack(X, Y), lam=0.0, penalty=backend.HalfSquaredL2(0.1), step_size=0.3, epochs=3, rng=4
     )
@@ -398,7 +406,7 @@ def test_which_penalties_have_a_kernel(words):
 
     X, Y = words
     for kind in (accelerated.KernelSequenceModel, Model):
-        model = kind([accelerated.Gaussian(1.0)], 3)
+        model = kind([accelerated.kernels.Gaussian(1.0)], 3)
         data = model.pack(X, Y)
         fused = [
             type(counterpart(box_of("hinge", penalty, 0.0, None, "last"), KernelProblem(model, data))) is not MKL
@@ -412,7 +420,7 @@ def test_which_penalties_have_a_kernel(words):
             )
         ]
         assert fused == ([True, True, True, False, False] if kind is not Model else [False] * 5) * 2
-    model = accelerated.KernelSequenceModel([accelerated.Gaussian(1.0)], 3)
+    model = accelerated.KernelSequenceModel([accelerated.kernels.Gaussian(1.0)], 3)
     options = {"step_size": 0.4, "epochs": 3, "rng": 0}
     a = accelerated.mkl(model, model.pack(X, Y), lam=0.1, **options)
     b = accelerated.mkl(model, model.pack(X, Y), penalty=Mine(0.1), **options)
@@ -423,9 +431,9 @@ def test_it_learns_which_kernel_matters(backend, rng):
     """Labels by the distance from 0: no linear function has them; the Gaussian's share grows, and words held out are read."""
     X = [rng.normal(size=(4, 2)) * 1.5 for _ in range(60)]
     Y = [(np.linalg.norm(x, axis=1) > 1.5).astype(int) for x in X]
-    model = backend.KernelSequenceModel([backend.Linear(), backend.Gaussian(0.5)], 2)
+    model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Gaussian(0.5)], 2)
     data = model.pack(X[:40], Y[:40])
-    run = backend.mkl(model, data, lam=0.01, step_size=backend.InverseSqrt(1.0), epochs=8, rng=0)
+    run = backend.mkl(model, data, lam=0.01, step_size=backend.steps.InverseSqrt(1.0), epochs=8, rng=0)
     assert run.beta[1] > 0.6 and abs(run.beta.sum() - 1) < 1e-12
     guess = np.concatenate(model.predict(run.x, X[40:]))
     assert np.mean(guess == np.concatenate(Y[40:])) > 0.8
@@ -486,9 +494,9 @@ def test_bad_data_are_named(backend, words):
     with pytest.raises(TypeError, match="groups: expected kernels"):
         backend.KernelSequenceModel(["linear"], 3)
     with pytest.raises(ValueError, match="transitions: expected one of own, each, free"):
-        backend.KernelSequenceModel([backend.Linear()], 3, transitions="none")
+        backend.KernelSequenceModel([backend.kernels.Linear()], 3, transitions="none")
     with pytest.raises(ValueError, match="groups: expected explicit groups with one unit_diagonal"):
-        backend.KernelSequenceModel([backend.Explicit(), backend.Explicit(True)], 3)
+        backend.KernelSequenceModel([backend.kernels.Explicit(), backend.kernels.Explicit(True)], 3)
     data = model.pack(X, Y)
     with pytest.raises(TypeError, match="weights: expected KernelWeights"):
         model.predict(np.zeros(3), X)

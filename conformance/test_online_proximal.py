@@ -79,7 +79,7 @@ def test_an_epoch_is_its_equation(backend, objective, average):
     phi, ball, sigma, gamma = backend.SquaredL21(0.3, groups), backend.L2Ball(0.4), 0.2, 0.5
     w, models = np.random.default_rng(1).normal(size=24), []
     order = np.array([3, 1, 1, 0, 2, 4])
-    box = OnlineProximal(backend.Sequential([phi, ball]), backend.Constant(gamma), sigma, None, 2, average)
+    box = OnlineProximal(backend.Sequential([phi, ball]), backend.steps.Constant(gamma), sigma, None, 2, average)
     state = counterpart(box, objective).sweep(objective, box.init(objective, w), order)
     for batch in (order[:2], order[2:4], order[4:]):
         models.append(w)
@@ -165,7 +165,7 @@ def test_the_ball_holds_the_optimum(backend, rng, loss, sigma):
     result = backend.online_proximal(
         objective,
         phi,
-        step_size=backend.InverseSqrt(0.5),
+        step_size=backend.steps.InverseSqrt(0.5),
         sigma=sigma,
         epochs=80,
         batch_size=3,
@@ -179,7 +179,7 @@ def test_kernel_weights_are_the_least_of_their_variational_form(backend, objecti
     """(5) to (7), on a model of multiple kernel learning: no weights in the simplex give less than the shares in the sum of norms."""
     groups = [np.arange(6), np.arange(6, 12), np.arange(12, 18), np.arange(18, 24)]
     phi = backend.SquaredL21(0.5, groups)
-    w = backend.online_proximal(objective, phi, step_size=backend.InverseSqrt(0.5), epochs=10, rng=0).x
+    w = backend.online_proximal(objective, phi, step_size=backend.steps.InverseSqrt(0.5), epochs=10, rng=0).x
     norms = np.array([np.linalg.norm(w[group]) for group in groups])
     beta = norms / norms.sum()
     assert abs(martins.equation_6(norms, beta)) <= 1e-12 * norms.sum() ** 2
@@ -224,7 +224,7 @@ def test_the_optimum_of_a_generic_solver(backend, rng):
         objective,
         backend.L1(tau),
         np.zeros(4),
-        step_size=backend.InverseSqrt(0.5),
+        step_size=backend.steps.InverseSqrt(0.5),
         epochs=200,
         average="uniform",
         rng=0,
@@ -238,10 +238,16 @@ def test_every_regularizer_trains(backend, objective, kind):
     regularizer = parts_of(backend)[kind]
     start = module.composite(objective, module.as_regularizer(regularizer), objective.zeros(), 0.0, None)
     full = backend.online_proximal(
-        objective, regularizer, step_size=backend.InverseSqrt(0.5), epochs=100, batch_size=5, average="uniform", rng=0
+        objective,
+        regularizer,
+        step_size=backend.steps.InverseSqrt(0.5),
+        epochs=100,
+        batch_size=5,
+        average="uniform",
+        rng=0,
     )
     online = backend.online_proximal(
-        objective, regularizer, step_size=backend.InverseSqrt(0.2), epochs=40, average="uniform", rng=0
+        objective, regularizer, step_size=backend.steps.InverseSqrt(0.2), epochs=40, average="uniform", rng=0
     )
     assert full.fun < start and online.fun <= full.fun + 0.2 * (start - full.fun)
     close(
@@ -275,7 +281,7 @@ def test_panels_have_one_trajectory(backend, other, rng, average):
             panel.online_proximal(
                 panel.LogLoss(model, model.pack(X, Y)),
                 phi,
-                step_size=panel.InverseSqrt(0.3),
+                step_size=panel.steps.InverseSqrt(0.3),
                 epochs=5,
                 average=average,
                 rng=0,

@@ -78,8 +78,8 @@ def test_regret_against_the_best_model_in_hindsight(backend, rng, regime, kind, 
     G = np.max(np.linalg.norm(objective.A, axis=1)) + sigma * radius
     step = {
         "constant": max(norm, 1e-3) / (G * np.sqrt(T)),
-        "decaying": backend.InverseSqrt(2 * radius / (np.sqrt(2) * G)),
-        "strongly convex": backend.Pegasos(),
+        "decaying": backend.steps.InverseSqrt(2 * radius / (np.sqrt(2) * G)),
+        "strongly convex": backend.steps.Pegasos(),
     }[regime]
     run = Recorded(objective, sigma)
     options = {"sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
@@ -137,7 +137,7 @@ def test_averages_over_random_examples_come_near_the_optimum(backend, rng, sigma
         for seed in range(12):
             sample = Logistic(*_of(whole, np.random.default_rng(seed).integers(whole.n, size=T)))
             options = {"sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "average": "uniform", "rng": 0}
-            step = backend.Pegasos() if sigma else backend.InverseSqrt(0.5)
+            step = backend.steps.Pegasos() if sigma else backend.steps.InverseSqrt(0.5)
             found.append(
                 total(backend.online_proximal(sample, phi, np.zeros(4), step_size=step, **options).x) - total(optimum)
             )

@@ -61,12 +61,12 @@ def test_sgd_is_its_equation(backend, problem, average, batch_size):
 def test_schedules_are_their_formulas(backend, problem):
     t, lam = np.arange(1, 9), 0.25
     formulas = [
-        (backend.Constant(0.5), lambda t: 0.5 + 0 * t),
-        (backend.InverseTime(0.5), lambda t: 0.5 / t),
-        (backend.InverseSqrt(0.5), lambda t: 0.5 / np.sqrt(t)),
-        (backend.Pegasos(), lambda t: 1 / (lam * t)),
-        (backend.Pegasos(offset=3), lambda t: 1 / (lam * (t + 3))),
-        (backend.Steps(0.5, 3), lambda t: 0.5 / (1 + t // 3)),
+        (backend.steps.Constant(0.5), lambda t: 0.5 + 0 * t),
+        (backend.steps.InverseTime(0.5), lambda t: 0.5 / t),
+        (backend.steps.InverseSqrt(0.5), lambda t: 0.5 / np.sqrt(t)),
+        (backend.steps.Pegasos(), lambda t: 1 / (lam * t)),
+        (backend.steps.Pegasos(offset=3), lambda t: 1 / (lam * (t + 3))),
+        (backend.steps.Steps(0.5, 3), lambda t: 0.5 / (1 + t // 3)),
     ]
     for schedule, formula in formulas:
         close(schedule(t, lam), formula(t))
@@ -222,7 +222,9 @@ def test_results_are_of_plain_numbers(backend, rng, optimiser):
     model = backend.SequenceModel(2, 2)
     data = model.pack([rng.normal(size=(3, 2)) for _ in range(3)], [[0, 1, 0]] * 3)
     options = {"mu": 0.5} if optimiser in ("sgd", "svrg", "casimir", "online_proximal") else {}
-    runs = [backend.StructuralHinge(model, data, smoothing=None if optimiser == "bcfw" else backend.Entropy())]
+    runs = [
+        backend.StructuralHinge(model, data, smoothing=None if optimiser == "bcfw" else backend.smoothings.Entropy())
+    ]
     runs += [] if optimiser == "bcfw" else [InNumPyScalars(rng.normal(size=(4, 3)))]
     for objective in runs:
         options |= (
@@ -251,7 +253,11 @@ def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
     model = backend.SequenceModel(2, 2)
     data = model.pack([rng.normal(size=(3, 2)) for _ in range(4)], [[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
     unsmoothed = backend.StructuralHinge(model, data)
-    objective = unsmoothed if optimiser == "bcfw" else backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+    objective = (
+        unsmoothed
+        if optimiser == "bcfw"
+        else backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
+    )
     options = {"mu": 0.5} if optimiser in ("lbfgs", "sgd", "svrg", "online_proximal") else {}
     if average in {
         "sgd": ("weighted", "uniform", "last"),
@@ -281,7 +287,7 @@ def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
 def test_the_callback_sees_the_epoch_that_reaches_tol(backend, optimiser):
     model = backend.MulticlassModel(n_features=2, labels=["a", "b"])
     data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])
-    smoothing = None if optimiser == "bcfw" else backend.Entropy()
+    smoothing = None if optimiser == "bcfw" else backend.smoothings.Entropy()
     rows = []
     result = getattr(backend, optimiser)(
         backend.StructuralHinge(model, data, smoothing=smoothing),

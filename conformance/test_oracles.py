@@ -18,12 +18,12 @@ from reference.structures.scores import flatten, inner, score_fields
 
 NAMES = [name for name in STRUCTURES if name.split(",")[0] in reference.__all__]
 SMOOTHINGS = {
-    "Max": lambda panel: panel.Max(),
-    "Entropy": lambda panel: panel.Entropy(),
-    "TopK(1)": lambda panel: panel.TopK(1),
-    "TopK(3)": lambda panel: panel.TopK(3),
-    "TopK(100)": lambda panel: panel.TopK(100),
-    "SquaredL2": lambda panel: panel.SquaredL2(100),
+    "Max": lambda panel: panel.smoothings.Max(),
+    "Entropy": lambda panel: panel.smoothings.Entropy(),
+    "TopK(1)": lambda panel: panel.smoothings.TopK(1),
+    "TopK(3)": lambda panel: panel.smoothings.TopK(3),
+    "TopK(100)": lambda panel: panel.smoothings.TopK(100),
+    "SquaredL2": lambda panel: panel.smoothings.SquaredL2(100),
 }
 everywhere = pytest.mark.parametrize("name", NAMES)
 by_all = pytest.mark.parametrize("smoothing", SMOOTHINGS)
@@ -163,8 +163,8 @@ def test_what_is_intractable_says_why(backend, rng, name):
         with pytest.raises(backend.IntractableError, match="Proposition 14"):
             ask()
     with pytest.raises(backend.IntractableError, match="Proposition 14"):
-        structure.smooth_max(backend.Entropy(), 0.5)
-    structure.smooth_max(backend.Entropy(), 0.0)  # the max itself
+        structure.smooth_max(backend.smoothings.Entropy(), 0.5)
+    structure.smooth_max(backend.smoothings.Entropy(), 0.0)  # the max itself
 
 
 @everywhere
@@ -180,14 +180,16 @@ def test_squared_l2_stops_growing_where_it_can_and_where_it_must(backend, rng, n
 
     zero = Counting.unchecked(STRUCTURES[name](backend, draws("zero", rng)).scores)
     outputs = len(list(zero.enumerate()))
-    value, _, exact = backend.SquaredL2(4).smoothed(zero, 1.0)
+    value, _, exact = backend.smoothings.SquaredL2(4).smoothed(zero, 1.0)
     if zero.listed is None:
         assert asked_for == [3, 5] and bool(exact) == (outputs <= 4)
         close(value, (1 - 1 / min(outputs, 4)) / 2)
         asked_for.clear()
         apart = STRUCTURES[name](backend, draws("ordinary", rng))
         psi = np.sort([float(apart.score(y)) for y in apart.enumerate()])[::-1]
-        _, _, exact = backend.SquaredL2(64).smoothed(Counting.unchecked(apart.scores), 0.5 * (psi[0] - psi[2]))
+        _, _, exact = backend.smoothings.SquaredL2(64).smoothed(
+            Counting.unchecked(apart.scores), 0.5 * (psi[0] - psi[2])
+        )
         assert asked_for == [3] and bool(exact)
 
 

@@ -69,7 +69,7 @@ def listed(backend):
 
 
 def kernels(backend):
-    model = backend.KernelSequenceModel([backend.Linear(), backend.Explicit()], 2)
+    model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Explicit()], 2)
     return model, model.pack([[[0.0], [1.0]], [[2.0], [1.0]]], [[0, 1], [0, 1]])
 
 

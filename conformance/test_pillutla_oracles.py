@@ -95,7 +95,10 @@ def test_top_k_is_exact_exactly_where_the_slack_allows(backend, z, mu, K):
     slack = float(law.exactness_slack(z, mu, K))
     assert (same_value and same_gradient) == (slack >= 0) == same_value
     table = backend.Table(np.array(z, dtype=np.float64))
-    (value_K, _), (value_all, _) = backend.TopK(K)(table, float(mu)), backend.SquaredL2()(table, float(mu))
+    (value_K, _), (value_all, _) = (
+        backend.smoothings.TopK(K)(table, float(mu)),
+        backend.smoothings.SquaredL2()(table, float(mu)),
+    )
     assert (abs(float(value_all) - float(value_K)) < 1e-9) == (slack >= 0)
     if len(z) > K:
         ordered = sorted(z, reverse=True)
@@ -130,7 +133,7 @@ def test_max_and_exp_oracles_of_a_chain(backend, data, mu):
     other = backend.Chain(moved.unary, moved.pairwise)
     w, other_w = flat(chain.scores), flat(other.scores)
     size = max(1.0, np.abs(w).max(initial=0.0), np.abs(other_w).max(initial=0.0))
-    for smoothing, level in ((backend.Max(), 0.0), (backend.Entropy(), mu)):
+    for smoothing, level in ((backend.smoothings.Max(), 0.0), (backend.smoothings.Entropy(), mu)):
         value, v = smoothing(chain, level)
         other_value, _ = smoothing(other, level)
         assert law.subgradient_slack(value, flat(v), w, other_value, other_w) >= -1e-8 * size
@@ -145,7 +148,7 @@ def test_max_and_exp_oracles_of_a_chain(backend, data, mu):
 def top_k_oracle(backend, A, b, w, mu, K):
     """The library's value and gradient of listed outputs with scores A w + b; the K best scores and their gradients."""
     psi = A @ w + b
-    value, parts = backend.TopK(K)(backend.Table(psi), mu)
+    value, parts = backend.smoothings.TopK(K)(backend.Table(psi), mu)
     best = np.argsort(-psi, kind="stable")[:K]
     return float(value), np.asarray(parts.values) @ A, psi[best], A[best]
 

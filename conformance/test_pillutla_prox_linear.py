@@ -33,7 +33,7 @@ def problem(backend, rng, smoothing=None, amplitude=1.0):
 def test_lemma_34(backend, seed):
     """How far the linearised hinge, smoothed or not, is from the hinge, both ways."""
     rng = np.random.default_rng(seed)
-    objective, L = problem(backend, rng, backend.Entropy(), amplitude=float(rng.choice([1.0, -3.0])))
+    objective, L = problem(backend, rng, backend.smoothings.Entropy(), amplitude=float(rng.choice([1.0, -3.0])))
     w, z = rng.normal(size=2), rng.normal(size=2) * 10 ** rng.uniform(-3, 1)
     convex = LinearizedObjective(objective, w)
     for mu in (0.0, 0.5):

@@ -18,7 +18,7 @@ WIDTHS = {"entropy": bounds.entropy_width, "l2": bounds.squared_l2_width}
 
 def smooth(backend, kind, z, mu):
     """Value and gradient of the smoothed max of host scores, by the library."""
-    smoothing = {"entropy": backend.Entropy, "l2": backend.SquaredL2}[kind]()
+    smoothing = {"entropy": backend.smoothings.Entropy, "l2": backend.smoothings.SquaredL2}[kind]()
     value, gradient = smoothing(backend.Table(z), mu)
     return float(value), np.asarray(gradient.values)
 

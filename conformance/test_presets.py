@@ -57,7 +57,7 @@ def test_presets_close_the_gap_that_their_smoothing_leaves(backend, rng, warm_st
     """Constant smoothing to within mu D of the optimum, falling smoothing further; no step size and no constant given."""
     X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
     model = backend.MulticlassModel(2, 3)
-    objective, lam = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.Entropy()), 0.2
+    objective, lam = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.Entropy()), 0.2
     best, D = optimum(objective, lam), objective.width()
     options = {"lam": lam, "epochs": 40, "rng": 0, "warm_start": warm_start}
     for mu in (1.0, 0.1):
@@ -77,4 +77,4 @@ def test_what_cannot_be_smoothed_is_refused(backend, rng):
         backend.casimir_svrg_adapt(random_logistic(rng), np.zeros(4), lam=0.1)
     assert backend.casimir_svrg_const(random_logistic(rng), np.zeros(4), lam=0.1, tol=1e-4, epochs=100).success
     with pytest.raises(ValueError, match="objective: casimir needs a smoothing"):
-        backend.casimir_svrg_const(hinge(backend, rng, backend.Max()), lam=0.1)
+        backend.casimir_svrg_const(hinge(backend, rng, backend.smoothings.Max()), lam=0.1)

@@ -21,7 +21,7 @@ def hinge(backend, rng, smoothing=None, **options):
 
 def test_a_linearized_objective_is_its_definition(backend, rng):
     """Values, gradients, planes and dual points of F(.; w_k), from scores and Jacobians written out."""
-    for smoothing, mu in ((None, 0.0), (backend.Entropy(), 0.7), (backend.TopK(2), 0.7)):
+    for smoothing, mu in ((None, 0.0), (backend.smoothings.Entropy(), 0.7), (backend.smoothings.TopK(2), 0.7)):
         objective = hinge(backend, rng, smoothing)
         model, data, (w, c, v) = objective.model, objective.data, rng.normal(size=(3, 3))
         convex, batch = LinearizedObjective(objective, w, c), np.arange(6)
@@ -93,7 +93,7 @@ def test_a_huge_eta_solves_a_linear_model_at_once(backend, rng, lam):
 
 
 def test_the_objective_never_grows_and_ends_stationary(backend, rng):
-    objective = hinge(backend, rng, backend.Entropy())
+    objective = hinge(backend, rng, backend.smoothings.Entropy())
     w = rng.normal(size=3)
     result = backend.prox_linear(objective, w, lam=0.05, eta=0.3, mu=0.1, iterations=12, rng=0)
     values = [regularised(objective, w, 0.05)] + [row.objective for row in result.history]

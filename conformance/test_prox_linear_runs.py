@@ -18,7 +18,7 @@ from reference.weighted import Weighted
 
 def sine_hinge(backend, rng, smoothing=None, **options):
     model, data = sines(backend, rng, **options)
-    return backend.StructuralHinge(model, data, smoothing=smoothing or backend.Entropy())
+    return backend.StructuralHinge(model, data, smoothing=smoothing or backend.smoothings.Entropy())
 
 
 def seen_by(inner, found):
@@ -163,13 +163,13 @@ def test_two_layers_learn(backend, rng):
         features[np.all(boxes == true, axis=1)] += 2 * pattern
     model = backend.TwoLayerModel(shape, hidden=3)
     data = model.pack(X, Y)
-    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(3))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(3))
     start = model.initial(data, 1)
     first = regularised(objective, start, 0.01)
     result = backend.prox_linear(objective, start, lam=0.01, iterations=8, mu=0.2, rng=0)
     assert result.fun < 0.5 * first
     assert np.mean(np.array(model.predict(data, None, result.x)) == data.best) > 0.8
-    for steps in (backend.Constant(0.1), backend.InverseSqrt(0.3), backend.InverseTime(1.0)):
+    for steps in (backend.steps.Constant(0.1), backend.steps.InverseSqrt(0.3), backend.steps.InverseTime(1.0)):
         found = backend.sgd(
             backend.StructuralHinge(model, data), start, lam=0.01, step_size=steps, average="last", epochs=20, rng=0
         )
@@ -179,7 +179,7 @@ def test_two_layers_learn(backend, rng):
 def test_it_begins_where_the_model_says(backend, rng):
     """At w = 0 a two-layer score has no slope; the model's own start is drawn by the run's seed."""
     model, data = two_layer(backend, rng)
-    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(2))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
     runs = [backend.prox_linear(objective, lam=0.1, iterations=1, rng=seed) for seed in (0, 0, 1)]
     assert np.array_equal(runs[0].x, runs[1].x) and not np.array_equal(runs[0].x, runs[2].x)
     steps = backend.sgd(backend.StructuralHinge(model, data), lam=0.1, step_size=0.1, epochs=0, rng=3)
@@ -192,7 +192,10 @@ def test_networks_are_trained(backend):
     """A module of the user's, in float32: the loss falls, and its trained parameters go back into it."""
     _, net, model, X, Y = network(backend)
     data = model.pack(X, Y)
-    for objective in (backend.StructuralHinge(model, data, smoothing=backend.Entropy()), backend.LogLoss(model, data)):
+    for objective in (
+        backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()),
+        backend.LogLoss(model, data),
+    ):
         start = model.initial(data)
         result = backend.prox_linear(objective, lam=0.01, eta=5.0, iterations=2, rng=0)
         assert result.x.dtype == np.float32 and result.fun < 0.9 * regularised(objective, start, 0.01)
@@ -204,7 +207,7 @@ def test_networks_are_trained(backend):
 def test_prox_linear_works_in_every_namespace(backend, space):
     rng = np.random.default_rng(2)
     model, data = two_layer(backend, rng, like=space.put(0.0))
-    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(2))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
     result = backend.prox_linear(objective, lam=0.1, iterations=3, mu=0.5, L=3.0, rng=0)
     space.get(result.x)
     assert result.x.dtype == model.zeros(data).dtype and result.fun < regularised(
@@ -212,7 +215,7 @@ def test_prox_linear_works_in_every_namespace(backend, space):
     )
     if space.dtype == "float64":
         plain = backend.StructuralHinge(
-            model, two_layer(backend, np.random.default_rng(2))[1], smoothing=backend.TopK(2)
+            model, two_layer(backend, np.random.default_rng(2))[1], smoothing=backend.smoothings.TopK(2)
         )
         close(host(result.x), backend.prox_linear(plain, lam=0.1, iterations=3, mu=0.5, L=3.0, rng=0).x)
 
@@ -223,7 +226,7 @@ def test_panels_agree(other):
     results = []
     for panel in (reference, other):
         rng = np.random.default_rng(6)
-        objective = sine_hinge(panel, rng, panel.TopK(2))
+        objective = sine_hinge(panel, rng, panel.smoothings.TopK(2))
         results.append(panel.prox_linear(objective, rng.normal(size=3), lam=0.1, eta=0.3, iterations=4, rng=1))
     close(results[1].x, results[0].x)
     assert [row.oracle_calls for row in results[0].history] == [row.oracle_calls for row in results[1].history]
@@ -233,8 +236,8 @@ def test_weights_of_examples_are_heard(backend, rng):
     """An example of weight 2 is one that occurs twice."""
     model, data = sines(backend, rng, n=3)
     twice = type(data)(*(np.concatenate([field, field[:1]]) for field in data))
-    once = Weighted(backend.StructuralHinge(model, data, smoothing=backend.Entropy()), [2.0, 1.0, 1.0])
-    plain = backend.StructuralHinge(model, twice, smoothing=backend.Entropy())
+    once = Weighted(backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()), [2.0, 1.0, 1.0])
+    plain = backend.StructuralHinge(model, twice, smoothing=backend.smoothings.Entropy())
     w = rng.normal(size=3)
     results = [backend.prox_linear(each, w, lam=0.1, eta=0.2, inner=exactly, iterations=3) for each in (once, plain)]
     np.testing.assert_allclose(results[0].x, results[1].x, atol=1e-5)
@@ -242,7 +245,7 @@ def test_weights_of_examples_are_heard(backend, rng):
 
 def test_other_optimisers_solve_subproblems(backend, rng):
     """bcfw over the planes of the linearised hinge, SVRG on the smoothed one: as good as the default, each within its passes."""
-    objective = sine_hinge(backend, rng, backend.Max())
+    objective = sine_hinge(backend, rng, backend.smoothings.Max())
     smooth, w, fun = sine_hinge(backend, np.random.default_rng(20)), rng.normal(size=3), {}
     assert np.array_equal(smooth.data.maps, objective.data.maps)
     for name, target, inner in (
@@ -257,7 +260,7 @@ def test_other_optimisers_solve_subproblems(backend, rng):
 def test_convex_methods_refuse_what_is_not_convex(backend, rng):
     model, data = sines(backend, rng)
     smooth, plain, log = (
-        backend.StructuralHinge(model, data, smoothing=backend.Entropy()),
+        backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()),
         backend.StructuralHinge(model, data),
         backend.LogLoss(model, data),
     )

@@ -79,7 +79,9 @@ def chains(panel, loss, *, n=14, scale=1.0, integer=False, seed=3):
 def loss_of(panel, loss, model, data):
     if loss == "log loss":
         return panel.LogLoss(model, data)
-    return panel.StructuralHinge(model, data, smoothing=panel.TopK(2) if loss == "top-k" else panel.Max())
+    return panel.StructuralHinge(
+        model, data, smoothing=panel.smoothings.TopK(2) if loss == "top-k" else panel.smoothings.Max()
+    )
 
 
 def box_of(regularizer, steps, sigma, mu, average):
@@ -214,7 +216,7 @@ def test_batches_and_an_epoch_of_nothing(backend, monkeypatch):
     """Batches run the loop; no examples, no rounds."""
     objective = chains(backend, "hinge")
     run, phi = epoch_of(objective, monkeypatch, False), backend.Sequential([backend.L1(0.1)])
-    one = box_of(phi, backend.Constant(0.1), 0.0, None, "uniform")
+    one = box_of(phi, backend.steps.Constant(0.1), 0.0, None, "uniform")
     start, order = one.init(objective, started(objective)), np.arange(objective.n)
     still = run(one, start, order[:0])
     assert np.array_equal(still.x, start.x) and still.t == 0

@@ -98,7 +98,11 @@ def test_the_compiled_structure_never_calls_what_it_replaced(monkeypatch, rng):
         shape=lambda x, values: CombinationScores(values, 2),
     )
     data = model.pack(X, Y)
-    for smoothing, mu in ((accelerated.Max(), None), (accelerated.TopK(2), 0.5), (accelerated.Entropy(), 0.5)):
+    for smoothing, mu in (
+        (accelerated.smoothings.Max(), None),
+        (accelerated.smoothings.TopK(2), 0.5),
+        (accelerated.smoothings.Entropy(), 0.5),
+    ):
         hinge = accelerated.StructuralHinge(model, data, smoothing=smoothing)
         assert accelerated.sgd(hinge, lam=0.1, mu=mu, epochs=2, rng=0).success
     assert accelerated.sgd(accelerated.LogLoss(model, data), lam=0.1, epochs=2, rng=0).success

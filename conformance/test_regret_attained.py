@@ -101,7 +101,7 @@ def test_decaying_steps(backend, gamma, ratio):
     """Proposition 5.2: most of the bound, where its part in G is the larger, where its part in F is, and between."""
     T, diameter = 1000, ratio * gamma * G
     choose = stay_then_fall(T, gamma, diameter / 2)
-    regret, _, largest, _ = play(backend, T, 1, choose, backend.InverseSqrt(gamma), diameter / 2)
+    regret, _, largest, _ = play(backend, T, 1, choose, backend.steps.InverseSqrt(gamma), diameter / 2)
     bound = bounds.regret_decaying_step(T, gamma, largest, diameter)
     assert largest == pytest.approx(G) and 0.85 * bound <= regret <= bound
 
@@ -113,7 +113,7 @@ def test_strong_convexity(backend, choose, sigma, T):
     """Proposition 5.3: G^2/(2 sigma) sum_t 1/t where all subgradients, with their sigma w, are of length G; the bound
     has 1 + log T for the sum."""
     regret, _, largest, _ = play(
-        backend, T, 2, lambda t, w: choose(t, w) - sigma * w, backend.Pegasos(), 10 * G / sigma, sigma
+        backend, T, 2, lambda t, w: choose(t, w) - sigma * w, backend.steps.Pegasos(), 10 * G / sigma, sigma
     )
     bound = bounds.regret_strongly_convex(T, sigma, largest)
     share = np.sum(1.0 / np.arange(1, T + 1)) / (1.0 + np.log(T))
@@ -186,7 +186,11 @@ def test_regret_against_the_best_model_of_a_solver(backend, rng, steps, noise):
     X = rng.normal(size=(T, d))
     X *= (np.sign(X @ np.ones(d)) * np.where(rng.random(T) < noise, -1.0, 1.0))[:, None]
     phi, played = backend.L1(tau), Hinges(X)
-    schedule = {"constant": 0.2, "decaying": backend.InverseSqrt(0.5), "strongly convex": backend.Pegasos()}[steps]
+    schedule = {
+        "constant": 0.2,
+        "decaying": backend.steps.InverseSqrt(0.5),
+        "strongly convex": backend.steps.Pegasos(),
+    }[steps]
     options = {"step_size": schedule, "sigma": sigma, "project": backend.L2Ball(radius), "epochs": 1, "rng": 0}
     backend.online_proximal(played, phi, np.zeros(d), **options)
     models = np.array(played.models)

@@ -35,9 +35,9 @@ def test_the_largest_numbers(data_file, capsys):
         with pytest.raises(SystemExit):
             main(r, [*words, option, str(most + 1)])
         assert f"argument {option}: expected an integer >= 0 and <= {most}, got {most + 1}" in capsys.readouterr().err
-    assert r.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
+    assert r.kernels.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
     with pytest.raises(ValueError, match="degree: expected at most 2147483647, got 2147483648"):
-        r.Polynomial(2**31)
+        r.kernels.Polynomial(2**31)
 
 
 @pytest.mark.parametrize(

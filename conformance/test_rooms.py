@@ -61,7 +61,7 @@ def test_counterparts_are_asked_for_at_one_place():
 def test_pieces_within_pieces_have_their_counterparts(other):
     """Whoever registers SVRG's gets it inside of Casimir too; the box around it stays, and an objective of another type has none."""
     model = other.SequenceModel(2, 2)
-    hinge = other.StructuralHinge(model, model.pack([np.ones((2, 2))], [[0, 1]]), smoothing=other.Entropy())
+    hinge = other.StructuralHinge(model, model.pack([np.ones((2, 2))], [[0, 1]]), smoothing=other.smoothings.Entropy())
     box = boxes.Casimir(boxes.Corollary17(0.1, 0.1, 1.0), boxes.OnePass(boxes.SVRG(), 0.5))
     found, alone = counterpart(box, hinge), counterpart(boxes.SVRG(), hinge)
     assert type(found) is boxes.Casimir and type(found.inner.inner) is type(alone)
@@ -73,7 +73,7 @@ def test_pieces_within_pieces_have_their_counterparts(other):
     class Mine(other.StructuralHinge):
         """A trivial subclass."""
 
-    mine = Mine(model, hinge.data, smoothing=other.Entropy())
+    mine = Mine(model, hinge.data, smoothing=other.smoothings.Entropy())
     assert counterpart(box, mine) is box
 
 

@@ -83,7 +83,9 @@ def sentences(backend):
 def loss_of(backend, kind, model, data):
     if kind == "log loss":
         return backend.LogLoss(model, data)
-    return backend.StructuralHinge(model, data, smoothing=backend.Entropy() if kind == "entropy" else backend.Max())
+    return backend.StructuralHinge(
+        model, data, smoothing=backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
+    )
 
 
 def rows(result):
@@ -360,7 +362,7 @@ def test_checkpoints_take_a_small_share_of_the_time(backend, tmp_path, monkeypat
 def test_a_start_of_another_size_and_a_pass_that_gives_no_triple_are_named(backend, rng):
     model = backend.MulticlassModel(2, 2)
     data = model.pack(rng.normal(size=(4, 2)), [0, 1, 0, 1])
-    smooth = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+    smooth = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
     for optimise in (backend.sgd, backend.svrg, backend.lbfgs, backend.casimir):
         options = {"mu": 0.5} if optimise is not backend.casimir else {}
         with pytest.raises(ValueError, match=r"w0: expected shape \(4,\), as objective.zeros\(\) has, got \(3,\)"):

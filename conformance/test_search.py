@@ -62,8 +62,8 @@ def test_the_top_k_oracle_is_the_search_and_a_projection(backend, scores, seed, 
     scores = [s for s in scores if abs(s) < 1e9] or [0.0]
     mu = 0.7
     found = backend.branch_and_bound(Listed(scores, seed), k)
-    value, gradient = backend.Table(scores).smooth_max(backend.TopK(k), mu)
-    value_found, weights = backend.Table([s for s, _ in found]).smooth_max(backend.TopK(k), mu)
+    value, gradient = backend.Table(scores).smooth_max(backend.smoothings.TopK(k), mu)
+    value_found, weights = backend.Table([s for s, _ in found]).smooth_max(backend.smoothings.TopK(k), mu)
     close(value_found, value)
     weights = weights.values
     close(sum(u * s for u, (s, _) in zip(weights, found, strict=True)), gradient.values @ np.array(scores))

@@ -12,8 +12,8 @@ import reference
 from conformance import strategies
 from conformance.tolerances import close
 from reference.arrays import host
-from reference.optimizers.schedules import Constant
 from reference.optimizers.sgd import SGD
+from reference.steps import Constant
 from reference.structures.scores import add, inner
 from reference.training.counterparts import counterpart
 
@@ -229,7 +229,10 @@ def test_smoothings_over_the_k_best(backend):
     X, Y = planted(rng, graphs_of("grid4", rng, 2), np.array([0.1, 1.0, -0.7, 0.4, 0.5]), 0.5)
     model = backend.SegmentationModel(3, 2)
     data = model.pack(X, Y)
-    hinge, w = backend.StructuralHinge(model, data, smoothing=backend.TopK(2)), np.array([0.2, 0.7, -0.4, 0.3, 0.6])
+    hinge, w = (
+        backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2)),
+        np.array([0.2, 0.7, -0.4, 0.3, 0.6]),
+    )
     _, g = hinge.value_and_gradient(w, mu=5.0)
     steps = 1e-5 * np.eye(5)
     slopes = [
@@ -238,7 +241,7 @@ def test_smoothings_over_the_k_best(backend):
     np.testing.assert_allclose(slopes, g, atol=1e-4)
     for refused in (
         lambda: backend.LogLoss(model, data),
-        lambda: backend.StructuralHinge(model, data, smoothing=backend.Entropy()),
+        lambda: backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()),
     ):
         with pytest.raises(backend.IntractableError, match="Proposition 14"):
             refused()

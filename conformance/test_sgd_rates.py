@@ -31,7 +31,9 @@ def test_stochastic_subgradients_keep_their_rate(backend, rng, lam):
         for seed in range(SEEDS):
             drawn = np.random.default_rng(seed).integers(len(X), size=T)
             objective = hinge(backend, [X[i] for i in drawn], [Y[i] for i in drawn])
-            result = backend.sgd(objective, lam=lam, step_size=backend.Pegasos(), epochs=1, average="weighted", rng=0)
+            result = backend.sgd(
+                objective, lam=lam, step_size=backend.steps.Pegasos(), epochs=1, average="weighted", rng=0
+            )
             found.append(problem.primal(result.x) - low)
         gaps.append(np.mean(found))
         assert 0 <= gaps[-1] <= 8 * R**2 / (lam * (T + 1))

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from conformance import brute, strategies
 from conformance.test_models import sequence_model
 from conformance.tolerances import close
-from reference.smoothing import certified, top_k_weights
+from reference.smoothings import certified, top_k_weights
 
 MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
 
@@ -39,9 +39,9 @@ def test_squared_l2_is_its_definition(backend, space, values, mu):
     table = backend.Table(space.put(values))
     if np.any(stored.max(axis=-1) == -np.inf):
         with pytest.raises(backend.InfeasibleError):
-            table.smooth_max(backend.SquaredL2(), mu)
+            table.smooth_max(backend.smoothings.SquaredL2(), mu)
         return
-    value, gradient = table.smooth_max(backend.SquaredL2(), mu)
+    value, gradient = table.smooth_max(backend.smoothings.SquaredL2(), mu)
     u = np.atleast_2d(space.get(gradient.values))
     tolerance = 1e-9 if space.dtype == "float64" else 1e-3
     for row, v, weights in zip(stored, np.atleast_1d(space.get(value)), u, strict=True):
@@ -80,7 +80,7 @@ def test_top_k_smooths_the_k_best(backend, values, mu, k):
             continue
         best = np.sort(row[row > -np.inf])[::-1][:k]
         expected, _ = smoothed_max(best, mu)
-        answer = backend.TopK(k).smoothed(backend.Table(row), mu)
+        answer = backend.smoothings.TopK(k).smoothed(backend.Table(row), mu)
         u = answer.gradient.values
         scale = 1e-12 * max(mu, 1.0, np.abs(best).max())
         assert abs(float(answer.value) - expected) <= scale
@@ -94,7 +94,7 @@ def test_certified_means_exact(backend, values, mu, k):
     for row in np.atleast_2d(values):
         if row.max() == -np.inf:
             continue
-        answer = backend.TopK(k).smoothed(backend.Table(row), mu)
+        answer = backend.smoothings.TopK(k).smoothed(backend.Table(row), mu)
         everything, _ = smoothed_max(row, mu)
         close_to = abs(float(answer.value) - everything) <= 1e-12 * max(mu, np.abs(row[row > -np.inf]).max())
         psi = np.sort(row[row > -np.inf])[::-1]
@@ -132,7 +132,7 @@ def test_weights_are_the_gradient(values, mu):
 
 def test_fixed_k_has_a_kink_where_ranks_tie(backend):
     """The left and right slopes of the top-1 smoothing differ at a tie: there is no gradient to be found."""
-    value = lambda x: float(backend.TopK(1).smoothed(backend.Table([x, 0.0]), 1.0).value)  # noqa: E731
+    value = lambda x: float(backend.smoothings.TopK(1).smoothed(backend.Table([x, 0.0]), 1.0).value)  # noqa: E731
     h = 1e-6
     assert (value(h) - value(0.0)) / h > 0.99 and abs(value(0.0) - value(-h)) / h < 0.01
 
@@ -144,13 +144,13 @@ def test_growing_k_on_chains(backend, instance, mu, max_k):
     if scores.max() == -np.inf:
         return
     chain = backend.Chain(*instance)
-    answer = backend.SquaredL2(max_k).smoothed(chain, mu)
+    answer = backend.smoothings.SquaredL2(max_k).smoothed(chain, mu)
     size = max(1.0, mu, np.abs(scores[scores > -np.inf]).max())
     if bool(answer.exact):
         expected, _ = smoothed_max(scores, mu)
         assert abs(float(answer.value) - expected) <= 1e-9 * size
     else:
-        fixed = backend.TopK(max_k).smoothed(chain, mu)
+        fixed = backend.smoothings.TopK(max_k).smoothed(chain, mu)
         assert not bool(fixed.exact) and np.sum(scores > -np.inf) > max_k
         assert abs(float(answer.value) - float(fixed.value)) <= 1e-9 * size
     if max_k == 200:
@@ -195,7 +195,7 @@ def test_linearize_is_a_lower_bound_everywhere(backend, problem, mu):
     model, data = sequence_model(backend, problem)
     rng = np.random.default_rng(4)
     hinge = backend.StructuralHinge(model, data)
-    for smoothing in (backend.Entropy(), backend.SquaredL2(), backend.TopK(2)):
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(2)):
         objective = backend.StructuralHinge(model, data, smoothing=smoothing)
         w = rng.normal(size=model.size)
         line = objective.linearize(w, mu=mu)
@@ -218,7 +218,7 @@ def test_smoothness_of_every_example(backend, problem, mu):
     model, data = sequence_model(backend, problem)
     rng = np.random.default_rng(5)
     for objective, at in (
-        (backend.StructuralHinge(model, data, smoothing=backend.Entropy()), mu),
+        (backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()), mu),
         (backend.LogLoss(model, data), None),
     ):
         L = objective.smoothness(at)
@@ -229,14 +229,14 @@ def test_smoothness_of_every_example(backend, problem, mu):
                 change = objective.value_and_gradient(v, [i], at)[1] - objective.value_and_gradient(w, [i], at)[1]
                 assert np.linalg.norm(change) <= L * np.linalg.norm(v - w) + 1e-9
     assert backend.StructuralHinge(model, data).smoothness() is None
-    assert backend.StructuralHinge(model, data, smoothing=backend.TopK(2)).smoothness(1.0) is None
+    assert backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2)).smoothness(1.0) is None
 
 
 @given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.1, 1.0]), k=st.integers(1, 4))
 def test_smoothness_between_kinks(backend, problem, mu, k):
     """While the K best outputs stay the same, the top-K gradient obeys local_smoothness; entropy's is not bounded by it."""
     model, data = sequence_model(backend, problem)
-    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(k))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(k))
     L, rng = objective.local_smoothness(mu), np.random.default_rng(6)
     for i in range(data.n):
         w = rng.normal(size=model.size)
@@ -264,7 +264,7 @@ def test_smoothness_over_listed_outputs(backend, rng, kind):
             lambda x: np.stack([x, 2 * x[::-1], -x]), backend.Table, lambda x, y: 1.0 * (np.arange(3) != y), size=3
         )
     data = model.pack(list(X) if kind == "List" else X, [int(y) for y in Y])
-    for smoothing in (backend.Entropy(), backend.SquaredL2()):
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2()):
         objective = backend.StructuralHinge(model, data, smoothing=smoothing)
         for mu in (0.1, 1.0):
             L, worst = objective.smoothness(mu), 0.0
@@ -300,21 +300,21 @@ def test_diameters_bound_all_pairs_of_outputs(backend):
 def test_bad_input_names_the_argument(backend):
     for bad in (0, -1, 1.5, True):
         with pytest.raises((ValueError, TypeError), match="k: expected an integer >= 1"):
-            backend.TopK(bad)
+            backend.smoothings.TopK(bad)
         with pytest.raises((ValueError, TypeError), match="max_k: expected an integer >= 1"):
-            backend.SquaredL2(bad)
-    assert backend.TopK(np.int64(5)) == backend.TopK(5)
-    for smoothing in (backend.TopK(2), backend.SquaredL2(), backend.Entropy()):
+            backend.smoothings.SquaredL2(bad)
+    assert backend.smoothings.TopK(np.int64(5)) == backend.smoothings.TopK(5)
+    for smoothing in (backend.smoothings.TopK(2), backend.smoothings.SquaredL2(), backend.smoothings.Entropy()):
         for mu in (-1.0, np.nan, np.inf, 1e-310):
             with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
                 backend.Table([1.0, 0.0, 0.5]).smooth_max(smoothing, mu)
     with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
-        backend.Table(np.array([1.0, 0.0], dtype=np.float32)).smooth_max(backend.TopK(2), 1e-50)
+        backend.Table(np.array([1.0, 0.0], dtype=np.float32)).smooth_max(backend.smoothings.TopK(2), 1e-50)
     model = backend.SequenceModel(1, 2)
     data = model.pack([np.zeros((2, 1))], [[0, 1]])
-    for wrong in (backend.Entropy, "entropy", 1.0):
+    for wrong in (backend.smoothings.Entropy, "entropy", 1.0):
         with pytest.raises(TypeError, match="smoothing: expected an object such as Entropy()"):
             backend.StructuralHinge(model, data, smoothing=wrong)
     with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
-        smooth = backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+        smooth = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
         smooth.value_and_gradient(smooth.zeros(), mu=1e-310)

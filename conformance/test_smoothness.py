@@ -69,7 +69,7 @@ def test_component_smoothness_is_the_least_power_of_two_that_is_enough(rng):
 def test_a_loss_that_rounding_hides_asks_for_no_smoothness(backend):
     """log(1 + exp(-190)) is 0 beside the scores that it is the difference of, its gradient is not."""
     model = backend.MulticlassModel(n_features=1, labels=["a", "b"])
-    hinge = backend.StructuralHinge(model, model.pack([[0]], ["a"]), smoothing=backend.Entropy())
+    hinge = backend.StructuralHinge(model, model.pack([[0]], ["a"]), smoothing=backend.smoothings.Entropy())
     w = np.array([20.0, 0.0])
     value, g = hinge.value_and_gradient(w, mu=0.1)
     assert value == 0 < g @ g
@@ -103,7 +103,11 @@ def test_compiled_trials_of_a_smoothness_agree(other, rng, mu):
         w = scale * rng.normal(size=24)
         for b in (reference, other):
             model, data = sequence_model(b, problem)
-            smooth = b.LogLoss(model, data) if mu is None else b.StructuralHinge(model, data, smoothing=b.Entropy())
+            smooth = (
+                b.LogLoss(model, data)
+                if mu is None
+                else b.StructuralHinge(model, data, smoothing=b.smoothings.Entropy())
+            )
             steps = counterpart(Backtracking(), smooth)
             found.append(steps.find(smooth, w, mu, np.array([4, 1, 3, 0, 4]), start, np.inf))
         assert found[0] == found[1]

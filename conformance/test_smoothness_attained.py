@@ -32,7 +32,7 @@ def test_two_tied_classes_attain_the_smoothness(backend, smoothing, mu):
     """Of the longer of two examples; weights of examples multiply it."""
     model = backend.MulticlassModel(2, 2)
     data = model.pack(np.array([[0.5, 0.0], [3.0, 4.0]]), [0, 0])
-    objective = backend.StructuralHinge(model, data, smoothing=getattr(backend, smoothing)())
+    objective = backend.StructuralHinge(model, data, smoothing=getattr(backend.smoothings, smoothing)())
     w = np.array([1.0 / 3.0, 0.0, 0.0, 0.0])  # the true class of example 1 gains what the other has by its task loss
     attains(objective, w, 1, mu, objective.smoothness(mu))
     weighted = backend.Weighted(objective, [2.0, 3.0])
@@ -45,7 +45,7 @@ def test_two_tied_classes_attain_the_local_smoothness(backend, smoothing, mu):
     """With K = 2, where no third output can come between."""
     model = backend.MulticlassModel(2, 2)
     data = model.pack(np.array([[0.5, 0.0], [3.0, 4.0]]), [0, 0])
-    objective = backend.StructuralHinge(model, data, smoothing=getattr(backend, smoothing)(2))
+    objective = backend.StructuralHinge(model, data, smoothing=getattr(backend.smoothings, smoothing)(2))
     w = np.array([1.0 / 3.0, 0.0, 0.0, 0.0])
     attains(objective, w, 1, mu, objective.local_smoothness(mu))
     weighted = backend.Weighted(objective, [2.0, 3.0])
@@ -110,7 +110,7 @@ def test_alignments_at_their_diameter(backend, null):
     else:
         model, x = backend.AlignmentModel(2), np.array([[[1.0, 0.0], [-1.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
     data = model.pack([x], [np.arange(len(x))])
-    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(2))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
     w = np.zeros(model.size)
     w[-1 if null else 0] = -1.0 if null else 0.5  # makes up for the loss
     attains(objective, w, 0, 0.5, objective.local_smoothness(0.5))
@@ -122,7 +122,7 @@ def test_subwindows_at_their_diameter(backend):
     x[0, 1] = 3.0, 4.0
     model = backend.SubwindowModel(2)
     data = model.pack([x], [[0, 0, 1, 1]])
-    objective = backend.StructuralHinge(model, data, smoothing=backend.TopK(2))
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
     w = np.array([-0.2, -0.1])  # a score of -1, and a loss of 1; the box of both pixels has a loss of 1/2
     attains(objective, w, 0, 0.05, objective.local_smoothness(0.05))
 
@@ -133,6 +133,9 @@ def test_jacobians_written_out_have_their_diameter(backend):
     model = backend.TwoLayerModel((1, 2), hidden=1)
     data = model.pack([(boxes, np.array([[0.0 * a], [a], [-a]]))], [boxes[0]])
     w, mu = np.array([4.0, -3.0, 2.0]), 1.0 / FAR
-    for smoothing, L_of in ((backend.Entropy(), "smoothness"), (backend.TopK(2), "local_smoothness")):
+    for smoothing, L_of in (
+        (backend.smoothings.Entropy(), "smoothness"),
+        (backend.smoothings.TopK(2), "local_smoothness"),
+    ):
         objective = linearized(backend.StructuralHinge(model, data, smoothing=smoothing), w, w)
         attains(objective, np.zeros(3), 0, mu, getattr(objective, L_of)(mu))

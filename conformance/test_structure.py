@@ -26,7 +26,7 @@ def test_two_methods_derive_the_rest(backend):
     structure = pick_one(backend)(np.array([0.0, 2.0, -np.inf]))
     assert structure.score(1) == 2.0
     assert structure.augment(np.array([5.0, 0.0, 0.0])).best() == (5.0, 0)
-    value, gradient = structure.smooth_max(backend.Max(), 0.0)
+    value, gradient = structure.smooth_max(backend.smoothings.Max(), 0.0)
     assert value == 2.0 and np.array_equal(gradient, [0.0, 1.0, 0.0])
     assert structure.supports("best") and not structure.supports("expectation")
 
@@ -72,7 +72,7 @@ def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
     n, F, L = 4, 2, 3
     x, y = rng.normal(size=(n, F)), rng.integers(0, L, n)
     sequence = backend.SequenceModel(F, L, start_stop=False)
-    ours = backend.StructuralHinge(sequence, sequence.pack([x], [y]), smoothing=backend.Entropy())
+    ours = backend.StructuralHinge(sequence, sequence.pack([x], [y]), smoothing=backend.smoothings.Entropy())
 
     def features(x):
         unary = np.kron(x, np.eye(L)).reshape(n * L, F * L)
@@ -85,7 +85,7 @@ def test_chain_scores_in_a_list_model_are_the_sequence_model(backend, rng):
         return np.concatenate([(1.0 - np.eye(L)[y]).ravel(), np.zeros(L * L)])
 
     listed = backend.ListModel(features, backend.Chain, loss, size=sequence.size, shape=shape)
-    theirs = backend.StructuralHinge(listed, listed.pack([x], [y]), smoothing=backend.Entropy())
+    theirs = backend.StructuralHinge(listed, listed.pack([x], [y]), smoothing=backend.smoothings.Entropy())
     w = rng.normal(size=sequence.size)
     for mu in (0.0, 0.7):
         for a, b in zip(ours.value_and_gradient(w, mu=mu), theirs.value_and_gradient(w, mu=mu), strict=True):

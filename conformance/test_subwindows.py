@@ -104,7 +104,7 @@ def test_planted_objects_are_found(backend, optimizer):
         result = backend.bcfw(backend.StructuralHinge(model, data), lam=0.1, tol=0.1, epochs=12, rng=0)
         assert result.success and 0 <= result.certificate <= 0.1 * result.fun
     else:
-        hinge = backend.StructuralHinge(model, data, smoothing=backend.TopK(4))
+        hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(4))
         result = backend.casimir(hinge, lam=0.1, epochs=2, rng=0)
     found = model.predict(model.pack(new), None, result.x)
     assert np.mean(backend.iou(np.stack(found), np.array(truth)) > 0.5) >= 0.75

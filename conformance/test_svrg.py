@@ -20,7 +20,7 @@ def problem(backend, rng, request):
     data = model.pack(X, Y)
     if request.param == "LogLoss":
         return backend.LogLoss(model, data), None
-    return backend.StructuralHinge(model, data, smoothing=backend.Entropy()), 0.5
+    return backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()), 0.5
 
 
 @pytest.mark.parametrize("kappa", [0.0, 0.03, 2.0])

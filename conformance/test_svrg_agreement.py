@@ -21,7 +21,7 @@ def passes_of(backend, problem, lam, kappa, average, mu, gamma=0.2):
     loss = (
         backend.LogLoss(model, data)
         if mu is None
-        else backend.StructuralHinge(model, data, smoothing=backend.Entropy())
+        else backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
     )
     rng = np.random.default_rng(12)
     x, z = rng.normal(size=(2, model.size))
@@ -68,7 +68,7 @@ def test_fused_passes_over_the_best_outputs_agree(other, kappa, smoothing):
     found = []
     for b in (reference, other):
         model = b.SequenceModel(128, words.labels)
-        kind = b.TopK(5) if smoothing == "TopK" else b.SquaredL2(16)
+        kind = b.smoothings.TopK(5) if smoothing == "TopK" else b.smoothings.SquaredL2(16)
         loss = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=kind)
         x, z = 0.1 * np.random.default_rng(0).normal(size=(2, model.size))
         subproblem = Subproblem(loss, 0.01, kappa, 1.0, z if kappa else None)
@@ -86,7 +86,7 @@ def test_answers_kept_with_the_snapshot_are_those_asked_again(backend, rng, smoo
     lengths = rng.integers(0, 6, 12)
     model = backend.SequenceModel(4, 3)
     data = model.pack([rng.normal(size=(n, 4)) for n in lengths], [rng.integers(0, 3, n) for n in lengths])
-    kind = backend.Entropy() if smoothing == "Entropy" else getattr(backend, smoothing)(4)
+    kind = backend.smoothings.Entropy() if smoothing == "Entropy" else getattr(backend.smoothings, smoothing)(4)
     loss = backend.StructuralHinge(model, data, smoothing=kind)
     x, order = scale * rng.normal(size=model.size), rng.integers(0, 12, 20)
     box, subproblem = counterpart(SVRG(), loss), Subproblem(loss, 0.1, 0.0, 0.5, None)

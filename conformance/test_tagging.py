@@ -169,7 +169,7 @@ def test_panels_step_alike(other, rng, options, loss):
         model, data, *_ = fitted(panel, np.random.default_rng(5), options)
         w0, mu = np.random.default_rng(3).normal(size=model.size), None
         if loss == "TopK":
-            objective, mu = panel.StructuralHinge(model, data, smoothing=panel.TopK(3)), 0.7
+            objective, mu = panel.StructuralHinge(model, data, smoothing=panel.smoothings.TopK(3)), 0.7
         else:
             objective = getattr(panel, loss)(model, data)
         found = [panel.sgd(objective, w0, lam=0.1, mu=mu, epochs=2, rng=0, average=a).x for a in ("last", "weighted")]

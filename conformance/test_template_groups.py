@@ -154,7 +154,7 @@ def test_groups_fall_to_zero_and_come_back(backend, rng):
         i, gamma = np.array([rng.integers(data.n)]), 0.3 / np.sqrt(t)
         z = state.x - gamma * objective.value_and_gradient(state.x, i)[1]
         expected = phi.prox(z, gamma)
-        state = counterpart(OnlineProximal(phi, backend.Constant(gamma)), objective).sweep(objective, state, i)
+        state = counterpart(OnlineProximal(phi, backend.steps.Constant(gamma)), objective).sweep(objective, state, i)
         close(state.x, expected)
         norms = model.template_norms(state.x)
         assert np.array_equal(norms > 0, model.template_norms(expected) > 0)
@@ -171,7 +171,7 @@ def test_the_average_is_exact_while_groups_shrink_and_come_back(backend, rng):
     model, data = parser(backend, "hashed", X, Y)
     objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(3.0, model.groups)
     last, mean = (
-        counterpart(OnlineProximal(phi, backend.Constant(0.5), 0.3, average=average), objective)
+        counterpart(OnlineProximal(phi, backend.steps.Constant(0.5), 0.3, average=average), objective)
         for average in ("last", "uniform")
     )
     order = rng.integers(0, len(X), 60)
@@ -204,7 +204,7 @@ def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
         calls.clear()
         start = w0 * rng.normal(size=model.size)
         other.online_proximal(hinge, phi, start, step_size=0.1, epochs=1, batch_size=size, rng=0)
-        box = OnlineProximal(phi, other.Constant(0.1))
+        box = OnlineProximal(phi, other.steps.Constant(0.1))
         assert len(calls) == (1 if counterpart(box, hinge) is box else expected)
 
 
@@ -218,7 +218,7 @@ def test_templates_that_tell_nothing_get_no_weights(backend, rng):
         [("h.tag", "m.tag"), ("h.colour",), ("h.colour", "m.colour"), ("m.colour", "direction")], bits=8, blocks=True
     )
     hinge = backend.StructuralHinge(model, model.pack(X, Y))
-    phi, options = backend.SquaredL21(0.5, model.groups), {"step_size": backend.InverseSqrt(0.1), "rng": 0}
+    phi, options = backend.SquaredL21(0.5, model.groups), {"step_size": backend.steps.InverseSqrt(0.1), "rng": 0}
     whole = backend.online_proximal(hinge, phi, epochs=100, batch_size=60, **options)
     norms = model.template_norms(whole.x)
     assert norms[0] > 0 and not norms[1:].any()

@@ -223,7 +223,7 @@ def test_objectives_over_the_best_outputs(other, problem, mu):
     for b in (reference, other):
         model, data = sequence_model(b, problem)
         w = np.random.default_rng(9).normal(size=model.size)
-        answers.append(b.StructuralHinge(model, data, smoothing=b.SquaredL2(128)).linearize(w, mu=mu))
+        answers.append(b.StructuralHinge(model, data, smoothing=b.smoothings.SquaredL2(128)).linearize(w, mu=mu))
     ours, theirs = answers
     close(theirs.value, ours.value)
     close(theirs.gradient, ours.gradient, scale=10.0 / min(mu, 1.0))
@@ -239,7 +239,9 @@ def test_letters_over_the_best_outputs(other, smoothing, k):
     runs = []
     for b in (reference, other):
         model = b.SequenceModel(128, words.labels)
-        objective = b.StructuralHinge(model, model.pack(words.X, words.Y), smoothing=getattr(b, smoothing)(k))
+        objective = b.StructuralHinge(
+            model, model.pack(words.X, words.Y), smoothing=getattr(b.smoothings, smoothing)(k)
+        )
         w = 0.1 * np.random.default_rng(0).normal(size=model.size)
         runs.append(
             (
@@ -263,7 +265,9 @@ def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
     model = accelerated.SequenceModel(3, 4)
     data = model.pack([rng.normal(size=(30, 3))], [rng.integers(0, 4, 30)])
     w = rng.normal(size=model.size)
-    few, many = (accelerated.StructuralHinge(model, data, smoothing=accelerated.SquaredL2(k)) for k in (64, 10**9))
+    few, many = (
+        accelerated.StructuralHinge(model, data, smoothing=accelerated.smoothings.SquaredL2(k)) for k in (64, 10**9)
+    )
     assert problem_of(few, 0.1) is not None and problem_of(many, 0.1) is None
     close(many.linearize(w, mu=0.1).gradient, few.linearize(w, mu=0.1).gradient)
 
@@ -275,7 +279,7 @@ def test_nan_is_never_made_a_number(other, L):
     data = model.pack([np.array([[1e200], [-1e200], [1e200], [-1e200]])], [np.zeros(4, dtype=int)])
     w = np.zeros(model.size)
     w[:L] = 1e200
-    for smoothing in (other.TopK(4), other.SquaredL2(4)):
+    for smoothing in (other.smoothings.TopK(4), other.smoothings.SquaredL2(4)):
         objective = other.StructuralHinge(model, data, smoothing=smoothing)
         with np.errstate(over="ignore", invalid="ignore"):
             assert not np.isfinite(objective.value_and_gradient(w, mu=1.0)[0])
@@ -292,7 +296,7 @@ def test_where_the_value_is_no_number_the_gradient_is_none(backend, L):
     for column in range(L):
         w = np.zeros(model.size)
         w[column] = 1e200
-        for smoothing in (backend.TopK(1), backend.TopK(3), backend.SquaredL2(4)):
+        for smoothing in (backend.smoothings.TopK(1), backend.smoothings.TopK(3), backend.smoothings.SquaredL2(4)):
             objective = backend.StructuralHinge(model, data, smoothing=smoothing)
             for batch in ([0], [1], None):
                 with np.errstate(over="ignore", invalid="ignore"):
@@ -304,7 +308,7 @@ def test_where_the_value_is_no_number_the_gradient_is_none(backend, L):
 def test_weights_of_scores_that_are_no_numbers_are_none():
     from accelerated.compiled.structures.chain_top_k import mixture, outputs_room, smoothed_best
     from accelerated.compiled.sweeps import padded
-    from reference.smoothing import top_k_weights
+    from reference.smoothings import top_k_weights
 
     with np.errstate(invalid="ignore"):
         value, u = top_k_weights(np.array([[np.nan, 1.0], [np.inf, 1.0], [2.0, 1.0]]), 0.5)
@@ -324,7 +328,7 @@ def test_weights_of_scores_that_are_no_numbers_are_none():
 def test_steps_that_diverge_are_said(other, rng, L):
     model = other.SequenceModel(1, L)
     data = model.pack([rng.normal(size=(6, 1)) for _ in range(10)], [rng.integers(0, L, 6) for _ in range(10)])
-    objective = other.StructuralHinge(model, data, smoothing=other.TopK(4))
+    objective = other.StructuralHinge(model, data, smoothing=other.smoothings.TopK(4))
     result = other.sgd(objective, lam=1.0, mu=1.0, step_size=1e20, rng=0)
     assert not result.success and "diverged" in result.message and not np.isfinite(result.fun)
 

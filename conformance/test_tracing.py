@@ -26,8 +26,8 @@ QUESTIONS = {
     "expectation": lambda space: space.expectation(0.7),
     "sample": lambda space: space.sample(5, 0.7, rng=1),
     "max_marginals": lambda space: space.max_marginals(),
-    "entropy": lambda space: space.smooth_max(reference.Entropy(), 0.5),
-    "top-3": lambda space: space.smooth_max(reference.TopK(3), 0.5),
+    "entropy": lambda space: space.smooth_max(reference.smoothings.Entropy(), 0.5),
+    "top-3": lambda space: space.smooth_max(reference.smoothings.TopK(3), 0.5),
 }
 every_structure = pytest.mark.parametrize("structure", STRUCTURES)
 

@@ -108,10 +108,10 @@ def test_a_path_is_a_sequence(backend, rng):
     w = rng.normal(size=trees.size)
     longer = np.concatenate([w[:12], np.zeros(3), w[12:]])
     for smoothing, mu in (
-        (backend.Max(), 0.0),
-        (backend.Entropy(), 0.5),
-        (backend.TopK(3), 0.5),
-        (backend.SquaredL2(32), 0.5),
+        (backend.smoothings.Max(), 0.0),
+        (backend.smoothings.Entropy(), 0.5),
+        (backend.smoothings.TopK(3), 0.5),
+        (backend.smoothings.SquaredL2(32), 0.5),
     ):
         ours = backend.StructuralHinge(trees, packed, smoothing=smoothing).linearize(w, mu=mu)
         theirs = backend.StructuralHinge(sequences, sequences.pack(X, Y), smoothing=smoothing).linearize(longer, mu=mu)
@@ -127,10 +127,10 @@ def test_gradients_are_finite_differences(backend, rng, smoothing, mu):
     X, Y, _ = make_trees(6, rng)
     model = backend.TreeModel(4, 3)
     chosen = {
-        "Max": backend.Max(),
-        "Entropy": backend.Entropy(),
-        "TopK": backend.TopK(3),
-        "SquaredL2": backend.SquaredL2(16),
+        "Max": backend.smoothings.Max(),
+        "Entropy": backend.smoothings.Entropy(),
+        "TopK": backend.smoothings.TopK(3),
+        "SquaredL2": backend.smoothings.SquaredL2(16),
     }
     objective = backend.StructuralHinge(model, model.pack(X, Y), smoothing=chosen[smoothing])
     mu = 0.0 if smoothing == "Max" else mu
@@ -169,7 +169,7 @@ def test_training_works_in_every_namespace(backend, space, rng):
     X, Y, _ = make_trees(4, rng, largest=4)
     model = backend.TreeModel(4, 3)
     data = model.pack(X, Y, like=space.put(0.0))
-    hinge = backend.StructuralHinge(model, data, smoothing=backend.TopK(2))
+    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
     result = backend.sgd(hinge, lam=0.1, mu=0.5, epochs=1, rng=0)
     assert space.get(result.x).dtype == np.dtype(space.dtype)
     log = backend.LogLoss(model, data)
@@ -186,7 +186,7 @@ def test_panels_agree(other, problem, data):
         answers.append(
             (
                 *b.LogLoss(model, packed).value_and_gradient(w),
-                *b.StructuralHinge(model, packed, smoothing=b.SquaredL2(256)).value_and_gradient(w, mu=mu),
+                *b.StructuralHinge(model, packed, smoothing=b.smoothings.SquaredL2(256)).value_and_gradient(w, mu=mu),
             )
         )
     for ours, theirs in zip(*answers, strict=True):
@@ -231,9 +231,9 @@ def test_loops_agree_from_one_state(other, rng, mu):
     for b in (reference, other):
         model = b.TreeModel(3, 3)
         data = model.pack(X, Y)
-        smoothing = b.Entropy() if mu else b.Max()
+        smoothing = b.smoothings.Entropy() if mu else b.smoothings.Max()
         objective = b.LogLoss(model, data) if mu is None else b.StructuralHinge(model, data, smoothing=smoothing)
-        boxes = SGD(0.1, b.Constant(0.3), mu), SVRG(average="uniform"), SAGA()
+        boxes = SGD(0.1, b.steps.Constant(0.3), mu), SVRG(average="uniform"), SAGA()
         sgd, svrg, saga = (counterpart(box, objective) for box in boxes)
         state, found = sgd.init(objective, w), []
         for _ in range(2):

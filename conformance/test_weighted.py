@@ -21,7 +21,7 @@ def problem(panel, loss="hinge", weights=WEIGHTS):
         data = model.pack([X[i] for i in some], [Y[i] for i in some])
         if loss == "crf":
             return panel.LogLoss(model, data)
-        smoothing = {"hinge": None, "smooth": panel.Entropy()}[loss]
+        smoothing = {"hinge": None, "smooth": panel.smoothings.Entropy()}[loss]
         return panel.StructuralHinge(model, data, smoothing=smoothing)
 
     return panel.Weighted(objective(range(4)), weights), objective(times)

@@ -46,7 +46,7 @@ def test_every_learner_names_the_missing_outputs(backend, case):
 
 
 def test_kernels_name_the_missing_labels(backend):
-    model = backend.KernelSequenceModel([backend.Linear()], 2)
+    model = backend.KernelSequenceModel([backend.kernels.Linear()], 2)
     with pytest.raises(ValueError, match=r"^Y: this data was packed without labels; pack\(X, Y\) gives them$"):
         backend.mkl(model, model.pack([np.ones((2, 1))]), lam=0.1, step_size=0.1)
 

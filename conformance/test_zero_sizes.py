@@ -67,7 +67,7 @@ def test_features_of_zero_change_nothing(backend, tags, smoothing):
         (model, data), skip = transitions(backend, width, tags), 2 * width
         objective, mu = backend.LogLoss(model, data), None
         if smoothing != "log loss":
-            objective = backend.StructuralHinge(model, data, smoothing=getattr(backend, smoothing)())
+            objective = backend.StructuralHinge(model, data, smoothing=getattr(backend.smoothings, smoothing)())
             mu = None if smoothing == "Max" else 0.5
         runs = [backend.sgd(objective, lam=0.1, mu=mu, epochs=3, rng=0)]
         if smoothing != "Max":
@@ -108,7 +108,7 @@ def test_of_nothing_there_is_one_output_of_score_zero(backend, structure):
     value, best = space.best()
     found = space.topk(3)
     assert value == 0 and space.score(best) == 0 and int(found.count) == 1 and found.scores[0] == 0
-    for smoothing in (backend.TopK(2), backend.SquaredL2()):
+    for smoothing in (backend.smoothings.TopK(2), backend.smoothings.SquaredL2()):
         assert abs(space.smooth_max(smoothing, 0.5)[0]) <= 1e-12
     space.max_marginals()
     if type(space).supports("expectation"):
@@ -171,7 +171,9 @@ def test_kernels_learn_from_the_smallest_sequences(backend, case, transitions):
     options = {"step_size": 0.5, "epochs": 2, "rng": 0}
     for labels in (1, 2):
         for storage in ("auto", "dense", "sparse", "blocks"):
-            model = backend.KernelSequenceModel([backend.Linear(), backend.Explicit()], labels, transitions=transitions)
+            model = backend.KernelSequenceModel(
+                [backend.kernels.Linear(), backend.kernels.Explicit()], labels, transitions=transitions
+            )
             data = model.pack(X, [[y % labels for y in each] for each in Y], storage=storage)
             for loss in ("hinge", "crf"):
                 result = backend.mkl(model, data, penalty=backend.HalfSquaredL2(0.1), loss=loss, **options)

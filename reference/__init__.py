@@ -5,7 +5,7 @@ from reference.interrupts import handle as _handle_interrupts
 _handle_interrupts()  # before the imports that take long
 
 # isort: split
-from reference import boxes
+from reference import boxes, kernels, smoothings, steps
 from reference.app.datasets import Sequences, load_letters, load_sequences
 from reference.app.localization_files import Localization, load_localization
 from reference.app.localization_writer import LocalizationImage, save_localization
@@ -14,7 +14,6 @@ from reference.app.metrics import average_precision, corloc
 from reference.app.persistence import load_model, save_model
 from reference.app.scenes import make_scenes
 from reference.arrays import Rows
-from reference.kernels import B1Spline, Explicit, Function, Gaussian, Linear, Mean, Polynomial, Precomputed
 from reference.models.alignment import AlignmentModel
 from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
@@ -30,7 +29,6 @@ from reference.models.tree import TreeModel
 from reference.models.two_layer import TwoLayerModel
 from reference.objectives import Corners, Linearization, LogLoss, StructuralHinge
 from reference.online_mkl.training import mkl
-from reference.optimizers.schedules import Constant, InverseSqrt, InverseTime, Pegasos, Steps
 from reference.prox import (
     L1,
     L21,
@@ -61,7 +59,6 @@ from reference.screening.problem import ElasticNetCRF, beta_max
 from reference.screening.proximal import AcceleratedProximalGradient
 from reference.screening.rules import CountRule, L1GapRule, L2GapRule, UnionRule
 from reference.screening.solvers import SparseResult, solve_sparse
-from reference.smoothing import Entropy, Max, SquaredL2, TopK
 from reference.structures.arborescence import Arborescence, ArborescenceScores
 from reference.structures.base import InfeasibleError, IntractableError, KBest, Structure, UnsupportedError
 from reference.structures.bmmf import bmmf
@@ -96,14 +93,12 @@ __all__ = [
     "AlignmentModel",
     "Arborescence",
     "ArborescenceScores",
-    "B1Spline",
     "BoxScores",
     "Boxes",
     "CandidateModel",
     "Candidates",
     "Chain",
     "ChainScores",
-    "Constant",
     "Corners",
     "CountRule",
     "Cut",
@@ -112,18 +107,12 @@ __all__ = [
     "ElasticNet",
     "ElasticNetCRF",
     "ElasticNetMKL",
-    "Entropy",
-    "Explicit",
-    "Function",
-    "Gaussian",
     "Graph",
     "GraphScores",
     "HalfSpaceRule",
     "HalfSquaredL2",
     "InfeasibleError",
     "IntractableError",
-    "InverseSqrt",
-    "InverseTime",
     "KBest",
     "KernelSequenceModel",
     "L1Ball",
@@ -131,7 +120,6 @@ __all__ = [
     "L2Ball",
     "L2GapRule",
     "L21Ball",
-    "Linear",
     "Linearization",
     "ListModel",
     "Localization",
@@ -139,14 +127,9 @@ __all__ = [
     "LogLoss",
     "Matching",
     "MatchingScores",
-    "Max",
-    "Mean",
     "MulticlassModel",
     "NonSparseMKL",
     "ParsingModel",
-    "Pegasos",
-    "Polynomial",
-    "Precomputed",
     "ProximalNewton",
     "Result",
     "Row",
@@ -160,16 +143,13 @@ __all__ = [
     "SparsePath",
     "SparseResult",
     "SquaredL1",
-    "SquaredL2",
     "SquaredL21",
-    "Steps",
     "StructuralHinge",
     "Structure",
     "SubwindowModel",
     "Table",
     "TableScores",
     "TaggingModel",
-    "TopK",
     "Tree",
     "TreeGroupLasso",
     "TreeModel",
@@ -193,6 +173,7 @@ __all__ = [
     "exponentiated_gradient",
     "grid_edges",
     "iou",
+    "kernels",
     "lbfgs",
     "load_letters",
     "load_localization",
@@ -211,8 +192,10 @@ __all__ = [
     "save_localization",
     "save_model",
     "sgd",
+    "smoothings",
     "soft_threshold",
     "solve_sparse",
     "sparse_path",
+    "steps",
     "svrg",
 ]

@@ -18,7 +18,7 @@ from reference.arrays import Array, Place
 from reference.models.base import LinearModel
 from reference.models.nonlinear import HomogeneousModel, LinearizedModel, NonlinearModel
 from reference.objectives import Corners, Linearization, StructuralHinge
-from reference.smoothing import Entropy
+from reference.smoothings import Entropy
 from reference.structures.proposals import Sampler
 from reference.weighted import OfObjective, Weighted
 

@@ -23,7 +23,7 @@ from array_api_compat import array_namespace
 
 from reference.arrays import Array, Place, number, real
 from reference.models.base import all_of, check_weights, integer
-from reference.smoothing import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
+from reference.smoothings import Entropy, Max, Smoothed, SquaredL2, TopK, positive_mu
 from reference.structures.base import IntractableError, KBest, UnsupportedError, at_most, feasible
 from reference.structures.proposals import Sampler, best_and_drawn, best_and_proposed
 from reference.structures.sampling import generator
@@ -69,7 +69,7 @@ class StructuralHinge:
     data : packed data
         From ``model.pack(X, Y)``.
     smoothing : callable
-        ``Max()`` (default), ``Entropy()``, ``SquaredL2()`` or ``TopK(k)``.
+        ``smoothings.Max()`` (default), ``smoothings.Entropy()``, ``smoothings.SquaredL2()`` or ``smoothings.TopK(k)``.
 
     Raises
     ------

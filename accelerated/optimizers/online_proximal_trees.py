@@ -29,7 +29,7 @@ from reference.optimizers.online_proximal import OnlineProximalState
 from reference.prox.composite import Sequential
 from reference.prox.grouped import L21, SquaredL21
 from reference.prox.norms import HalfSquaredL2, L2Ball
-from reference.smoothing import Entropy, Max
+from reference.smoothings import Entropy, Max
 
 __all__ = ["OnlineProximal"]
 

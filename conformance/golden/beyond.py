@@ -69,11 +69,11 @@ def kernels(P: Problems, transitions: str = "own", storage: str = "auto", groups
     """A model of several kernels and its data."""
     B = P.backend
     choices = {
-        "all": [B.Linear(), B.Gaussian(2.0), B.Polynomial(3, 0.5)],
-        "spline": [B.B1Spline(2.5), B.Gaussian(2.0)],
-        "explicit": [B.Explicit(), B.Gaussian(2.0)],
-        "mean": [B.Mean([B.Linear(), B.Gaussian(2.0)]), B.Polynomial(2)],
-        "one": [B.Gaussian(2.0)],
+        "all": [B.kernels.Linear(), B.kernels.Gaussian(2.0), B.kernels.Polynomial(3, 0.5)],
+        "spline": [B.kernels.B1Spline(2.5), B.kernels.Gaussian(2.0)],
+        "explicit": [B.kernels.Explicit(), B.kernels.Gaussian(2.0)],
+        "mean": [B.kernels.Mean([B.kernels.Linear(), B.kernels.Gaussian(2.0)]), B.kernels.Polynomial(2)],
+        "one": [B.kernels.Gaussian(2.0)],
     }
     X = [P.numbers(120 + i, max(len(y), 1), 2) for i, y in enumerate(LABELS)]
     if groups == "spline":  # distances of whole numbers are exact, those near 0 lose half their digits
@@ -86,7 +86,7 @@ def mkl(P: Problems) -> Runs:
     B, lam = P.backend, P.lam
 
     def go(groups: str = "all", transitions: str = "own", storage: str = "auto", **options: Any) -> partial[Any]:
-        given = {"step_size": B.InverseSqrt(0.5), "epochs": 3, "rng": 0, **options}
+        given = {"step_size": B.steps.InverseSqrt(0.5), "epochs": 3, "rng": 0, **options}
         if "penalty" not in given:
             given = {"lam": lam, **given}
         return partial(B.mkl, *kernels(P, transitions, storage, groups), **given)
@@ -99,7 +99,7 @@ def mkl(P: Problems) -> Runs:
         for storage in ("dense", "blocks"):
             yield f"{loss}/{storage}", go(storage=storage, loss=loss, average="uniform")
         yield f"{loss}/radius", go(loss=loss, radius=0.2)
-        yield f"{loss}/sigma", go(loss=loss, sigma=lam, step_size=B.Pegasos(offset=10.0))
+        yield f"{loss}/sigma", go(loss=loss, sigma=lam, step_size=B.steps.Pegasos(offset=10.0))
     penalties = {
         "HalfSquaredL2": B.HalfSquaredL2(lam),
         "L1": B.L1(0.3 * lam),

@@ -58,12 +58,12 @@ def sgd(P: Problems) -> Runs:
             yield f"{name}/average={average}", go(name, epochs=2, average=average, step_size=0.1)
     schedules = {
         "number": 0.05,
-        "Constant": B.Constant(0.05),
-        "InverseTime": B.InverseTime(0.3),
-        "InverseSqrt": B.InverseSqrt(0.2),
-        "Pegasos": B.Pegasos(),
-        "Pegasos offset": B.Pegasos(offset=7.5),
-        "Steps": B.Steps(0.3, 4.0),
+        "Constant": B.steps.Constant(0.05),
+        "InverseTime": B.steps.InverseTime(0.3),
+        "InverseSqrt": B.steps.InverseSqrt(0.2),
+        "Pegasos": B.steps.Pegasos(),
+        "Pegasos offset": B.steps.Pegasos(offset=7.5),
+        "Steps": B.steps.Steps(0.3, 4.0),
         "function": lambda t, lam: 0.1 / (1.0 + lam * t),
         "zeros": lambda t, lam: np.zeros(len(t)),
         "integers": lambda t, lam: np.ones(len(t), dtype=int),
@@ -122,7 +122,7 @@ def online_proximal(P: Problems) -> Runs:
 
     def go(name: str, regularizer: Any, start: bool = True, **options: Any) -> partial[Any]:
         first = (P.start(name),) if start else ()
-        given = {"step_size": B.InverseSqrt(0.3), "epochs": 3, "rng": 0, **options}
+        given = {"step_size": B.steps.InverseSqrt(0.3), "epochs": 3, "rng": 0, **options}
         return partial(B.online_proximal, P.objective(name), regularizer, *first, **given)
 
     def groups(name: str) -> np.ndarray:
@@ -162,7 +162,7 @@ def online_proximal(P: Problems) -> Runs:
         yield f"{name}/L1", go(name, B.L1(0.3 * lam))
     for name in ("chain/hinge", "mine/hinge"):
         yield f"{name}/average=uniform", go(name, B.L1(0.3 * lam), average="uniform")
-        yield f"{name}/sigma", go(name, B.L1(0.3 * lam), sigma=lam, step_size=B.Pegasos(offset=10.0))
+        yield f"{name}/sigma", go(name, B.L1(0.3 * lam), sigma=lam, step_size=B.steps.Pegasos(offset=10.0))
         yield f"{name}/project", go(name, B.L1(0.3 * lam), project=B.L2Ball(0.7), sigma=lam)
         yield f"{name}/batch_size=2", go(name, B.L21(0.3 * lam, groups(name)), batch_size=2)
         yield f"{name}/number", go(name, B.L1(0.3 * lam), step_size=0.1)

@@ -59,8 +59,13 @@ class Problems:
         model, data = self.model(name)
         if loss.endswith("log"):
             return (mine(B.LogLoss) if loss == "my-log" else B.LogLoss)(model, data)
-        smoothings = {"hinge": B.Max, "entropy": B.Entropy, "l2": B.SquaredL2, "top2": partial(B.TopK, 2)}
-        smoothings["my-entropy"] = mine(B.Entropy)
+        smoothings = {
+            "hinge": B.smoothings.Max,
+            "entropy": B.smoothings.Entropy,
+            "l2": B.smoothings.SquaredL2,
+            "top2": partial(B.smoothings.TopK, 2),
+        }
+        smoothings["my-entropy"] = mine(B.smoothings.Entropy)
         return B.StructuralHinge(model, data, smoothing=smoothings[loss]())
 
     def start(self, name: str) -> np.ndarray:

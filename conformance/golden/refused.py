@@ -78,7 +78,7 @@ def refused(P: Problems) -> Runs:
         {"epochs": -1},
         {"callback": 1},
     ]
-    for each in [*more, {"step_size": B.Pegasos()}]:
+    for each in [*more, {"step_size": B.steps.Pegasos()}]:
         title = ", ".join(f"{option}={named(value)}" for option, value in each.items())
         given = {"step_size": 0.1, "rng": 0, **each}
         yield f"online_proximal/{title}", partial(B.online_proximal, P.objective("chain/hinge"), B.L1(0.1), **given)
@@ -140,7 +140,7 @@ def options(P: Problems) -> dict[str, tuple[str, Wrong]]:
         {"step_size": too_few},
         {"step_size": below_0},
         {"lam": 0.0},
-        {"lam": 0.0, "step_size": B.Pegasos()},
+        {"lam": 0.0, "step_size": B.steps.Pegasos()},
         {"average": "mean"},
         {"batch_size": 0},
         {"batch_size": 1.5},

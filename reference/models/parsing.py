@@ -157,11 +157,11 @@ class ParsingModel(LinearModel):
 
     Templates as groups: one that does not pay is at exactly zero (Martins et al., Algorithm 3, with explicit features):
 
-    >>> from reference import InverseSqrt, SquaredL21, online_proximal
+    >>> from reference import SquaredL21, online_proximal, steps
     >>> model = ParsingModel([("h.tag", "m.tag"), ("distance",), ("h.tag",), ("m.tag",)], bits=4, blocks=True)
     >>> data = model.pack([{"tag": ["D", "N", "V"]}, {"tag": ["N", "V", "D", "N"]}], [[2, 3, 0], [2, 0, 4, 2]])
     >>> hinge, mkl = StructuralHinge(model, data), SquaredL21(0.5, model.groups)
-    >>> w = online_proximal(hinge, mkl, step_size=InverseSqrt(0.1), epochs=20, rng=0).x
+    >>> w = online_proximal(hinge, mkl, step_size=steps.InverseSqrt(0.1), epochs=20, rng=0).x
     >>> model.template_norms(w).round(1).tolist()
     [0.9, 0.5, 0.2, 0.0]
     """

@@ -72,11 +72,11 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     Examples
     --------
     >>> import numpy as np
-    >>> from reference import StructuralHinge, TopK, TwoLayerModel, prox_linear
+    >>> from reference import StructuralHinge, TwoLayerModel, prox_linear, smoothings
     >>> model, rng = TwoLayerModel((2, 2, 3), hidden=2), np.random.default_rng(0)
     >>> boxes = [[0, 0, 4, 4], [2, 2, 6, 6], [4, 4, 8, 8]]
     >>> X, Y = [(boxes, rng.normal(size=(3, 2, 2, 3))) for _ in range(4)], [boxes[i % 3] for i in range(4)]
-    >>> hinge = StructuralHinge(model, model.pack(X, Y), smoothing=TopK(2))
+    >>> hinge = StructuralHinge(model, model.pack(X, Y), smoothing=smoothings.TopK(2))
     >>> result = prox_linear(hinge, lam=0.01, iterations=5, rng=0)
     >>> result.fun < result.history[0].objective
     True

@@ -20,8 +20,8 @@ from reference.arrays import Array, Place, host
 from reference.gram import Gram
 from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
 from reference.optimizers.base import Piece
-from reference.optimizers.schedules import Schedule
 from reference.prox.base import Regularizer
+from reference.steps import Schedule
 
 __all__ = ["MKL", "KernelProblem", "MKLState"]
 

@@ -11,8 +11,8 @@ from reference.arrays import host, integer, number
 from reference.kernels import Kernel, titled
 from reference.models.kernel_sequence import KernelData, KernelSequenceModel, KernelWeights
 from reference.online_mkl.rounds import MKL, KernelProblem, MKLState
-from reference.optimizers.schedules import Schedule
 from reference.prox.base import Regularizer
+from reference.steps import Schedule
 from reference.training.arguments import one_of, schedule_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
@@ -120,7 +120,7 @@ def mkl(
     lam : float >= 0
         Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Needed, unless there is a penalty.
     step_size : float or schedule
-        A number is a constant step; ``InverseSqrt(eta0)`` is eta0/sqrt(t), ``Pegasos()`` is 1/(sigma t).
+        A number is a constant step; ``steps.InverseSqrt(eta0)`` is eta0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
     loss : {"hinge", "crf"}
     penalty : Regularizer, optional
         Another function of the p norms, even in each, in place of ``SquaredL1(lam)``: ``HalfSquaredL2(lam)`` is the SVM with the sum of the kernels,
@@ -156,11 +156,11 @@ def mkl(
 
     Examples
     --------
-    >>> from reference import Gaussian, InverseSqrt, KernelSequenceModel, Linear, mkl
-    >>> model = KernelSequenceModel([Linear(), Gaussian(1.0)], labels=2)
+    >>> from reference import KernelSequenceModel, kernels, mkl, steps
+    >>> model = KernelSequenceModel([kernels.Linear(), kernels.Gaussian(1.0)], labels=2)
     >>> X, Y = [[[0.0], [1.0]], [[2.0], [1.0]]], [[0, 1], [0, 1]]  # label 1 around 1, 0 on both sides
     >>> data = model.pack(X, Y)
-    >>> result = mkl(model, data, lam=0.01, step_size=InverseSqrt(1.0), epochs=20, rng=0)
+    >>> result = mkl(model, data, lam=0.01, step_size=steps.InverseSqrt(1.0), epochs=20, rng=0)
     >>> [labels.tolist() for labels in model.predict(result.x, X)]
     [[0, 1], [0, 1]]
     """

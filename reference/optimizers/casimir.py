@@ -57,9 +57,9 @@ class Casimir(Piece):
     Examples
     --------
     >>> import numpy as np
-    >>> from reference import Entropy, MulticlassModel, StructuralHinge, boxes
+    >>> from reference import MulticlassModel, StructuralHinge, boxes, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> hinge = StructuralHinge(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]), smoothing=Entropy())
+    >>> hinge = StructuralHinge(model, model.pack([[0], [0, 1], [1]], ["a", "b", "b"]), smoothing=smoothings.Entropy())
     >>> box = boxes.Casimir(boxes.Corollary17(lam=0.1, kappa=0.1, mu=1.0), boxes.OnePass(boxes.SVRG(), step_size=0.5))
     >>> rng, state = np.random.default_rng(0), box.init(hinge, hinge.zeros())
     >>> for _ in range(10):

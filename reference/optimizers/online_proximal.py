@@ -17,8 +17,8 @@ import numpy as np
 
 from reference.arrays import Array, host
 from reference.optimizers.base import Objective, Piece
-from reference.optimizers.schedules import Schedule
 from reference.prox.base import Regularizer
+from reference.steps import Schedule
 
 __all__ = ["OnlineProximal", "OnlineProximalState"]
 
@@ -36,7 +36,7 @@ class OnlineProximal(Piece):
     """Algorithm 1, on any objective; what :func:`reference.online_proximal` returns is the state's ``mean``.
 
     proxes: one regularizer, or ``Sequential`` of several and of a set's indicator. step_size: a schedule, such as
-    ``InverseSqrt(gamma)``. Other options are as there.
+    ``steps.InverseSqrt(gamma)``. Other options are as there.
     """
 
     proxes: Regularizer

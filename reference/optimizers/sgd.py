@@ -13,7 +13,7 @@ import numpy as np
 from reference.arrays import Array
 from reference.optimizers.base import Objective, Piece
 from reference.optimizers.nonnegative import clipped, constraint
-from reference.optimizers.schedules import Schedule
+from reference.steps import Schedule
 
 __all__ = ["SGD", "SGDState"]
 
@@ -30,7 +30,7 @@ class SGDState(NamedTuple):
 class SGD(Piece):
     """Stochastic (sub)gradient steps, on any objective; what :func:`reference.sgd` returns is the state's ``mean``.
 
-    Options are as there; step_size is a schedule, such as ``Pegasos(offset)`` or ``Constant(gamma)``.
+    Options are as there; step_size is a schedule, such as ``steps.Pegasos(offset)`` or ``steps.Constant(gamma)``.
     """
 
     lam: float

@@ -15,7 +15,7 @@ import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj
 
 from reference.arrays import Array, host, seen, shown, unmasked
-from reference.smoothing import positive_mu
+from reference.smoothings import positive_mu
 from reference.structures.scores import Scores, add, inner
 
 __all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError", "positive_mu"]

@@ -11,8 +11,8 @@ from reference.arrays import Array, floats, host, integer, number, real
 from reference.models.nonlinear import NonlinearModel
 from reference.optimizers.base import Examples, Objective, traits
 from reference.optimizers.nonnegative import constraint
-from reference.optimizers.schedules import Constant, Schedule
-from reference.smoothing import Max
+from reference.smoothings import Max
+from reference.steps import Constant, Schedule
 from reference.structures.sampling import generator
 from reference.weighted import Weighted
 

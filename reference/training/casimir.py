@@ -14,7 +14,7 @@ from reference.arrays import Array, number
 from reference.optimizers.base import Objective, traits
 from reference.optimizers.casimir import Casimir, CasimirState
 from reference.optimizers.subproblem import Pass, Subproblem
-from reference.smoothing import Max, positive_mu
+from reference.smoothings import Max, positive_mu
 from reference.training.arguments import check_options, one_of
 from reference.training.casimir_schedules import LEAST_MU, Plan, constant, plan_of
 from reference.training.evaluation import Evaluation, evaluate
@@ -259,10 +259,10 @@ def casimir(
 
     Examples
     --------
-    >>> from reference import Entropy, MulticlassModel, StructuralHinge, casimir
+    >>> from reference import MulticlassModel, StructuralHinge, casimir, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
-    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> result = casimir(hinge, lam=0.1, tol=0.1, rng=0)  # to within a tenth of the unsmoothed optimum
     >>> result.success, result.certificate <= 0.1 * result.fun
     (True, True)

@@ -12,7 +12,7 @@ from reference.objectives import StructuralHinge
 from reference.optimizers.base import Objective
 from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.nonnegative import clipped, constraint
-from reference.smoothing import Entropy
+from reference.smoothings import Entropy
 from reference.structures.base import IntractableError, UnsupportedError
 from reference.training.arguments import one_of
 from reference.training.minimize import minimize
@@ -81,7 +81,8 @@ def exponentiated_gradient(
     lam : float > 0
         Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float >= 0, optional
-        Temperature; default the objective's own: 1 for the log loss, 0 for the hinge itself. Above 0 a hinge needs ``smoothing=Entropy()``.
+        Temperature; default the objective's own: 1 for the log loss, 0 for the hinge itself. Above 0 a hinge needs
+        ``smoothing=smoothings.Entropy()``.
     step_size : float > 0, optional
         The first eta of each example. For mu > 0 at most 1, default 0.3; for mu = 0 in units of 1/score, default 3.
     epochs : int >= 0

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Unpack
 from reference.arrays import integer, squared_norm
 from reference.optimizers.base import Cornered, Objective
 from reference.optimizers.multisample import Multisample, MultisampleState
-from reference.smoothing import positive_mu
+from reference.smoothings import positive_mu
 from reference.structures.base import at_most
 from reference.structures.proposals import Sampler
 from reference.training.arguments import check_hinge, check_options, one_of

@@ -11,10 +11,10 @@ import numpy as np
 from reference.arrays import Array, floats, host, integer, number, squared_norm
 from reference.optimizers.base import Objective
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
-from reference.optimizers.schedules import Schedule
 from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
 from reference.prox.norms import Simplex
+from reference.steps import Schedule
 from reference.training.arguments import CheckedSchedule, check_objective, check_options, one_of, schedule_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
@@ -100,7 +100,7 @@ def online_proximal(
     w0 : array (d,), optional
         Start; default ``objective.zeros()``, as in the paper.
     step_size : float or schedule
-        A number is a constant step; ``InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``Pegasos()`` is 1/(sigma t).
+        A number is a constant step; ``steps.InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
     sigma : float >= 0
         Weight of (sigma/2) ||w||^2, taken by the gradient step. (``ElasticNet`` has it in the prox instead.)
     project : Regularizer, optional
@@ -146,10 +146,10 @@ def online_proximal(
 
     Examples
     --------
-    >>> from reference import L1, InverseSqrt, LogLoss, MulticlassModel, online_proximal
+    >>> from reference import L1, LogLoss, MulticlassModel, online_proximal, steps
     >>> model = MulticlassModel(n_features=3, labels=["a", "b"])
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
-    >>> result = online_proximal(LogLoss(model, data), L1(0.1), step_size=InverseSqrt(0.5), epochs=20, rng=0)
+    >>> result = online_proximal(LogLoss(model, data), L1(0.1), step_size=steps.InverseSqrt(0.5), epochs=20, rng=0)
     >>> result.nit, [bool(w == 0) for w in result.x[-2:]]  # feature 2 never occurs
     (20, [True, True])
     """

@@ -55,10 +55,10 @@ def casimir_svrg_const(
 
     Examples
     --------
-    >>> from reference import Entropy, MulticlassModel, StructuralHinge, casimir_svrg_const
+    >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_const, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
-    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> casimir_svrg_const(hinge, lam=0.1, mu=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
     True
     """
@@ -110,10 +110,10 @@ def casimir_svrg_adapt(
 
     Examples
     --------
-    >>> from reference import Entropy, MulticlassModel, StructuralHinge, casimir_svrg_adapt
+    >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_adapt, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
-    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> casimir_svrg_adapt(hinge, lam=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
     True
     """

@@ -15,7 +15,7 @@ from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
 from reference.optimizers.base import Linearized, Objective, traits
 from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState
-from reference.smoothing import Max, positive_mu
+from reference.smoothings import Max, positive_mu
 from reference.training.arguments import check_options, initial_of, one_of, start_of
 from reference.training.casimir import casimir
 from reference.training.evaluation import evaluate
@@ -290,10 +290,10 @@ def prox_linear(
 
     Examples
     --------
-    >>> from reference import Entropy, MulticlassModel, StructuralHinge, prox_linear
+    >>> from reference import MulticlassModel, StructuralHinge, prox_linear, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])  # linear scores: prox-linear is then the proximal point algorithm
     >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
-    >>> hinge = StructuralHinge(model, data, smoothing=Entropy())
+    >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> result = prox_linear(hinge, lam=0.1, eta=10.0, tolerance=0.1, iterations=3, rng=0)
     >>> result.nit, result.history[-1].prox_gradient < 0.05
     (3, True)

@@ -12,7 +12,7 @@ from reference.arrays import Array, host, squared_norm
 from reference.optimizers.base import Objective, traits
 from reference.optimizers.subproblem import Snapshot, Subproblem
 from reference.optimizers.svrg import SVRG
-from reference.smoothing import Max
+from reference.smoothings import Max
 from reference.training.arguments import check_options, one_of
 from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
