@@ -111,7 +111,7 @@ class MulticlassClassifier(Classes, Learner):
     options : dict, optional
         More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``.
     smoothing : optional
-        Of the hinge, such as ``Entropy()``; its strength is the optimiser's option ``mu``.
+        Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
     cost : array (L, L), optional
         Of predicting class j for class i, in the order of ``classes_``; for the hinge.
     fit_intercept : bool
@@ -169,7 +169,7 @@ class SequenceLabeler(LabelSequences, Learner):
         More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal, ``"regularizer"`` is one, or a function of the model that
         makes it (default: ridge with lam).
     smoothing : optional
-        Of the hinge, such as ``Entropy()``; its strength is the optimiser's option ``mu``.
+        Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
     cost : array (L, L), optional
         Of predicting label j for label i, in the order of ``classes_``; default Hamming.
     transitions : {"bio", "iob1", "iobes"}, optional
@@ -301,7 +301,7 @@ class KernelSequenceLabeler(Structured):
         model = self.panel.KernelSequenceModel(groups, names, transitions=self.transitions)
         Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
         data = model.pack(X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
-        how: dict[str, Any] = {"lam": 1.0 / (C * data.n), "step_size": self.panel.InverseSqrt(self.step_size)}
+        how: dict[str, Any] = {"lam": 1.0 / (C * data.n), "step_size": self.panel.steps.InverseSqrt(self.step_size)}
         how |= {
             "epochs": self.epochs,
             "loss": self.loss,

@@ -248,11 +248,11 @@ def loss_of(panel: ModuleType, job: Job, model: Any, packed: Any) -> Any:
 
 def _smoothing(panel: ModuleType, job: Job) -> Any:
     if job.smoothing == "top-k":
-        return panel.TopK(5 if job.k is None else job.k)
+        return panel.smoothings.TopK(5 if job.k is None else job.k)
     if job.smoothing == "l2":
-        return panel.SquaredL2()
+        return panel.smoothings.SquaredL2()
     smooth = job.smoothing == "entropy" or job.optimizer in ("svrg", *CASIMIR)
-    return panel.Entropy() if smooth else panel.Max()
+    return panel.smoothings.Entropy() if smooth else panel.smoothings.Max()
 
 
 def start(job: Job, size: int) -> np.ndarray:
@@ -304,7 +304,9 @@ def train(
         options |= {"average": job.average}
     if job.optimizer == "online-proximal":
         del options["lam"]  # it is in the regularizer
-        step_size = panel.InverseSqrt(0.1) if job.schedule is None and job.step_size is None else _step_size(panel, job)
+        step_size = (
+            panel.steps.InverseSqrt(0.1) if job.schedule is None and job.step_size is None else _step_size(panel, job)
+        )
         options |= {"step_size": step_size, "mu": job.mu, **_given(job, "sigma")}
         return run(objective, regularizer_of(panel, job, objective.model), w0, epochs=job.epochs, **options)
     if job.optimizer == "svrg":
@@ -331,11 +333,11 @@ def _step_size(panel: ModuleType, job: Job) -> Any:
     kind, options = SCHEDULES[job.schedule]
     given = [getattr(job, option) for option in options]
     if job.schedule == "pegasos":
-        return panel.Pegasos(0.0 if given[0] is None else given[0])
+        return panel.steps.Pegasos(0.0 if given[0] is None else given[0])
     for option, value in zip(options, given, strict=True):
         if value is None:
             raise ValueError(f"--schedule {job.schedule} needs --{option.replace('_', '-')}")
-    return getattr(panel, kind)(*given)
+    return getattr(panel.steps, kind)(*given)
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:

@@ -104,7 +104,7 @@ def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequ
     def run(callback: Any) -> Any:
         how = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
         files = {"checkpoint": options.checkpoint, "resume": options.resume}
-        return panel.mkl(model, data, lam=lam, step_size=panel.InverseSqrt(job.step_size), **how, **files)
+        return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **how, **files)
 
     result: Any = watched(panel, options, asked, job.epochs, run)
     if options.save:

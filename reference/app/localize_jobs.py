@@ -94,14 +94,14 @@ def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = 
 def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
     """Run the job's optimiser on packed images; ``more``: where to keep a checkpoint, what to resume, a start."""
     optimizer, k = job["optimizer"], job.get("k")
-    objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.TopK(k)}))
+    objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
     run: Callable[..., Result] = getattr(panel, optimizer.replace("-", "_"))
     options = {"lam": job["lam"], "rng": job["rng"], "callback": callback, **more}
     options |= {name: job[name] for name in ("mu", "tol", "eta", "budget") if name in job}
     if optimizer == "prox-linear":
         return run(objective, iterations=job["epochs"], schedule=job["mu_schedule"], **options)
     if optimizer == "sgd" and job["schedule"] is not None:
-        options["step_size"] = getattr(panel, SCHEDULES[job["schedule"]])(job["step_size"])
+        options["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
     elif job.get("step_size") is not None:
         options["step_size"] = job["step_size"]
     if optimizer == "sgd" and job["model"] == "two-layer":

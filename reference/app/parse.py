@@ -185,7 +185,7 @@ def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, 
     name, lam = job["regularizer"], job["lam"]
     kind = getattr(panel, REGULARIZERS[name])
     chosen = {"regularizer": kind(lam) if name == "l2" else kind(lam, model.groups)}
-    chosen["step_size"] = panel.InverseSqrt(job["step_size"])
+    chosen["step_size"] = panel.steps.InverseSqrt(job["step_size"])
     return {name: value for name, value in job.items() if name != "lam"} | chosen
 
 
