@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import reference
 from conformance.tolerances import close
 from reference.models.templates import DISTANCES, TEMPLATES
-from reference.smoothing import SquaredL2
+from reference.smoothings import SquaredL2
 
 ROOT, OUTSIDE = ("root",), ("outside",)
 SENTENCE = {"word": ["a", "bird", "sang"], "tag": ["D", "N", "V"]}
