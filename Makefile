@@ -7,7 +7,7 @@ BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 .PHONY: demo test lint bench ledger clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m accelerated demo
+	$(BIN)/diptych demo
 
 test: $(VENV)/.installed
 	$(BIN)/python -m conformance --numprocesses auto --dist worksteal

@@ -37,7 +37,7 @@ from benchmarks.entity_runs import CERTIFICATE, Run, Sentences, workers
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
 from benchmarks.workers import Workers
-from reference.app.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["main", "measure"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference.app.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["draw"]
 

@@ -23,7 +23,7 @@ from benchmarks import (
 )
 from benchmarks.entity_curves import FIGURES
 from benchmarks.localization_plan import NONLINEAR
-from reference.app.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib
 
 NAMES = ("Ana", "Luis", "Mar", "Sol")
 

@@ -18,9 +18,9 @@ import numpy as np
 import accelerated
 from benchmarks.shell import whole
 from benchmarks.workers import Workers
-from reference.app.chunks import chunk_scores
-from reference.app.columns import Columns, load_columns
-from reference.app.output import announce_compilation
+from diptych.chunks import chunk_scores
+from diptych.commands.output import announce_compilation
+from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.training.result import Result, Row
 

@@ -16,7 +16,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks.tagging import Line, _best, _f1, corpora, say, tasks
-from reference.app.columns import load_columns
+from diptych.files.columns import load_columns
 
 
 def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterator[Line]:

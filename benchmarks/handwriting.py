@@ -30,8 +30,8 @@ import accelerated
 from benchmarks.kernel_folds import ROWS, Settings, folds_measured
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
-from reference.app.output import announce_compilation
-from reference.app.plots import require_matplotlib
+from diptych.commands.output import announce_compilation
+from diptych.pictures.plots import require_matplotlib
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import AVERAGES
 

@@ -19,7 +19,7 @@ from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeight
 from benchmarks import problems
 from benchmarks.shell import whole
 from benchmarks.workers import Workers
-from reference.app.datasets import Sequences
+from reference.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled
 

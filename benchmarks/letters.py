@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from reference.app.jobs import Job, accuracy, load, objective_of, train
+from diptych.commands.jobs import Job, accuracy, load, objective_of, train
 
 
 def measure(job: Job, reverse: bool) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from benchmarks.localization_runs import CERTIFICATE, Run, workers
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, read_report, say_written
 from benchmarks.workers import Workers
-from reference.app.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["command"]
 

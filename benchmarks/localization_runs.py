@@ -18,10 +18,10 @@ import accelerated
 from benchmarks.localization_plan import ADAPT, CONST, PL, K, Sizes
 from benchmarks.shell import whole
 from benchmarks.workers import Workers
-from reference.app.localization_files import load_localization
-from reference.app.localization_writer import save_localization
-from reference.app.localize_jobs import find, judged, packed
-from reference.app.scenes import make_scenes
+from diptych.commands.localize_jobs import find, judged, packed
+from diptych.files.localization import load_localization
+from diptych.files.localization_writer import save_localization
+from diptych.scenes import make_scenes
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 

@@ -26,8 +26,8 @@ import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
 from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
-from reference.app.output import announce_compilation
-from reference.app.plots import require_matplotlib
+from diptych.commands.output import announce_compilation
+from diptych.pictures.plots import require_matplotlib
 from reference.training.result import Result
 
 VOWELS = "aeiou"

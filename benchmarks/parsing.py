@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from reference.app.metrics import attachment_score
-from reference.app.treebank import load_treebank
+from diptych.files.treebank import load_treebank
+from diptych.metrics import attachment_score
 from reference.boxes import BCFW, SGD, OnlineProximal, counterpart
 
 Line = tuple[str, float, str]

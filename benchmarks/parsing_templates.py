@@ -35,8 +35,8 @@ from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
 from benchmarks.template_runs import Run, Treebank, workers
 from benchmarks.workers import Workers
-from reference.app.metrics import PUNCTUATION
-from reference.app.plots import require_matplotlib
+from diptych.metrics import PUNCTUATION
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["main", "measure"]
 

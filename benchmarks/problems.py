@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import reference
+from diptych.files import Sequences
 
 PANELS = ["reference", "accelerated"]
 SIZES = [(10, 26), (30, 50)]  # positions, labels
@@ -28,7 +29,7 @@ def chain_batch(panel: str, size: tuple[int, int]) -> Any:
 
 
 @functools.cache
-def letters(words: int | None = None) -> reference.Sequences:
+def letters(words: int | None = None) -> Sequences:
     """The OCR letters, or the first so many words of them."""
     data = reference.load_letters()
     return data if words is None else data.take(np.arange(words))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from reference.app.localization_files import load_localization
-from reference.app.localization_writer import save_localization
-from reference.app.scenes import make_scenes
+from diptych.files.localization import load_localization
+from diptych.files.localization_writer import save_localization
+from diptych.scenes import make_scenes
 
 
 class Scenes:

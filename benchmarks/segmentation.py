@@ -7,7 +7,7 @@ import importlib
 import numpy as np
 
 from benchmarks import problems
-from reference.app.pictures import features, noisy_copy, word_pictures
+from diptych.pictures.grids import features, noisy_copy, word_pictures
 
 WORDS = {"reference": 2, "accelerated": 10}
 WEIGHTS = np.array([0.0, 1.3, 0.3, 0.6, 0.0])  # about what training finds

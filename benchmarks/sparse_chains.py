@@ -34,10 +34,10 @@ from accelerated.threads import set_num_threads
 from benchmarks import problems, sparse_pictures
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
-from reference.app.chunks import chunk_scores
-from reference.app.columns import load_columns
-from reference.app.output import announce_compilation
-from reference.app.plots import require_matplotlib
+from diptych.chunks import chunk_scores
+from diptych.commands.output import announce_compilation
+from diptych.files.columns import load_columns
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["chunks", "letters", "main", "removed_by"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reference.app.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["draw_ratios"]
 

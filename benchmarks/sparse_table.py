@@ -29,8 +29,8 @@ from accelerated.threads import set_num_threads
 from benchmarks import sparse_data, sparse_pictures
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
-from reference.app.output import announce_compilation
-from reference.app.plots import require_matplotlib
+from diptych.commands.output import announce_compilation
+from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["RULES", "SOLVERS", "main", "measure"]
 

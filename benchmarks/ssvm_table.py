@@ -28,8 +28,8 @@ from accelerated.threads import set_num_threads
 from benchmarks import problems
 from benchmarks.machine import versions
 from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written, whole
-from reference.app.output import announce_compilation
-from reference.app.plots import require_matplotlib
+from diptych.commands.output import announce_compilation
+from diptych.pictures.plots import require_matplotlib
 from reference.training.result import Result, Row
 
 __all__ = ["METHODS", "main", "measure"]

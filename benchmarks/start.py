@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-TRAIN = ["-m", "accelerated", "train", "letters", "--epochs", "1", "--limit", "300", "--quiet"]
+TRAIN = ["-m", "diptych", "train", "letters", "--epochs", "1", "--limit", "300", "--quiet"]
 
 
 def seconds(arguments: list[str], cache: str | None = None) -> float:

@@ -20,8 +20,8 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks.variance_reduced import Pass
-from reference.app.chunks import chunk_scores
-from reference.app.columns import load_columns
+from diptych.chunks import chunk_scores
+from diptych.files.columns import load_columns
 
 Line = tuple[str, float, str]
 

@@ -16,9 +16,9 @@ import numpy as np
 import accelerated
 from accelerated import boxes
 from benchmarks.workers import Workers
-from reference.app.metrics import attachment_score
-from reference.app.output import announce_compilation
-from reference.app.treebank import Sentence, load_treebank
+from diptych.commands.output import announce_compilation
+from diptych.files.treebank import Sentence, load_treebank
+from diptych.metrics import attachment_score
 from reference.models.templates import check_templates, named_templates
 from reference.training.counterparts import counterpart
 

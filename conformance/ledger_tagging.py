@@ -29,7 +29,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "P section 7.1.1, evaluation",
             "the official CoNLL metric: F1 of chunks, what is outside (O) not counted",
             "holds",
-            ("app.chunks.chunk_scores", "app.chunks.chunks"),
+            ("diptych.chunks.chunk_scores", "diptych.chunks.chunks"),
             (
                 f"{CHUNKS}::test_scores_by_hand",
                 f"{CHUNKS}::test_chunks_by_hand",

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from conformance.test_app import PNG, run
 from conformance.tolerances import close
-from reference.app.pairs import FEATURES, load_pairs, pair_features, read_lines
+from diptych.files import load_model, save_model
+from diptych.files.pairs import FEATURES, load_pairs, pair_features, read_lines
 
 WORDS = st.text(st.sampled_from("abcé É1.-"), max_size=6)
 
@@ -51,7 +52,7 @@ def test_features_are_bounded_and_do_not_know_sides(a, b):
 @given(a=WORDS, b=WORDS)
 def test_edit_similarity_is_levenshteins(a, b):
     """By the recursion of the definition."""
-    from reference.app.pairs import _plain
+    from diptych.files.pairs import _plain
 
     a, b = _plain(a), _plain(b)
 
@@ -140,7 +141,7 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     assert status == 0 and report["examples"] == 3 and report["success"]
     assert 0 <= report["certificate"] <= 0.02 * report["objective"]
     assert report["train"]["string"] >= 0.9 and set(report["weights"]) == {*FEATURES, "no partner"}
-    model, w, info = backend.load_model(saved, backend.module)
+    model, w, info = load_model(saved, backend.module)
     assert type(model) is backend.AlignmentModel and model.null and info["features"] == list(FEATURES)
     assert w.tolist() == list(report["weights"].values())
     (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
@@ -201,7 +202,7 @@ def test_panels_learn_the_same_alignments(some_names, capsys):
 )
 def test_what_cannot_be_aligned_is_said(backend, some_names, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(1, 2)
-    backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
     places = {"PAIRS": some_names, "SEQUENCES": tmp_path / "s.npz"}
     status, _, err = run(backend.module, capsys, "align", *(places.get(a, a) for a in arguments))
     assert status == 2 and message in err

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.test_app import PNG, run
-from reference.app import pictures
+from diptych.files import load_model, save_model
+from diptych.pictures import grids
 
 
 def discs(rng, n, size=14):
@@ -29,7 +30,7 @@ def files(tmp_path, rng):
     *training, one = discs(rng, 5)
     np.savez(tmp_path / "clean.npz", *training)
     np.save(tmp_path / "one.npy", one)
-    pictures.write_picture(tmp_path / "noisy.pbm", pictures.noisy_copy(one, 0.1, rng))
+    grids.write_picture(tmp_path / "noisy.pbm", grids.noisy_copy(one, 0.1, rng))
     return tmp_path
 
 
@@ -46,15 +47,15 @@ def test_train_and_restore(backend, files, capsys):
     assert 0 <= report["certificate"] <= 0.05 * report["objective"] and report["test"] is None
     assert report["relative_gap"] == report["certificate"] / report["objective"]
     assert report["train"]["after"] < 0.6 * report["train"]["before"] and 0.05 < report["train"]["before"] < 0.15
-    model, w, info = backend.load_model(model_file, backend.module)
+    model, w, info = load_model(model_file, backend.module)
     assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
 
     command = ["segment", "restore", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
     status, text, _ = run(backend.module, capsys, *command, "--out", out, "--plot", plot, "--json")
     report = json.loads(text)
-    noisy, clean = pictures.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
-    (y,) = model.predict(model.pack([pictures.features(noisy, 8)]), None, w)
-    restored = pictures.read_picture(out)
+    noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
+    (y,) = model.predict(model.pack([grids.features(noisy, 8)]), None, w)
+    restored = grids.read_picture(out)
     assert status == 0 and plot.read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
     assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
     assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
@@ -85,8 +86,8 @@ def test_pictures_are_read_as_written(tmp_path_factory, picture, height, width, 
         pytest.importorskip("matplotlib")
     path = tmp_path_factory.mktemp("p") / f"p.{kind}"
     x = np.random.default_rng(picture).integers(0, 2, (height, width))
-    pictures.write_picture(path, x)
-    found = pictures.read_picture(path)
+    grids.write_picture(path, x)
+    found = grids.read_picture(path)
     assert found.dtype == np.int64 and np.array_equal(found, x)
 
 
@@ -101,7 +102,7 @@ def test_pictures_are_read_as_written(tmp_path_factory, picture, height, width, 
 def test_other_tools_pictures(tmp_path, name, content):
     """Comments, free spacing, two bytes a pixel; darker than half is ink."""
     (tmp_path / name).write_bytes(content)
-    assert pictures.read_picture(tmp_path / name).tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert grids.read_picture(tmp_path / name).tolist() == [[1, 0, 1], [0, 1, 0]]
 
 
 def test_png_colours(tmp_path):
@@ -110,7 +111,7 @@ def test_png_colours(tmp_path):
         [[[0.1, 0.2, 0.3, 1.0], [0.1, 0.2, 0.3, 0.2], [0.9, 0.8, 0.9, 1.0]]]
     )  # dark, nearly transparent, light
     image.imsave(tmp_path / "a.png", x)
-    assert pictures.read_picture(tmp_path / "a.png").tolist() == [[1, 0, 0]]
+    assert grids.read_picture(tmp_path / "a.png").tolist() == [[1, 0, 0]]
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
@@ -119,12 +120,12 @@ def test_damaged_files_are_named(tmp_path, rng, kind):
     if kind == "png":
         pytest.importorskip("matplotlib")
     path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
-    np.savez(path, x) if kind == "npz" else pictures.write_picture(path, x)
+    np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         try:
-            found = pictures.read_picture(path)
+            found = grids.read_picture(path)
         except ValueError as problem:
             assert str(path) in str(problem)
         else:  # a PNG's last bytes hold no pixels
@@ -137,31 +138,31 @@ def test_turned_bytes_are_read_or_refused(tmp_path, rng, kind):
     if kind == "png":
         pytest.importorskip("matplotlib")
     path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
-    np.savez(path, x) if kind == "npz" else pictures.write_picture(path, x)
+    np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
     whole = path.read_bytes()
     for content in [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]:
         path.write_bytes(content)
         try:
-            assert set(np.unique(pictures.read_picture(path))) <= {0, 1}
+            assert set(np.unique(grids.read_picture(path))) <= {0, 1}
         except ValueError as problem:
             assert str(path) in str(problem)
     other = tmp_path / ("b.npz" if kind == "npy" else "b.npy")
     other.write_bytes(whole)
     with pytest.raises(ValueError, match=rf"{other.name}: not a readable"):
-        pictures.read_picture(other)
+        grids.read_picture(other)
 
 
 def test_features_are_what_is_seen(rng):
     """The same wherever the picture stands; the sum of the 3 x 3 pixels by definition."""
     x = rng.integers(0, 2, (4, 5))
-    nodes, edges, of_edges = pictures.features(x, 4)
+    nodes, edges, of_edges = grids.features(x, 4)
     seen = 2 * x - 1
     for v, (i, j) in enumerate(np.ndindex(4, 5)):
         around = seen[max(i - 1, 0) : i + 2, max(j - 1, 0) : j + 2].sum()
         assert nodes[v].tolist() == [1, seen[i, j], around]
     flat = x.ravel()
     assert [g.tolist() for g in of_edges] == [[1, float(flat[a] == flat[b])] for a, b in edges]
-    assert pictures.noisy_copy(x, 0.0, rng).tolist() == x.tolist()
+    assert grids.noisy_copy(x, 0.0, rng).tolist() == x.tolist()
 
 
 @pytest.mark.parametrize(
@@ -193,20 +194,20 @@ def test_a_wrong_request_is_one_line_and_status_2(backend, files, capsys, argume
     np.save(files / "small.npy", np.zeros((2, 2)))
     np.save(files / "object.npy", np.array([None]), allow_pickle=True)
     info = {
-        "features": [*pictures.NODE_FEATURES, *pictures.EDGE_FEATURES],
+        "features": [*grids.NODE_FEATURES, *grids.EDGE_FEATURES],
         "connectivity": 4,
         "noise": 0.1,
         "scale": None,
     }
-    backend.save_model(files / "m.npz", backend.SegmentationModel(3, 2), np.zeros(5), info)
-    backend.save_model(files / "c.npz", backend.MulticlassModel(1, 2), np.zeros(2))
+    save_model(files / "m.npz", backend.SegmentationModel(3, 2), np.zeros(5), info)
+    save_model(files / "c.npz", backend.MulticlassModel(1, 2), np.zeros(2))
     places = {"HALF": "half.npy", "FLAT": "flat.npy", "OBJECT": "object.npy", "CLEAN": "clean.npz", "MODEL": "m.npz",
               "OTHER": "c.npz", "NOISY": "noisy.pbm", "ONE": "one.npy", "SMALL": "small.npy"}  # fmt: skip
     command = [files / places[a] if a in places else a for a in arguments]
     status, out, err = run(backend.module, capsys, "segment", *command)
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
-    assert lines[0].startswith(f"python -m {backend.__name__} segment {arguments[0]}: ")
+    assert lines[0].startswith("diptych segment {arguments[0]}: ")
 
 
 @pytest.mark.parametrize(
@@ -222,4 +223,4 @@ def test_bad_options_exit_with_2(backend, capsys, arguments):
 def test_blanks_without_a_number_are_refused_at_once(tmp_path):
     (tmp_path / "a.pbm").write_bytes(b"P1" + b" " * 10_000 + b"x")
     with pytest.raises(ValueError, match="expected 2 numbers at the head of a P1 file"):
-        pictures.read_picture(tmp_path / "a.pbm")
+        grids.read_picture(tmp_path / "a.pbm")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.app.metrics import average_precision, corloc
+from diptych.metrics import average_precision, corloc
 
 A, B, C = [0, 0, 4, 4], [10, 10, 14, 14], [20, 0, 24, 4]
 

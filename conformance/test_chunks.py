@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.tolerances import close
-from reference.app.chunks import Chunk, chunk_scores, chunks, is_chunk_label
+from diptych.chunks import Chunk, chunk_scores, chunks, is_chunk_label
 
 # labels, and the chunks that the shared tasks' scorer sees in them: (type, first, last)
 BY_HAND = [

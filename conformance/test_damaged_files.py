@@ -13,12 +13,21 @@ import pytest
 
 import reference as r
 from conformance.damage import damaged
-from reference.app.columns import load_columns
-from reference.app.curves import curves
-from reference.app.pairs import load_pairs, read_lines
-from reference.app.pictures import read_pictures, write_picture
-from reference.app.regularizers import groups_of
-from reference.app.treebank import load_treebank
+from diptych.commands.curves import curves
+from diptych.commands.regularizers import groups_of
+from diptych.files import (
+    LocalizationImage,
+    load_localization,
+    load_log,
+    load_model,
+    load_sequences,
+    save_localization,
+    save_model,
+)
+from diptych.files.columns import load_columns
+from diptych.files.pairs import load_pairs, read_lines
+from diptych.files.treebank import load_treebank
+from diptych.pictures.grids import read_pictures, write_picture
 from reference.arrays import Place
 from reference.models.token_templates import load_templates
 from reference.training.checkpoints import read_checkpoint
@@ -48,9 +57,7 @@ def model(name):
                 [r.kernels.Gaussian(5.0), r.kernels.Mean([r.kernels.Linear(True), r.kernels.Polynomial(2)])], ["a", "b"]
             )
             data = found.pack([np.eye(3)], [[0, 1, 0]])
-            return r.save_model(
-                path, found, r.mkl(found, data, lam=1.0, step_size=r.steps.InverseSqrt(1.0), epochs=1).x
-            )
+            return save_model(path, found, r.mkl(found, data, lam=1.0, step_size=r.steps.InverseSqrt(1.0), epochs=1).x)
         if name == "parsing":
             every = r.ParsingModel([["h.word", "m.word"], ["h.tag", "distance"]])
             keys = every.vocabulary(every.pack(fields, [[2, 0, 2]]), 1)
@@ -67,13 +74,13 @@ def model(name):
                 "trees": lambda: r.TreeModel(3, ["a", "b"]),
                 "two layers": lambda: r.TwoLayerModel((2, 2, 3), 2),
             }[name]()
-        return r.save_model(path, found, np.arange(found.size) / 7, {"columns": ["word", "label"]})
+        return save_model(path, found, np.arange(found.size) / 7, {"columns": ["word", "label"]})
 
     return write
 
 
 def loaded_model(path):
-    found, w, info = r.load_model(path, r, **BOUND)
+    found, w, info = load_model(path, r, **BOUND)
     assert isinstance(info, dict) and found.settings() is not None and (not hasattr(w, "shape") or w.dtype.kind == "f")
 
 
@@ -93,12 +100,12 @@ def log(path):
 
 
 def boxes(path):
-    image = r.LocalizationImage([[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 2, 2, 1)), (4, 5), [0, 0, 2, 3], 1, np.ones((4, 5), np.uint8))  # fmt: skip
-    r.save_localization(path, [image, image], ["a", "b"], {"made": 1})
+    image = LocalizationImage([[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 2, 2, 1)), (4, 5), [0, 0, 2, 3], 1, np.ones((4, 5), np.uint8))  # fmt: skip
+    save_localization(path, [image, image], ["a", "b"], {"made": 1})
 
 
 def loaded_boxes(path):
-    data = r.load_localization(path)
+    data = load_localization(path)
     for i in range(data.n):
         data.features_of(i), data.picture(i)
     return data.best_candidates() if data.truth is not None else None
@@ -117,19 +124,19 @@ def text(content):
     return lambda path: path.write_text(content)
 
 
-TREES = resources.files("reference.app.datasets").joinpath("sentences.conllu").read_text("utf-8")[:1500]
+TREES = resources.files("diptych.files").joinpath("samples", "sentences.conllu").read_text("utf-8")[:1500]
 TREES = TREES[: TREES.rindex("\n\n")] + "\n"
 TOKENS = "the DT B-NP\nduck NN I-NP\n\nswims VB B-VP\n"
 PAIRS = json.dumps([{"left": ["a", "b"], "right": ["c"], "pairs": [[1, 0]]}, {"left": [], "right": [], "pairs": []}])
 
 MODELS = ("alignment", "candidates", "classes", "chains", "kernels", "parsing", "segmentation", "subwindows", "tagging", "trees", "two layers")  # fmt: skip
 READERS = {
-    "sequences.npz": (sequences, lambda path: r.load_sequences(path, **BOUND)),
-    "unlabelled.npz": (pixels, lambda path: r.load_sequences(path, labelled=False, **BOUND)),
+    "sequences.npz": (sequences, lambda path: load_sequences(path, **BOUND)),
+    "unlabelled.npz": (pixels, lambda path: load_sequences(path, labelled=False, **BOUND)),
     **{f"{name} model.npz": (model(name), loaded_model) for name in MODELS},
     "checkpoint.npz": (checkpoint, lambda path: read_checkpoint(path, Place.of(None))),
     "resumed.npz": (checkpoint, lambda path: r.sgd(objective(), lam=0.1, epochs=3, rng=0, resume=path)),
-    "log.jsonl": (log, lambda path: curves({str(path): r.load_log(path)})),
+    "log.jsonl": (log, lambda path: curves({str(path): load_log(path)})),
     "images.boxes": (boxes, loaded_boxes),
     "pictures.npz": (lambda path: np.savez(path, PICTURE, PICTURE.T > 0), lambda path: read_pictures(path, **BOUND)),
     "words.zip": (zipped({"a/x.txt": TOKENS}), lambda path: load_columns(f"{path}:x.txt", **BOUND)),

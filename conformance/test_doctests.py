@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+import diptych
 import reference
 from conformance.test_rooms import LEARNERS
 
 MODULES = [
-    info.name for info in pkgutil.walk_packages(reference.__path__, "reference.") if not info.name.endswith("__main__")
+    info.name
+    for package in (reference, diptych)
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not info.name.endswith("__main__")
 ]
 MODULES += [f"accelerated.structures.{name}" for name in ("arborescence", "cut", "matching")]  # oracles have no twins
 README = Path(__file__).parent.parent / "README.md"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import subprocess
 import sys
 import warnings
+from functools import partial
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import diptych.estimators
 from conformance.tolerances import close
 
 sklearn = pytest.importorskip("sklearn")
@@ -21,8 +23,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture(params=["reference", "accelerated"])
 def estimators(request):
-    """The estimators of a panel."""
-    return importlib.import_module(f"{request.param}.app.estimators")
+    """The estimators, in a panel."""
+    return SimpleNamespace(
+        **{name: partial(getattr(diptych.estimators, name), panel=request.param) for name in diptych.estimators.__all__}
+    )
 
 
 def words(n=60):
@@ -301,7 +305,7 @@ def test_without_scikit_learn():
     code = """
 import sys
 sys.modules["sklearn"] = None
-from reference.app.estimators import MulticlassClassifier, SequenceLabeler
+from diptych.estimators import MulticlassClassifier, SequenceLabeler
 labeler = SequenceLabeler(lam=1.0).set_params(lam=0.1)
 X, Y = [[["w=the"], ["w=duck"]], [["w=duck"]]], [["D", "N"], ["N"]]
 try:

@@ -13,10 +13,19 @@ import pytest
 import reference as r
 from conformance.test_app import run
 from conformance.test_localization_files import header_edited
-from reference.app.columns import load_columns
-from reference.app.localization_files import MAGIC
-from reference.app.pictures import read_pictures
-from reference.app.treebank import load_treebank
+from diptych.files import (
+    LocalizationImage,
+    load_localization,
+    load_log,
+    load_model,
+    load_sequences,
+    save_localization,
+    save_model,
+)
+from diptych.files.columns import load_columns
+from diptych.files.localization import MAGIC
+from diptych.files.treebank import load_treebank
+from diptych.pictures.grids import read_pictures
 from reference.archives import MOST_BYTES
 from reference.models.token_templates import load_templates
 
@@ -60,11 +69,11 @@ def test_a_label_beyond_the_positions_needs_names(tmp_path, small):
     path = tmp_path / "a.npz"
     np.savez(path, features=np.zeros((1, 3)), labels=[10**8], offsets=[0, 1])
     with pytest.raises(ValueError, match=r"a.npz: labels: expected 0..1023 in a file without names, got 100000000"):
-        r.load_sequences(path)
+        load_sequences(path)
     np.savez(path, features=np.zeros((1, 3)), labels=[1023], offsets=[0, 1])
-    assert len(r.load_sequences(path).labels) == 1024
+    assert len(load_sequences(path).labels) == 1024
     np.savez(path, features=np.zeros((1025, 1)), labels=np.full(1025, 1024), offsets=[0, 1025])
-    assert len(r.load_sequences(path).labels) == 1025
+    assert len(load_sequences(path).labels) == 1025
 
 
 def test_offsets_that_wrap_around_are_refused(tmp_path):
@@ -74,17 +83,17 @@ def test_offsets_that_wrap_around_are_refused(tmp_path):
     assert np.all(np.diff(wrapped) >= 1)
     np.savez(path, features=np.zeros((1, 3)), labels=[0], offsets=wrapped)
     with pytest.raises(ValueError, match=r"a.npz: offsets must rise"):
-        r.load_sequences(path)
+        load_sequences(path)
     np.savez(path, features=np.zeros((1, 3)), labels=np.array([2**63], np.uint64), offsets=[0, 1])
     with pytest.raises(ValueError, match=r"a.npz: labels: expected integers of 64 bits with a sign"):
-        r.load_sequences(path)
+        load_sequences(path)
 
 
 @pytest.mark.parametrize("labels", [20_000, [str(k) for k in range(20_000)]])
 @pytest.mark.parametrize("kind", ["SequenceModel", "MulticlassModel", "TreeModel"])
 def test_labels_are_held_against_the_header_before_there_is_a_model(tmp_path, small, kind, labels):
     path, model = tmp_path / "m.npz", getattr(r, kind)(0, 2)
-    r.save_model(path, model, np.zeros(model.size))
+    save_model(path, model, np.zeros(model.size))
     fields = members(path)
     header = json.loads(str(fields["header"]))
     header["settings"]["labels"] = labels
@@ -92,7 +101,7 @@ def test_labels_are_held_against_the_header_before_there_is_a_model(tmp_path, sm
         header["settings"]["cost"] = cost
         np.savez(path, **{**fields, "header": json.dumps(header)})
         with pytest.raises(ValueError, match=r"m.npz: damaged header: settings: (labels|cost): expected"):
-            r.load_model(path, r)
+            load_model(path, r)
 
 
 @pytest.mark.parametrize("shape", [(10**18,), (10**9, 10**9), (3, 4), (0, 10**30), (True, 2), (-1, 2)])
@@ -117,22 +126,22 @@ def test_shapes_are_held_against_the_bytes(tmp_path, small, shape):
 def test_members_that_are_no_arrays_are_named(tmp_path, member, message):
     bomb(tmp_path / "a.npz", "labels.npy", member)
     with pytest.raises(ValueError, match=f"a.npz: .*{message}"):
-        r.load_sequences(tmp_path / "a.npz")
+        load_sequences(tmp_path / "a.npz")
 
 
 def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, capsys):
     """Both by the directory of the archive; the command line says and raises the bound as well."""
     path, model = tmp_path / "m.npz", r.SequenceModel(128, [*"abcdefghijklmnopqrstuvwxyz"])
-    r.save_model(path, model, np.zeros(model.size))
+    save_model(path, model, np.zeros(model.size))
     size = sum(x.nbytes for x in members(path).values())
     assert path.stat().st_size < size / 2 and size < MOST_BYTES
     with pytest.raises(ValueError, match=r"m.npz: its members hold \d+ bytes, more than most_bytes = 1000 and"):
-        r.load_model(path, r, most_bytes=1000)
-    assert r.load_model(path, r, most_bytes=2 * size)[0].settings() == model.settings()
+        load_model(path, r, most_bytes=1000)
+    assert load_model(path, r, most_bytes=2 * size)[0].settings() == model.settings()
     status, _, err = run(r, capsys, "predict", path, "letters", "--most-bytes", 1000)
     assert status == 2 and "most_bytes = 1000" in err and len(err.splitlines()) == 1
     np.savez(path, **members(path))  # nothing is inflated: the file itself is as large
-    assert r.load_model(path, r, most_bytes=0)[0].settings() == model.settings()
+    assert load_model(path, r, most_bytes=0)[0].settings() == model.settings()
 
 
 def test_features_in_memory_are_bounded_too(tmp_path, small):
@@ -143,12 +152,12 @@ def test_features_in_memory_are_bounded_too(tmp_path, small):
     with pytest.raises(
         ValueError, match=r"a.npz: pixels: expected at most most_bytes = 1000000, .* got 20480000 bytes"
     ):
-        r.load_sequences(path, most_bytes=1_000_000)
+        load_sequences(path, most_bytes=1_000_000)
     bomb(path, "features.npy", npy((10**9, 0)))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("offsets.npy", npy((2,), "<i8", np.array([0, 10**9]).tobytes()))
     with pytest.raises(ValueError, match=r"a.npz: features: expected at most most_bytes"):
-        r.load_sequences(path, labelled=False)
+        load_sequences(path, labelled=False)
 
 
 @pytest.mark.parametrize("said", [None, 100, 1 << 31, 1 << 21])
@@ -214,9 +223,9 @@ def test_brackets_within_one_another_are_said(tmp_path):
     (tmp_path / "log.jsonl").write_text(f'{{"command": "train"}}\n{DEEP}\n{{}}\n')
     (tmp_path / "t.toml").write_text(f"templates = {DEEP}")
     for name, read, message in (
-        ("m.npz", lambda path: r.load_model(path, r), "header: not JSON"),
-        ("a.boxes", r.load_localization, "header: not JSON"),
-        ("log.jsonl", r.load_log, ":2: not a line of a log"),
+        ("m.npz", lambda path: load_model(path, r), "header: not JSON"),
+        ("a.boxes", load_localization, "header: not JSON"),
+        ("log.jsonl", load_log, ":2: not a line of a log"),
         ("t.toml", load_templates, "not a TOML file"),
     ):
         with pytest.raises(ValueError, match=rf"{name}.*{message}"):
@@ -240,23 +249,23 @@ def test_lines_of_logs_that_no_run_writes_are_named(tmp_path, line):
     path = tmp_path / "log.jsonl"
     path.write_text(f'{{"command": "train", "job": {{}}}}\n{line}\n{{"outcome": "done"}}\n')
     with pytest.raises(ValueError, match=r"log.jsonl:2: not a line of a log of training"):
-        r.load_log(path)
+        load_log(path)
     path.write_text(f"{line}\n{line}\n")
     with pytest.raises(ValueError, match=r"log.jsonl:1: "):
-        r.load_log(path)
+        load_log(path)
 
 
 def test_images_whose_numbers_wrap_around_are_refused(tmp_path):
     """Differences of offsets that are all >= 1 in 64 bits, and areas whose sum there is 0."""
     path, side = tmp_path / "a.boxes", 2**30
-    image = r.LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1)), (side, side))
-    r.save_localization(path, [image] * 4, ["a"])
+    image = LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1)), (side, side))
+    save_localization(path, [image] * 4, ["a"])
     whole, offsets = path.read_bytes(), np.arange(5).tobytes()
     assert whole.count(offsets) == 1
     path.write_bytes(whole.replace(offsets, np.array([0, 2**62, -(2**63), -(2**62), 4]).tobytes()))
     with pytest.raises(ValueError, match=r"a.boxes: image 0: offsets: expected at least one candidate"):
-        r.load_localization(path)
-    r.save_localization(path, [image] * 16, ["a"])
+        load_localization(path)
+    save_localization(path, [image] * 16, ["a"])
     header_edited(path, lambda h: h["arrays"].update(pixels={"dtype": "|u1", "shape": [0], "offset": 0}))
     with pytest.raises(ValueError, match=f"a.boxes: pixels: expected {16 * side**2}, as the sizes say, got 0"):
-        r.load_localization(path)
+        load_localization(path)

@@ -16,8 +16,9 @@ import pytest
 
 import reference
 from conformance.test_app import data_file, run
-from reference.app.pictures import read_picture, write_picture
-from reference.app.plots import convergence
+from diptych.files import LocalizationImage, load_log, load_model, save_localization, save_model
+from diptych.pictures.grids import read_picture, write_picture
+from diptych.pictures.plots import convergence
 from reference.files import save_bytes
 
 __all__ = ["data_file"]  # a fixture
@@ -25,7 +26,7 @@ ROOT = Path(reference.__file__).parent.parent
 SAVING = """
 import sys, time
 import numpy as np
-from reference import LocalizationImage, save_localization
+from diptych.files import LocalizationImage, save_localization
 
 def images():
     yield LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1), np.float32), (2, 2))
@@ -49,7 +50,7 @@ def full_disk(room):
 
 
 def one_image(fill=1.0):
-    return reference.LocalizationImage([[0, 0, 1, 1]], np.full((1, 1, 1, 1), fill, np.float32), (2, 2))
+    return LocalizationImage([[0, 0, 1, 1]], np.full((1, 1, 1, 1), fill, np.float32), (2, 2))
 
 
 def checkpointed(path, rng):
@@ -60,7 +61,7 @@ def checkpointed(path, rng):
 
 def modelled(path, rng):
     model = reference.MulticlassModel(2, 2)
-    reference.save_model(path, model, rng.normal(size=model.size))
+    save_model(path, model, rng.normal(size=model.size))
 
 
 def drawn(path, rng):
@@ -77,7 +78,7 @@ def pictured(path, rng):
 WRITERS = {
     "model.npz": modelled,
     "checkpoint.npz": checkpointed,
-    "images.boxes": lambda path, rng: reference.save_localization(path, [one_image(rng.normal())], ["spot"]),
+    "images.boxes": lambda path, rng: save_localization(path, [one_image(rng.normal())], ["spot"]),
     "picture.npy": pictured,
     "picture.pbm": pictured,
     "picture.pgm": pictured,
@@ -135,12 +136,12 @@ def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, capsys
         assert status == 2 and not out and err.count("\n") == 1 and f"File too large: '{log}'" in err
         text = log.read_text()
         assert text.endswith("\n") and all(isinstance(json.loads(line), dict) for line in text.splitlines())
-        assert reference.load_log(log).outcome is None and len(text) <= room
+        assert load_log(log).outcome is None and len(text) <= room
     log.unlink()
     with full_disk(0):
         assert run(reference, capsys, *words)[0] == 2
     with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
-        reference.load_log(log)
+        load_log(log)
 
 
 def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, capsys):
@@ -149,7 +150,7 @@ def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, 
     assert run(reference, capsys, *words, "--epochs", 2, "--checkpoint", file)[0] == 0
     log.write_bytes(log.read_bytes()[:-30])  # within the outcome
     assert run(reference, capsys, *words, "--epochs", 4, "--resume", file)[0] == 0
-    found = reference.load_log(log)
+    found = load_log(log)
     assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
 
 
@@ -158,7 +159,7 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
     assert run(reference, capsys, "train", data_file, "--epochs", 1, "--log", log)[0] == 0
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full")  # Linux has one
-    command = [sys.executable, "-m", "reference", "curves", str(log)]
+    command = [sys.executable, "-m", "diptych", "curves", str(log)]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
@@ -187,12 +188,12 @@ def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_pa
         try:
             assert process.stdout.readline() == "begun\n"
             (part,) = (each for each in tmp_path.glob(".a.boxes.*.part") if each != other)
-            reference.save_localization(path, [one_image()], ["spot"])
+            save_localization(path, [one_image()], ["spot"])
             assert part.exists()
         finally:
             process.kill()
     assert part.exists()
-    reference.save_localization(path, [one_image()], ["spot"])
+    save_localization(path, [one_image()], ["spot"])
     assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "a.boxes"]
 
 
@@ -201,8 +202,8 @@ def test_saves_of_one_name_at_once(tmp_path):
     path, model = tmp_path / "m.npz", reference.MulticlassModel(20, 3)
 
     def save(k):
-        reference.save_model(path, model, np.full(model.size, float(k)))
-        weights = reference.load_model(path, reference)[1]
+        save_model(path, model, np.full(model.size, float(k)))
+        weights = load_model(path, reference)[1]
         assert np.all(weights == weights[0])
 
     with ThreadPoolExecutor(8) as pool:
@@ -215,12 +216,12 @@ def test_links_pipes_and_permissions_stay(tmp_path):
     """A link is followed, permissions stay, and what is no file is written to, not replaced."""
     model = reference.MulticlassModel(1, 2)
     target, link, pipe = tmp_path / "m.npz", tmp_path / "link.npz", tmp_path / "pipe"
-    reference.save_model(target, model, np.zeros(2))
+    save_model(target, model, np.zeros(2))
     target.chmod(0o600)
     link.symlink_to(target)
-    reference.save_model(link, model, np.ones(2))
+    save_model(link, model, np.ones(2))
     assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600
-    assert reference.load_model(target, reference)[1].tolist() == [1.0, 1.0]
+    assert load_model(target, reference)[1].tolist() == [1.0, 1.0]
     os.mkfifo(pipe)
     read: list[bytes] = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))

@@ -15,11 +15,11 @@ import pytest
 
 import reference
 from conformance.test_app import data_file
-from reference.interrupts import listening
+from diptych.interrupts import listening
 
 __all__ = ["data_file"]  # a fixture
 IMPORTS = [  # the panel, what it has just imported, seconds after that
-    ("reference", "reference.app", 0.0),
+    ("reference", "reference.arrays", 0.0),
     ("reference", "numpy.linalg", 0.02),
     ("accelerated", "reference.objectives", 0.0),
     ("accelerated", "numba.core.config", 0.0),
@@ -47,7 +47,7 @@ def interrupted(options, command, seen, seconds):
 
 @pytest.mark.parametrize(("panel", "imported", "seconds"), IMPORTS)
 def test_ctrl_c_while_python_imports(panel, imported, seconds):
-    command = ["-X", "importtime", "-m", panel, "train", "letters"]
+    command = ["-X", "importtime", "-m", "diptych", "train", "letters", "--panel", panel]
     assert interrupted({}, command, imported, seconds) == (130, b"", ["interrupted"])
 
 
@@ -55,7 +55,7 @@ def test_ctrl_c_while_python_imports(panel, imported, seconds):
 def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
     """Whether it comes between two kernels, within one, or within what C code calls back."""
     options = {"env": dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / "cold"))}
-    command = ["-m", "accelerated", "train", str(data_file), "--epochs", "1000000", "--save", str(tmp_path / "m.npz")]
+    command = ["-m", "diptych", "train", str(data_file), "--epochs", "1000000", "--save", str(tmp_path / "m.npz")]
     assert interrupted(options, command, "compiling kernels", seconds) == (130, b"", ["interrupted"])
     assert not (tmp_path / "m.npz").exists()
 

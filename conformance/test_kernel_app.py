@@ -10,7 +10,8 @@ import pytest
 import accelerated
 import reference
 from conformance.test_app import data_file, run  # noqa: F401 (a fixture)
-from reference.app.kernel_jobs import KernelJob
+from diptych.commands.kernel_jobs import KernelJob
+from diptych.files import load_model, save_model
 from reference.models.kernel_names import described, named, restored
 
 
@@ -34,13 +35,13 @@ def learned(backend, rng):
     return model, data, backend.mkl(model, data, lam=0.05, step_size=0.3, epochs=3, rng=0).x
 
 
-def test_a_model_file_is_all_that_a_prediction_needs(backend, learned, tmp_path, rng):
+def test_a_model_file_is_all_that_a_prediction_needs(learned, tmp_path, rng):
     """In both panels: the same labels as before it was saved; only training positions with coefficients are in it."""
     model, _, weights = learned
-    backend.save_model(tmp_path / "m.npz", model, weights, {"C": 10})
+    save_model(tmp_path / "m.npz", model, weights, {"C": 10})
     new = [rng.normal(size=(n, 3)) for n in (5, 0, 30, 1)]
     for panel in (reference, accelerated):
-        loaded, w, info = panel.load_model(tmp_path / "m.npz", panel)
+        loaded, w, info = load_model(tmp_path / "m.npz", panel)
         assert type(loaded) is panel.KernelSequenceModel and loaded.settings() == model.settings() and info == {"C": 10}
         assert loaded.groups[0] == model.groups[0] and w.rows.shape[0] == model.support(weights).rows.shape[0]
         assert np.array_equal(w.beta, weights.beta)
@@ -54,8 +55,8 @@ def test_single_precision_and_pruned_groups_in_a_file(backend, tmp_path, rng):
     data = model.pack(X, Y, like=np.zeros(0, np.float32))
     for tau in (0.01, 1e6):  # the second prunes everything
         weights = backend.mkl(model, data, lam=0.0, penalty=backend.L1(tau), step_size=0.3, epochs=2, rng=0).x
-        backend.save_model(tmp_path / "m.npz", model, weights)
-        loaded, w, _ = backend.load_model(tmp_path / "m.npz", backend.module)
+        save_model(tmp_path / "m.npz", model, weights)
+        loaded, w, _ = load_model(tmp_path / "m.npz", backend.module)
         assert w.rows.dtype == np.float32 == w.coefficients[0].dtype and (w.rows.shape[0] == 0) == (tau > 1)
         assert all(np.array_equal(a, b) for a, b in zip(loaded.predict(w, X), model.predict(weights, X), strict=True))
 
@@ -69,7 +70,7 @@ def test_kernels_without_a_file_form_are_refused(backend, tmp_path):
         data = model.pack([[[0.0], [1.0]]], [[0, 1]])
         name = "Function" if isinstance(kernel, backend.kernels.Function) else "Precomputed"
         with pytest.raises(TypeError, match=f"groups: {name} has no file form; expected kernels among B1Spline"):
-            backend.save_model(tmp_path / "m.npz", model, model.zeros(data))
+            save_model(tmp_path / "m.npz", model, model.zeros(data))
 
     class Mine(backend.kernels.Gaussian):
         """It has the name of none of ours."""
@@ -83,10 +84,10 @@ def test_damaged_files_are_named(backend, learned, tmp_path):
     model, _, weights = learned
     path = tmp_path / "m.npz"
     with pytest.raises(ValueError, match="w: expected finite weights, got nan or inf in transitions"):
-        backend.save_model(path, model, weights._replace(transitions=weights.transitions + np.inf))
+        save_model(path, model, weights._replace(transitions=weights.transitions + np.inf))
     with pytest.raises(TypeError, match="weights: expected KernelWeights"):
-        backend.save_model(path, model, np.zeros(3))
-    backend.save_model(path, model, weights)
+        save_model(path, model, np.zeros(3))
+    save_model(path, model, weights)
     with np.load(path) as archive:
         members = dict(archive)
     header = json.loads(str(members["header"]))
@@ -100,7 +101,7 @@ def test_damaged_files_are_named(backend, learned, tmp_path):
     ):
         np.savez(path, **{name: x for name, x in {**members, **change}.items() if x is not None})
         with pytest.raises(ValueError, match=words):
-            backend.load_model(path, backend.module)
+            load_model(path, backend.module)
 
 
 def test_names_of_kernels(backend, rng):

@@ -12,6 +12,7 @@ import reference
 from accelerated.compiled.problems import candidates
 from accelerated.optimizers.svrg import SVRG
 from conformance.tolerances import close
+from diptych.files import load_model, save_model
 from reference.arrays import host
 from reference.screening.registry import feature_range, listed_spread
 from reference.screening.restricted import restrict
@@ -382,7 +383,7 @@ def test_a_saved_model_predicts_the_same(backend, tmp_path):
     X, _ = planted(np.random.default_rng(2), 3, np.array([0.1, 1.0, -0.7, 0.4]), 0.5)
     X = [(boxes, x.reshape(-1, 2, 1, 2)) for boxes, x in X]
     model, w = backend.CandidateModel((2, 1, 2)), np.array([0.2, 0.7, -0.4, 0.3])
-    backend.save_model(tmp_path / "m.npz", model, w)
-    again, v, _ = backend.load_model(tmp_path / "m.npz", backend.module)
+    save_model(tmp_path / "m.npz", model, w)
+    again, v, _ = load_model(tmp_path / "m.npz", backend.module)
     assert type(again) is type(model) and again.shape == model.shape and np.array_equal(v, w)
     assert model.predict(model.pack(X), None, w) == again.predict(again.pack(X), None, v)

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from reference.app.localization_files import ALIGN, MAGIC, load_localization
-from reference.app.localization_writer import LocalizationImage, save_localization
+from diptych.files.localization import ALIGN, MAGIC, load_localization
+from diptych.files.localization_writer import LocalizationImage, save_localization
 
 
 def images(rng, n=3, shape=(2, 2, 3), pixels=True):

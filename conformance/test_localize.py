@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from conformance.test_app import PNG, run
-from reference.app import localize_jobs
-from reference.app.localization_files import load_localization
-from reference.app.localization_writer import LocalizationImage, save_localization
+from diptych.commands import localize_jobs
+from diptych.files import load_log, load_model, save_model
+from diptych.files.localization import load_localization
+from diptych.files.localization_writer import LocalizationImage, save_localization
 from reference.structures.boxes import iou
 
 SMALL = ["--candidates", 24, "--directions", 4, "--scales", 2, "--size", 64, "--quiet"]
@@ -51,7 +52,7 @@ def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optim
     job = ["--optimizer", optimizer, "--lam", 0.01, "--save", model_file, "--epochs", 40]
     report = told(backend, capsys, "train", train, "--test", test, *job)
     (each,) = report["classes"]
-    model, w, info = backend.load_model(model_file, backend.module)
+    model, w, info = load_model(model_file, backend.module)
     assert info["class"] == "spot" and info["optimizer"] == optimizer and info["lam"] == 0.01
     data = load_localization(train)
     packed = model.pack(data.examples(np.arange(10)), data.truth)
@@ -83,7 +84,7 @@ def test_two_layers(backend, tmp_path, rng, capsys, optimizer):
     report = told(backend, capsys, *command, "--model", "two-layer", "--hidden", 4, "--optimizer", optimizer, *more)
     (each,) = report["classes"]
     assert each["train"]["corloc"] == 1 and each["objective"] < 0.95
-    model, w, info = backend.load_model(tmp_path / "m.npz", backend.module)
+    model, w, info = load_model(tmp_path / "m.npz", backend.module)
     data = load_localization(tmp_path / "a.boxes")
     hinge = backend.StructuralHinge(model, model.pack(data.examples(np.arange(8)), data.truth))
     assert each["objective"] == pytest.approx(hinge.value_and_gradient(w)[0] + 0.0005 * w @ w, rel=1e-9)
@@ -100,13 +101,13 @@ def test_classes_have_models_of_their_own(backend, data_file, capsys):
     assert all(each["success"] and each["images"] == 6 for each in report["classes"]) and all(
         p.exists() for p in models
     )
-    assert backend.load_log(folder / "left.log").job["class"] == "left"
+    assert load_log(folder / "left.log").job["class"] == "left"
     scores = told(backend, capsys, "evaluate", data_file, *models)
     assert [x["corloc"] for x in scores["models"]] == [each["train"]["corloc"] for each in report["classes"]]
     assert scores["mean"]["corloc"] == np.mean([x["corloc"] for x in scores["models"]])
     found = told(backend, capsys, "predict", data_file, models[1], "--top", 3)["boxes"]
     data = load_localization(data_file)
-    _, w, _ = backend.load_model(models[1], backend.module)
+    _, w, _ = load_model(models[1], backend.module)
     assert [x["image"] for x in found] == np.repeat([1, 3, 5, 7, 9, 11], 3).tolist()
     for x in found:
         (at,) = np.flatnonzero((data.candidates(x["image"]) == x["box"]).all(axis=1))[:1]
@@ -219,7 +220,7 @@ def test_a_run_goes_on(backend, data_file, capsys):
     whole = told(backend, capsys, *job, "--epochs", 6, "--save", folder / "whole.npz")
     told(backend, capsys, *job, "--epochs", 2, "--checkpoint", folder / "c.npz")
     told(backend, capsys, *job, "--epochs", 6, "--resume", folder / "c.npz", "--save", folder / "two.npz")
-    one, two = (backend.load_model(folder / name, backend.module)[1] for name in ("whole.npz", "two.npz"))
+    one, two = (load_model(folder / name, backend.module)[1] for name in ("whole.npz", "two.npz"))
     assert np.array_equal(one, two)
     again = told(backend, capsys, *job, "--epochs", 0, "--start", folder / "whole.npz")
     assert again["classes"][0]["objective"] == whole["classes"][0]["objective"]
@@ -267,7 +268,7 @@ def test_models_and_files_that_do_not_fit(backend, tmp_path, rng, data_file, cap
     status, _, error = run(backend.module, capsys, "localize", "show", other, "--out", tmp_path / "p.png")
     assert status == 2 and ("other.boxes: no field pixels" in error or "matplotlib" in error)
     model = backend.MulticlassModel(2, ["a", "b"])
-    backend.save_model(tmp_path / "multi.npz", model, np.zeros(model.size))
+    save_model(tmp_path / "multi.npz", model, np.zeros(model.size))
     status, _, error = run(backend.module, capsys, "localize", "evaluate", data_file, tmp_path / "multi.npz")
     assert status == 2 and "multi.npz: expected a model of localize train, got a MulticlassModel" in error
 

@@ -17,6 +17,7 @@ import pytest
 from conformance.test_app import PNG, data_file, run
 from conformance.test_tag import bank
 from conformance.tolerances import close
+from diptych.files import load_log, load_model, load_sequences
 
 __all__ = ["bank", "data_file"]  # fixtures
 TIMES = ("seconds", "seconds_in_all", "seconds_packing")
@@ -38,7 +39,7 @@ def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path
     found = report(backend, capsys, "train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(lines) == 5 and lines[1:4] == found["history"]
-    job, rows, outcome = backend.load_log(log)
+    job, rows, outcome = load_log(log)
     assert job["job"] == found["job"] and job["command"] == "train" and job["panel"] == backend.__name__
     assert [row.as_dict() for row in rows] == found["history"] and all(type(row) is backend.Row for row in rows)
     assert outcome["objective"] == found["objective"] and outcome["outcome"] == found["message"]
@@ -66,7 +67,7 @@ def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp
     for each in (uncut, found):
         each.setdefault("history", [])
     assert untimed(found) == untimed(uncut)
-    both = [backend.load_log(tmp_path / name) for name in ("uncut.jsonl", "log.jsonl")]
+    both = [load_log(tmp_path / name) for name in ("uncut.jsonl", "log.jsonl")]
     plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in both]
     assert plain[0] == plain[1] and len(plain[0]) == 3 and both[0].outcome == both[1].outcome
 
@@ -78,7 +79,7 @@ def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
     words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
     words += ["--tol", 0] if optimizer == "bcfw" else []
     words += ["--log", log, "--save", model, "--checkpoint", file]
-    command = [sys.executable, "-m", backend.__name__, *map(str, words)]
+    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
     root = Path(backend.module.__file__).parent.parent
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
@@ -93,11 +94,11 @@ def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
     found = json.loads(out)
     assert found["interrupted"] and not found["success"] and found["message"].startswith("interrupted after ")
     assert found["objective"] == min(row["objective"] for row in found["history"])
-    loaded, w, _ = backend.load_model(model, backend.module)
-    letters = backend.load_sequences(data_file)
+    loaded, w, _ = load_model(model, backend.module)
+    letters = load_sequences(data_file)
     hinge = backend.StructuralHinge(loaded, loaded.pack(letters.X, letters.Y))
     close(found["objective"], hinge.value_and_gradient(w)[0] + 0.5 * found["job"]["lam"] * w @ w)
-    _, rows, outcome = backend.load_log(log)
+    _, rows, outcome = load_log(log)
     assert outcome["interrupted"] and [row.as_dict() for row in rows][: len(found["history"])] == found["history"]
     optimise, options = getattr(backend, optimizer), {"lam": found["job"]["lam"], "rng": 0}
     options |= {"tol": 0.0} if optimizer == "bcfw" else {}
@@ -121,13 +122,13 @@ def test_an_interrupt_ends_a_comparison(backend, data_file, capsys, monkeypatch)
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reference.app.output.Progress.__call__", interrupted)
+    monkeypatch.setattr("diptych.commands.output.Progress.__call__", interrupted)
     for command in (["compare", data_file], ["demo", "--limit", 5, "--output", data_file.parent / "demo"]):
         status, out, err = run(backend.module, capsys, *command)
         assert status == 130 and "interrupted" in err and "relative difference" not in out
 
 
-def test_a_log_that_is_none_is_named(backend, tmp_path):
+def test_a_log_that_is_none_is_named(tmp_path):
     job, row = '{"command": "train"}', '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": null}'
     log = tmp_path / "log.jsonl"
     for text, message in (
@@ -139,21 +140,21 @@ def test_a_log_that_is_none_is_named(backend, tmp_path):
     ):
         log.write_text(text)
         with pytest.raises(ValueError, match=message):
-            backend.load_log(log)
+            load_log(log)
     log.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match="log.jsonl: not a log of diptych: not a text file in UTF-8"):
-        backend.load_log(log)
+        load_log(log)
     with pytest.raises(ValueError, match="none.jsonl: no such file"):
-        backend.load_log(tmp_path / "none.jsonl")
+        load_log(tmp_path / "none.jsonl")
     log.write_text(f"{job}\n{row}\n{row[:30]}")  # killed while it wrote
-    assert np.isnan(backend.load_log(log).rows[0].objective) and backend.load_log(log).outcome is None
+    assert np.isnan(load_log(log).rows[0].objective) and load_log(log).outcome is None
 
 
 def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
     """As in ``| head``: quiet, with the status of a broken pipe."""
     words = ["train", data_file, "--epochs", "1", "--quiet"]
     root = Path(backend.module.__file__).parent.parent
-    command = [sys.executable, "-m", backend.__name__, *map(str, words)]
+    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
         process.stdout.close()
         err = process.stderr.read()
@@ -172,10 +173,10 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
     picture = tmp_path / "curves.png"
     found = report(backend, capsys, "curves", *logs, "--save", picture)
     assert picture.read_bytes().startswith(PNG) and [each["name"] for each in found["runs"]] == [p.stem for p in logs]
-    duals = [row.dual for log in logs for row in backend.load_log(log).rows if row.dual is not None]
+    duals = [row.dual for log in logs for row in load_log(log).rows if row.dual is not None]
     assert found["bound"] == max(duals) and found["against"] == ["calls", "seconds"]
     for log, each in zip(logs, found["runs"], strict=True):
-        rows = backend.load_log(log).rows
+        rows = load_log(log).rows
         assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
         close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
         assert min(each["distance"]) >= -1e-12

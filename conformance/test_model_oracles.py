@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-import accelerated
 import reference
 from accelerated.structures import arborescence, cut, matching
 from conformance.tolerances import close
+from diptych.files import load_model, save_model
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.online_proximal import OnlineProximal
 from reference.optimizers.sgd import SGD
@@ -304,10 +304,10 @@ def test_files_hold_no_oracle(backend, name, tmp_path):
     w = np.abs(np.random.default_rng(0).normal(size=model.size))
     kind = type(model).__name__
     with pytest.raises(TypeError, match=rf"model: expected one without an oracle.*; {kind}\(\*\*model.settings\(\)\)"):
-        backend.save_model(tmp_path / "m.npz", model, w)
+        save_model(tmp_path / "m.npz", model, w)
     assert list(tmp_path.iterdir()) == []
-    backend.save_model(tmp_path / "m.npz", type(model)(**model.settings()), w)
-    loaded, weights, _ = accelerated.load_model(tmp_path / "m.npz", backend.module)
+    save_model(tmp_path / "m.npz", type(model)(**model.settings()), w)
+    loaded, weights, _ = load_model(tmp_path / "m.npz", backend.module)
     assert loaded.oracle is None
     for y, z in zip(loaded.predict(data, None, weights), model.predict(data, None, w), strict=True):
         assert np.array_equal(y, z)

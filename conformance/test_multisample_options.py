@@ -9,8 +9,8 @@ import pytest
 
 from conformance.listed_svm import hinge, labelling
 from conformance.tolerances import close
-from reference.app.cli import main
-from reference.app.jobs import Job
+from diptych.commands.jobs import Job
+from diptych.commands.main import main
 from reference.bounds import dual_increase, online_regret, subgradient_norm
 
 
@@ -99,7 +99,7 @@ def test_one_output_needs_nothing_but_the_best(backend):
 )
 def test_the_command_line_trains_by_name(backend, capsys, options):
     job = ["--loss", "hinge", "--lam", "1", "--tol", "0.3", "--optimizer", *options]
-    assert main(backend.module, ["train", "letters", "--limit", "8", *job, "--json", "--quiet"]) == 0
+    assert main(["train", "letters", "--limit", "8", *job, "--panel", backend.__name__, "--json", "--quiet"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["success"] and 0 <= report["certificate"] <= 0.3 * report["objective"]
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from diptych.estimators import MulticlassClassifier
 from reference import bounds
-from reference.app.estimators import MulticlassClassifier
 
 HUGE = 10**400
 BITS = "an integer of 1329 bits"

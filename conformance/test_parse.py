@@ -11,8 +11,9 @@ import pytest
 
 from conformance.test_app import run
 from conformance.tolerances import close
-from reference.app.parse import drawn
-from reference.app.treebank import load_treebank
+from diptych.commands.parse import drawn
+from diptych.files import load_model, save_model
+from diptych.files.treebank import load_treebank
 
 SENTENCES = """The\tDT\t2
 duck\tNN\t3
@@ -79,7 +80,7 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
     status, empty, err = run(backend.module, capsys, "parse", "predict", saved, tmp_path / "empty")
     assert status == 2 and empty == "" and "empty: no sentences" in err
     sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
-    model, w, _ = backend.load_model(saved, backend.module)
+    model, w, _ = load_model(saved, backend.module)
     data = model.pack([s.fields() for s in again])
     for i, each in enumerate(sentences):
         scores = model.scores(data, np.array([i]), w).values
@@ -99,7 +100,7 @@ def test_templates_are_weighed(backend, bank, tmp_path, capsys, how):
     report = json.loads(out)
     assert status == 0, err
     assert report["train"]["uas"] > 0.8 and report["job"]["regularizer"] == (how[1] if "--regularizer" in how else "squared-l21")  # fmt: skip
-    model, w, _ = backend.load_model(saved, backend.module)
+    model, w, _ = load_model(saved, backend.module)
     assert model.blocks and (model.keys is None) == ("--vocabulary" not in how)
     found = report["template_weights"]
     expected = {template: np.linalg.norm(w[model.groups == t]) for t, template in enumerate(model.templates)}
@@ -175,9 +176,9 @@ def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, cap
 )
 def test_what_cannot_be_parsed_is_said(backend, bank, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(1, 2)
-    backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
     shared = backend.ParsingModel([("h.tag",)], bits=1)
-    backend.save_model(tmp_path / "shared.npz", shared, np.zeros(2))
+    save_model(tmp_path / "shared.npz", shared, np.zeros(2))
     places = {"SHARED": tmp_path / "shared.npz", "BANK": bank, "OTHER": tmp_path / "s.npz"}
     for name, content in (("OPEN", "a\tX\t_\n"), ("EMPTY", "\n"), ("ROOTS", "a\tX\t0\nb\tX\t0\n")):
         places[name] = tmp_path / f"{name.lower()}.dp"

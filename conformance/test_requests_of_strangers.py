@@ -9,7 +9,8 @@ import pytest
 
 import reference as r
 from conformance.test_app import data_file, run
-from reference.app.cli import main
+from diptych.commands.main import main
+from diptych.files import LocalizationImage, save_localization, save_model
 
 __all__ = ["data_file"]  # a fixture
 ODD = ("", "--", "nan", "inf", "-inf", "1e400", "-1", "x", "9" * 400, "9" * 5000)
@@ -21,7 +22,7 @@ COUNTS = ("--k", "--rng", "--epochs", "--fold", "--limit", "--path", "--most-byt
 def test_odd_values_are_one_line_and_status_2(capsys, option):
     for value in ODD:
         with pytest.raises(SystemExit) as stop:
-            main(r, ["train", "letters", f"{option}={value}"])
+            main(["train", "letters", f"{option}={value}"])
         err = capsys.readouterr().err
         assert stop.value.code == 2 and len(err.splitlines()) == 1 and f"argument {option}: expected" in err
         assert len(err) < 300
@@ -33,7 +34,7 @@ def test_the_largest_numbers(data_file, capsys):
     for option, most in (("--limit", 2**31 - 1), ("--rng", 2**63 - 1), ("--most-bytes", 2**63 - 1)):
         assert run(r, capsys, *words, option, most)[0] == 0
         with pytest.raises(SystemExit):
-            main(r, [*words, option, str(most + 1)])
+            main([*words, option, str(most + 1)])
         assert f"argument {option}: expected an integer >= 0 and <= {most}, got {most + 1}" in capsys.readouterr().err
     assert r.kernels.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
     with pytest.raises(ValueError, match="degree: expected at most 2147483647, got 2147483648"):
@@ -61,7 +62,7 @@ def test_the_largest_numbers(data_file, capsys):
 )
 def test_other_commands_say_so_too(capsys, words):
     with pytest.raises(SystemExit) as stop:
-        main(r, words)
+        main(words)
     assert stop.value.code == 2
     assert len([line for line in capsys.readouterr().err.splitlines() if line.strip()]) == 1
 
@@ -131,9 +132,9 @@ def test_alignments_of_no_strings_are_refused(tmp_path, capsys):
 def test_a_class_without_test_images_has_no_scores(tmp_path, capsys):
     """Neither nan nor an error: the other classes may have some."""
     train, test = tmp_path / "train.boxes", tmp_path / "test.boxes"
-    image = r.LocalizationImage([[0, 0, 2, 2]], np.ones((1, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
-    r.save_localization(train, [image], ["a", "b"])
-    r.save_localization(test, [image._replace(label=1)], ["a", "b"])
+    image = LocalizationImage([[0, 0, 2, 2]], np.ones((1, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
+    save_localization(train, [image], ["a", "b"])
+    save_localization(test, [image._replace(label=1)], ["a", "b"])
     status, out, err = run(r, capsys, "localize", "train", train, "--class", "a", "--test", test, "--json")
     assert status == 0, err
     assert json.loads(out)["classes"][0]["test"] is None
@@ -154,19 +155,19 @@ def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, caps
         {"scale": 0},
         {"scale": 101},
     ):
-        r.save_model(found, model, np.zeros(model.size), whole | change)
+        save_model(found, model, np.zeros(model.size), whole | change)
         status, out, err = run(r, capsys, "segment", "restore", found, "letters")
         assert status == 2 and out == "" and f"m.npz: info: {next(iter(change))}: expected" in err
     tagger = r.TaggingModel(["a", "b"], ["bias"], vocabulary=["bias"])
     for columns in (3, [], [1], None):
-        r.save_model(found, tagger, np.zeros(tagger.size), {"columns": columns})
+        save_model(found, tagger, np.zeros(tagger.size), {"columns": columns})
         status, out, err = run(r, capsys, "tag", "show", found)
         assert status == 2 and out == "" and "m.npz: info: columns: expected names of columns" in err
 
 
 # images that are none ------------------------------------------------------------------------------------------------
 
-IMAGE = r.LocalizationImage([[0, 0, 1, 1]], np.zeros((1, 1, 1, 1)), (3, 3))
+IMAGE = LocalizationImage([[0, 0, 1, 1]], np.zeros((1, 1, 1, 1)), (3, 3))
 
 
 @pytest.mark.parametrize(
@@ -186,5 +187,5 @@ IMAGE = r.LocalizationImage([[0, 0, 1, 1]], np.zeros((1, 1, 1, 1)), (3, 3))
 )
 def test_what_are_no_images_is_named(tmp_path, arguments, kind, message):
     with pytest.raises(kind, match=message):
-        r.save_localization(tmp_path / "a.boxes", *arguments)
+        save_localization(tmp_path / "a.boxes", *arguments)
     assert not list(tmp_path.iterdir())

@@ -37,7 +37,7 @@ def imported(path):
 def test_boxes_know_no_clock_no_file_no_run_and_no_other_panel(path):
     for module in imported(path):
         assert module.split(".")[0] not in FOREIGN, module
-        assert not module.startswith(("reference.training", "reference.app", "reference.files")), module
+        assert not module.startswith(("reference.training", "reference.files")), module
 
 
 @pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)

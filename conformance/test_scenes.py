@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from reference.app.box_features import box_features, filter_responses
-from reference.app.scenes import SMALLEST, make_scenes
+from diptych.box_features import box_features, filter_responses
+from diptych.scenes import SMALLEST, make_scenes
 from reference.structures.boxes import iou
 
 SMALL = {"candidates": 30, "directions": 4, "scales": 2, "size": 64}

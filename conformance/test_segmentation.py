@@ -11,6 +11,7 @@ from hypothesis import given
 import reference
 from conformance import strategies
 from conformance.tolerances import close
+from diptych.files import load_model, save_model
 from reference.arrays import host
 from reference.optimizers.sgd import SGD
 from reference.steps import Constant
@@ -322,8 +323,8 @@ def test_a_saved_model_predicts_the_same(backend, tmp_path):
     rng = np.random.default_rng(2)
     X, _ = planted(rng, graphs_of("grid4", rng, 3), np.array([0.1, 1.0, -0.7, 0.4, 0.5]), 0.5)
     model, w = backend.SegmentationModel(3, 2), np.array([0.2, 0.7, -0.4, 0.3, 0.6])
-    backend.save_model(tmp_path / "m.npz", model, w)
-    again, v, _ = backend.load_model(tmp_path / "m.npz", backend.module)
+    save_model(tmp_path / "m.npz", model, w)
+    again, v, _ = load_model(tmp_path / "m.npz", backend.module)
     assert type(again) is type(model) and np.array_equal(v, w)
     for y, z in zip(model.predict(model.pack(X), None, w), again.predict(again.pack(X), None, v), strict=True):
         assert np.array_equal(host(y), host(z))

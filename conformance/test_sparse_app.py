@@ -11,9 +11,10 @@ import accelerated
 import reference
 from conformance.test_app import PNG, data_file, run  # noqa: F401 (a fixture)
 from conformance.test_tag import SENTENCES
-from reference.app import sparse_jobs
-from reference.app.columns import load_columns
-from reference.app.plots import plot_path
+from diptych.commands import sparse_jobs
+from diptych.files import load_model, load_sequences
+from diptych.files.columns import load_columns
+from diptych.pictures.plots import plot_path
 from reference.models.token_templates import TOKEN_TEMPLATES
 
 HOW = ["--learner", "sparse-crf"]
@@ -22,7 +23,7 @@ HOW = ["--learner", "sparse-crf"]
 @pytest.fixture
 def problem(backend, data_file):  # noqa: F811
     """The log loss that the command has of that file, or of some of its sequences."""
-    data = backend.load_sequences(data_file)
+    data = load_sequences(data_file)
     model = backend.SequenceModel(3, data.labels)
 
     def objective(examples=slice(None)):
@@ -46,7 +47,7 @@ def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, c
         assert abs(value["objective"] - point.fun) <= 1e-12 and 0 <= value["gap"] <= 1e-9 * point.fun
         assert value["rejection"] == list(point.rejection) and value["reservation"] == list(point.reservation)
         assert value["solver_seconds"] >= 0 <= value["screening_seconds"] and "held_out" not in value
-    _, w, info = backend.load_model(saved, backend.module)
+    _, w, info = load_model(saved, backend.module)
     np.testing.assert_allclose(w, np.asarray(path.weights(4)), atol=1e-9)
     assert info["alpha"] == 0.5 and info["beta"] == report["beta"] == report["values"][4]["beta"]
     lines = [json.loads(line) for line in log.read_text().splitlines()]
@@ -82,7 +83,7 @@ def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys)
     k = int(np.argmin(losses))
     assert status == 0 and report["chosen"] == k + 1 and "chosen by 2 held-out examples" in report["message"]
     all_of_them = backend.solve_sparse(problem(), beta=report["values"][k]["beta"], tol=1e-9).x
-    np.testing.assert_allclose(backend.load_model(saved, backend.module)[1], np.asarray(all_of_them), atol=1e-3)
+    np.testing.assert_allclose(load_model(saved, backend.module)[1], np.asarray(all_of_them), atol=1e-3)
     assert picture.read_bytes().startswith(PNG)
 
 
@@ -118,7 +119,7 @@ def test_one_beta(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
 @pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "count", "l1-gap"])
 def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):  # noqa: F811
     """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
-    data, saved = backend.load_sequences(data_file), tmp_path / "m.npz"
+    data, saved = load_sequences(data_file), tmp_path / "m.npz"
     how = [*HOW, "--positions", "--beta-share", 0.1, "--tol", 1e-10, "--rule", rule, "--save", saved]
     status, out, _ = run(backend.module, capsys, "train", data_file, *how, "--json")
     report = json.loads(out)
@@ -178,7 +179,7 @@ def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, 
     how = [*how, *HOW, "--beta-share", share, "--tol", 1e-9, "--templates", "words", "--json", "--save", saved]
     _, out, _ = run(backend.module, capsys, "tag", "train", bank, *how)
     report = json.loads(out)
-    model, w, _ = backend.load_model(saved, backend.module)
+    model, w, _ = load_model(saved, backend.module)
     assert model.size == report["support"] == np.count_nonzero(w) and (model.size > 0) == (share < 1)
     assert model.vocabulary is None or len(model.vocabulary) <= model.size
     sentences = load_columns(str(bank))

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import warnings
+from functools import partial
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import diptych.estimators
 from conformance.tolerances import close
-from reference.app.sparse_fits import HeldOut, choose, follow, splits
+from diptych.sparse_fits import HeldOut, choose, follow, splits
 
 NAMES = ("SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath")
 
 
 @pytest.fixture(params=["reference", "accelerated"])
 def estimators(request):
-    """The estimators of a panel."""
-    return importlib.import_module(f"{request.param}.app.estimators")
+    """The estimators, in a panel."""
+    return SimpleNamespace(
+        **{name: partial(getattr(diptych.estimators, name), panel=request.param) for name in diptych.estimators.__all__}
+    )
 
 
 @pytest.fixture
@@ -410,7 +414,7 @@ def test_without_scikit_learn():
     code = """
 import sys
 sys.modules["sklearn"] = None
-from reference.app.estimators import SparseClassifierPath, SparseCRF
+from diptych.estimators import SparseClassifierPath, SparseCRF
 learner = SparseClassifierPath(count=3, random_state=0).fit([[0.0], [1.0], [0.1], [0.9]], ["n", "y", "n", "y"])
 assert learner.predict([[-5.0], [5.0]]).tolist() == ["n", "y"] and "count=3" in repr(learner)
 try:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import reference
 from conformance.test_boxes import all_boxes, cells
 from conformance.tolerances import close
+from diptych.files import load_model, save_model
 from reference.arrays import host
 from reference.structures.scores import add, inner
 
@@ -148,8 +149,8 @@ def test_what_does_not_fit_is_refused(backend):
 def test_a_saved_model_predicts_the_same(backend, tmp_path):
     X, _ = scenes(np.random.default_rng(2), 2, side=8)
     model, w = backend.SubwindowModel(3), np.array([-0.5, -0.2, 0.7])
-    backend.save_model(tmp_path / "m.npz", model, w)
-    again, v, _ = backend.load_model(tmp_path / "m.npz", backend.module)
+    save_model(tmp_path / "m.npz", model, w)
+    again, v, _ = load_model(tmp_path / "m.npz", backend.module)
     assert type(again) is type(model) and np.array_equal(v, w)
     for y, z in zip(model.predict(model.pack(X), None, w), again.predict(again.pack(X), None, v), strict=True):
         assert np.array_equal(host(y), host(z))

@@ -10,8 +10,9 @@ import pytest
 
 from conformance.test_app import run
 from conformance.tolerances import close
-from reference.app.chunks import chunk_scores
-from reference.app.columns import load_columns, read_columns
+from diptych.chunks import chunk_scores
+from diptych.files import load_model, save_model
+from diptych.files.columns import load_columns, read_columns
 
 SENTENCES = """The DT B-NP
 duck NN I-NP
@@ -63,7 +64,7 @@ def test_train_evaluate_predict_show(backend, bank, tmp_path, capsys, how):
 
     unlabelled = tmp_path / "new.txt"
     unlabelled.write_text("a DT\nduck NN\n\nswim VBP\n")
-    model, w, info = backend.load_model(saved, backend.module)
+    model, w, info = load_model(saved, backend.module)
     assert info["columns"] == ["word", "tag", "label"]
     command = ["tag", "predict", saved, unlabelled, "--top", 3, "--probabilities"]
     sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
@@ -161,7 +162,7 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
 )  # fmt: skip
 def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(1, 2)
-    backend.save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
     places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
     for name, content in (
         ("EMPTY", "\n"),

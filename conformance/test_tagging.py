@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import reference
 from conformance.tolerances import close
-from reference.app.chunks import chunks
+from diptych.chunks import chunks
+from diptych.files import load_model, save_model
 from reference.models.tagging import allowed
 
 LABELS = {
@@ -237,9 +238,9 @@ def test_models_are_saved_with_their_vocabulary(backend, rng, tmp_path):
     for options in OPTIONS:
         model, data, X, _ = fitted(backend, rng, options)
         w = rng.normal(size=model.size)
-        backend.save_model(tmp_path / "m.npz", model, w)
+        save_model(tmp_path / "m.npz", model, w)
         for panel in (backend.module, reference):
-            again, v, _ = reference.load_model(tmp_path / "m.npz", panel)
+            again, v, _ = load_model(tmp_path / "m.npz", panel)
             assert type(again) is panel.TaggingModel and again.settings() == model.settings() and np.array_equal(v, w)
             guess = again.predict(again.pack(X), None, v)
             assert all(np.array_equal(a, b) for a, b in zip(guess, model.predict(data, None, w), strict=True))
@@ -249,7 +250,7 @@ def test_functions_have_no_file_form(backend, tmp_path):
     X, Y = [["a", "b"]], [["N", "V"]]
     model = backend.TaggingModel.of(X, Y, lambda sentence, t: [sentence[t]])
     with pytest.raises(TypeError, match="templates: a function has no file form; make a model with templates=None"):
-        backend.save_model(tmp_path / "m.npz", model, np.zeros(model.size))
+        save_model(tmp_path / "m.npz", model, np.zeros(model.size))
     same = backend.TaggingModel.of([[["a"], ["b"]]], Y, None)
     assert same.vocabulary == model.vocabulary == ("a", "b") and same.settings()["templates"] is None
     weighed = same.pack([[{"a": 2.0, "b": 0.5}]])

@@ -10,6 +10,7 @@ import pytest
 from conformance.test_app import data_file, run  # noqa: F401
 from conformance.test_logs import report
 from conformance.tolerances import close
+from diptych.files import load_log, load_model, load_sequences
 
 NAMED = {
     "l1": ["--tau", 0.01],
@@ -52,7 +53,7 @@ def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name): 
     (data_file.parent / "groups.txt").write_text("0\n-1\n1\n")
     model = tmp_path / "model.npz"
     found = report(backend, capsys, *words(data_file, name), "--epochs", 3, "--save", model)
-    loaded, w, info = backend.load_model(model, backend.module)
+    loaded, w, info = load_model(model, backend.module)
     F, L = loaded.n_features, loaded.n_labels
     rows = (len(w) - L * L) // L
     number = {"labels": None, "FILE": [0, -1, 1]}.get(NAMED[name][-1], list(range(F)))
@@ -62,7 +63,7 @@ def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name): 
         if number is None
         else np.concatenate([np.repeat([*number, *[rest] * (rows - F)], L), np.full(L * L, rest)])
     )
-    letters = backend.load_sequences(data_file)
+    letters = load_sequences(data_file)
     F_w = backend.LogLoss(loaded, loaded.pack(letters.X, letters.Y)).value_and_gradient(w)[0]
     close(found["objective"], F_w + value(name, w, groups))
     assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
@@ -75,7 +76,7 @@ def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):  #
     uncut = report(backend, capsys, *ridge, "--epochs", 4, "--log", logs["uncut"])
     report(backend, capsys, *ridge, "--epochs", 2, "--checkpoint", file, "--log", logs["cut"])
     cut = report(backend, capsys, *ridge, "--epochs", 4, "--resume", file, "--log", logs["cut"])
-    assert cut["objective"] == uncut["objective"] and len(backend.load_log(logs["cut"]).rows) == 4
+    assert cut["objective"] == uncut["objective"] and len(load_log(logs["cut"]).rows) == 4
     status, _, err = run(backend.module, capsys, *words(data_file, "l1"), "--resume", file)
     assert status == 2 and "run with regularizer = HalfSquaredL2(lam=0.1), this one has L1(tau=0.01)" in err
     report(backend, capsys, "train", data_file, "--lam", 0.1, "--log", logs["sgd"])

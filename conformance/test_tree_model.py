@@ -11,6 +11,7 @@ import reference
 from conformance import strategies
 from conformance.test_models import fields
 from conformance.tolerances import close
+from diptych.files import load_model, save_model
 from reference.optimizers.bcfw import BCFW
 from reference.optimizers.saga import SAGA
 from reference.optimizers.sgd import SGD
@@ -274,8 +275,8 @@ def test_every_form_of_input_packs_alike(backend, rng):
 def test_models_are_saved_and_loaded(backend, rng, tmp_path):
     X, _, w = make_trees(3, rng)
     model = backend.TreeModel(4, ["a", "b", "c"], cost=np.arange(9).reshape(3, 3) * (1.0 - np.eye(3)))
-    backend.save_model(tmp_path / "m.npz", model, w)
-    again, v, _ = backend.load_model(tmp_path / "m.npz", backend.module)
+    save_model(tmp_path / "m.npz", model, w)
+    again, v, _ = load_model(tmp_path / "m.npz", backend.module)
     assert again.settings() == model.settings() and np.array_equal(v, w)
     for a, b in zip(again.predict(again.pack(X), None, v), model.predict(model.pack(X), None, w), strict=True):
         assert np.array_equal(a, b)

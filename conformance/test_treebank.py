@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conformance.test_parsing import crosses
-from reference.app.metrics import attachment_score
-from reference.app.treebank import Sentence, load_treebank, read_sentences, write_conllu
+from diptych.files.treebank import Sentence, load_treebank, read_sentences, write_conllu
+from diptych.metrics import attachment_score
 
 PLAIN = b"The\tDT\t2\nduck\tNN\t3\nswims\tVBZ\t0\n\n\n\tx\t"
 CONLL_U = """# sent_id = 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
@@ -54,8 +52,9 @@ def test_kernels_name_the_missing_labels(backend):
 @pytest.mark.parametrize("bits", [None, 4])
 def test_the_parser_names_the_missing_heads(backend, bits):
     pytest.importorskip("sklearn")
-    estimators = importlib.import_module(f"{backend.__name__}.app.estimators")
-    parser = estimators.DependencyParser(templates=[("h.tag", "m.tag")], bits=bits)
+    from diptych.estimators import DependencyParser
+
+    parser = DependencyParser(templates=[("h.tag", "m.tag")], bits=bits, panel=backend.module)
     with pytest.raises(ValueError, match="^y: expected the heads of each sentence, got None$"):
         parser.fit([{"tag": ["D", "N"]}], None)
 

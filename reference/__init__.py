@@ -1,19 +1,8 @@
 """Diptych's readable panel: structured prediction straight from the papers, over any array namespace."""
 
-from reference.interrupts import handle as _handle_interrupts
-
-_handle_interrupts()  # before the imports that take long
-
-# isort: split
 from reference import boxes, kernels, smoothings, steps
-from reference.app.datasets import Sequences, load_letters, load_sequences
-from reference.app.localization_files import Localization, load_localization
-from reference.app.localization_writer import LocalizationImage, save_localization
-from reference.app.logs import load_log
-from reference.app.metrics import average_precision, corloc
-from reference.app.persistence import load_model, save_model
-from reference.app.scenes import make_scenes
 from reference.arrays import Rows
+from reference.datasets import load_letters
 from reference.models.alignment import AlignmentModel
 from reference.models.differentiable import DifferentiableModel
 from reference.models.kernel_sequence import KernelSequenceModel
@@ -122,8 +111,6 @@ __all__ = [
     "L21Ball",
     "Linearization",
     "ListModel",
-    "Localization",
-    "LocalizationImage",
     "LogLoss",
     "Matching",
     "MatchingScores",
@@ -136,7 +123,6 @@ __all__ = [
     "Rows",
     "SegmentationModel",
     "SequenceModel",
-    "Sequences",
     "Sequential",
     "Simplex",
     "SparseGroupLasso",
@@ -159,7 +145,6 @@ __all__ = [
     "UnsupportedError",
     "Weighted",
     "WeightedSquaredL1",
-    "average_precision",
     "bcfw",
     "beta_max",
     "bmmf",
@@ -168,7 +153,6 @@ __all__ = [
     "casimir",
     "casimir_svrg_adapt",
     "casimir_svrg_const",
-    "corloc",
     "cutting_planes",
     "exponentiated_gradient",
     "grid_edges",
@@ -176,11 +160,6 @@ __all__ = [
     "kernels",
     "lbfgs",
     "load_letters",
-    "load_localization",
-    "load_log",
-    "load_model",
-    "load_sequences",
-    "make_scenes",
     "mkl",
     "multisample",
     "online_proximal",
@@ -189,8 +168,6 @@ __all__ = [
     "prox_linear",
     "prox_squared_l1",
     "prox_weighted_squared_l1",
-    "save_localization",
-    "save_model",
     "sgd",
     "smoothings",
     "soft_threshold",

@@ -1,1 +1,0 @@
-"""What of the applications is computed by this panel."""

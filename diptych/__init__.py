@@ -1,0 +1,13 @@
+"""The application around the panels: the command, the learners, files, pictures.
+
+``diptych.commands`` is the command line, ``diptych.estimators`` has learners for scikit-learn, ``diptych.files`` reads and
+writes, ``diptych.pictures`` draws. Each is told which panel computes; the algorithms themselves are in ``reference`` and
+``accelerated``.
+"""
+
+from diptych.interrupts import handle as _handle_interrupts
+
+_handle_interrupts()  # before the imports that take long
+
+# isort: split
+from reference import __version__ as __version__

@@ -1,0 +1,133 @@
+"""``curves``: the objective of several runs against oracle calls, seconds or epochs, from their logs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from diptych.commands.output import print_report, writable
+from diptych.commands.regularizers import OPTIONS as REGULARIZED
+from diptych.files.logs import Log, load_log
+from diptych.pictures import plots
+
+__all__ = ["add", "curves"]
+
+AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
+FILES = ("data", "file", "treebank", "pairs", "pictures")
+EXAMPLES = ("sequences", "sentences", "examples")  # how many
+PROBLEM = (
+    "command",
+    *FILES,
+    *EXAMPLES,
+    "class",
+    "model",
+    "fold",
+    "loss",
+    "lam",
+    "start_stop",
+    "regularizer",
+    *REGULARIZED,
+)  # what a log says of its problem
+ROUNDING = 1e-9  # how far an objective may lie below a bound on it, as a share
+
+
+def add(commands: Any) -> None:
+    """Add the command ``curves`` to the subparsers of the command line."""
+    summary = "draw the objectives of several runs from the logs that train --log writes"
+    sub = commands.add_parser(
+        "curves",
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}: as distances to the highest dual of them all, where there is one, on a logarithmic axis. The logs are of one problem.",
+        allow_abbrev=False,
+    )
+    sub.set_defaults(command=_curves, name="curves")
+    sub.add_argument("logs", nargs="+", metavar="LOG", help="files of lines of JSON, one a run")
+    sub.add_argument("--save", metavar="FILE", help="write the picture (.png, .pdf or .svg)")
+    sub.add_argument("--against", action="append", choices=list(AXES), help="repeatable (default: calls and seconds)")
+    sub.add_argument("--json", action="store_true", help="print the curves as one JSON object")
+
+
+def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.save)
+    logs = {str(path): load_log(path) for path in options.logs}
+    names = [path for path in logs if not logs[path].rows]
+    if names and logs[names[0]].job.get("job", {}).get("path"):
+        raise ValueError(f"{names[0]}: of a path of sparse CRFs, which train --plot draws")
+    if names:
+        raise ValueError(f"{names[0]}: no epoch is done yet")
+    bound, runs = curves(logs)
+    against = list(dict.fromkeys(options.against or ("calls", "seconds")))
+    report = {"command": "curves", "bound": bound, "against": against, "runs": runs}
+    width = max(len(run["name"]) for run in runs)
+    lines = [f"{'':{width}} {'epochs':>7} {'calls':>10} {'seconds':>9} {'objective':>14} {'above bound':>12}"]
+    for run in runs:
+        above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
+        ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
+        lines.append(f"{run['name']:{width}} {ends} {above:>12}")
+    if options.save:
+        plots.runs(options.save, runs, against)
+        report["saved"] = str(options.save)
+        lines.append(f"saved {options.save}")
+    print_report(options, report, lines)
+
+
+def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
+    """The highest dual of all runs, and of each run its name, epochs, calls, seconds, objectives, and distances from the bound.
+
+    distance: (objective - bound) / |bound|. There is no bound where no run has a dual, or where some objective lies below: then some
+    runs minimise a smoothed objective, or are of several problems that their logs do not tell apart.
+
+    Raises
+    ------
+    ValueError
+        Naming two logs, and what differs: they are of different problems.
+    """
+    _check_one_problem(logs)
+    rows = [row for log in logs.values() for row in log.rows]
+    bound = max((row.dual for row in rows if row.dual is not None), default=None)
+    if bound is not None and (bound == 0 or any(row.objective < bound - ROUNDING * abs(bound) for row in rows)):
+        bound = None
+    found = []
+    for name, (path, log) in zip(_names(logs), logs.items(), strict=True):
+        run: dict[str, Any] = {"name": name, "log": path, "job": log.job, "outcome": log.outcome}
+        run |= {axis: [getattr(row, field) for row in log.rows] for axis, field in AXES.items()}
+        run["objective"] = [row.objective for row in log.rows]
+        run["distance"] = None if bound is None else [(value - bound) / abs(bound) for value in run["objective"]]
+        found.append(run)
+    return bound, found
+
+
+def _check_one_problem(logs: dict[str, Log]) -> None:
+    """An error where two logs both say something of their problems, and it differs."""
+    (first, one), *others = logs.items()
+    expected = _problem(one)
+    for path, log in others:
+        found = _problem(log)
+        both = [name for name in expected if name in found]
+        differs = [name for name in both if not _same(name, expected[name], found[name])]
+        if differs:
+            each = ", ".join(f"{name} {expected[name]} and {found[name]}" for name in differs)
+            raise ValueError(f"{first} and {path} are logs of different problems: {each}")
+
+
+def _problem(log: Log) -> dict[str, Any]:
+    said = {**log.job, **log.job.get("job", {})}
+    if said.get("regularizer") == "l2":  # that of all optimisers without a --regularizer
+        said["regularizer"] = None
+    return {name: said[name] for name in PROBLEM if name in said}
+
+
+def _same(name: str, a: Any, b: Any) -> bool:
+    """Whether two values are equal, files by their places."""
+    if name in FILES and isinstance(a, str) and isinstance(b, str):
+        return os.path.abspath(a) == os.path.abspath(b)
+    return bool(a == b)
+
+
+def _names(logs: dict[str, Log]) -> list[str]:
+    """What tells the runs apart: the files' names, whole paths where those are the same."""
+    stems = [Path(path).stem for path in logs]
+    return stems if len(set(stems)) == len(stems) else list(logs)

@@ -1,0 +1,163 @@
+"""``train --learner mkl``: multiple kernel learning as a job, its options, and what is printed of it."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych.commands.jobs import Job, accuracy
+from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.files.models import save_model
+from diptych.pictures import plots
+from reference.datasets import Sequences
+from reference.models.kernel_names import check_names, named
+from reference.models.kernel_sequence import TRANSITIONS
+from reference.online_mkl.training import AVERAGES
+
+__all__ = ["LEARNERS", "KernelJob", "add_kernels", "kernel_job", "refuse_kernel_options", "train_kernels"]
+
+LEARNERS = ("linear", "mkl", "sparse-crf")
+OWN = ("kernels", "C", "transitions")  # options of mkl alone
+SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # those of Job that mkl has too
+
+
+@dataclass(frozen=True)
+class KernelJob:
+    """What to train with kernels, and how; lam = 1/(C n) where C is given."""
+
+    kernels: str = "linear,quadratic,gaussian"
+    loss: str = "hinge"
+    C: float | None = None
+    lam: float | None = None
+    step_size: float = 1.0
+    epochs: int = 20
+    rng: int = 0
+    transitions: str = "own"
+    average: str = "last"
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no objective."""
+        check_names(self.kernels)
+        if self.C is not None and self.lam is not None:
+            raise ValueError("--C and --lam: expected one of them, as lam = 1/(C n)")
+        if self.C == 0 or self.step_size == 0:
+            raise ValueError(f"--{'C' if self.C == 0 else 'step-size'}: expected a number > 0, got 0")
+        if self.average not in AVERAGES:
+            raise ValueError(f"--average: mkl returns one of {', '.join(AVERAGES)}, got {self.average}")
+
+    def weight(self, n: int) -> float:
+        """lam, with n sequences; C = 100 where neither was said."""
+        return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
+
+
+def add_kernels(sub: argparse.ArgumentParser, number: Any) -> None:
+    """The options of ``--learner mkl``."""
+    sub.add_argument(
+        "--learner", choices=LEARNERS, default="linear", help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the elastic net (default: linear)"
+    )  # fmt: skip
+    sub.add_argument(
+        "--kernels",
+        metavar="NAMES",
+        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], explicit, with commas between; "
+        "a+b is their average (default: linear,quadratic,gaussian)",
+    )
+    sub.add_argument("--C", type=number, help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)")
+    sub.add_argument("--transitions", choices=TRANSITIONS, help="of mkl: a group of their own, a part of each, or without penalty (default: own)")  # fmt: skip
+
+
+def refuse_kernel_options(options: argparse.Namespace) -> None:
+    """ValueError for an option of mkl with another learner."""
+    for name in OWN:
+        if getattr(options, name, None) is not None:
+            raise ValueError(f"--{name} has no effect without --learner mkl")
+
+
+def kernel_job(options: argparse.Namespace) -> KernelJob:
+    """The job that the options ask for; ValueError for one that mkl does not have."""
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*Job.__dataclass_fields__, *OWN)}
+    given = {name: value for name, value in given.items() if value is not None}
+    for name in given:
+        if name not in (*OWN, *SHARED):
+            option = "no-start-stop" if name == "start_stop" else name.replace("_", "-")
+            raise ValueError(f"--{option} has no effect with --learner mkl")
+    if options.start is not None:
+        raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
+    return KernelJob(**given)
+
+
+def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequences, test: Sequences | None) -> bool:
+    """Train, save, report; whether it was interrupted."""
+    job = kernel_job(options)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    announce_compilation(panel)
+    lam, started = job.weight(len(training.X)), time.perf_counter()
+    model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
+    data = model.pack(training.X, training.Y)
+    packed = time.perf_counter() - started
+    asked = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "job": asdict(job), "lam": lam}
+
+    def run(callback: Any) -> Any:
+        how = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
+        files = {"checkpoint": options.checkpoint, "resume": options.resume}
+        return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **how, **files)
+
+    result: Any = watched(panel, options, asked, job.epochs, run)
+    if options.save:
+        save_model(options.save, model, result.x, {"data": options.data, "fold": options.fold, **asdict(job)})
+    names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]
+    scores = {"train": accuracy(model, result.x, training), "test": None if test is None else accuracy(model, result.x, test)}  # fmt: skip
+    report = {
+        "command": "train",
+        "learner": "mkl",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        "data": options.data,
+        "sequences": len(training.X),
+        "fold": options.fold,
+        "reverse": options.reverse,
+        "job": asdict(job),
+        "lam": lam,
+        "objective": result.fun,
+        "iterate": result.iterate,
+        "message": result.message,
+        "success": result.success,
+        "interrupted": result.interrupted,
+        "certificate": result.certificate,
+        "oracle_calls": result.oracle_calls,
+        "seconds": result.history[-1].seconds if result.history else 0.0,
+        "seconds_of_gram_matrices": packed,
+        "seconds_in_all": time.perf_counter() - started,
+        "beta": dict(zip(names, result.beta.tolist(), strict=True)),
+        "support": int(model.support(result.x).rows.shape[0]),
+        **scores,
+        "norms": result.norms.tolist(),
+        "history": [row.as_dict() for row in result.history],
+    }
+    if options.save:
+        report["saved"] = str(options.save)
+    if options.plot:
+        plots.convergence(options.plot, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")
+        report["plot"] = str(options.plot)
+    print_report(options, report, _lines(options, job, report, result, int(np.sum(np.diff(data.offsets)))))
+    return bool(result.interrupted)
+
+
+def _lines(
+    options: argparse.Namespace, job: KernelJob, report: dict[str, Any], result: Any, positions: int
+) -> list[str]:
+    lines = [
+        f"{job.loss} by mkl on {options.data}: {report['sequences']} sequences, {result.nit} epochs ({result.iterate} iterate)",
+        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}    and {report['seconds_of_gram_matrices']:.3f} for Gram matrices",
+        "beta      " + "    ".join(f"{name} {share:.3f}" for name, share in report["beta"].items()),
+        f"support   {report['support']} of {positions} positions",
+    ]
+    for what in ("train", "test"):
+        if report[what] is not None:
+            lines.append(f"{what:5} accuracy by letter {100 * report[what]['letter']:.2f} %, by word {100 * report[what]['word']:.2f} %")  # fmt: skip
+    lines += [] if result.success else [f"not converged: {result.message}"]
+    return lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]

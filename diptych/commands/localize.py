@@ -1,0 +1,413 @@
+"""``localize``: learn where objects are in images, from candidate boxes with features; make scenes to learn from, and pictures of what is found."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych import scenes
+from diptych.commands.localize_jobs import (
+    EPOCHS,
+    KINDS,
+    LAM,
+    MODELS,
+    OPTIONS,
+    SCHEDULES,
+    Found,
+    find,
+    job_of,
+    judged,
+    new_model,
+    optimize,
+    packed,
+)
+from diptych.commands.options import add_most_bytes, add_run, count, large, number
+from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.files.localization import Localization, load_localization
+from diptych.files.localization_writer import LocalizationImage, save_localization
+from diptych.files.models import load_model, save_model
+from diptych.pictures.boxes import Frame, boxes
+from reference.structures.boxes import iou
+
+__all__ = ["add"]
+
+NAMED = ("save", "log", "checkpoint", "resume", "start")  # files of one class each
+PLACE = "{class}"
+
+
+def add(commands: Any) -> None:
+    """Add the command ``localize`` to the subparsers of the command line."""
+    whole = commands.add_parser(
+        "localize",
+        help="learn where objects are in images, and find them",
+        description="Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), score models (evaluate), find boxes "
+        "(predict) and draw them (show). make writes a file of images to learn from: handwritten letters on cluttered pages. A file of your own: "
+        "save_localization(path, images, classes); its format is described in diptych/files/localization.py.",
+        allow_abbrev=False,
+    )
+    actions = whole.add_subparsers(required=True, metavar="ACTION")
+
+    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
+        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=f"localize {name}")
+        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
+        return sub
+
+    sub = action(
+        "make", _make, "write a file of scenes, each with one letter to be found among others, strokes and noise"
+    )
+    sub.add_argument("file", help="to write (.boxes); half a megabyte an image")
+    sub.add_argument("--images", type=_positive, default=500, metavar="N", help="about as many of each class (default: 500)")  # fmt: skip
+    sub.add_argument("--classes", default=scenes.CLASSES, metavar="LETTERS", help=f"one a class (default: {scenes.CLASSES})")  # fmt: skip
+    sub.add_argument("--test", action="store_true", help="of letters that are kept apart for testing")
+    sub.add_argument("--candidates", type=_positive, default=200, metavar="N", help="boxes an image (default: 200; the paper: 1000)")  # fmt: skip
+    sub.add_argument("--directions", type=_positive, default=8, help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)")  # fmt: skip
+    sub.add_argument("--scales", type=_positive, default=4, help="of filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
+    sub.add_argument("--size", type=_positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
+    sub.add_argument("--rng", type=large, default=0, help="seed of the scenes (default: 0)")
+    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    sub = action("train", _train, "train a model for each class, and test it on other images")
+    sub.add_argument("data", help="a file of images, such as make writes")
+    sub.add_argument("--class", dest="classes", action="append", metavar="NAME", help="only this class; repeatable (default: all that have images)")  # fmt: skip
+    sub.add_argument("--test", metavar="FILE", help="report how well objects are found in these images too")
+    sub.add_argument("--save", metavar="FILE", help=f"write the model (.npz, loads in either panel); {PLACE} in the name is the class, here and in the names of the other files")  # fmt: skip
+    add_run(sub, start=True)
+    add_most_bytes(sub)
+    sub.add_argument("--model", choices=list(MODELS), default="linear", help="scores linear in the features, or of two layers (default: linear)")  # fmt: skip
+    sub.add_argument("--hidden", type=_positive, help="channels between the two layers (default: 16)")
+    every = list(dict.fromkeys(name for names in MODELS.values() for name in names))
+    each = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
+    sub.add_argument("--optimizer", choices=every, help=f"{each} (default: the first)")
+    shares = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
+    sub.add_argument("--lam", type=number, help=f"weight of lam/2 ||w||^2 (default: {shares})")
+    usual = ", ".join(f"{name} {value}" for name, value in EPOCHS.items())
+    sub.add_argument("--epochs", type=count, help=f"at most so many passes, or steps of prox-linear (default: {usual})")
+    sub.add_argument(
+        "--k", type=count, help=f"outputs that the smoothed max is made of, of {_users('k')} (default: 10)"
+    )
+    sub.add_argument(
+        "--mu", type=number, help=f"strength of the smoothing, of {_users('mu')} (default: 0.1, 0.1, 10, 1)"
+    )
+    sub.add_argument("--mu-schedule", choices=("adapt", "const"), help="prox-linear: mu/k in its k-th step, or always mu (default: adapt)")  # fmt: skip
+    sub.add_argument("--eta", type=number, help="prox-linear: length of steps, halved where the scores are too curved (default: 1)")  # fmt: skip
+    sub.add_argument("--budget", type=_positive, help="prox-linear: passes of Casimir-SVRG for each step (default: 5)")
+    sub.add_argument("--step-size", type=number, help="of sgd: constant, or as --schedule says; of svrg and casimir: the step (default: found)")  # fmt: skip
+    sub.add_argument("--schedule", choices=list(SCHEDULES), help="sgd: step-size, over sqrt(t), over t (default: 1/(lam (t + max(n, 1/lam))); of two layers: constant)")  # fmt: skip
+    sub.add_argument(
+        "--tol", type=number, help="stop at this gap, relative to the objective (default: 0.01, without lam none)"
+    )
+    sub.add_argument("--rng", type=large, default=0, help="seed of the orders and of two layers' start (default: 0)")
+    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+
+    sub = action("evaluate", _evaluate, "how well saved models find the objects of a file: CorLoc, average precision")
+    sub.add_argument("data", help="a file of images with true boxes")
+    add_most_bytes(sub)
+    sub.add_argument("models", nargs="+", metavar="MODEL", help="files written by localize train --save")
+
+    sub = action(
+        "predict",
+        _predict,
+        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1",
+    )
+    sub.add_argument("data", help="a file of images")
+    add_most_bytes(sub)
+    sub.add_argument("models", nargs="+", metavar="MODEL", help="files written by localize train --save")
+    sub.add_argument(
+        "--top", type=_positive, default=1, metavar="K", help="the K best boxes of each image (default: 1)"
+    )
+    sub.add_argument("--all-images", action="store_true", help="also those of other classes")
+
+    sub = action("show", _show, "a picture of images with their true boxes and those that models find")
+    sub.add_argument("data", help="a file of images with pixels")
+    add_most_bytes(sub)
+    sub.add_argument("models", nargs="*", metavar="MODEL", help="files written by localize train --save")
+    sub.add_argument("--out", required=True, metavar="FILE", help="the picture (.png, .pdf or .svg)")
+    sub.add_argument("--images", type=_positive, default=12, metavar="N", help="so many, spread evenly (default: 12)")
+
+
+def _users(option: str) -> str:
+    return ", ".join(name for name, names in OPTIONS.items() if option in names)
+
+
+def _make(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.file, None)
+    made = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
+    settings = {name: getattr(options, name) for name in made}
+    started = time.perf_counter()
+    images = scenes.make_scenes(options.images, **settings)
+    shown = _shown(images, options.images, options.quiet)
+    save_localization(options.file, shown, list(options.classes), {"scenes": settings})
+    data = load_localization(options.file)
+    megabytes = Path(options.file).stat().st_size / 1e6
+    report = {
+        "command": "localize make",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        "file": str(options.file),
+        "images": data.n,
+        **settings,
+        "features": list(data.features.shape[1:]),
+        "best_overlap": float(np.mean([data.overlaps(i).max() for i in range(data.n)])),
+        "megabytes": megabytes,
+        "seconds": time.perf_counter() - started,
+    }
+    shape = " x ".join(map(str, report["features"]))
+    lines = [
+        f"{options.file}: {data.n} scenes with one of {', '.join(data.classes)}, {options.candidates} boxes each, features {shape}, {megabytes:.0f} MB",
+        f"the best box of a scene overlaps the true one by {report['best_overlap']:.2f} (mean)    seconds {report['seconds']:.1f}",
+    ]
+    print_report(options, report, lines)
+
+
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    if options.hidden is not None and options.model == "linear":
+        raise ValueError("--hidden needs --model two-layer")
+    if options.hidden is not None and options.start is not None:
+        raise ValueError("--hidden has no effect with --start: the saved model has its own")
+    data, test = load_localization(options.data), load_localization(options.test) if options.test else None
+    data.required("truth")
+    asked = options.classes or [name for name in data.classes if len(data.of_class(name))]
+    classes = list(dict.fromkeys(asked))
+    images = {name: data.of_class(name) for name in classes}
+    for name in classes:
+        if not len(images[name]):
+            raise ValueError(f"{options.data}: no image of class {name}")
+        if test is not None and len(test.of_class(name)):
+            test.required("truth")
+    jobs = {name: job_of(options.model, options.optimizer, vars(options), len(images[name])) for name in classes}
+    if options.start is not None and any(job["optimizer"] == "bcfw" for job in jobs.values()):
+        raise ValueError("--start: bcfw starts from a point of its dual problem, which weights do not give")
+    files = {name: {what: _named(options, what, name, classes) for what in NAMED} for name in classes}
+    for named in files.values():
+        writable(named["save"], named["log"], named["checkpoint"], None)
+    missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
+    if len(missing) < len(classes):  # the interrupted run did not come to these: they begin anew
+        for name in missing:
+            files[name]["resume"] = None
+    announce_compilation(panel)
+    found: list[dict[str, Any]] = []
+    interrupted = False
+    for name in classes:
+        try:
+            found.append(_train_class(panel, options, data, test, name, images[name], jobs[name], files[name]))
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            interrupted = True
+        if interrupted or found[-1]["interrupted"]:
+            interrupted = True
+            break
+    report = {
+        "command": "localize train",
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        "data": options.data,
+        "test_data": options.test,
+        "classes": found,
+        "interrupted": interrupted,
+    }
+    lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
+        (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}", *_percent(each["train"]), *_percent(each["test"]))
+        for each in found
+    ])  # fmt: skip
+    lines += [f"{each['class']}: not converged: {each['message']}" for each in found if not each["success"]]
+    lines += [f"{name}: not trained" for name in classes[len(found) :]]
+    lines += [f"saved {each['saved']}" for each in found if "saved" in each]
+    print_report(options, report, lines)
+    return interrupted
+
+
+def _train_class(
+    panel: ModuleType,
+    options: argparse.Namespace,
+    data: Localization,
+    test: Localization | None,
+    name: str,
+    images: np.ndarray,
+    job: dict[str, Any],
+    files: dict[str, str | None],
+) -> dict[str, Any]:
+    """Train a model of one class; what is to be said of it."""
+    started = time.perf_counter()
+    model, more = None, {what: files[what] for what in ("checkpoint", "resume") if files[what] is not None}
+    if files["start"] is not None:
+        model, w0, _ = _load(panel, files["start"], options.most_bytes)
+        if type(model).__name__ != KINDS[options.model]:
+            raise ValueError(
+                f"--start: {files['start']} has a {type(model).__name__}, --model {options.model} is another"
+            )
+        more["w0"] = w0
+    if model is None:
+        model = new_model(panel, options.model, data.features.shape[1:], options.hidden or 16)
+    examples = packed(model, data, images, truth=True)
+    others = np.zeros(0, np.int64) if test is None else test.of_class(name)
+    held_out = packed(model, test, others) if test is not None and len(others) else None
+    asked = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
+    given = argparse.Namespace(**{**vars(options), **files})
+    result = watched(panel, given, asked, job["epochs"], lambda callback: optimize(panel, model, examples, job, callback, **more))  # fmt: skip
+    if files["save"]:
+        save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
+    report = {
+        "class": name,
+        "images": len(images),
+        "weights": model.size,
+        "job": job,
+        "objective": result.fun,
+        "certificate": result.certificate,
+        "success": result.success,
+        "interrupted": result.interrupted,
+        "message": result.message,
+        "oracle_calls": result.oracle_calls,
+        "train": judged(_truth(data, images), find(model, examples, result.x)),
+        "test": None,
+        "history": [row.as_dict() for row in result.history],
+    }
+    if test is not None and len(others):
+        report["test"] = judged(_truth(test, others), find(model, held_out, result.x))
+    if files["save"]:
+        report["saved"] = str(files["save"])
+    report["seconds"] = time.perf_counter() - started
+    return report
+
+
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    data = load_localization(options.data)
+    data.required("truth")
+    found: list[dict[str, Any]] = []
+    for path in options.models:
+        model, w, name = _load(panel, path, options.most_bytes)
+        images = data.of_class(name)
+        if not len(images):
+            raise ValueError(f"{options.data}: no image of class {name}, which {path} finds")
+        scores = judged(_truth(data, images), find(model, packed(model, data, images), w))
+        found.append({"model": str(path), "class": name, "images": len(images), **scores})
+    means = {what: float(np.mean([each[what] for each in found])) for what in ("corloc", "average_precision", "mean_overlap")}  # fmt: skip
+    report = {"command": "localize evaluate", "panel": panel.__name__, "data": options.data, "models": found, "mean": means}  # fmt: skip
+    rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
+    rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in found]
+    rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(found) > 1 else []
+    print_report(options, report, _table(rows))
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    data = load_localization(options.data)
+    lines = [f"{'image':>6} {'class':8} {'top':>5} {'left':>5} {'bottom':>6} {'right':>5} {'score':>12} {'overlap':>8}"]
+    every = []
+    for path in options.models:
+        name, images, found = _found(panel, data, path, options.top, options.all_images, options.most_bytes)
+        for i, each in zip(images.tolist(), found, strict=True):
+            known = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
+            for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
+                overlap = float(iou(box, data.required("truth")[i])) if known else None
+                every.append({"image": i, "class": name, "box": box.tolist(), "score": score, "overlap": overlap})
+                top, left, bottom, right = box.tolist()
+                of = "-" if overlap is None else f"{overlap:.3f}"
+                lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {of:>8}")
+    report = {"command": "localize predict", "panel": panel.__name__, "data": options.data, "models": list(map(str, options.models)), "boxes": every}  # fmt: skip
+    print_report(options, report, lines)
+
+
+def _show(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.out)
+    data = load_localization(options.data)
+    data.required("pixels")
+    drawn: list[tuple[int, str | None, Found | None]]
+    if options.models:
+        every = [_found(panel, data, path, 1, False, options.most_bytes) for path in options.models]
+        drawn = [(i, name, each) for name, images, found in every for i, each in zip(images.tolist(), found, strict=True)]  # fmt: skip
+    else:
+        drawn = [(i, None, None) for i in range(data.n)]
+    some = np.unique(np.linspace(0, len(drawn) - 1, min(options.images, len(drawn))).round().astype(int))
+    frames = [_frame(data, *drawn[j]) for j in some]
+    boxes(options.out, frames)
+    right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
+    report = {"command": "localize show", "panel": panel.__name__, "data": options.data, "images": [drawn[j][0] for j in some], "out": str(options.out)}  # fmt: skip
+    report["right"] = sum(right) if right else None
+    said = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
+    print_report(options, report, [f"{len(frames)} of {len(drawn)} images{said}", f"saved {options.out}"])
+
+
+def _frame(data: Localization, i: int, name: str | None, found: Found | None) -> Frame:
+    """Image i with its true box and the box found."""
+    picture = data.picture(i)
+    assert picture is not None
+    known = data.truth is not None and (name is None or data.labels is None or data.classes[data.labels[i]] == name)
+    truth = data.required("truth")[i] if known else None
+    box = None if found is None else found.boxes[0]
+    label = name or ("" if data.labels is None else data.classes[data.labels[i]])
+    overlap = None if truth is None or box is None else float(iou(box, truth))
+    return Frame(picture, truth, box, f"{i}: {label}", overlap)
+
+
+def _found(
+    panel: ModuleType, data: Localization, path: str, k: int, all_images: bool, most_bytes: int
+) -> tuple[str, np.ndarray, list[Found]]:
+    """A model's class, the images it is asked about, and its k best boxes of each."""
+    model, w, name = _load(panel, path, most_bytes)
+    images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
+    if not len(images):
+        raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others")  # fmt: skip
+    return name, images, find(model, packed(model, data, images), w, k)
+
+
+def _load(panel: ModuleType, path: str | None, most_bytes: int) -> tuple[Any, Any, str]:
+    """A saved model, its weights and its class."""
+    model, w, info = load_model(str(path), panel, most_bytes=most_bytes)
+    if not hasattr(model, "shape") or not isinstance(info.get("class"), str):
+        raise ValueError(f"{path}: expected a model of localize train, got a {type(model).__name__}")
+    return model, w, info["class"]
+
+
+def _named(options: argparse.Namespace, what: str, name: str, classes: list[str]) -> str | None:
+    """The file of one class that an option names."""
+    path = getattr(options, what)
+    if path is not None and len(classes) > 1 and PLACE not in path:
+        raise ValueError(f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}")  # fmt: skip
+    return None if path is None else path.replace(PLACE, name)
+
+
+def _truth(data: Localization, images: np.ndarray) -> np.ndarray:
+    boxes: np.ndarray = data.required("truth")[images]
+    return boxes
+
+
+def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator[LocalizationImage]:
+    """The images, with a bar on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield from images
+        return
+    from tqdm import tqdm
+
+    yield from tqdm(images, total=n, desc="make", unit="image", leave=False)
+
+
+def _percent(scores: dict[str, float] | None) -> tuple[str, str]:
+    """CorLoc and average precision."""
+    if scores is None:
+        return "-", "-"
+    return f"{100 * scores['corloc']:.1f}", f"{100 * scores['average_precision']:.1f}"
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Columns as wide as they must be, numbers to the right; no column of dashes alone."""
+    kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
+    widths = [max(map(len, column)) for column in kept]
+    return [
+        "  ".join(text.ljust(width) if j == 0 else text.rjust(width) for j, (text, width) in enumerate(zip(row, widths, strict=True)))
+        for row in zip(*kept, strict=True)
+    ]  # fmt: skip
+
+
+def _positive(text: str) -> int:
+    value = count(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
+    return value

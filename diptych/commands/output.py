@@ -1,0 +1,104 @@
+"""What the commands share: progress, where to write, one report as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from diptych.files.logs import LogWriter, jsonable
+from diptych.pictures import plots
+from reference.training.result import Callback, Result, Row
+
+__all__ = ["Progress", "announce_compilation", "print_report", "say", "watched", "writable"]
+
+
+class Progress:
+    """The callback of a run: a tqdm bar on a terminal, nothing elsewhere."""
+
+    def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
+        self.bar = None
+        if not quiet and sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=epochs, desc=what, unit="epoch", leave=False)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def __call__(self, row: Row, w: Any) -> None:
+        if self.bar is not None:
+            self.bar.update(row.epoch - self.bar.n)
+            self.bar.set_postfix(objective=f"{row.objective:.4f}")
+
+
+def watched(
+    panel: ModuleType,
+    options: argparse.Namespace,
+    job: dict[str, Any],
+    epochs: int | None,
+    run: Callable[[Callback], Result],
+) -> Result:
+    """Train with a progress bar and the log that the options ask for; what gives no weights to go on with is an error.
+
+    job: what the log's first line says of it, beside the command and the panel.
+    """
+    first = {"command": options.name, "panel": panel.__name__, "version": panel.__version__, **job}
+    with (
+        Progress(epochs, options.quiet) as bar,
+        LogWriter(options.log, first, more=options.resume is not None) as log,
+    ):
+
+        def callback(row: Row, w: Any) -> None:
+            log(row, w)
+            bar(row, w)
+
+        result = run(callback)
+        log.ended(result)
+    if result.interrupted and not result.history:
+        raise KeyboardInterrupt
+    if not math.isfinite(result.fun):
+        raise ValueError(result.message)
+    return result
+
+
+def writable(*paths: str | None) -> None:
+    """Refuse before a long run what could not be written after it."""
+    for path in paths:
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
+        if path is not None and Path(path).is_dir():
+            raise ValueError(f"{path}: is a folder")
+    if paths and paths[-1] is not None:
+        plots.writable_figure(paths[-1])
+
+
+def announce_compilation(panel: ModuleType) -> None:
+    """Say on stderr that kernels are about to be compiled, where a panel has some that are not."""
+    cold = getattr(panel, "kernels_are_cold", None)
+    if cold is not None and cold():
+        print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
+
+
+def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str]) -> None:
+    """The report as one JSON object with ``--json``, else the lines."""
+    say(json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines))
+
+
+def say(text: str) -> None:
+    """Print at once; an OSError, as of a full disk, says that it is of the standard output."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise OSError(problem.errno, problem.strerror, "standard output") from None

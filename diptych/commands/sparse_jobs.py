@@ -1,0 +1,315 @@
+"""``--learner sparse-crf``: sparse conditional random fields as a job, at one beta or along a path, their options, and what is printed of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.commands.jobs import Job
+from diptych.commands.output import announce_compilation, watched
+from diptych.files.logs import LogWriter
+from diptych.pictures import plots
+from diptych.sparse_fits import LISTING, RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
+from reference.objectives import LogLoss
+
+__all__ = ["SparseJob", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
+
+OWN = ("path", "ratio", "alpha", "beta", "beta_share", "rule", "held_out", "positions")  # options of sparse-crf alone
+SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # those of Job that it has too
+COUNT, RATIO = 100, 0.1
+
+
+@dataclass(frozen=True)
+class SparseJob:
+    """What to train: at one beta, given or as a share of beta_max, or at ``path`` values of it, of which held-out examples choose one."""
+
+    path: int | None = None
+    ratio: float | None = None
+    alpha: float = 1.0
+    beta: float | None = None
+    beta_share: float | None = None
+    rule: str = "l1-gap"
+    held_out: float | None = None
+    positions: bool = False  # each is an example by itself: classes
+    loss: str = "crf"
+    epochs: int = 10000
+    tol: float = 1e-6
+    rng: int = 0
+    start_stop: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no problem."""
+        if self.loss != "crf":
+            raise ValueError(f"--loss: sparse-crf has the log loss alone, got {self.loss}")
+        if self.beta is not None and self.beta_share is not None:
+            raise ValueError("--beta and --beta-share: expected one of them")
+        one = "--beta" if self.beta is not None else "--beta-share" if self.beta_share is not None else None
+        if one is not None and 0 in (self.beta, self.beta_share):
+            raise ValueError(f"{one}: expected a number > 0, got 0")
+        for name in ("path", "ratio", "held_out"):
+            if one is not None and getattr(self, name) is not None:
+                raise ValueError(f"--{name.replace('_', '-')} has no effect with {one}: it is of a path of values")
+        if one is None and self.path is None:
+            object.__setattr__(self, "path", COUNT)
+        if one is None and self.ratio is None:
+            object.__setattr__(self, "ratio", RATIO)
+        if self.path == 0:
+            raise ValueError("--path: expected an integer >= 1, got 0")
+        for name in ("ratio", "held_out"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise ValueError(f"--{name.replace('_', '-')}: expected a number in (0, 1), got {value:g}")
+        if self.positions and not self.start_stop:
+            raise ValueError("--no-start-stop has no effect with --positions")
+        if self.rule in LISTING and not self.positions:
+            raise ValueError(
+                f"--rule {self.rule}: it lists all outputs, and sequences have too many; l1-gap does without"
+            )
+        if self.rule == "half-space" and self.alpha == 0:
+            raise ValueError("--rule half-space: it needs --alpha > 0")
+
+    @property
+    def problem(self) -> dict[str, Any]:
+        """What ``solve_sparse`` and ``sparse_path`` take alike, but for the rule."""
+        return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
+
+
+def add_sparse(sub: argparse.ArgumentParser, number: Any, count: Any, *, positions: bool = False) -> None:
+    """The options of ``--learner sparse-crf``; positions: of a command whose sequences may be taken apart."""
+    own = sub.add_argument_group("--learner sparse-crf", "beta (alpha/2 ||w||^2 + ||w||_1) is added to the log loss, along a path of beta or at one.")  # fmt: skip
+    own.add_argument("--path", type=count, metavar="N", help=f"so many values of beta, from the least at which all weights are 0 (default: {COUNT})")  # fmt: skip
+    own.add_argument("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")  # fmt: skip
+    own.add_argument("--held-out", type=number, metavar="SHARE", help="train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)")  # fmt: skip
+    own.add_argument("--beta", type=number, metavar="B", help="no path, this value alone")
+    own.add_argument("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")  # fmt: skip
+    own.add_argument("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
+    own.add_argument("--rule", choices=RULES, help="what weights are screened by while training; the solution is the same by any (default: l1-gap)")  # fmt: skip
+    if positions:
+        own.add_argument("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
+
+
+def refuse_sparse_options(options: argparse.Namespace) -> None:
+    """ValueError for an option of sparse-crf with another learner."""
+    for name in OWN:
+        if getattr(options, name, None) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} has no effect without --learner sparse-crf")
+
+
+def sparse_job(options: argparse.Namespace) -> SparseJob:
+    """The job that the options ask for; ValueError for one that sparse-crf does not have."""
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*Job.__dataclass_fields__, *OWN)}
+    given = {name: value for name, value in given.items() if value is not None}
+    others = {name: getattr(options, name) for name in ("start", "checkpoint", "resume")}
+    for name in (*given, *(name for name, value in others.items() if value is not None)):
+        if name not in (*OWN, *SHARED):
+            raise ValueError(f"--{name.replace('_', '-')} has no effect with --learner sparse-crf")
+    return SparseJob(**given)
+
+
+class Trained(NamedTuple):
+    """Weights w (d,), what is reported of them, lines of that, and whether Ctrl-C ended it."""
+
+    w: np.ndarray
+    report: dict[str, Any]
+    lines: list[str]
+    interrupted: bool
+
+
+def run_sparse(
+    panel: ModuleType,
+    options: argparse.Namespace,
+    job: SparseJob,
+    asked: dict[str, Any],
+    objective: Callable[[np.ndarray], Any],
+    n: int,
+) -> Trained:
+    """Train on the log loss of examples, ``objective(examples)``, of which there are n; draw the picture and write the log that the options ask for.
+
+    asked: what the log's first line says.
+    """
+    announce_compilation(panel)
+    if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
+        panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
+    whole = objective(np.arange(n))
+    rule = rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
+    if job.path is None:
+        return _one(panel, options, job, asked, whole, rule)
+    return _path(panel, options, job, asked, objective, whole, rule, n)
+
+
+# one beta ----------------------------------------------------------------------------------------------------------------
+
+
+def _one(
+    panel: ModuleType, options: argparse.Namespace, job: SparseJob, asked: dict[str, Any], objective: LogLoss, rule: Any
+) -> Trained:
+    most = panel.beta_max(objective)
+    beta = beta_of(job.beta, job.beta_share, most)
+
+    def run(callback: Any) -> Any:
+        return panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
+
+    result: Any = watched(panel, options, {**asked, "job": asdict(job)}, None, run)
+    report = {
+        "beta_max": most,
+        **_found(beta, most, result, objective.model.size),
+        "certificate": result.certificate,
+        "message": result.message,
+        "success": result.success,
+        "interrupted": result.interrupted,
+        "history": [row.as_dict() for row in result.history],
+    }
+    if options.plot:
+        plots.convergence(options.plot, {panel.__name__: result.history}, f"sparse CRF, beta = {beta:.4g}")
+    lines = [*_lines(report), *([] if result.success else [f"not converged: {result.message}"])]
+    return Trained(result.x, report, lines, result.interrupted)
+
+
+# a path ------------------------------------------------------------------------------------------------------------------
+
+
+def _path(
+    panel: ModuleType,
+    options: argparse.Namespace,
+    job: SparseJob,
+    asked: dict[str, Any],
+    objective: Callable[[np.ndarray], Any],
+    whole: Any,
+    rule: Any,
+    n: int,
+) -> Trained:
+    most, size, count = panel.beta_max(whole), whole.model.size, job.path or COUNT
+    if most == 0:
+        raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
+    if job.held_out is not None and n < 2:
+        raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
+    pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
+    how = {"rule": rule, **job.problem}
+    first = {
+        "command": options.name,
+        "panel": panel.__name__,
+        "version": panel.__version__,
+        **asked,
+        "job": asdict(job),
+    }
+    values: list[dict[str, Any]] = []
+    with LogWriter(options.log, first) as log:
+
+        def tell(point: Any) -> None:
+            values.append(_found(point.beta, most, point, size))
+            log.write({"value": len(values), **values[-1]})
+            _say(options, _row(len(values), count, values[-1]))
+
+        def tell_held_out(_: int, point: Any, loss: float) -> None:
+            k = sum("held_out" in value for value in values)
+            values[k]["held_out"] = loss
+            log.write({"value": k + 1, "held_out": loss})
+            _say(
+                options,
+                f"{k + 1:4}/{count}  held out {loss:.6f}    {point.solver_seconds + point.screening_seconds:.2f} s",
+            )
+
+        path = follow(panel, whole, tell, count=count, ratio=job.ratio, **how)
+        if len(values) < len(path.points):  # the value that Ctrl-C cut short
+            tell(path.points[-1])
+        held, interrupted = HeldOut([]), path.interrupted
+        if pairs and not interrupted:
+            parts = [(objective(training), objective(held)) for training, held in pairs]
+            _say(options, f"once more, on {parts[0][0].n} of the {n} examples:")
+            held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **how)
+        found = choose(path, held)
+        k = found.chosen
+        message = f"value {k + 1} of {count}" + ("" if pairs or count == 1 else "; --held-out SHARE would choose one")
+        if not len(held.mean):
+            message += ", the last that has converged" if k + 1 < len(path.points) else ""
+            message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
+        else:
+            message += f", chosen by {len(pairs[0][1])} held-out example{'s' if len(pairs[0][1]) > 1 else ''}"
+            if len(held.mean) < len(path.points):
+                message += f" among the first {len(held.mean)} values alone, as Ctrl-C ended the comparison"
+        success = not interrupted and all(point.success for point in path.points)
+        log.write({"outcome": message, "success": success, "interrupted": interrupted, "objective": path.points[k].fun})
+    if options.plot:
+        plots.plot_path(options.plot, path, held_out=held.mean, chosen=k)
+    report = {
+        "beta_max": most,
+        **values[k],
+        "chosen": k + 1,
+        "message": message,
+        "success": success,
+        "interrupted": interrupted,
+        "path_seconds": path.seconds,
+        "values": values,
+    }
+    wrong = sum(not point.success for point in path.points)
+    lines = [
+        f"{len(path.points)} values of beta, from {path.betas[0]:.4g} to {path.betas[-1]:.4g}, in {path.seconds:.2f} seconds",
+        *_lines(report),
+        *(
+            ["the last beta is the best: a smaller --ratio may be better"]
+            if len(held.mean) == k + 1 == count > 1
+            else []
+        ),
+        *([f"not converged: {wrong} of the values"] if wrong and not interrupted else []),
+        *([f"not converged: {held.unsolved} of the values without what is held out"] if held.unsolved else []),
+        *(["not converged: Ctrl-C ended it"] if interrupted else []),
+    ]
+    return Trained(path.weights(k), report, lines, interrupted)
+
+
+def _say(options: argparse.Namespace, line: str) -> None:
+    if not options.quiet:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _found(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:
+    """What is said of a solution: a PathPoint or a SparseResult."""
+    return {
+        "beta": beta,
+        "share": beta / most if most else None,
+        "support": len(point.support),
+        "weights": size,
+        "objective": point.fun,
+        "gap": point.gap if hasattr(point, "gap") else point.certificate,
+        "iterations": point.iterations if hasattr(point, "iterations") else point.nit,
+        "oracle_calls": point.oracle_calls,
+        "work": point.work,
+        "solver_seconds": point.solver_seconds,
+        "screening_seconds": point.screening_seconds,
+        "rejection": list(point.rejection),
+        "reservation": list(point.reservation),
+        "solved": point.success,
+    }
+
+
+def _row(k: int, count: int, value: dict[str, Any]) -> str:
+    seconds = value["solver_seconds"] + value["screening_seconds"]
+    ends = f"{value['iterations']:4} iterations {seconds:8.2f} s"
+    return (
+        f"{k:4}/{count}  beta {value['beta']:.4g} ({value['share']:.3f} of beta_max)  support {value['support']:6}  "
+        f"objective {value['objective']:.6f}  gap {value['gap']:.1e} {ends}"
+        + ("" if value["solved"] else "  not converged")
+    )
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    share = "" if report["share"] is None else f", {report['share']:.3g} of beta_max"
+    chosen = f" ({report['message']})" if "chosen" in report else ""
+    chosen += f", mean loss {report['held_out']:.6f} there" if "held_out" in report else ""
+    kept = (
+        f", {report['reservation'][-1] * report['weights']:.0f} of them left after screening"
+        if report["reservation"]
+        else ""
+    )
+    return [
+        f"beta {report['beta']:.4g}{share}{chosen}",
+        f"objective {report['objective']:.6f}    within {report['gap']:.3g} of the optimum",
+        f"support {report['support']} of {report['weights']} weights{kept}",
+        f"seconds {report['solver_seconds']:.2f} in the solver, {report['screening_seconds']:.2f} in screening, {report['iterations']} iterations, at this beta",
+    ]

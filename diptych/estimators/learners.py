@@ -1,0 +1,422 @@
+"""Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation take as their own.
+
+    labeler = SequenceLabeler(lam=0.01)                       # panel="reference": computed by the other panel
+    GridSearchCV(labeler, {"lam": [0.1, 0.01]}, cv=3).fit(X, Y)
+
+Each is a model, a loss and an optimiser of a panel in one, so that all there is to say of objectives, smoothings and optimisers holds here: ``loss`` with
+lam/2 ||w||^2 is minimised by ``optimizer(objective, lam=lam, **options)``. After ``fit`` there are ``model_``, ``coef_`` (its weights) and ``result_``, with history and certificate.
+scikit-learn is not needed; where it is there, parameters, cloning and checks of input are its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from diptych.estimators.examples import checked_weights, classes_of, dense_sequences, label_sequences, share_right
+from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
+from diptych.estimators.targets import Classes, LabelSequences, Structured
+from diptych.metrics import attachment_score
+from reference.arrays import number
+from reference.models.kernel_names import named
+from reference.prox.base import Regularizer
+from reference.training.result import Result
+
+__all__ = [
+    "DependencyParser",
+    "KernelSequenceLabeler",
+    "MulticlassClassifier",
+    "SequenceLabeler",
+]
+
+LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
+OPTIMIZERS = (
+    *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
+    *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
+)
+
+
+class Learner(InPanel, BaseEstimator):
+    """What estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
+
+    loss: str
+    smoothing: Any
+    optimizer: str | Callable[..., Result] | None
+    lam: float
+    options: Mapping[str, Any] | None
+    random_state: Any
+
+    def _learn(self, model: Any, data: Any, sample_weight: Any) -> None:
+        """Weights of the model by the optimiser."""
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
+        if self.loss == "crf":
+            if self.smoothing is not None:
+                raise ValueError(f"smoothing: the log loss has none, got {self.smoothing!r}")
+            objective = self._panel.LogLoss(model, data)
+        else:
+            objective = self._panel.StructuralHinge(model, data, smoothing=self.smoothing)
+        if sample_weight is not None:
+            objective = self._panel.Weighted(objective, checked_weights(sample_weight, objective.n))
+        run, options = self._optimizer(), dict(self.options or {})
+        taken = inspect.signature(run).parameters
+        if "rng" in taken:
+            options.setdefault("rng", generator_of(self.random_state))
+        if "lam" in taken:
+            options["lam"] = self.lam
+        elif "regularizer" in taken and not isinstance(options.get("regularizer"), Regularizer | Sequence):
+            make = options.get("regularizer", lambda model: self._panel.HalfSquaredL2(self.lam))
+            if not callable(make):
+                raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
+            options["regularizer"] = make(model)
+        self.result_ = run(objective, **options)
+        self.model_, self.coef_, self.n_iter_ = model, self.result_.x, max(self.result_.nit, 1)
+        if not self.result_.success:
+            warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
+
+    def _optimizer(self) -> Callable[..., Result]:
+        """The function of that name in the panel, or the one given."""
+        name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
+        if callable(name):
+            return name
+        if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
+            raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
+        found: Callable[..., Result] = getattr(self._panel, name.replace("-", "_"))
+        return found
+
+
+class MulticlassClassifier(Classes, Learner):
+    """A linear classifier: multinomial logistic regression, or the multiclass SVM, with a cost for each pair of classes where given.
+
+    Parameters
+    ----------
+    loss : {"crf", "hinge"}
+        The log loss, or the hinge of Crammer and Singer.
+    lam : float >= 0
+        Weight of 1/2 ||w||^2, the intercepts among w; C = 1/(lam n).
+    optimizer : str or function, optional
+        Of the panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
+    options : dict, optional
+        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``.
+    smoothing : optional
+        Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
+    cost : array (L, L), optional
+        Of predicting class j for class i, in the order of ``classes_``; for the hinge.
+    fit_intercept : bool
+    random_state : int, RandomState, Generator or None
+    panel : {"accelerated", "reference"}
+        What it is computed by.
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+    coef_ : array (d,)
+        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order, the intercepts its last row.
+    result_ : Result
+    model_ : MulticlassModel
+
+    Examples
+    --------
+    >>> from diptych.estimators import MulticlassClassifier
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [0.0, 2.0], [2.0, 0.0]], ["up", "right", "up", "right"]
+    >>> MulticlassClassifier(lam=0.1).fit(X, y).predict([[0.0, 3.0]]).tolist()
+    ['up']
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "crf",
+        lam: float = 0.01,
+        optimizer: str | Callable[..., Result] | None = None,
+        options: Mapping[str, Any] | None = None,
+        smoothing: Any = None,
+        cost: Any = None,
+        fit_intercept: bool = True,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
+        self.smoothing, self.cost, self.fit_intercept, self.random_state = smoothing, cost, fit_intercept, random_state
+        self.panel = panel
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers; sample_weight (n,) >= 0."""
+        model, X, Y = self._model_of(X, y)
+        self._learn(model, model.pack(X, Y), sample_weight)
+        return self
+
+
+class SequenceLabeler(LabelSequences, Learner):
+    """A linear-chain labeller: a conditional random field, or a structural SVM.
+
+    Parameters
+    ----------
+    loss : {"crf", "hinge"}
+    lam : float >= 0
+        Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2.
+    optimizer : str or function, optional
+        Of the panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
+    options : dict, optional
+        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal, ``"regularizer"`` is one, or a function of the model that
+        makes it (default: ridge with lam).
+    smoothing : optional
+        Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
+    cost : array (L, L), optional
+        Of predicting label j for label i, in the order of ``classes_``; default Hamming.
+    transitions : {"bio", "iob1", "iobes"}, optional
+        Forbid label sequences that a scheme does not have; for features by name.
+    pairs : {"observed", "all"}
+        Of features by name: a weight for the pairs of attribute and label that training data has, or for all.
+    bits : int, optional
+        Of features by name: hash them to 2^bits weights, instead of a vocabulary.
+    least : int >= 1
+        Of features by name: leave out what occurs less often.
+    random_state : int, RandomState, Generator or None
+    panel : {"accelerated", "reference"}
+        What it is computed by.
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+        Labels in order.
+    coef_, result_, model_
+        Weights, the optimiser's result, the SequenceModel or TaggingModel.
+
+    Notes
+    -----
+    X is a sequence of n examples, each an array (n_i, d), a CSR matrix, or features by name: for each position a list of strings, or a dictionary from strings to
+    numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite takes them. Y is a sequence of n sequences (n_i,) of labels, strings or integers.
+
+    Examples
+    --------
+    >>> from diptych.estimators import SequenceLabeler
+    >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]]
+    >>> labeler = SequenceLabeler(lam=0.1).fit(X, [["B", "I", "O"], ["B", "I"]])
+    >>> [y.tolist() for y in labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])]
+    [['B', 'I', 'O']]
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str = "crf",
+        lam: float = 0.01,
+        optimizer: str | Callable[..., Result] | None = None,
+        options: Mapping[str, Any] | None = None,
+        smoothing: Any = None,
+        cost: Any = None,
+        transitions: str | None = None,
+        pairs: str = "observed",
+        bits: int | None = None,
+        least: int = 1,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
+        self.smoothing, self.cost, self.transitions, self.random_state = smoothing, cost, transitions, random_state
+        self.pairs, self.bits, self.least, self.panel = pairs, bits, least, panel
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
+        model, X, Y = self._model_of(X, y)
+        self._learn(model, model.pack(X, Y), sample_weight)
+        return self
+
+
+class KernelSequenceLabeler(Structured):
+    """A linear-chain labeller over several kernels of the positions' features, whose weights are learned with it.
+
+    Parameters
+    ----------
+    kernels : str or sequence of Kernel or Explicit
+        Names as ``train --kernels`` takes them, such as "linear,quadratic,gaussian", "a+b" the average of two; or kernels.
+    C : float > 0
+        lam = 1/(C n).
+    step_size : float > 0
+        eta0 of the steps eta0/sqrt(t).
+    epochs : int
+    loss : {"hinge", "crf"}
+    transitions : {"own", "each", "free"}
+        As :class:`KernelSequenceModel` takes it.
+    average : {"last", "uniform"}
+        Which model is kept.
+    single : bool
+        Whether Gram matrices are held in float32.
+    options : dict, optional
+        More arguments for ``mkl``, such as ``{"sigma": 0.1}``.
+    random_state : int, RandomState, Generator or None
+    panel : {"accelerated", "reference"}
+        What it is computed by.
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+        Labels in order.
+    beta_ : array (p,)
+        The kernels' weights, and that of the transitions last where they are a group of their own.
+    coef_, result_, model_
+        KernelWeights, the MKLResult, the KernelSequenceModel.
+
+    Notes
+    -----
+    X is a sequence of n arrays (n_i, d), or CSR matrices, which are made dense; Y of n sequences (n_i,) of labels, strings or integers.
+
+    Examples
+    --------
+    >>> from diptych.estimators import KernelSequenceLabeler
+    >>> X, Y = [[[0.0], [1.0]], [[2.0], [1.0]]], [["out", "in"], ["out", "in"]]  # "in" is around 1
+    >>> labeler = KernelSequenceLabeler(kernels="linear,gaussian:1", random_state=0).fit(X, Y)
+    >>> [y.tolist() for y in labeler.predict([[[1.9], [1.1]]])]
+    [['out', 'in']]
+    """
+
+    def __init__(
+        self,
+        *,
+        kernels: str | Sequence[Any] = "linear,quadratic,gaussian",
+        C: float = 100.0,
+        step_size: float = 1.0,
+        epochs: int = 20,
+        loss: str = "hinge",
+        transitions: str = "own",
+        average: str = "last",
+        single: bool = True,
+        options: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.kernels, self.C, self.step_size, self.epochs, self.loss = kernels, C, step_size, epochs, loss
+        self.transitions, self.average, self.single = transitions, average, single
+        self.options, self.random_state, self.panel = options, random_state, panel
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from sequences and their labels."""
+        C = number("C", self.C, positive=True)
+        self.classes_, names = classes_of(label_sequences(X, y))
+        X = dense_sequences(X)
+        groups = self._groups(X)
+        model = self._panel.KernelSequenceModel(groups, names, transitions=self.transitions)
+        Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
+        data = model.pack(X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
+        how: dict[str, Any] = {"lam": 1.0 / (C * data.n), "step_size": self._panel.steps.InverseSqrt(self.step_size)}
+        how |= {
+            "epochs": self.epochs,
+            "loss": self.loss,
+            "average": self.average,
+            "evaluate_every": max(self.epochs, 1),
+        }
+        how |= {"rng": generator_of(self.random_state)}
+        if twice := [name for name in dict(self.options or {}) if name in how and name != "rng"]:
+            raise ValueError(f"options: {', '.join(twice)}: a parameter of the estimator decides that (lam = 1/(C n))")
+        how |= dict(self.options or {})
+        if "penalty" in how:
+            del how["lam"]  # the penalty has its own
+        self.result_ = self._panel.mkl(model, data, **how)
+        self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
+        self.n_iter_ = max(self.result_.nit, 1)
+        return self
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The best labels (n_i,) of each sequence."""
+        check_fitted(self)
+        return [self.classes_[y] for y in self.model_.predict(self.coef_, dense_sequences(X))]
+
+    def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
+        """The kernels, by name or as they are."""
+        if not isinstance(self.kernels, str):
+            return self.kernels
+        try:
+            return named(self.kernels, X)
+        except ValueError as problem:
+            raise ValueError(str(problem).replace("--kernels", "kernels")) from None
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels over all positions, those of a sequence counted with its weight."""
+        return share_right(y, self.predict(X), sample_weight)
+
+
+class DependencyParser(Structured, Learner):
+    """An arc-factored dependency parser.
+
+    Parameters
+    ----------
+    templates : str or sequence of tuples of str
+        As :class:`ParsingModel` takes them: "20", "100", or templates of your own.
+    bits : int, optional
+        Features are hashed to 2^bits weights; None: a vocabulary of those on the true arcs of the training data.
+    single_root : bool
+    loss : {"hinge", "crf"}
+    lam : float >= 0
+    optimizer : str or function, optional
+        Of the panel, by name; default block-coordinate Frank-Wolfe for the hinge, L-BFGS for the log loss.
+    options : dict, optional
+        More arguments for it, such as ``{"epochs": 10}``.
+    smoothing : optional
+        Of the hinge.
+    random_state : int, RandomState, Generator or None
+    panel : {"accelerated", "reference"}
+        What it is computed by.
+
+    Attributes
+    ----------
+    coef_, result_, model_
+        Weights, the optimiser's result, the ParsingModel.
+
+    Notes
+    -----
+    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}``; Y of n sequences (n_i,) of heads, 0 the root.
+
+    Examples
+    --------
+    >>> from diptych.estimators import DependencyParser
+    >>> parser = DependencyParser(templates=[("h.tag", "m.tag", "direction")], bits=8, lam=0.1, random_state=0)
+    >>> X = [{"tag": ["D", "N", "V"]}, {"tag": ["N", "V", "D", "N"]}]
+    >>> parser.fit(X, [[2, 3, 0], [2, 0, 4, 2]]).score(X, [[2, 3, 0], [2, 0, 4, 2]])
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        templates: str | Sequence[Sequence[str]] = "20",
+        bits: int | None = 20,
+        single_root: bool = False,
+        loss: str = "hinge",
+        lam: float = 0.01,
+        optimizer: str | Callable[..., Result] | None = None,
+        options: Mapping[str, Any] | None = None,
+        smoothing: Any = None,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.templates, self.bits, self.single_root = templates, bits, single_root
+        self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
+        self.smoothing, self.random_state, self.panel = smoothing, random_state, panel
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from sentences and their heads; sample_weight (n,) >= 0, of the sentences."""
+        if y is None:
+            raise ValueError("y: expected the heads of each sentence, got None")
+        model = self._panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
+        if self.bits is None:
+            known = model.vocabulary(model.pack(X, y))
+            model = self._panel.ParsingModel(self.templates, vocabulary=known, single_root=self.single_root)
+        self._learn(model, model.pack(X, y), sample_weight)
+        return self
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The heads (n_i,) of each sentence's best tree."""
+        check_fitted(self)
+        heads: list[np.ndarray] = self.model_.predict(self.model_.pack(X), None, self.coef_)
+        return heads
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of tokens with the right head."""
+        if sample_weight is None:
+            return attachment_score([np.asarray(heads) for heads in y], self.predict(X))
+        return share_right(y, self.predict(X), sample_weight)

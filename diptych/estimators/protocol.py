@@ -1,0 +1,101 @@
+"""What scikit-learn's estimators inherit, where that package is installed, and as much of it as fit, predict and score need, where it is not."""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych.panels import panel_of
+from reference.arrays import unmasked
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import ConvergenceWarning, NotFittedError
+except ImportError:
+
+    class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
+        """A prediction asked for before :meth:`fit`."""
+
+    class ConvergenceWarning(UserWarning):  # type: ignore[no-redef]
+        """A fit that ended before it was done."""
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """The constructor's arguments by name."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """The constructor's arguments."""
+            return {
+                name: getattr(self, name)
+                for name in inspect.signature(type(self).__init__).parameters
+                if name != "self"
+            }
+
+        def set_params(self, **params: Any) -> Any:
+            """Change some of the constructor's arguments."""
+            known = self.get_params()
+            for name, value in params.items():
+                if name not in known:
+                    raise ValueError(f"{name}: no parameter of {type(self).__name__}, which has {', '.join(known)}")
+                setattr(self, name, value)
+            return self
+
+        def __repr__(self) -> str:
+            given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+            return f"{type(self).__name__}({given})"
+
+    class ClassifierMixin:  # type: ignore[no-redef]
+        """Nothing."""
+
+
+__all__ = [
+    "BaseEstimator",
+    "ClassifierMixin",
+    "ConvergenceWarning",
+    "InPanel",
+    "NotFittedError",
+    "check_fitted",
+    "generator_of",
+    "rows_of",
+]
+
+
+class InPanel:
+    """Estimators that compute in the panel that their parameter ``panel`` names."""
+
+    panel: str
+
+    @property
+    def _panel(self) -> ModuleType:
+        return panel_of(self.panel)
+
+
+def check_fitted(estimator: Any) -> None:
+    """Raise NotFittedError before ``fit``."""
+    if not hasattr(estimator, "coef_"):
+        raise NotFittedError(
+            f"this {type(estimator).__name__} is not fitted yet: call fit before what needs its weights"
+        )
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """A generator from what scikit-learn takes as ``random_state``: None, an integer, a RandomState, or from a Generator."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(random_state)
+
+
+def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Any:
+    """X (n, d), dense or CSR, finite float64, and with y both; checked as scikit-learn checks, where it is there, against the columns of ``fit``."""
+    X, y = unmasked("X", X), unmasked("y", y)  # scikit-learn takes what a mask hides
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:
+        X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=np.float64)
+        if reset:
+            estimator.n_features_in_ = int(X.shape[1])
+        return X if y is None else (X, np.asarray(y))
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": np.float64, "reset": reset}
+    return validate_data(estimator, X, **options) if y is None else validate_data(estimator, X, y, **options)

@@ -1,0 +1,447 @@
+"""Sparse conditional random fields with ``fit``, ``predict`` and ``score``: the elastic net with safe screening, at one beta or along a path.
+
+    SparseCRF(beta_share=0.1)                     # labels of sequences
+    SparseClassifier(beta_share=0.1)              # classes of rows
+    SparseCRFPath(count=50, held_out=0.2)         # 50 values of beta; the one at which held-out examples are likeliest is kept
+    SparseClassifierPath(cv=5)                    # chosen by five folds
+
+What is minimised is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1). Inputs, labels and predictions are those of
+:class:`SequenceLabeler` and :class:`MulticlassClassifier`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
+from diptych.estimators.targets import Classes, LabelSequences
+from diptych.sparse_fits import ChosenPath, beta_of, choose, follow, held_out_losses, rule_of, splits
+from reference.arrays import host, integer, number
+from reference.screening.path import SparsePath
+
+__all__ = ["SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath"]
+
+
+class Sparse(InPanel, BaseEstimator):
+    """What all of them share: the objective, the rule, and what is known of the weights that are left."""
+
+    loss = "crf"
+    listed: bool  # whether outputs can be listed
+    _matrix: Callable[[], tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]]
+    # the weights of features (F, L), what the features are called, and the column of each class
+    alpha: float
+    tol: float
+    rule: Any
+    solver: Any
+    iterations: int
+    random_state: Any
+
+    def _how(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
+        """What ``solve_sparse`` and ``sparse_path`` take alike."""
+        how = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
+        return {**how, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
+
+    def _keep(self, model: Any, w: Any, iterations: int) -> None:
+        self.model_, self.coef_, self.n_iter_ = model, w, max(iterations, 1)
+        self.support_ = np.flatnonzero(host(w))
+
+    def selected(self, top: int | None = None) -> dict[Any, list[tuple[Any, float]]]:
+        """The features with a weight that is not 0, of each class or label, from the largest absolute weight on; the first ``top`` of them.
+
+        A feature is its name where it has one, else its column; "intercept", "start" and "stop" are those.
+        """
+        check_fitted(self)
+        if top is not None:
+            integer("top", top, 0)
+        matrix, names, classes = self._matrix()
+        found = {}
+        for label, column in classes:
+            weights = matrix[:, column]
+            order = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
+            found[label] = [(names[j], float(weights[j])) for j in order[:top].tolist()]
+        return found
+
+
+class SparseRows(Classes, Sparse):
+    """Of classes."""
+
+    listed = True
+
+    def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
+        names: list[Any] = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        matrix = np.reshape(host(self.coef_), (-1, len(self.classes_)))
+        return matrix, [*names, "intercept"], [(c, k) for k, c in enumerate(self.classes_.tolist())]
+
+
+class SparseLabels(LabelSequences, Sparse):
+    """Of labels of sequences."""
+
+    listed = False
+
+    def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
+        model = self.model_
+        vocabulary = getattr(model, "vocabulary", None)
+        names: Sequence[Any] = vocabulary or [*range(model.width - 2 * model.start_stop), "start", "stop"]
+        place = {k: column for column, k in enumerate(self._labels().tolist())}
+        matrix = host(model.split(self.coef_)[0])
+        return matrix, names, [(c, place[k]) for k, c in enumerate(self.classes_.tolist())]
+
+    def selected_transitions(self) -> dict[tuple[Any, Any], float]:
+        """The pairs of labels, one after the other, whose weight is not 0, from the largest on."""
+        check_fitted(self)
+        transitions, labels = host(self.model_.split(self.coef_)[1]), self.classes_[self._labels()].tolist()
+        found = {(labels[a], labels[b]): float(transitions[a, b]) for a, b in np.argwhere(transitions).tolist()}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+class OneBeta(Sparse):
+    """At one beta."""
+
+    beta: float | None
+    beta_share: float | None
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from examples and their classes, or labels."""
+        model, X, Y = self._model_of(X, y)
+        objective = self._panel.LogLoss(model, model.pack(X, Y))
+        self.beta_max_ = self._panel.beta_max(objective)
+        self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
+        how = self._how(generator_of(self.random_state), number("alpha", self.alpha))
+        self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **how)
+        self._keep(model, self.result_.x, self.result_.nit)
+        if not self.result_.success:
+            warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
+        return self
+
+
+class ManyBetas(Sparse):
+    """Along a path, with beta chosen by what is held out."""
+
+    alpha: Any
+    betas: Any
+    count: int
+    ratio: float
+    held_out: float
+    cv: Any
+    path_: SparsePath
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn from examples and their classes, or labels; at each beta from all of them, and beside that without those held out."""
+        model, X, Y = self._model_of(X, y)
+        rng = generator_of(self.random_state)
+        cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        pairs = splits(n, self.held_out, cv, rng, Y if isinstance(Y, np.ndarray) else None)
+
+        def objective(examples: np.ndarray) -> Any:
+            some = X[examples] if hasattr(X, "shape") else [X[i] for i in examples]
+            return self._panel.LogLoss(model, model.pack(some, [Y[i] for i in examples]))
+
+        whole = objective(np.arange(n))
+        values: dict[str, Any] = {"count": self.count, "ratio": self.ratio}
+        if self.betas is not None:
+            values = {"betas": self.betas}
+        elif self._panel.beta_max(whole) == 0:
+            values = {"betas": [1.0]}
+        parts = [(objective(training), objective(held)) for training, held in pairs]
+        searched: list[ChosenPath] = []
+        for alpha in self._alphas():
+            how = self._how(rng, alpha)
+            path = follow(self._panel, whole, **values, **how)
+            losses, stopped = held_out_losses(self._panel, [] if path.interrupted else parts, path.betas, **how)
+            searched.append(choose(path, losses))
+            if path.interrupted or stopped:
+                break
+        found = min(searched, key=lambda each: each.loss)
+        path, self.searched_ = found.path, tuple(searched)
+        self.path_, self.betas_, self.held_out_losses_ = path, path.betas, found.held_out.losses
+        self.alpha_, self.beta_max_, self.beta_ = path.alpha, path.beta_max, float(path.betas[found.chosen])
+        self._keep(model, path.weights(found.chosen), sum(point.iterations for point in path.points))
+        said = []
+        if wrong := [point for point in path.points if not point.success]:
+            said.append(f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}, and {len(wrong) - 1} more")
+        if unsolved := sum(each.held_out.unsolved for each in searched):
+            said.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
+        if said:
+            warnings.warn(f"sparse_path: {'; '.join(said)}", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _alphas(self) -> list[float]:
+        if np.ndim(self.alpha) == 0:
+            return [number("alpha", self.alpha)]
+        found = [number(f"alpha[{i}]", alpha) for i, alpha in enumerate(self.alpha)]
+        if not found:
+            raise ValueError("alpha: expected at least one")
+        return found
+
+    @property
+    def coefs_(self) -> np.ndarray:
+        """(k, d): the weights at each of ``betas_``, made when they are asked for."""
+        check_fitted(self)
+        return np.stack([host(self.path_.weights(k)) for k in range(len(self.path_.points))])
+
+
+class SparseClassifier(OneBeta, SparseRows):
+    """A linear classifier with few weights: multinomial logistic regression with the elastic net.
+
+    mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1), the intercepts among w
+
+    Parameters
+    ----------
+    beta : float > 0, optional
+    beta_share : float > 0, optional
+        beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
+    alpha : float >= 0
+        0: the lasso.
+    tol : float >= 0
+        Stop when the duality gap is at most tol times the objective.
+    rule : {"l1-gap", "l2-gap", "half-space", "count", "union", "none"}, or a rule
+        What weights are screened by while training; "union" is l1-gap, count and half-space. The solution is the same with any.
+    fit_intercept : bool
+    solver, iterations
+        As :func:`solve_sparse` takes them.
+    random_state : int, RandomState, Generator or None
+        Draws the half-spaces.
+    panel : {"accelerated", "reference"}
+        What it is computed by.
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+    coef_ : array (d,)
+        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order, the intercepts its last row.
+    support_ : int array (k,)
+        Numbers of the weights that are not 0; ``selected()`` names them.
+    beta_, beta_max_ : float
+    result_ : SparseResult
+        ``certificate`` is the duality gap.
+    model_ : MulticlassModel
+
+    Notes
+    -----
+    Examples have no weights here.
+
+    Examples
+    --------
+    >>> from diptych.estimators import SparseClassifier
+    >>> X, y = [[0.0, 1.0], [1.0, 0.0], [0.0, 2.0], [2.0, 0.0]], ["up", "right", "up", "right"]
+    >>> learner = SparseClassifier(beta_share=0.5).fit(X, y)
+    >>> learner.predict([[0.0, 3.0]]).tolist(), len(learner.support_)
+    (['up'], 4)
+    >>> sorted(feature for feature, weight in learner.selected()["up"])
+    [0, 1]
+
+    Source
+    ------
+    Zhang and Qiu, equation (P).
+    """
+
+    def __init__(
+        self,
+        *,
+        beta: float | None = None,
+        beta_share: float | None = None,
+        alpha: float = 1.0,
+        tol: float = 1e-6,
+        rule: Any = "l1-gap",
+        fit_intercept: bool = True,
+        solver: Any = None,
+        iterations: int = 10000,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.beta, self.beta_share, self.alpha, self.tol, self.rule = beta, beta_share, alpha, tol, rule
+        self.fit_intercept, self.solver, self.iterations = fit_intercept, solver, iterations
+        self.random_state, self.panel = random_state, panel
+
+
+class SparseClassifierPath(ManyBetas, SparseRows):
+    """:class:`SparseClassifier` along a path of beta, of which the one is kept at which examples that are held out are likeliest.
+
+    Parameters
+    ----------
+    betas : sequence (k,) of floats > 0, optional
+        Best from large to small; default: ``count`` values from ``beta_max_`` to ``ratio`` of it, equally spaced on the logarithmic scale.
+    count : int >= 1
+    ratio : float in (0, 1)
+    held_out : float in (0, 1)
+        Share of the examples that are held out to choose beta, drawn, as evenly over the classes as may be.
+    cv : int, pairs of arrays, or an object with ``split(X, y)``, optional
+        Several folds to choose beta by, instead of ``held_out``: their number, or training and held-out examples of each.
+    alpha : float >= 0, or a sequence of these
+        Several: a path for each, and that one is kept at which examples that are held out are likeliest; of equals, the first.
+    tol, rule, fit_intercept, solver, iterations, random_state, panel
+        As :class:`SparseClassifier` takes them; ``random_state`` draws what is held out, too.
+
+    Attributes
+    ----------
+    path_ : SparsePath
+        From all examples.
+    betas_ : array (k,)
+    coefs_ : array (k, d)
+    held_out_losses_ : array (k, folds)
+        Mean of -log p(y | x) over the held-out examples of each fold, at weights from the others.
+    beta_ : float
+        The one of ``betas_`` with the least mean of these over all held-out examples; of equals, the largest.
+    alpha_ : float
+    searched_ : tuple
+        For each alpha its path, its ``held_out`` losses (with ``losses`` and their ``mean``) and the number of its ``chosen`` point.
+    coef_, support_, classes_, beta_max_, model_
+        As :class:`SparseClassifier` has them, at ``beta_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from diptych.estimators import SparseClassifierPath
+    >>> X = np.random.default_rng(0).normal(size=(60, 4))
+    >>> learner = SparseClassifierPath(count=5, cv=3, random_state=0).fit(X, X[:, 2] > 0)
+    >>> learner.coefs_.shape, learner.held_out_losses_.shape
+    ((5, 10), (5, 3))
+    >>> learner.selected()[True][0][0]
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        betas: Any = None,
+        count: int = 100,
+        ratio: float = 0.1,
+        held_out: float = 0.2,
+        cv: Any = None,
+        alpha: Any = 1.0,
+        tol: float = 1e-6,
+        rule: Any = "l1-gap",
+        fit_intercept: bool = True,
+        solver: Any = None,
+        iterations: int = 10000,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.betas, self.count, self.ratio, self.held_out, self.cv = betas, count, ratio, held_out, cv
+        self.alpha, self.tol, self.rule, self.fit_intercept = alpha, tol, rule, fit_intercept
+        self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel
+
+
+class SparseCRF(OneBeta, SparseLabels):
+    """A linear-chain conditional random field with few weights: the elastic net.
+
+    mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1), over sequences i
+
+    Parameters
+    ----------
+    beta : float > 0, optional
+        crfsuite's c1 = beta n and c2 = alpha beta n / 2.
+    beta_share : float > 0, optional
+        beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
+    alpha, tol, rule, solver, iterations, random_state, panel
+        As :class:`SparseClassifier` takes them; of the rules, "l1-gap" and "count" serve sequences, and "union" is these.
+    transitions, pairs, bits, least
+        Of features by name, as :class:`SequenceLabeler` takes them.
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+        Labels in order.
+    coef_ : array (d,)
+    support_ : int array (k,)
+        Numbers of the weights that are not 0; ``selected()`` and ``selected_transitions()`` name them.
+    beta_, beta_max_ : float
+    result_, model_
+        The SparseResult, the SequenceModel or TaggingModel.
+
+    Notes
+    -----
+    X and Y are as :class:`SequenceLabeler` takes them; sequences have no weights here.
+
+    Examples
+    --------
+    >>> from diptych.estimators import SparseCRF
+    >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]]
+    >>> labeler = SparseCRF(beta_share=0.3).fit(X, [["B", "I", "O"], ["B", "I"]])
+    >>> [y.tolist() for y in labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])]
+    [['B', 'I', 'O']]
+    >>> labeler.selected()["O"][0][0], len(labeler.support_) < labeler.model_.size
+    ('w=swims', True)
+
+    Source
+    ------
+    Zhang and Qiu, equation (P).
+    """
+
+    def __init__(
+        self,
+        *,
+        beta: float | None = None,
+        beta_share: float | None = None,
+        alpha: float = 1.0,
+        tol: float = 1e-6,
+        rule: Any = "l1-gap",
+        transitions: str | None = None,
+        pairs: str = "observed",
+        bits: int | None = None,
+        least: int = 1,
+        solver: Any = None,
+        iterations: int = 10000,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.beta, self.beta_share, self.alpha, self.tol, self.rule = beta, beta_share, alpha, tol, rule
+        self.transitions, self.pairs, self.bits, self.least = transitions, pairs, bits, least
+        self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel
+
+
+class SparseCRFPath(ManyBetas, SparseLabels):
+    """:class:`SparseCRF` along a path of beta, of which the one is kept at which sequences that are held out are likeliest.
+
+    Parameters
+    ----------
+    betas, count, ratio, held_out, cv, alpha
+        As :class:`SparseClassifierPath` takes them.
+    tol, rule, transitions, pairs, bits, least, solver, iterations, random_state, panel
+        As :class:`SparseCRF` takes them.
+
+    Attributes
+    ----------
+    path_, betas_, coefs_, held_out_losses_, beta_, alpha_, searched_
+        As :class:`SparseClassifierPath` has them.
+    coef_, support_, classes_, beta_max_, model_
+        As :class:`SparseCRF` has them, at ``beta_``.
+
+    Examples
+    --------
+    >>> from diptych.estimators import SparseCRFPath
+    >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]] * 2
+    >>> labeler = SparseCRFPath(count=5, held_out=0.25, random_state=0).fit(X, [["B", "I", "O"], ["B", "I"]] * 2)
+    >>> [len(labeler.betas_), labeler.held_out_losses_.shape[0]]
+    [5, 5]
+    """
+
+    def __init__(
+        self,
+        *,
+        betas: Any = None,
+        count: int = 100,
+        ratio: float = 0.1,
+        held_out: float = 0.2,
+        cv: Any = None,
+        alpha: Any = 1.0,
+        tol: float = 1e-6,
+        rule: Any = "l1-gap",
+        transitions: str | None = None,
+        pairs: str = "observed",
+        bits: int | None = None,
+        least: int = 1,
+        solver: Any = None,
+        iterations: int = 10000,
+        random_state: Any = None,
+        panel: str = "accelerated",
+    ) -> None:
+        self.betas, self.count, self.ratio, self.held_out, self.cv = betas, count, ratio, held_out, cv
+        self.alpha, self.tol, self.rule = alpha, tol, rule
+        self.transitions, self.pairs, self.bits, self.least = transitions, pairs, bits, least
+        self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel

@@ -1,0 +1,169 @@
+"""What estimators have by the outputs they predict: classes, one for each row of a matrix; or labels, one for each position of sequences.
+
+Each turns X and y into a model and what that packs, and what the fitted model says of new X back into classes and labels of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from diptych.estimators.examples import attributes_of, by_name, check_classes, classes_of, label_sequences, share_right
+from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel, check_fitted, rows_of
+from reference.arrays import host
+from reference.models.base import label_cost
+from reference.models.tagging import TaggingModel
+
+__all__ = ["Classes", "LabelSequences", "Structured"]
+
+
+class Classes(ClassifierMixin, InPanel):
+    """Predictors of a class from a row; ``cost`` and ``fit_intercept`` as :class:`MulticlassClassifier` has them."""
+
+    loss: str
+    cost: Any = None
+    fit_intercept: bool
+    model_: Any
+    coef_: Any
+
+    def _model_of(self, X: Any, y: Any) -> tuple[Any, Any, np.ndarray]:
+        """A model for X (n, d) and y (n,), with what it packs: rows and the numbers of their classes."""
+        if y is None:
+            raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
+        X, y = rows_of(self, X, y, reset=True)
+        check_classes(y)
+        self.classes_, indices = np.unique(y, return_inverse=True)
+        columns = X.shape[1] + bool(self.fit_intercept)
+        model = self._panel.MulticlassModel(columns, [str(c) for c in range(len(self.classes_))], cost=self.cost)
+        return model, self._columns(X), indices.reshape(-1)
+
+    def _columns(self, X: Any) -> Any:
+        """With a column of ones, where there are intercepts."""
+        if not self.fit_intercept:
+            return X
+        ones = np.ones((X.shape[0], 1))
+        if isinstance(X, np.ndarray):
+            return np.concatenate([X, ones], axis=1)
+        from scipy.sparse import hstack
+
+        return hstack([X, ones], format="csr")
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_fitted(self)
+        data = self.model_.pack(self._columns(rows_of(self, X)))
+        return np.asarray(self.model_.scores(data, np.arange(data.n), self.coef_).values)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores (n, L); of two classes, (n,): that of the second less that of the first."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 2 else scores[:, -1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The best class (n,) of each row of X (n, d)."""
+        best = np.argmax(self._scores(X), axis=1)
+        classes: np.ndarray = self.classes_[best]
+        return classes
+
+    @property
+    def predict_proba(self) -> Callable[[Any], np.ndarray]:
+        """predict_proba(X): probabilities (n, L), of the log loss only."""
+        if self.loss != "crf":
+            raise AttributeError(f"predict_proba: the {self.loss} loss makes no probabilities; loss='crf' does")
+        return self._probabilities
+
+    def _probabilities(self, X: Any) -> np.ndarray:
+        return np.asarray(self._panel.Table(self._scores(X)).expectation()[1].values)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right classes."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Structured(InPanel, BaseEstimator):
+    """Estimators whose X and Y are sequences of examples of their own forms."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.target_tags.required = False, True
+        tags.no_validation = True  # their own, by example
+        return tags
+
+
+class LabelSequences(Structured):
+    """Predictors of a label at each position; ``cost``, ``transitions``, ``pairs``, ``bits`` and ``least`` as :class:`SequenceLabeler` has them."""
+
+    loss: str
+    cost: Any = None
+    transitions: str | None
+    pairs: str
+    bits: int | None
+    least: int
+    model_: Any
+    coef_: Any
+
+    def _model_of(self, X: Any, y: Any) -> tuple[Any, Any, list[list[str]]]:
+        """A model for sequences and their labels, with what it packs."""
+        each = label_sequences(X, y)
+        self.classes_, names = classes_of(each)
+        Y = [[names[i] for i in np.searchsorted(self.classes_, np.asarray(labels))] for labels in each]
+        if by_name(X):
+            kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
+            X = [attributes_of(x) for x in X]
+            model = self._panel.TaggingModel.of(
+                X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept
+            )
+        else:
+            if self.transitions is not None or self.bits is not None:
+                raise ValueError("transitions, bits: of features by name alone, got arrays")
+            width = next((x.shape[1] for x in X if hasattr(x, "shape") and len(x.shape) == 2), 0)
+            model = self._panel.SequenceModel(width, names, cost=self.cost)
+        return model, X, Y
+
+    def _cost(self, names: list[str]) -> Any:
+        """The costs in the order of the names, which is the tagging model's."""
+        if self.cost is None:
+            return None
+        order = np.argsort(np.array(names))
+        return label_cost(self.cost, len(names))[np.ix_(order, order)]
+
+    def _packed(self, X: Any) -> Any:
+        check_fitted(self)
+        if isinstance(self.model_, TaggingModel):
+            X = [attributes_of(x) for x in X]
+        return self.model_.pack(X)
+
+    def _labels(self) -> np.ndarray:
+        """The place in ``classes_`` of each label of the model."""
+        place = {str(c): i for i, c in enumerate(self.classes_)}
+        return np.array([place[name] for name in self.model_.labels])
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The best labels (n_i,) of each sequence."""
+        data = self._packed(X)
+        return [self.classes_[self._labels()[y]] for y in self.model_.predict(data, None, self.coef_)]
+
+    def predict_marginals(self, X: Any) -> list[np.ndarray]:
+        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss only."""
+        if self.loss != "crf":
+            raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
+        data = self._packed(X)
+        found: list[Any] = [None] * data.n
+        for piece in self.model_.chunks(data, np.arange(data.n)):
+            structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.coef_))
+            marginals = host(structure.expectation()[1].unary)
+            for i, p in zip(piece.tolist(), marginals, strict=True):
+                found[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))
+                found[i][:, self._labels()] = p[: int(data.lengths[i])]
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels over all positions, those of a sequence counted with its weight."""
+        return share_right(y, self.predict(X), sample_weight)

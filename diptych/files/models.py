@@ -1,0 +1,203 @@
+"""Model files: an ``.npz`` with the weights and a JSON header; no pickle, the same for both panels.
+
+A file is written beside its place and renamed, so an interrupted or failed save leaves the old file whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych.panels import panel_of
+from reference.archives import MOST_BYTES, parse_json, read_npz
+from reference.arrays import host
+from reference.files import replacing
+from reference.models.kernel_names import restored
+from reference.models.kernel_sequence import KernelWeights
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = 1
+FLOATS = (np.float32, np.float64)
+FEW = 3  # names of fields that an error lists
+MODELS = (
+    "AlignmentModel",
+    "CandidateModel",
+    "KernelSequenceModel",
+    "MulticlassModel",
+    "ParsingModel",
+    "SegmentationModel",
+    "SequenceModel",
+    "SubwindowModel",
+    "TaggingModel",
+    "TreeModel",
+    "TwoLayerModel",
+)
+
+
+def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:
+    """Write a model and its weights w (d,); ``info`` is any JSON-able dictionary (how it was trained).
+
+    Of a KernelSequenceModel w is a KernelWeights; the training positions that have coefficients are written with it, so that the file is all that
+    predictions need.
+
+    Raises
+    ------
+    TypeError
+        A model of a kind that has no file form: a subclass of yours, a ListModel; kernels that have none: functions, precomputed matrices.
+        A model with an oracle.
+    ValueError
+        Weights of another size, or not finite.
+    OSError
+        The file cannot be written; an older file at ``path`` is untouched.
+    """
+    kind = type(model).__name__
+    if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
+        raise TypeError(f"model: expected one of {', '.join(MODELS)}, got {kind}, which has no file form")
+    if getattr(model, "oracle", None) is not None:
+        raise TypeError(
+            f"model: expected one without an oracle, which files do not hold; {kind}(**model.settings()) is without"
+        )
+    members = _of_kernels(model, w) if kind == "KernelSequenceModel" else {"weights": _vector(model, w)}
+    from reference import __version__
+
+    header = {"format": FORMAT, "diptych": __version__, "model": kind, "settings": model.settings(), "info": info or {}}
+    with replacing(path) as file:
+        np.savez_compressed(file, **members, header=np.array(json.dumps(header)))  # type: ignore[arg-type]
+
+
+def load_model(
+    path: str | Path, panel: str | ModuleType = "accelerated", *, most_bytes: int = MOST_BYTES
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Read a model file into a panel, by its name or the module itself: model, weights (d,), or those of kernels, info.
+
+    most_bytes: what the arrays of a compressed file may hold together (see :mod:`reference.archives`).
+
+    Raises
+    ------
+    ValueError
+        Naming the file: not there, not a model file, written by another version of the format, or damaged; more bytes
+        than ``most_bytes``.
+    """
+    module = panel_of(panel)
+    fields = read_npz(path, "model file of diptych", most_bytes=most_bytes)
+    if "header" not in fields or not {"weights", "rows"} & set(fields):
+        names = sorted(fields)
+        missing = ", ".join(name for name in ("weights", "header") if name not in fields)
+        listed = ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
+        raise ValueError(f"{path}: not a model file of diptych: no field {missing}; found {listed}")
+    if fields["header"].ndim or fields["header"].dtype.kind != "U":
+        found = f"{fields['header'].dtype} of shape {fields['header'].shape}"
+        raise ValueError(f"{path}: not a model file of diptych: header: expected a string, got {found}")
+    header = parse_json(f"{path}: not a model file of diptych: header", str(fields["header"]))
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        theirs = header.get("format") if isinstance(header, dict) else None
+        raise ValueError(f"{path}: model file of format {theirs!r:.80}, this version of diptych reads format {FORMAT}")
+    if header.get("model") not in MODELS:
+        expected = ", ".join(MODELS)
+        raise ValueError(f"{path}: unknown kind of model {header.get('model')!r:.80}; expected one of {expected}")
+    info = header.get("info", {})
+    if not isinstance(info, dict):
+        raise ValueError(f"{path}: damaged header: info: expected an object, got {info!r:.80}")
+    try:
+        settings = _settings(header)
+        if header["model"] == "KernelSequenceModel":
+            settings["groups"] = [restored(group) for group in settings["groups"]]
+        model = getattr(module, header["model"])(**settings)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as problem:
+        raise ValueError(f"{path}: damaged header: {problem}") from None
+    if header["model"] == "KernelSequenceModel":
+        return model, _kernel_weights(path, model, fields), info
+    weights = fields.get("weights", np.zeros(0, np.int64))
+    if weights.shape != (model.size,) or weights.dtype not in FLOATS or not np.all(np.isfinite(weights)):
+        raise ValueError(f"{path}: expected {model.size} finite weights, got {weights.dtype} of shape {weights.shape}")
+    return model, weights, info
+
+
+def _settings(header: dict[str, Any]) -> dict[str, Any]:
+    """The settings in a header, each of its kind; a model of L labels then takes no more memory than its L x L costs in
+    the header do."""
+    settings = header.get("settings")
+    if not isinstance(settings, dict):
+        raise ValueError(f"settings: expected an object, got {settings!r:.80}")
+    for name, value in settings.items():
+        expected, right = SETTINGS.get(name, ("nothing", lambda value: False))
+        if not right(value):
+            raise ValueError(f"settings: {name}: expected {expected}, got {value!r:.80}")
+    if "labels" in settings:
+        L, cost = len(settings["labels"]), settings.get("cost", [])
+        if len(cost) != L or any(len(row) != L for row in cost):
+            raise ValueError(f"settings: cost: expected {L} x {L} numbers, got {len(cost)} rows of others")
+    return settings
+
+
+def _list_of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda x: isinstance(x, list) and all(type(each) in kinds for each in x)
+
+
+def _lists_of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda x: isinstance(x, list) and all(map(_list_of(*kinds), x))
+
+
+# what a setting of a model file may be, in words and as a check
+SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    **dict.fromkeys(
+        ("n_features", "n_edge_features", "hidden", "bits", "max_cells", "max_rows", "max_candidates"),
+        ("an integer in 0..10^18", lambda x: type(x) is int and 0 <= x <= 10**18),
+    ),
+    **dict.fromkeys(("null", "start_stop", "single_root", "blocks"), ("true or false", lambda x: isinstance(x, bool))),
+    "labels": ("a list of names", _list_of(str)),
+    "cost": ("lists of numbers", _lists_of(int, float)),
+    "shape": ("a list of integers", _list_of(int)),
+    "groups": ("a list of kernels", lambda x: isinstance(x, list)),
+    "transitions": ("a name, or null", lambda x: x is None or isinstance(x, str)),
+    "templates": ("lists of names, or null", lambda x: x is None or _list_of(str)(x) or _lists_of(str)(x)),
+    "vocabulary": (
+        "names, or lists of integers, or null",
+        lambda x: x is None or _list_of(str)(x) or _list_of(int)(x) or _lists_of(int)(x),
+    ),
+    **dict.fromkeys(("pairs", "label_pairs"), ("integers, or null", lambda x: x is None or _list_of(int)(x))),
+}
+SETTINGS["bits"] = ("an integer, or null", lambda x: x is None or type(x) is int)
+
+
+def _vector(model: Any, w: Any) -> np.ndarray:
+    """Weights (d,) on the host, checked."""
+    weights = np.asarray(host(w))
+    if weights.shape != (model.size,) or not np.all(np.isfinite(weights)):
+        wrong = "nan or inf among them" if weights.shape == (model.size,) else f"shape {weights.shape}"
+        raise ValueError(f"w: expected {model.size} finite weights, got {wrong}")
+    return weights
+
+
+def _of_kernels(model: Any, weights: Any) -> dict[str, np.ndarray]:
+    """The members of a file of kernels: the weights' arrays, as few training positions as there can be."""
+    model.check_weights(weights)
+    weights = model.support(weights)
+    arrays = {f"coefficients_{k}": host(A) for k, A in enumerate(weights.coefficients)}
+    arrays |= {name: host(getattr(weights, name)) for name in ("transitions", "squared_norms", "rows")}
+    for name, array in arrays.items():
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"w: expected finite weights, got nan or inf in {name}")
+    return arrays
+
+
+def _kernel_weights(path: str | Path, model: Any, fields: dict[str, np.ndarray]) -> KernelWeights:
+    """The weights in the members of a file of kernels."""
+    names = [*(f"coefficients_{k}" for k in range(len(model.groups))), "transitions", "squared_norms", "rows"]
+    for name in names:
+        if name not in fields or fields[name].dtype not in FLOATS or not np.all(np.isfinite(fields[name])):
+            found = f"{fields[name].dtype} of shape {fields[name].shape}" if name in fields else "nothing"
+            raise ValueError(f"{path}: expected finite numbers in {name}, got {found}")
+    *coefficients, transitions, squared_norms, rows = (fields[name] for name in names)
+    weights = KernelWeights(tuple(coefficients), transitions, squared_norms, rows)
+    try:
+        model.check_weights(weights)
+    except ValueError as problem:
+        raise ValueError(f"{path}: damaged: {problem}") from None
+    return weights

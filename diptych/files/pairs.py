@@ -1,0 +1,182 @@
+"""Lists of strings to align: files of examples, and the features of a pair of strings.
+
+A file of examples is JSON, a list of ``{"left": [strings], "right": [strings], "pairs": [[i, j], ...]}``, or text: examples are
+blocks apart by blank lines, with a line ``left TAB right`` for each pair, one side empty for a string without a partner; lines that start with
+# are comments. The strings of a text example are put in alphabetical order on each side, so that their order in the file
+tells nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reference.archives import parse_json
+
+__all__ = ["FEATURES", "PairExample", "load_pairs", "pair_features", "read_lines"]
+
+FEATURES = (
+    "equal",  # letter for letter
+    "equal when plain",  # without case, accents and punctuation; so are all that follow
+    "edit similarity",  # 1 - Levenshtein distance / longer length
+    "common prefix",  # its length / shorter length
+    "common suffix",
+    "bigrams",  # Dice's coefficient of the sets of letter pairs, ends included
+    "words",  # Dice's coefficient of the sets of words
+    "length difference",  # / longer length
+    "first letter",  # the same
+    "digits",  # 1 if both have the same numbers in the same order, -1 if other ones, 0 if neither has any
+    "place",  # 1 - the difference of relative places in the lists
+)
+
+
+class PairExample(NamedTuple):
+    """Two lists of strings; columns (p,): the number of each left string's partner on the right, or -1."""
+
+    left: list[str]
+    right: list[str]
+    columns: np.ndarray
+
+
+def load_pairs(name: str) -> list[PairExample]:
+    """``names``, the examples that come with the package, or the examples of the file at that path.
+
+    Raises
+    ------
+    ValueError
+        Naming the file, and the line or example, for what is no such file.
+    """
+    if name == "names":
+        return _from_text(name, (resources.files("diptych.files") / "samples" / "names.tsv").read_text("utf-8"))
+    if not Path(name).exists():
+        raise ValueError(f"{name}: no such file (the examples that come with diptych are called names)")
+    text = _text(name)
+    return _from_json(name, text) if text.lstrip().startswith(("[", "{")) else _from_text(name, text)
+
+
+def read_lines(path: str) -> list[str]:
+    """The lines of a text file, without blank ones."""
+    return [line.strip() for line in _text(path).splitlines() if line.strip()]
+
+
+def pair_features(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
+    """The features (p, q, len(FEATURES)) of all pairs of two lists."""
+    features = np.zeros((len(left), len(right), len(FEATURES)))
+    plain_left, plain_right = [_plain(a) for a in left], [_plain(b) for b in right]
+    for (i, a), (j, b) in itertools.product(enumerate(plain_left), enumerate(plain_right)):
+        place = 1.0 - abs((i + 0.5) / len(left) - (j + 0.5) / len(right))
+        features[i, j] = (left[i] == right[j], *_alike(a, b), place)
+    return features
+
+
+def _alike(a: str, b: str) -> tuple[float, ...]:
+    """The features of two plain strings, from "equal when plain" to "digits"."""
+    longer, shorter = max(len(a), len(b), 1), max(min(len(a), len(b)), 1)
+    numbers, others = re.findall(r"\d+", a), re.findall(r"\d+", b)
+    return (
+        a == b,
+        1.0 - _edits(a, b) / longer,
+        _common(a, b) / shorter,
+        _common(a[::-1], b[::-1]) / shorter,
+        _dice(set(itertools.pairwise(f" {a} ")), set(itertools.pairwise(f" {b} "))),
+        _dice(set(a.split()), set(b.split())),
+        abs(len(a) - len(b)) / longer,
+        a[:1] == b[:1],
+        0.0 if not numbers and not others else 1.0 if numbers == others else -1.0,
+    )
+
+
+def _plain(text: str) -> str:
+    """Without case, accents and punctuation: letters, digits and single spaces."""
+    bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
+    return " ".join(re.findall(r"\w+", bare))
+
+
+def _edits(a: str, b: str) -> int:
+    """Levenshtein's distance: insertions, deletions and replacements that turn a into b."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        before, row = row, [i]
+        for j, y in enumerate(b, 1):
+            row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (x != y)))
+    return row[-1]
+
+
+def _common(a: str, b: str) -> int:
+    """Length of the longest common prefix."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False)))
+
+
+def _dice(a: set[Any], b: set[Any]) -> float:
+    return 2.0 * len(a & b) / max(len(a) + len(b), 1)
+
+
+# files -------------------------------------------------------------------------------------------------------------
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"{path}: not a text file in UTF-8: {problem}") from None
+
+
+def _from_text(name: str, text: str) -> list[PairExample]:
+    examples, pairs = [], []
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.startswith("#"):
+            continue
+        if line.strip():
+            sides = [side.strip() for side in line.split("\t")]
+            if len(sides) != 2:
+                raise ValueError(f"{name}: line {number}: expected left TAB right, got {line!r}")
+            pairs.append(sides)
+        elif pairs:
+            examples.append(_sorted(pairs))
+            pairs = []
+    return examples
+
+
+def _sorted(pairs: list[list[str]]) -> PairExample:
+    """An example with each side in alphabetical order."""
+    left = sorted((a, k) for k, (a, _) in enumerate(pairs) if a)
+    right = sorted((b, k) for k, (_, b) in enumerate(pairs) if b)
+    column = {k: j for j, (_, k) in enumerate(right)}
+    return PairExample(
+        [a for a, _ in left], [b for b, _ in right], np.array([column.get(k, -1) for _, k in left], np.int64)
+    )
+
+
+def _from_json(name: str, text: str) -> list[PairExample]:
+    content = parse_json(name, text)
+    if not isinstance(content, list):
+        raise ValueError(f"{name}: expected a list of examples, got {type(content).__name__}")
+    return [_example(f"{name}: example {i}", given) for i, given in enumerate(content)]
+
+
+def _example(name: str, given: Any) -> PairExample:
+    """One example of a JSON file, checked; that no string has two partners is the model's to check."""
+    if not isinstance(given, dict) or set(given) != {"left", "right", "pairs"}:
+        raise ValueError(
+            f'{name}: expected {{"left": strings, "right": strings, "pairs": [[i, j], ...]}}, got {given!r:.80}'
+        )
+    for side in ("left", "right"):
+        if not isinstance(given[side], list) or not all(isinstance(text, str) for text in given[side]):
+            raise ValueError(f"{name}: {side}: expected a list of strings")
+    left, right = given["left"], given["right"]
+    columns = np.full(len(left), -1)
+    for pair in given["pairs"] if isinstance(given["pairs"], list) else [given["pairs"]]:
+        whole = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
+        if not whole or not (0 <= pair[0] < len(left) and 0 <= pair[1] < len(right)):
+            raise ValueError(f"{name}: pairs: expected [i, j] in 0..{len(left) - 1}, 0..{len(right) - 1}, got {pair!r}")
+        if columns[pair[0]] >= 0:
+            raise ValueError(f"{name}: pairs: left string {pair[0]} has two partners")
+        columns[pair[0]] = pair[1]
+    return PairExample(left, right, columns)

@@ -1,0 +1,110 @@
+"""Sequence files: lists of labelled sequences.
+
+A sequence file is an ``.npz`` (read without pickle) with
+
+* ``features`` (N, F) numbers, or ``pixels`` (N, B) uint8 packed by ``numpy.packbits``: the N positions of all sequences;
+* ``labels`` (N,) integers 0..L-1;
+* ``offsets`` (n+1,): sequence i owns positions offsets[i]:offsets[i+1];
+* ``fold`` (n,) integers, optional: a fold for each sequence;
+* ``names`` (L,) strings, optional: the labels' names; without them L is the largest label + 1, at most the number of
+positions or 1024.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reference.archives import MOST_BYTES, bound_of, read_npz
+from reference.datasets import Sequences
+
+__all__ = ["Sequences", "load_sequences"]
+
+UNNAMED = 1024  # labels that need no names, however few positions there are
+BITS = 64  # of a feature in memory, where a file may have but one
+
+
+def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
+    """Read a sequence file (format above).
+
+    With ``labelled`` False the file needs no ``labels``; where it has none, every label reads as 0, named "?".
+    most_bytes: what the arrays of
+    a compressed file may hold together (see :mod:`reference.archives`), and the features as float64, unless the file
+    itself has a bit for each.
+
+    Raises
+    ------
+    ValueError
+        Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit, more bytes than
+        ``most_bytes``.
+    """
+    fields = read_npz(path, "sequence file (.npz without pickled objects)", most_bytes=most_bytes)
+    unlabelled = not labelled and "labels" not in fields
+    missing = [name for name in ("labels", "offsets") if name not in fields and not (unlabelled and name == "labels")]
+    if missing or not {"features", "pixels"} & set(fields):
+        raise ValueError(
+            f"{path}: no field {', '.join(missing) or 'features (or pixels)'}; found {', '.join(sorted(fields)) or 'none'}"
+        )
+    kind = "pixels" if "pixels" in fields else "features"
+    features = _matrix(path, fields, kind)
+    held = max(features.size * (BITS if kind == "pixels" else 8), 8 * len(features))  # as float64, with labels
+    if held > max(most_bytes, BITS * bound_of(path, 0)):
+        wanted = f"at most most_bytes = {most_bytes}, or {BITS} times the file's size"
+        raise ValueError(f"{path}: {kind}: expected {wanted}, got {held} bytes as float64")
+    features = np.unpackbits(features, axis=1) if kind == "pixels" else features
+    if unlabelled:
+        fields |= {"labels": np.zeros(len(features), np.int64), "names": np.array(["?"])}
+    labels, offsets = _whole(path, fields, "labels"), _whole(path, fields, "offsets")
+    if (
+        len(offsets) < 1
+        or offsets[0] != 0
+        or np.any(offsets[1:] < offsets[:-1])
+        or not offsets[-1] == len(labels) == len(features)
+    ):
+        raise ValueError(
+            f"{path}: offsets must rise from 0 to the number of positions; "
+            f"got {len(features)} feature rows, {len(labels)} labels, last offset {offsets[-1] if len(offsets) else None}"
+        )
+    if len(labels) and labels.min() < 0:
+        raise ValueError(f"{path}: labels: expected integers >= 0, got {labels.min()}")
+    if "names" in fields and (fields["names"].ndim != 1 or fields["names"].dtype.kind != "U"):
+        raise ValueError(
+            f"{path}: names: expected a vector of strings, got {fields['names'].dtype} of shape {fields['names'].shape}"
+        )
+    most = max(len(labels), UNNAMED)
+    if "names" not in fields and len(labels) and labels.max() >= most:
+        raise ValueError(f"{path}: labels: expected 0..{most - 1} in a file without names, got {labels.max()}")
+    names = (
+        tuple(str(name) for name in fields["names"])
+        if "names" in fields
+        else tuple(map(str, range(int(labels.max(initial=0)) + 1)))
+    )
+    if len(labels) and labels.max() >= len(names):
+        raise ValueError(f"{path}: labels: expected 0..{len(names) - 1} ({len(names)} names), got {labels.max()}")
+    fold = _whole(path, fields, "fold") if "fold" in fields else None
+    if fold is not None and len(fold) != len(offsets) - 1:
+        raise ValueError(f"{path}: fold: expected one for each of {len(offsets) - 1} sequences, got {len(fold)}")
+    with np.errstate(all="ignore"):  # what is no finite number there, models refuse
+        features = features.astype(np.float64)
+    bounds = list(itertools.pairwise(offsets))
+    return Sequences(Path(path).stem, [features[a:b] for a, b in bounds], [labels[a:b] for a, b in bounds], names, fold)
+
+
+def _matrix(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
+    x = fields[name]
+    if x.ndim != 2 or x.dtype.kind not in "fiub" or (name == "pixels" and x.dtype != np.uint8):
+        kind = "uint8" if name == "pixels" else "numbers"
+        raise ValueError(f"{path}: {name}: expected a matrix of {kind}, got {x.dtype} of shape {x.shape}")
+    return x
+
+
+def _whole(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
+    x = fields[name]
+    if x.ndim != 1 or x.dtype.kind not in "iu":
+        raise ValueError(f"{path}: {name}: expected a vector of integers, got {x.dtype} of shape {x.shape}")
+    if x.size and x.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{path}: {name}: expected integers of 64 bits with a sign, got {x.max()}")
+    return x.astype(np.int64)

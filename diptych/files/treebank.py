@@ -1,0 +1,175 @@
+"""Treebank files: sentences with tags and heads, from CoNLL-X, CoNLL-U or lines of word, tag, head; and CoNLL-U out.
+
+Sentences are blocks apart by blank lines, a token is a line, its columns are apart by tabs: ten columns are CoNLL (ID, FORM, LEMMA, UPOS or
+CPOSTAG, XPOS or POSTAG, FEATS, HEAD, DEPREL and two more), three are word, tag, head. Heads are token numbers from 1; 0 is the root.
+Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016), "Universal Dependencies v1".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from reference.archives import MOST_BYTES, read_zip
+
+__all__ = ["Sentence", "load_treebank", "read_sentences", "write_conllu"]
+
+
+class Sentence(NamedTuple):
+    """A sentence of n tokens, a tuple of n strings for each column ("_" where the file says nothing).
+
+    heads (n,) int64: 0 for the root, else a token from 1 to n; None where the file leaves them open. comments: the lines above, whole.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    heads: np.ndarray | None
+    lemmas: tuple[str, ...]
+    coarse: tuple[str, ...]
+    feats: tuple[str, ...]
+    relations: tuple[str, ...]
+    comments: tuple[str, ...] = ()
+
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """What a parser may see, as ParsingModel.pack takes it; for want of a lemma, the word in lower case; of a coarse tag, two letters of the tag."""
+        lemmas = tuple(w.lower() if x == "_" else x for w, x in zip(self.words, self.lemmas, strict=True))
+        coarse = tuple(t[:2] if x == "_" else x for t, x in zip(self.tags, self.coarse, strict=True))
+        return {"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}
+
+
+def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES) -> list[Sentence]:
+    """The sentences of a file, or of the files in a zip, in the order of their names.
+
+    Parameters
+    ----------
+    path : str
+        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files, ``name.zip:7`` the seventh,
+        ``name.zip:member`` a file by its whole name or what is behind a slash of it; "sentences": the forty short English sentences that come
+        with the package, four of them not projective.
+    heads : bool
+        False: heads are not looked at, all are left open, and lines of word, tag are read too.
+    most_bytes : int
+        What the chosen files of a zip may hold together (see :mod:`reference.archives`); they are stored or deflated.
+
+    Returns
+    -------
+    list of Sentence
+
+    Raises
+    ------
+    ValueError
+        Naming the file, the line and what was expected.
+    """
+    if path == "sentences":
+        content = (resources.files("diptych.files") / "samples" / "sentences.conllu").read_bytes()
+        return read_sentences(path, content, heads=heads)
+    part = re.fullmatch(r"(.*?\.zip)(?::(.*))?", path, re.IGNORECASE)
+    name = part[1] if part else path
+    if not Path(name).is_file():
+        raise ValueError(f"{name}: no such file (the sentences that come with diptych are called sentences)")
+    if part is None:
+        return read_sentences(path, Path(path).read_bytes(), heads=heads)
+    sentences: list[Sentence] = []
+    for member, content in read_zip(name, choose=lambda held: _chosen(path, held, part[2]), most_bytes=most_bytes):
+        sentences += read_sentences(f"{Path(name).name}/{member}", content, heads=heads)
+    return sentences
+
+
+def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
+    """The files of a zip that are meant by what is behind its name."""
+    files = sorted(name for name in held if not name.endswith(("/", "README")))
+    if part is None:
+        return files
+    bounds = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
+    if bounds:
+        first, last = int(bounds[1]), int(bounds[2] or bounds[1])
+        if not 1 <= first <= last <= len(files):
+            raise ValueError(f"{path}: expected files in 1-{len(files)}, got {part}")
+        return files[first - 1 : last]
+    found = [f for f in files if f == part or f.endswith(f"/{part}")]
+    if len(found) != 1:
+        expected = f"a range of its {len(files)} files, such as 1-{len(files)}, or the number or the name of one"
+        expected += f", such as {files[0]}" if files else ""
+        raise ValueError(f"{path}: expected {expected}; {'several are' if found else 'none is'} called {part!r}")
+    return found
+
+
+def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sentence]:
+    """The sentences of a file's content, as :func:`load_treebank` gives them; errors call it ``name``."""
+    forms = (3, 10) if heads else (2, 3, 10)
+    try:
+        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
+    sentences: list[Sentence] = []
+    comments: list[str] = []
+    rows: list[tuple[int, list[str]]] = []
+    for number, line in enumerate([*lines, ""], 1):
+        if line.startswith("#") and "\t" not in line and not rows:
+            comments.append(line)
+        elif line.strip():
+            rows.append((number, _columns(f"{name}: line {number}", line, rows, forms)))
+        elif rows:
+            sentences.append(_sentence(name, rows, tuple(comments), heads))
+            comments, rows = [], []
+    return sentences
+
+
+def _columns(where: str, line: str, rows: list[tuple[int, list[str]]], forms: tuple[int, ...]) -> list[str]:
+    """The columns of a line, as many as in the lines above."""
+    columns = line.split("\t")
+    expected = (len(rows[0][1]),) if rows else forms
+    if len(columns) not in expected:
+        wanted = " or ".join(f"{n} columns ({_FORMS[n]})" for n in expected)
+        raise ValueError(f"{where}: expected {wanted} apart by tabs, got {len(columns)}: {line!r:.80}")
+    if not all(columns):
+        raise ValueError(f"{where}: expected something in each column, got {line!r:.80}")
+    return columns
+
+
+_FORMS = {2: "word, tag", 3: "word, tag, head", 10: "CoNLL-X or CoNLL-U"}
+
+
+def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...], looked_at: bool) -> Sentence:
+    """The lines of a block as a sentence: ranges of tokens (3-4) and empty nodes (3.1) are left out."""
+    if len(rows[0][1]) < 10:
+        rows = [(line, [str(k), w, "_", "_", t, "_", *(h or "_"), "_"]) for k, (line, (w, t, *h)) in enumerate(rows, 1)]
+    rows = [(line, columns) for line, columns in rows if not re.fullmatch(r"\d+[-.]\d+", columns[0])]
+    for k, (line, columns) in enumerate(rows, 1):
+        if columns[0] != str(k):
+            raise ValueError(f"{name}: line {line}: expected token number {k}, got {columns[0]!r}")
+    if not rows:
+        raise ValueError(f"{name}: a sentence without tokens")
+    _, words, lemmas, coarse, tags, feats, heads, relations, *_ = zip(*(c for _, c in rows), strict=True)
+    tags = tuple(c if t == "_" else t for t, c in zip(tags, coarse, strict=True))
+    numbers = _heads(name, rows, heads) if looked_at else None
+    return Sentence(words, tags, numbers, lemmas, coarse, feats, relations, comments)
+
+
+def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...]) -> np.ndarray | None:
+    """Heads (n,), None if all are open, or the first line whose head is none of the other tokens nor 0."""
+    if all(head == "_" for head in heads):
+        return None
+    n = len(rows)
+    for k, ((line, _), head) in enumerate(zip(rows, heads, strict=True), 1):
+        if not re.fullmatch(r"\d{1,9}", head) or int(head) > n:
+            raise ValueError(f"{name}: line {line}: head: expected a token number in 0..{n}, got {head!r}")
+        if int(head) == k:
+            raise ValueError(f"{name}: line {line}: head: token {k} cannot be its own head")
+    return np.array([int(head) for head in heads], np.int64)
+
+
+def write_conllu(sentences: Iterable[Sentence]) -> Iterator[str]:
+    """The lines of a CoNLL-U file, without line ends; an open head stays open."""
+    for sentence in sentences:
+        yield from sentence.comments
+        heads = ["_"] * len(sentence.words) if sentence.heads is None else sentence.heads.tolist()
+        columns = (sentence.lemmas, sentence.coarse, sentence.tags, sentence.feats, heads, sentence.relations)
+        for k, (word, *rest) in enumerate(zip(sentence.words, *columns, strict=True), 1):
+            yield "\t".join([str(k), word, *map(str, rest), "_", "_"])
+        yield ""

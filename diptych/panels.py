@@ -1,0 +1,25 @@
+"""The two panels by name: what commands and learners compute with."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+__all__ = ["PANELS", "panel_of"]
+
+PANELS = ("reference", "accelerated")
+
+
+def panel_of(panel: str | ModuleType) -> ModuleType:
+    """The module of a name, ``"reference"`` or ``"accelerated"``; a module is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        Any other name or object.
+    """
+    if isinstance(panel, ModuleType):
+        return panel
+    if not isinstance(panel, str) or panel not in PANELS:
+        raise ValueError(f"panel: expected 'reference' or 'accelerated', or one of these modules, got {panel!r:.80}")
+    return importlib.import_module(panel)

@@ -1,0 +1,1 @@
+"""Figures: convergence curves, paths, words, grids of pixels, boxes."""

@@ -1,0 +1,56 @@
+"""Pictures of images with boxes: the true one, and the one that is found. Needs matplotlib, imported when a picture is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.pictures.plots import require_matplotlib, save_figure
+
+__all__ = ["Frame", "boxes"]
+
+TRUE, RIGHT, WRONG = "tab:green", "tab:blue", "crimson"
+
+
+class Frame(NamedTuple):
+    """An image (height, width) uint8, its true box (4,) and the box found (4,), None where there is none; a title; how far the two boxes overlap."""
+
+    picture: np.ndarray
+    truth: np.ndarray | None
+    found: np.ndarray | None
+    title: str
+    overlap: float | None
+
+
+def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
+    """Images beside and below one another: true boxes green; boxes found blue where they overlap the true one by half, red where not."""
+    columns = min(6, len(frames))
+    rows = -(-len(frames) // columns)
+    figure = require_matplotlib()(figsize=(2.0 * columns, 2.3 * rows + 0.3), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.axis("off")
+    for axis, frame in zip(axes, frames, strict=False):
+        axis.imshow(frame.picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+        right = frame.overlap is None or frame.overlap >= 0.5
+        _outline(axis, frame.truth, TRUE, 2.2)
+        _outline(axis, frame.found, RIGHT if right else WRONG, 1.4)
+        said = "" if frame.overlap is None else f", overlap {frame.overlap:.2f}"
+        axis.set_title((frame.title + said).replace("$", r"\$"), fontsize=7)
+    some = [(any(f.truth is not None for f in frames), TRUE, "true")]
+    some += [(any(f.found is not None for f in frames), RIGHT, "found")]
+    some += [(any(f.overlap is not None and f.overlap < 0.5 for f in frames), WRONG, "found, wrong")]
+    lines = [axes[0].plot([], [], color=color, label=label)[0] for there, color, label in some if there]
+    if lines:
+        figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    save_figure(figure, path)
+
+
+def _outline(axis: Any, box: np.ndarray | None, color: str, width: float) -> None:
+    if box is None:
+        return
+    top, left, bottom, right = (float(v) - 0.5 for v in box)
+    axis.plot([left, right, right, left, left], [top, top, bottom, bottom, top], color=color, linewidth=width)

@@ -1,1 +1,0 @@
-"""What stands around the algorithms: data sets, metrics, model files, the command line."""
