@@ -207,7 +207,7 @@ def test_a_wrong_request_is_one_line_and_status_2(backend, files, capsys, argume
     status, out, err = run(backend.module, capsys, "segment", *command)
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
-    assert lines[0].startswith("diptych segment {arguments[0]}: ")
+    assert lines[0].startswith(f"diptych segment {arguments[0]}: ")
 
 
 @pytest.mark.parametrize(

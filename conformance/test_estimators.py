@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import diptych.estimators
+import reference
 from conformance.tolerances import close
 
 sklearn = pytest.importorskip("sklearn")
@@ -31,8 +32,6 @@ def estimators(request):
 
 def words(n=60):
     """Some words of three or more letters, pixels and labels by name."""
-    import reference
-
     letters = reference.load_letters().take(np.arange(n))
     return letters.X, [np.array(letters.labels)[y] for y in letters.Y]
 
@@ -93,11 +92,11 @@ def test_margins_are_costs(estimators):
 @pytest.mark.parametrize(
     "name", ["SequenceLabeler", "DependencyParser", "MulticlassClassifier", "KernelSequenceLabeler"]
 )
-def test_the_checks_that_need_no_table_of_numbers(estimators, name):
+def test_the_checks_that_need_no_table_of_numbers(name):
     from sklearn.base import clone
     from sklearn.utils import estimator_checks as checks
 
-    estimator = getattr(estimators, name)()
+    estimator = getattr(diptych.estimators, name)()
     for check in (
         checks.check_estimator_cloneable,
         checks.check_estimator_repr,
@@ -241,12 +240,12 @@ def test_sparse_weights_behind_fit(estimators):
 
     def columns(model):
         groups = np.append(np.repeat(np.arange(model.width), model.n_labels), [model.width] * model.n_labels**2)
-        return estimators.SequenceLabeler.panel.L21(0.2, groups)
+        return reference.L21(0.2, groups)
 
     steps = {"step_size": 0.1, "epochs": 3}
     plain, by_column = (
         estimators.SequenceLabeler(options={**steps, "regularizer": regularizer}, **how).fit(X, Y)
-        for regularizer in (estimators.SequenceLabeler.panel.L1(0.01), columns)
+        for regularizer in (reference.L1(0.01), columns)
     )
     assert 0 < np.count_nonzero(plain.coef_) < len(plain.coef_)
     model = by_column.model_

@@ -191,7 +191,7 @@ def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
         pairs = [(np.arange(0, n - 4), np.arange(n - 4, n)), (np.arange(2, n), np.arange(2))]
         learner = make(betas=[0.1, 0.03, 0.003], cv=pairs, tol=1e-10).fit(X, y)
         losses = np.zeros((3, 2))
-        single = getattr(estimators, make.__name__.removesuffix("Path"))
+        single = getattr(estimators, make.func.__name__.removesuffix("Path"))
         for fold, (training, held) in enumerate(pairs):
             for k, beta in enumerate(learner.betas_):
                 found = single(beta=beta, tol=1e-10).fit([X[i] for i in training], [y[i] for i in training])
@@ -322,12 +322,12 @@ def test_every_check_of_scikit_learn(estimators, name, options):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_checks_that_need_no_table_of_numbers(estimators, name):
+def test_the_checks_that_need_no_table_of_numbers(name):
     sklearn = pytest.importorskip("sklearn")
     from sklearn.base import clone
     from sklearn.utils import estimator_checks as checks
 
-    estimator = getattr(estimators, name)()
+    estimator = getattr(diptych.estimators, name)()
     for check in (
         checks.check_estimator_cloneable,
         checks.check_estimator_repr,
