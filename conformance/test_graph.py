@@ -97,6 +97,52 @@ def test_grids(backend, rng, rows, ties):
     assert graph.count() == 2 ** (rows * rows)
 
 
+@given(instance=strategies.graphs(), levels=st.integers(1, 3))
+def test_ties_go_to_the_smallest_states_clique_by_clique(backend, instance, levels):
+    """Of all best labellings the first in the order in which cliques, from the root down, come to the variables."""
+    unary, pairwise = (np.where(x > -np.inf, np.clip(np.rint(x), 0, levels), x) for x in instance[:2])
+    graph = backend.Graph(unary, pairwise, *instance[2:])
+    outputs = list(graph.enumerate())
+    if not outputs:
+        return
+    order = list(
+        dict.fromkeys(itertools.chain(*clique_tree(len(unary), tuple(map(tuple, instance.edges.tolist()))).cliques))
+    )
+    scores = [
+        sum(unary[range(len(unary)), y])
+        + sum(w[y[a], y[b]] for w, (a, b) in zip(pairwise, instance.edges, strict=True))
+        for y in outputs
+    ]
+    best = [y for y, score in zip(outputs, scores, strict=True) if score == max(scores)]
+    assert tuple(graph.best()[1].tolist()) == min(best, key=lambda y: [y[v] for v in order])
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_a_wide_clique_with_many_children(backend, rng, ties):
+    """Eight variables that are all joined, and six with three neighbours each among them, in any order."""
+    place, p = rng.permutation(14), 14
+    pairs = [*itertools.combinations(range(8), 2), *((v, u) for v in range(8, p) for u in rng.permutation(8)[:3])]
+    edges = place[np.array(pairs)]
+    draw = (lambda shape: rng.integers(-1, 2, shape).astype(float)) if ties else (lambda shape: rng.normal(size=shape))
+    unary, pairwise = draw((p, 2)), draw((len(edges), 2, 2))
+    graph, table = backend.Graph(unary, pairwise, edges), whole_table(unary, pairwise, edges)
+    assert sorted(len(c) for c in clique_tree(p, tuple(map(tuple, edges.tolist()))).cliques) == [4] * 6 + [8]
+    value, y = graph.best()
+    close([value, table[tuple(y)]], [table.max()] * 2)
+    value, marginals = graph.expectation(0.7)
+    expected, probabilities = brute.log_sum_exp(table.ravel(), 0.7)
+    close(value, expected)
+    highest, probabilities = graph.max_marginals(), probabilities.reshape(table.shape)
+    for v in range(p):
+        others = tuple(u for u in range(p) if u != v)
+        close(highest.unary[v], table.max(axis=others))
+        close(marginals.unary[v], probabilities.sum(axis=others))
+    for e, (a, b) in enumerate(edges):
+        others = tuple(u for u in range(p) if u not in (a, b))
+        for found, whole in ((highest, table.max(axis=others)), (marginals, probabilities.sum(axis=others))):
+            close(found.pairwise[e], whole if a < b else whole.T)
+
+
 def test_a_long_cycle_is_a_product_of_transfer_matrices(backend, rng):
     """max and log-sum-exp around the cycle; 3^400 labellings, counted exactly, of which a forbidden pair takes some."""
     p, L = 400, 3

@@ -16,9 +16,9 @@ from accelerated.compiled.reductions import plus
 from accelerated.compiled.sweeps import larger
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["Walks", "add_along", "advance", "largest_along", "reduced", "sums_along"]
+__all__ = ["Walks", "add_along", "advance", "largest_along", "largest_of", "reduced", "sums_along"]
 
-ZERO, ONE = np.uint64(0), np.uint64(1)
+ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
 class Walks(NamedTuple):
@@ -40,6 +40,20 @@ def advance(lo, hi, walks, digit, base):
         base -= walks.size[run] * walks.stride[run]
         digit[run - lo] = ZERO
     return base
+
+
+@inlined
+def largest_of(table, first, last, x):
+    """The largest of x and table[first:last]; four at a time, as each of a row of maxima waits for the one before."""
+    m0 = m1 = m2 = m3 = x
+    blocks = (last - first) >> TWO
+    for b in range(blocks):
+        i = first + (b << TWO)
+        m0, m1 = larger(m0, table[i]), larger(m1, table[i + ONE])
+        m2, m3 = larger(m2, table[i + TWO]), larger(m3, table[i + TWO + ONE])
+    for i in range(first + (blocks << TWO), last):
+        m0 = larger(m0, table[i])
+    return larger(larger(m0, m1), larger(m2, m3))
 
 
 @kernel
@@ -68,10 +82,7 @@ def largest_along(k, walks, digit, table, first, last, out, base):
     block, step = walks.size[hi - 1], walks.stride[hi - 1]
     for i in range(first, last, block):
         if step == ZERO:
-            x = out[base]
-            for t in range(block):
-                x = larger(x, table[i + t])
-            out[base] = x
+            out[base] = largest_of(table, i, i + block, out[base])
         elif step == ONE:
             for t in range(block):
                 out[base + t] = larger(out[base + t], table[i + t])
@@ -102,39 +113,29 @@ def sums_along(k, walks, digit, table, first, last, out, base):
 
 
 @kernel
-def _masses_along(k, walks, digit, table, first, last, tops, masses):
-    """masses, in place of 0: the sums of exp(table[first:last] - tops) with each of their states; tops are -inf nowhere."""
-    lo, hi = walks.first[k], walks.first[k + 1]
-    block, step, base = walks.size[hi - 1], walks.stride[hi - 1], ZERO
-    for i in range(first, last, block):
-        if step == ZERO:
-            x, top = 0.0, tops[base]
-            for t in range(block):
-                x = plus(x, exp(table[i + t] - top))
-            masses[base] += x
-        else:  # a message is in C order: its last stride is 1
-            for t in range(block):
-                masses[base + t] += exp(table[i + t] - tops[base + t])
-        base = advance(lo, hi, walks, digit, base)
-
-
-@kernel
 def reduced(mu, k, walks, digit, table, first, last, message, room):
-    """message: the largest of table[first:last] with each of its states, with mu > 0 their log sum exp, less its own largest, the answer."""
+    """message: the largest of table[first:last] with each of its states, with mu > 0 their log sum exp, less its own largest, the answer.
+
+    room: for a table and two messages.
+    """
     for j in range(len(message)):
         message[j] = -np.inf
     largest_along(k, walks, digit, table, first, last, message, ZERO)
     if mu > 0.0:
-        tops, masses = room[0], room[1]
+        weights, shift, masses = room
         for j in range(len(message)):
-            tops[j], masses[j] = message[j] if message[j] > -np.inf else 0.0, 0.0
-        _masses_along(k, walks, digit, table, first, last, tops, masses)
+            shift[j], masses[j] = -message[j] if message[j] > -np.inf else 0.0, 0.0
+        n = last - first
+        for i in range(n):
+            weights[i] = table[first + i]
+        add_along(k, walks, digit, shift, ZERO, weights, ZERO, n)
+        for i in range(n):
+            weights[i] = exp(weights[i])
+        sums_along(k, walks, digit, weights, ZERO, n, masses, ZERO)
         for j in range(len(message)):
             if message[j] > -np.inf:
                 message[j] += np.log(masses[j])
-    top = -np.inf
-    for j in range(len(message)):
-        top = larger(top, message[j])
+    top = largest_of(message, ZERO, np.uint64(len(message)), -np.inf)
     if top > -np.inf:
         for j in range(len(message)):
             message[j] -= top

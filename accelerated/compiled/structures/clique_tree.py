@@ -12,11 +12,19 @@ import numpy as np
 
 from accelerated.compiled.arithmetic import exp
 from accelerated.compiled.reductions import plus
-from accelerated.compiled.structures.clique_tables import Walks, add_along, largest_along, reduced, sums_along
-from accelerated.compiled.sweeps import larger
+from accelerated.compiled.structures.clique_tables import (
+    Walks,
+    add_along,
+    largest_along,
+    largest_of,
+    reduced,
+    sums_along,
+)
 from accelerated.kernel import kernel
 
 __all__ = ["Layout", "best_of_cliques", "parts_of_cliques"]
+
+ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
 class Layout(NamedTuple):
@@ -50,36 +58,40 @@ def _counter(layout):
 
 @kernel
 def _room(layout):
-    """Two rows for the longest message."""
-    most = np.uint64(0)
+    """Room for the largest table, and twice for the longest message."""
+    entries = longest = ZERO
     for c in range(len(layout.parent)):
-        most = max(most, layout.message[c + 1] - layout.message[c])
-    return np.empty((2, most))
+        entries = max(entries, layout.table[c + 1] - layout.table[c])
+        longest = max(longest, layout.message[c + 1] - layout.message[c])
+    return np.empty(entries), np.empty(longest), np.empty(longest)
 
 
 @kernel
-def _fill(scores, mu, layout, digit, tables):
-    """For each clique the sum of the scores that it is home to, over mu if that is not 0; whether none is nan or +inf."""
-    C, table, part = len(layout.parent), layout.table, layout.part
-    for i in range(len(tables)):
+def _fill(c, scores, mu, layout, digit, tables, first):
+    """tables from ``first`` on: the sum of the scores that clique c is home to, over mu if that is not 0; whether none is nan or +inf."""
+    last = first + layout.table[c + 1] - layout.table[c]
+    for i in range(first, last):
         tables[i] = 0.0
-    for c in range(C):
-        for q in range(part[c], part[c + 1]):
-            add_along(2 * C + q, layout.walks, digit, scores, layout.where[q], tables, table[c], table[c + 1])
+    for q in range(layout.part[c], layout.part[c + 1]):
+        walk = 2 * len(layout.parent) + q
+        add_along(walk, layout.walks, digit, scores, layout.where[q], tables, first, last)
     bad = 0
-    for i in range(len(tables)):
+    for i in range(first, last):
         bad += not tables[i] < np.inf
     if mu > 0.0:
-        for i in range(len(tables)):
+        for i in range(first, last):
             tables[i] /= mu
     return bad == 0
 
 
 @kernel
-def _towards_the_root(mu, layout, digit, room, inside, messages):
-    """The value; inside become the tables with all messages from children, messages those to parents, less their largest entries."""
+def _towards_the_root(scores, mu, layout, digit, room, inside, messages):
+    """The value; inside: the tables with all messages from children, messages: those to parents, less their largest entries."""
     table, message, parent, walks = layout.table, layout.message, layout.parent, layout.walks
     C, value = len(parent), 0.0
+    for c in range(C):
+        if not _fill(c, scores, mu, layout, digit, inside, table[c]):
+            return np.nan
     for c in range(C - 1, -1, -1):
         mine = messages[message[c] : message[c + 1]]
         top = reduced(mu, c, walks, digit, inside, table[c], table[c + 1], mine, room)
@@ -97,9 +109,7 @@ def best_of_cliques(scores, layout, labels):
     """The highest score, and labels (p,), -1 before, of a best labelling; -inf: there is none, nan where a score is."""
     digit, room = _counter(layout), _room(layout)
     inside, messages = np.empty(layout.table[-1]), np.empty(layout.message[-1])
-    if not _fill(scores, 0.0, layout, digit, inside):
-        return np.nan
-    value = _towards_the_root(0.0, layout, digit, room, inside, messages)
+    value = _towards_the_root(scores, 0.0, layout, digit, room, inside, messages)
     if value > -np.inf:
         _decode(layout, digit, inside, labels)
     return value
@@ -111,7 +121,7 @@ def _decode(layout, digit, inside, labels):
     size, stride, variable = layout.size, layout.stride, layout.variable
     free = np.empty(len(digit), np.int64)
     for c in range(len(layout.parent)):
-        base, n, outer = layout.table[c], 0, np.uint64(1)
+        base, n, outer = layout.table[c], 0, ONE
         for a in range(layout.axis[c], layout.axis[c + 1]):
             v = variable[a]
             if labels[v] >= 0:
@@ -136,7 +146,7 @@ def _decode(layout, digit, inside, labels):
                     labels[variable[free[n - 1]]] = t
             for a in range(n - 2, -1, -1):
                 base += stride[free[a]]
-                digit[a] += np.uint64(1)
+                digit[a] += ONE
                 if digit[a] < size[free[a]]:
                     break
                 base -= size[free[a]] * stride[free[a]]
@@ -151,35 +161,34 @@ def parts_of_cliques(scores, mu, layout, parts):
     """
     table, message, walks = layout.table, layout.message, layout.walks
     C, digit, room = len(layout.parent), _counter(layout), _room(layout)
-    tables, messages = np.empty(table[-1]), np.empty(message[-1])
-    if not _fill(scores, mu, layout, digit, tables):
-        parts[:] = np.nan
-        return np.nan
-    inside = tables.copy()
-    value = _towards_the_root(mu, layout, digit, room, inside, messages)
-    if value == -np.inf:
+    inside, messages = np.empty(table[-1]), np.empty(message[-1])
+    value = _towards_the_root(scores, mu, layout, digit, room, inside, messages)
+    if not value > -np.inf:
+        if np.isnan(value):
+            parts[:] = np.nan
         return value
-    above, later = np.empty(len(messages)), _later(layout)
+    above, belief, later = np.empty(len(messages)), np.empty(len(room[0])), _later(layout)
     for c in range(C):
-        first, last = table[c], table[c + 1]
+        n = table[c + 1] - table[c]
+        _fill(c, scores, mu, layout, digit, belief, ZERO)
         if c > 0:
-            add_along(c, walks, digit, above, message[c], tables, first, last)
-        _towards_the_children(c, mu, layout, digit, room, messages, above, later, tables)
-        _normalise(mu, value, tables, first, last)
+            add_along(c, walks, digit, above, message[c], belief, ZERO, n)
+        _towards_the_children(c, mu, layout, digit, room, messages, above, later, belief)
+        _normalise(mu, value, belief, n)
         for q in range(layout.part[c], layout.part[c + 1]):
             if layout.where[q] >= np.uint64(len(parts)):
                 continue
             if mu > 0.0:
-                sums_along(2 * C + q, walks, digit, tables, first, last, parts, layout.where[q])
+                sums_along(2 * C + q, walks, digit, belief, ZERO, n, parts, layout.where[q])
             else:
-                largest_along(2 * C + q, walks, digit, tables, first, last, parts, layout.where[q])
+                largest_along(2 * C + q, walks, digit, belief, ZERO, n, parts, layout.where[q])
     return mu * value if mu > 0.0 else value
 
 
 @kernel
 def _later(layout):
     """Room for a table of each child of a clique but the last."""
-    most = np.uint64(0)
+    most = ZERO
     for c in range(len(layout.parent)):
         others = max(layout.start[c + 1] - layout.start[c] - 1, 0)
         most = max(most, np.uint64(others) * (layout.table[c + 1] - layout.table[c]))
@@ -187,11 +196,10 @@ def _later(layout):
 
 
 @kernel
-def _towards_the_children(c, mu, layout, digit, room, messages, above, later, tables):
-    """above of c's children: the reduction of what is not below them. c's table has the message from above, and gets its children's."""
+def _towards_the_children(c, mu, layout, digit, room, messages, above, later, belief):
+    """above of c's children: the reduction of what is not below them. belief: the table with the message from above; it gets the children's."""
     C, message, walks, start, child = len(layout.parent), layout.message, layout.walks, layout.start[c], layout.child
-    first, last, m = layout.table[c], layout.table[c + 1], layout.start[c + 1] - layout.start[c]
-    n = last - first
+    n, m = layout.table[c + 1] - layout.table[c], layout.start[c + 1] - layout.start[c]
     for j in range(m - 2, -1, -1):  # rows of later: the sums of the messages of the children after each
         row, d = np.uint64(j) * n, child[start + j + 1]
         for i in range(n):
@@ -203,25 +211,23 @@ def _towards_the_children(c, mu, layout, digit, room, messages, above, later, ta
         if j < m - 1:
             row = np.uint64(j) * n
             for i in range(n):
-                later[row + i] += tables[first + i]
+                later[row + i] += belief[i]
             reduced(mu, C + d, walks, digit, later, row, row + n, mine, room)
         else:
-            reduced(mu, C + d, walks, digit, tables, first, last, mine, room)
-        add_along(C + d, walks, digit, messages, message[d], tables, first, last)
+            reduced(mu, C + d, walks, digit, belief, ZERO, n, mine, room)
+        add_along(C + d, walks, digit, messages, message[d], belief, ZERO, n)
 
 
 @kernel
-def _normalise(mu, value, tables, first, last):
-    """A clique's beliefs, known up to a constant, as highest scores or, with mu > 0, as probabilities."""
-    top, total = -np.inf, 0.0
-    for i in range(first, last):
-        top = larger(top, tables[i])
+def _normalise(mu, value, belief, n):
+    """belief[:n], known up to a constant, as highest scores or, with mu > 0, as probabilities."""
+    top, total = largest_of(belief, ZERO, n, -np.inf), 0.0
     if mu > 0.0:
-        for i in range(first, last):
-            tables[i] = exp(tables[i] - top)
-            total = plus(total, tables[i])
-        for i in range(first, last):
-            tables[i] /= total
+        for i in range(n):
+            belief[i] = exp(belief[i] - top)
+            total = plus(total, belief[i])
+        for i in range(n):
+            belief[i] /= total
     else:
-        for i in range(first, last):
-            tables[i] = value + (tables[i] - top)
+        for i in range(n):
+            belief[i] = value + (belief[i] - top)
