@@ -91,6 +91,7 @@ SCORES = [[1.0, 0.0], [0.0, 2.0]]
 ANSWERS = {  # not cuts nor boxes, which either panel finds on the host, wherever the arrays lie
     "Arborescence": lambda backend, put: backend.Arborescence(put([[0.0, 0.0, 5.0], [2.0, 4.0, 0.0]])).best()[0],
     "Chain": lambda backend, put: backend.Chain(put(SCORES), put(SCORES)).best()[0],
+    "Graph": lambda backend, put: backend.Graph(put(SCORES), put([SCORES]), [[0, 1]]).best()[0],
     "Matching": lambda backend, put: backend.Matching(put(SCORES)).best()[0],
     "Tree": lambda backend, put: backend.Tree(put(SCORES), put(SCORES), [-1, 0]).best()[0],
     "L1": lambda backend, put: backend.L1(0.5).prox(put([1.0, -2.0]), 1.0),
