@@ -111,7 +111,6 @@ def _layout(p: int, L: int, packed_edges: bytes, packed_counts: bytes | None, ma
     return Layout(
         _offsets([math.prod(shape) for shape in shapes]).astype(np.uint64),
         _offsets(messages).astype(np.uint64),
-        np.array(tree.parents, np.int64),
         _offsets([len(below) for below in tree.children]),
         np.array([d for below in tree.children for d in below], np.int64),
         _offsets(np.bincount(homes, minlength=len(shapes)).tolist()),

@@ -35,7 +35,6 @@ class Layout(NamedTuple):
 
     table: np.ndarray  # (C + 1,) uint64: clique c has the entries table[c] : table[c + 1]
     message: np.ndarray  # (C + 1,) uint64: the same of its message
-    parent: np.ndarray  # (C,)
     start: np.ndarray  # (C + 1,): its children are child[start[c] : start[c + 1]]
     child: np.ndarray  # (C - 1,)
     part: np.ndarray  # (C + 1,): it is home to the variables and edges part[c] : part[c + 1]
@@ -51,7 +50,7 @@ class Layout(NamedTuple):
 def _counter(layout):
     """Digits for a walk, or for the variables of a clique."""
     most = 1
-    for c in range(len(layout.parent)):
+    for c in range(len(layout.start) - 1):
         most = max(most, layout.axis[c + 1] - layout.axis[c])
     return np.zeros(most, np.uint64)
 
@@ -60,7 +59,7 @@ def _counter(layout):
 def _room(layout):
     """Room for the largest table, and twice for the longest message."""
     entries = longest = ZERO
-    for c in range(len(layout.parent)):
+    for c in range(len(layout.start) - 1):
         entries = max(entries, layout.table[c + 1] - layout.table[c])
         longest = max(longest, layout.message[c + 1] - layout.message[c])
     return np.empty(entries), np.empty(longest), np.empty(longest)
@@ -73,7 +72,7 @@ def _fill(c, scores, mu, layout, digit, tables, first):
     for i in range(first, last):
         tables[i] = 0.0
     for q in range(layout.part[c], layout.part[c + 1]):
-        walk = 2 * len(layout.parent) + q
+        walk = 2 * (len(layout.start) - 1) + q
         add_along(walk, layout.walks, digit, scores, layout.where[q], tables, first, last)
     bad = 0
     for i in range(first, last):
@@ -85,22 +84,22 @@ def _fill(c, scores, mu, layout, digit, tables, first):
 
 
 @kernel
-def _towards_the_root(scores, mu, layout, digit, room, inside, messages):
-    """The value; inside: the tables with all messages from children, messages: those to parents, less their largest entries."""
-    table, message, parent, walks = layout.table, layout.message, layout.parent, layout.walks
-    C, value = len(parent), 0.0
-    for c in range(C):
-        if not _fill(c, scores, mu, layout, digit, inside, table[c]):
-            return np.nan
+def _towards_the_root(scores, mu, layout, digit, room, places, inside, messages):
+    """The value; inside, from places[c] on: c's table with all messages from children, messages: those to parents, less their largest entries."""
+    message, start, child, walks = layout.message, layout.start, layout.child, layout.walks
+    C, value = len(layout.start) - 1, 0.0
     for c in range(C - 1, -1, -1):
-        mine = messages[message[c] : message[c + 1]]
-        top = reduced(mu, c, walks, digit, inside, table[c], table[c + 1], mine, room)
+        first = places[c]
+        last = first + layout.table[c + 1] - layout.table[c]
+        if not _fill(c, scores, mu, layout, digit, inside, first):
+            return np.nan
+        for j in range(start[c + 1] - 1, start[c] - 1, -1):
+            d = child[j]
+            add_along(C + d, walks, digit, messages, message[d], inside, first, last)
+        top = reduced(mu, c, walks, digit, inside, first, last, messages[message[c] : message[c + 1]], room)
         if top == -np.inf:
             return top
         value += top
-        if c > 0:
-            u = parent[c]
-            add_along(C + c, walks, digit, messages, message[c], inside, table[u], table[u + 1])
     return value
 
 
@@ -109,7 +108,7 @@ def best_of_cliques(scores, layout, labels):
     """The highest score, and labels (p,), -1 before, of a best labelling; -inf: there is none, nan where a score is."""
     digit, room = _counter(layout), _room(layout)
     inside, messages = np.empty(layout.table[-1]), np.empty(layout.message[-1])
-    value = _towards_the_root(scores, 0.0, layout, digit, room, inside, messages)
+    value = _towards_the_root(scores, 0.0, layout, digit, room, layout.table, inside, messages)
     if value > -np.inf:
         _decode(layout, digit, inside, labels)
     return value
@@ -120,7 +119,7 @@ def _decode(layout, digit, inside, labels):
     """The states of a best labelling, clique by clique from the root down; of equals the first in the order of the table."""
     size, stride, variable = layout.size, layout.stride, layout.variable
     free = np.empty(len(digit), np.int64)
-    for c in range(len(layout.parent)):
+    for c in range(len(layout.start) - 1):
         base, n, outer = layout.table[c], 0, ONE
         for a in range(layout.axis[c], layout.axis[c + 1]):
             v = variable[a]
@@ -160,14 +159,14 @@ def parts_of_cliques(scores, mu, layout, parts):
     parts are the scores' or those of variables alone, in place of -inf or 0: those of states that do not exist stay.
     """
     table, message, walks = layout.table, layout.message, layout.walks
-    C, digit, room = len(layout.parent), _counter(layout), _room(layout)
-    inside, messages = np.empty(table[-1]), np.empty(message[-1])
-    value = _towards_the_root(scores, mu, layout, digit, room, inside, messages)
+    C, digit, room = len(layout.start) - 1, _counter(layout), _room(layout)
+    belief, messages = np.empty(len(room[0])), np.empty(message[-1])
+    value = _towards_the_root(scores, mu, layout, digit, room, np.zeros_like(table), belief, messages)
     if not value > -np.inf:
         if np.isnan(value):
             parts[:] = np.nan
         return value
-    above, belief, later = np.empty(len(messages)), np.empty(len(room[0])), _later(layout)
+    above, later = np.empty(len(messages)), _later(layout)
     for c in range(C):
         n = table[c + 1] - table[c]
         _fill(c, scores, mu, layout, digit, belief, ZERO)
@@ -189,7 +188,7 @@ def parts_of_cliques(scores, mu, layout, parts):
 def _later(layout):
     """Room for a table of each child of a clique but the last."""
     most = ZERO
-    for c in range(len(layout.parent)):
+    for c in range(len(layout.start) - 1):
         others = max(layout.start[c + 1] - layout.start[c] - 1, 0)
         most = max(most, np.uint64(others) * (layout.table[c + 1] - layout.table[c]))
     return np.empty(most)
@@ -198,7 +197,7 @@ def _later(layout):
 @kernel
 def _towards_the_children(c, mu, layout, digit, room, messages, above, later, belief):
     """above of c's children: the reduction of what is not below them. belief: the table with the message from above; it gets the children's."""
-    C, message, walks, start, child = len(layout.parent), layout.message, layout.walks, layout.start[c], layout.child
+    C, message, walks, start, child = len(layout.start) - 1, layout.message, layout.walks, layout.start[c], layout.child
     n, m = layout.table[c + 1] - layout.table[c], layout.start[c + 1] - layout.start[c]
     for j in range(m - 2, -1, -1):  # rows of later: the sums of the messages of the children after each
         row, d = np.uint64(j) * n, child[start + j + 1]
