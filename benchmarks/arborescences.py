@@ -1,6 +1,6 @@
 """Best dependency trees beside a C++ package, sums over all trees beside a determinant, one core.
 
-``python -m benchmarks.arborescences`` prints microseconds and ratios: `figures`. ufal.chu-liu-edmonds and networkx are timed where they
+``python -m benchmarks.figures arborescences`` prints microseconds and ratios: `figures`. ufal.chu-liu-edmonds and networkx are timed where they
 are installed.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 
 SIZES = [20, 40, 60]
 KINDS = ["random", "planted"]
@@ -123,13 +123,3 @@ def figures() -> Iterator[tuple[str, float, str, float | None]]:
     trees = accelerated.Arborescence(instances[0])
     yield "5 best trees, n=40", mean_of([lambda: trees.topk(5)], 30), "us", None
     yield "all max-marginals of trees, n=40", mean_of([trees.max_marginals], 5), "us", None
-
-
-def main() -> None:
-    """Print the figures."""
-    for what, value, unit, target in figures():
-        print(f"{what}: {value:.4g} {unit}{'' if target is None else f' (target {target:g})'}")
-
-
-if __name__ == "__main__":
-    main()

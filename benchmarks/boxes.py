@@ -1,6 +1,6 @@
 """Subwindow search beside scoring all boxes, and epochs over candidate boxes beside their matrix products, one core.
 
-``python -m benchmarks.boxes`` prints milliseconds and ratios: `figures`.
+``python -m benchmarks.figures candidates`` prints milliseconds and ratios: `figures`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 from reference.boxes import SGD, counterpart
 
 NOISES = (0.0, 0.5, 1.0)  # of a pixel, beside scores of -1 and +1
@@ -140,13 +140,3 @@ def figures() -> Iterator[tuple[str, float, str, float | None]]:
         products_due = 2 if smoothing == "entropy" else 1  # the gradient of the entropy is a product too
         yield f"epoch of SGD over candidates, {smoothing}", 1e3 * took, "ms", None
         yield f"epoch of SGD over candidates / its products, {smoothing}", took / (products_due * least), "ratio", 1.5
-
-
-def main() -> None:
-    """Print the figures."""
-    for what, value, unit, target in figures():
-        print(f"{what}: {value:.4g} {unit}{'' if target is None else f' (target {target:g})'}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The commands that draw the papers' figures, in their quick form, on made-up sentences: that they run and write what they say."""
+"""The experiments of the papers, in their quick form, on made-up sentences: that they run and write what they say."""
 
 from __future__ import annotations
 
@@ -11,20 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import (
-    casimir_paper,
-    handwriting,
-    localization_linear,
-    localization_nonlinear,
-    parsing_templates,
-    sparse_chains,
-    sparse_table,
-    ssvm_table,
-)
-from benchmarks.entity_curves import FIGURES
-from benchmarks.localization_plan import NONLINEAR
+from diptych.experiments.registry import perform
 from diptych.pictures.plots import require_matplotlib
 
+ENTITIES = tuple(f"figure-{part}" for part in ("2", "5a", "5b", "5c", "5d"))
+BOXES = ("figure-4", "figure-6", "figure-7")
 NAMES = ("Ana", "Luis", "Mar", "Sol")
 
 
@@ -105,68 +96,68 @@ class Commands:
         quiet = io.StringIO()
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
             data = made_up(Path(folder) / "made-up.zip")
-            for figure in FIGURES:
-                _ends(casimir_paper.main([figure, str(data), "--quick", "--output", folder]), 0)
+            for figure in ENTITIES:
+                _ends(perform(f"casimir-{figure}", [str(data), "--quick", "--out", folder]), 0)
                 report = Path(folder) / f"{figure}.json"
                 curves += len(json.loads(report.read_text(encoding="utf-8"))["curves"])
                 _picture(report.with_suffix(".png")).unlink()
-            _ends(casimir_paper.main(["draw", str(report)]), 0)
+            _ends(perform("casimir-figure-2", ["--draw", str(report)]), 0)
             _picture(report.with_suffix(".png"))
-            _ends(casimir_paper.main(["draw", str(data)]), 2)
-            _ends(ssvm_table.main(["--quick", "--output", folder]), 0)
+            _ends(perform("casimir-figure-2", ["--draw", str(data)]), 2)
+            _ends(perform("ssvm-optimizers", ["--quick", "--out", folder]), 0)
             _picture(Path(folder) / "ssvm.png").unlink()
-            _ends(ssvm_table.main(["--draw", f"{folder}/ssvm.json"]), 0)
+            _ends(perform("ssvm-optimizers", ["--draw", f"{folder}/ssvm.json"]), 0)
             _picture(Path(folder) / "ssvm.png")
-            _ends(ssvm_table.main(["--draw", str(report)]), 2)
-            _ends(handwriting.main(["--quick", "--output", folder]), 0)
+            _ends(perform("ssvm-optimizers", ["--draw", str(report)]), 2)
+            _ends(perform("mkl-table-1", ["--quick", "--out", folder]), 0)
             _picture(Path(folder) / "handwriting.png").unlink()
-            _ends(handwriting.main(["--draw", f"{folder}/handwriting.json"]), 0)
+            _ends(perform("mkl-table-1", ["--draw", f"{folder}/handwriting.json"]), 0)
             _picture(Path(folder) / "handwriting.png")
-            _ends(handwriting.main(["--draw", str(report)]), 2)
-            _ends(handwriting.main(["--quick", "--folds", "11", "--output", folder]), 2)
+            _ends(perform("mkl-table-1", ["--draw", str(report)]), 2)
+            _ends(perform("mkl-table-1", ["--quick", "--folds", "11", "--out", folder]), 2)
             bank = made_up_treebank(Path(folder) / "bank.zip")
             (Path(folder) / "runs.jsonl").unlink()
-            _ends(parsing_templates.main([str(bank), "--quick", "--output", folder]), 0)
+            _ends(perform("mkl-figure-1", [str(bank), "--quick", "--out", folder]), 0)
             _picture(Path(folder) / "parsing-templates.png").unlink()
-            _ends(parsing_templates.main(["draw", f"{folder}/parsing-templates.json"]), 0)
+            _ends(perform("mkl-figure-1", ["--draw", f"{folder}/parsing-templates.json"]), 0)
             _picture(Path(folder) / "parsing-templates.png")
-            _ends(parsing_templates.main(["draw", str(report)]), 2)
+            _ends(perform("mkl-figure-1", ["--draw", str(report)]), 2)
             _sparse(Path(folder), report)
-            _ends(localization_linear.main(["--quick", "--classes", "a", "--output", folder]), 0)
+            _ends(perform("casimir-figure-3", ["--quick", "--classes", "a", "--out", folder]), 0)
             _picture(Path(folder) / "localization-figure-3.png").unlink()
-            _ends(localization_linear.main(["--draw", f"{folder}/localization-figure-3.json"]), 0)
+            _ends(perform("casimir-figure-3", ["--draw", f"{folder}/localization-figure-3.json"]), 0)
             _picture(Path(folder) / "localization-figure-3.png")
-            _ends(localization_linear.main(["--draw", f"{folder}/ssvm.json"]), 2)
-            for figure in NONLINEAR:
-                _ends(localization_nonlinear.main([figure, "--quick", "--classes", "a", "--output", folder]), 0)
+            _ends(perform("casimir-figure-3", ["--draw", f"{folder}/ssvm.json"]), 2)
+            for figure in BOXES:
+                _ends(perform(f"casimir-{figure}", ["--quick", "--classes", "a", "--out", folder]), 0)
                 report = Path(folder) / f"localization-{figure}.json"
                 curves += len(json.loads(report.read_text(encoding="utf-8"))["curves"])
                 _picture(report.with_suffix(".png")).unlink()
-            _ends(localization_nonlinear.main(["draw", str(report)]), 0)
+            _ends(perform("casimir-figure-4", ["--draw", str(report)]), 0)
             _picture(report.with_suffix(".png"))
             return curves + len(json.loads((Path(folder) / "ssvm.json").read_text(encoding="utf-8"))["runs"])
 
 
 def _sparse(folder: Path, other: Path) -> None:
     """The commands of the sparse CRFs; ``other``: a report of another command."""
-    there = ["--output", str(folder)]
+    there = ["--out", str(folder)]
     table = folder / "sparse-table.json"
-    _ends(sparse_table.main(["syn1", "letters", "--quick", "--values", "3", *there]), 0)
+    _ends(perform("screening-table-1", ["syn1", "letters", "--quick", "--values", "3", *there]), 0)
     _picture(table.with_suffix(".png")).unlink()
-    _ends(sparse_table.main(["--draw", str(table)]), 0)
+    _ends(perform("screening-table-1", ["--draw", str(table)]), 0)
     _picture(table.with_suffix(".png"))
-    _ends(sparse_table.main(["syn4", "--quick", *there]), 2)
-    _ends(sparse_table.main(["--draw", str(other)]), 2)
+    _ends(perform("screening-table-1", ["syn4", "--quick", *there]), 2)
+    _ends(perform("screening-table-1", ["--draw", str(other)]), 2)
     chunks = str(made_up_chunks(folder / "chunks.zip"))
     for source, name in (("letters", "letters"), (chunks, "chunks")):
         report = folder / f"sparse-{name}.json"
-        _ends(sparse_chains.main([source, "--quick", "--examples", "12", "--values", "3", *there]), 0)
+        _ends(perform("screening-chains", [source, "--quick", "--examples", "12", "--values", "3", *there]), 0)
         _picture(report.with_suffix(".png")).unlink()
-        _ends(sparse_chains.main(["--draw", str(report)]), 0)
+        _ends(perform("screening-chains", ["--draw", str(report)]), 0)
         _picture(report.with_suffix(".png"))
-    _ends(sparse_chains.main(["letters", "--quick", "--ratio", "2", *there]), 2)
-    _ends(sparse_chains.main([str(folder / "none.zip"), "--quick", *there]), 2)
-    _ends(sparse_chains.main(["--draw", str(other)]), 2)
+    _ends(perform("screening-chains", ["letters", "--quick", "--ratio", "2", *there]), 2)
+    _ends(perform("screening-chains", [str(folder / "none.zip"), "--quick", *there]), 2)
+    _ends(perform("screening-chains", ["--draw", str(other)]), 2)
 
 
 def _ends(status: int, expected: int) -> None:

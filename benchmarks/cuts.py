@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 
 COUPLINGS = {"weak": 0.5, "strong": 2.0}
 SIZES = [128, 256]

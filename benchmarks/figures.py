@@ -20,15 +20,19 @@ from typing import Any
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import baselines, graphs, problems, prox, proximal, variance_reduced
+from benchmarks import baselines, problems, prox, proximal, variance_reduced
 from benchmarks import cuts as grid_cuts
 from benchmarks import trees as rooted
 from benchmarks.arborescences import figures as arborescence_figures
-from benchmarks.clock import best_of
+from benchmarks.boxes import figures as box_figures
 from benchmarks.kernel_learning import figures as kernel_figures
 from benchmarks.matchings import figures as matching_figures
+from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
 from benchmarks.start import first_train
+from diptych.experiments import graphs
+from diptych.experiments.clock import best_of
+from diptych.experiments.handwritten import handwritten_words
 
 Add = Callable[..., None]
 
@@ -79,7 +83,7 @@ def optimisers(add: Add) -> None:
         add(what, value, unit, most)
     for what, value, unit, most in variance_reduced.figures():
         add(what, value, unit, most)
-    train, _ = problems.letters().split(0)
+    train, _ = handwritten_words().split(0)
     model = accelerated.SequenceModel(128, train.labels, start_stop=False)
     hinge = accelerated.StructuralHinge(model, model.pack(train.X, train.Y))
     accelerated.bcfw(hinge, lam=0.0016, epochs=1, rng=1)
@@ -133,6 +137,12 @@ def cuts(add: Add) -> None:
         add(what, value, unit, target, at_least)
 
 
+def candidates(add: Add) -> None:
+    """Subwindow search beside scoring all boxes, epochs over candidate boxes, scores of two layers."""
+    for what, value, unit, most in (*box_figures(), *two_layer_figures()):
+        add(what, value, unit, most)
+
+
 def kernels(add: Add) -> None:
     """Multiple kernel learning on one fold of the letters, float32 Gram matrices."""
     for what, value, unit, most in kernel_figures():
@@ -163,6 +173,7 @@ GROUPS = {
         matchings,
         arborescences,
         cuts,
+        candidates,
         kernels,
         sparse,
         starts,

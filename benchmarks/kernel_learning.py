@@ -10,7 +10,8 @@ import numpy as np
 
 from accelerated.threads import set_num_threads
 from benchmarks import problems
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
+from diptych.experiments.handwritten import handwritten_words
 from reference.kernels import B1Spline, Explicit, Gaussian, Polynomial
 
 WORDS = {"reference": 40, "accelerated": 10_000}
@@ -28,7 +29,7 @@ class Fold:
     def setup(self, panel, kind):
         set_num_threads(1)
         self.panel = importlib.import_module(panel)
-        training, self.rest = problems.letters().split(0, reverse=True)
+        training, self.rest = handwritten_words().split(0, reverse=True)
         self.training = training.take(np.arange(min(WORDS[panel], len(training.X))))
         self.test = self.rest.take(np.arange(min(WORDS[panel], len(self.rest.X)) // 10))
         spline = B1Spline.with_zeros(np.concatenate(self.training.X), 0.95)

@@ -1,6 +1,6 @@
 """Assignment beside SciPy's, all max-marginals of a matching, and learning alignments, one core.
 
-``python -m benchmarks.matchings`` prints milliseconds and ratios: `figures`.
+``python -m benchmarks.figures matchings`` prints milliseconds and ratios: `figures`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 import accelerated
 import reference
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 
 KINDS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "uniform": lambda rng, p: rng.random((p, p)),
@@ -99,13 +99,3 @@ def figures() -> Iterator[tuple[str, float, str, float | None]]:
     matching = accelerated.Matching(scores("uniform", 50))
     five, one = best_of(lambda: matching.topk(5), 100), best_of(matching.best, 100)
     yield "5 best matchings / best, p=50", five / one, "ratio", None
-
-
-def main() -> None:
-    """Print the figures."""
-    for what, value, unit, target in figures():
-        print(f"{what}: {value:.4g} {unit}{'' if target is None else f' (target {target:g})'}")
-
-
-if __name__ == "__main__":
-    main()

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import reference
-from diptych.files import Sequences
+from diptych.experiments.handwritten import handwritten_words
 
 PANELS = ["reference", "accelerated"]
 SIZES = [(10, 26), (30, 50)]  # positions, labels
@@ -28,16 +27,9 @@ def chain_batch(panel: str, size: tuple[int, int]) -> Any:
     return importlib.import_module(panel).Chain(*scores(*size, CHAINS[panel]))
 
 
-@functools.cache
-def letters(words: int | None = None) -> Sequences:
-    """The OCR letters, or the first so many words of them."""
-    data = reference.load_letters()
-    return data if words is None else data.take(np.arange(words))
-
-
 def objective(panel: str, loss: str, words: int | None = None) -> Any:
     """``LogLoss`` or ``StructuralHinge`` of a packed sequence model over the letters."""
-    module, data = importlib.import_module(panel), letters(words)
+    module, data = importlib.import_module(panel), handwritten_words(words)
     model = module.SequenceModel(128, data.labels)
     return getattr(module, loss)(model, model.pack(data.X, data.Y))
 

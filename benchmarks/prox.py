@@ -1,6 +1,6 @@
 """Projections and proxes by selection into an existing array, one core, beside NumPy's sort and a copy.
 
-``python -m benchmarks.prox`` prints ns an element at a million, the worst of three inputs: `figures`.
+``python -m benchmarks.figures selection`` prints ns an element at a million, the worst of three inputs: `figures`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 
 SIZES = [10**3, 10**6, 10**7]
 INPUTS: dict[str, Callable[[int], np.ndarray]] = {
@@ -82,16 +82,3 @@ def figures(p: int = 10**6, repeat: int = 30) -> dict[str, float]:
             worst[name] = max(worst[name], 1e9 * best_of(run, repeat) / p)
     set_num_threads(None)
     return worst
-
-
-def main() -> None:
-    """Print the figures with their targets and their ratios to the sort and to the copy of the same run."""
-    found = figures()
-    print("| function | ns an element | of the sort | of a copy | target |\n|---|---|---|---|---|")
-    for name, value in found.items():
-        target = f"<= {TARGETS[name]:g}{'' if value <= TARGETS[name] else ' (missed)'}" if name in TARGETS else ""
-        print(f"| {name} | {value:.2f} | {value / found['sort']:.2f} | {value / found['copy']:.1f} | {target} |")
-
-
-if __name__ == "__main__":
-    main()

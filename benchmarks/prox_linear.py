@@ -8,7 +8,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 from reference.linearized import LinearizedObjective, linearized
 from reference.training.prox_linear import regularised
 
@@ -92,8 +92,3 @@ class TwoLayers:
         return min(step(self.objective, self.w)[0] for _ in range(3))
 
     track_step.unit = "seconds"  # type: ignore[attr-defined]
-
-
-if __name__ == "__main__":
-    for what, much, of, _ in figures():
-        print(f"{what}: {much:.2f} {of}")

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from benchmarks import problems, sparse_data
-from benchmarks.sparse_chains import removed_by
-from benchmarks.sparse_table import RULES
+from diptych.experiments import sparse_data
+from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.sparse_chains import removed_by
+from diptych.experiments.sparse_table import RULES
 
 PROBLEMS = ["classes", "chains"]
 LISTED_ONLY = ("paper, modulus 1", "paper, modulus 2", "l2 gap", "union")
@@ -21,7 +22,7 @@ def objective(problem: str) -> Any:
     """100 examples of 1,000 features and 10 classes, as syn3; or the first 60 words of the letters."""
     if problem == "classes":
         return sparse_data.classes(*sparse_data.synthetic(100, 1000, 0), 10)
-    data = problems.letters(60)
+    data = handwritten_words(60)
     model = accelerated.SequenceModel(128, data.labels, start_stop=False)
     return accelerated.LogLoss(model, model.pack(data.X, data.Y))
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from accelerated.threads import set_num_threads
 from benchmarks import problems
-from benchmarks.clock import best_of
+from diptych.experiments.clock import best_of
 from reference.structures import tree_k_best
 
 SHAPES = ["random", "path", "star"]

@@ -11,10 +11,9 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from benchmarks import problems
-from benchmarks.clock import best_of
-from reference.boxes import SVRG as Box
-from reference.boxes import counterpart
-from reference.optimizers.subproblem import Subproblem
+from diptych.experiments.clock import best_of
+from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.passes import Pass
 
 LOSSES = ["LogLoss", "top-5"]  # the CRF, and the hinge smoothed by its five best outputs
 SIZES = [16, 20]  # log2 of the number of hashed weights
@@ -28,7 +27,7 @@ def hashed(bits: int) -> list[accelerated.Rows]:
     A feature is hashed to one of 2^bits // 26 rows, whose 26 weights lie side by side.
     """
     rows = 2**bits // LABELS
-    images = np.concatenate(problems.letters().X).reshape(-1, 16, 8) > 0
+    images = np.concatenate(handwritten_words().X).reshape(-1, 16, 8) > 0
     padded = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.int64)
     squares = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
     columns, lines = [(i, 0) for i in range(-2, 3)], [(0, j) for j in range(-2, 3)]
@@ -43,7 +42,7 @@ def hashed(bits: int) -> list[accelerated.Rows]:
     index = ((mixed >> np.uint64(33)) % np.uint64(rows)).astype(np.int64).ravel()
     ends = np.concatenate([[0], 3 * np.cumsum(images.sum(axis=(1, 2)))])
     found, first = [], 0
-    for X in problems.letters().X:
+    for X in handwritten_words().X:
         here = ends[first : first + len(X) + 1]
         found.append(accelerated.Rows(here - here[0], index[here[0] : here[-1]], np.ones(here[-1] - here[0]), rows))
         first += len(X)
@@ -52,30 +51,13 @@ def hashed(bits: int) -> list[accelerated.Rows]:
 
 def objective(loss: str, bits: int | None = None) -> tuple[Any, float | None]:
     """An objective over the letters, raw or hashed, and its mu."""
-    letters = problems.letters()
+    letters = handwritten_words()
     X = letters.X if bits is None else hashed(bits)
     model = accelerated.SequenceModel(128 if bits is None else X[0].width, letters.labels)
     data = model.pack(X, letters.Y)
     if loss == "LogLoss":
         return accelerated.LogLoss(model, data), None
     return accelerated.StructuralHinge(model, data, smoothing=accelerated.smoothings.TopK(5)), 1.0
-
-
-class Pass:
-    """One pass from weights near a solution; best() is its least time."""
-
-    def __init__(self, over: tuple[Any, float | None], kappa: float = 0.0, average: str = "last") -> None:
-        self.objective, self.mu = over
-        n = self.objective.n
-        self.order = np.random.default_rng(0).permutation(n)
-        self.x = accelerated.sgd(self.objective, lam=1 / n, mu=self.mu, step_size=1 / 30, epochs=1, rng=0).x
-        self.problem = Subproblem(self.objective, 1 / n, kappa, self.mu, self.x if kappa else None)
-        self.box = counterpart(Box(average=average), self.objective)
-
-    def __call__(self) -> np.ndarray:
-        """Full gradient, then a step for each example."""
-        start = self.box.snapshot(self.objective, self.x, self.mu)
-        return self.box.sweep(self.problem, start, self.order, 1 / 30)
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
@@ -123,9 +105,3 @@ class OracleCalls:
         return accelerated.svrg(
             crf, lam=0.01, average=average, epochs=200, rng=0, callback=lambda row, w: row.gap <= 0.01 * row.objective
         ).oracle_calls
-
-
-if __name__ == "__main__":
-    set_num_threads(1)
-    for what, value, unit, target in figures():
-        print(f"{what}: {value:.4g} {unit}" + (f" (at most {target})" if target else ""), flush=True)

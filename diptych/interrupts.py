@@ -74,7 +74,7 @@ def _is_command() -> bool:
     run."""
     script, given = sys.argv[:1], sys.orig_argv
     if script == ["-m"]:
-        return "-m" in given and given[given.index("-m") + 1 :][:1] == [PACKAGE]
+        return "-m" in given and given[given.index("-m") + 1].split(".")[0] == PACKAGE
     return script != [] and os.path.basename(script[0]).removesuffix(".exe") == PACKAGE
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands import align, curves, localize, parse, segment, tag
+from diptych.commands import align, curves, localize, parse, reproduce, segment, tag
 from diptych.commands.jobs import (
     Job,
     accuracy,
@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         curves.add,
         localize.add,
         parse.add,
+        reproduce.add,
         segment.add,
         tag.add,
     ).parse_args(argv)

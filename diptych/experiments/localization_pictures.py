@@ -21,7 +21,7 @@ LEAST = 1e-3  # of the best known objective: what is nearer to it is drawn here
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """Draw a report of ``localization_linear`` or ``localization_nonlinear`` as PNG."""
+    """Draw a report of ``localization`` as PNG."""
     figure_class = require_matplotlib()
     from matplotlib.ticker import LogLocator, NullLocator
 

@@ -1,17 +1,12 @@
-"""Every optimiser of the structural SVM on one problem: ``python -m benchmarks.ssvm_table [--quick] [--output FOLDER] [--json]``.
+"""Every optimiser of the structural SVM on one problem: ``diptych reproduce ssvm-optimizers [--quick] [--out FOLDER] [--json]``.
 
 Nine folds of the letters (6,251 words), lam = 0.0016, raw pixels, Hamming loss, one core. Each runs until its objective is within 1e-3 of itself of one
 lower bound, the best dual value of a long run of ``bcfw``, or for 60 s; evaluations count neither in seconds nor in calls, the search for step sizes
 counts in both. Casimir, and SVRG at a constant mu, see a smoothed hinge, and are measured by the hinge itself. Writes ssvm.json, with the rows of every
-run, and ssvm.png, into the current folder or that of --output; prints a table. The first run compiles kernels, for some minutes.
+run, and ssvm.png, into the current folder or that of --out; prints a table. The first run compiles kernels, for some minutes.
 """
 
 from __future__ import annotations
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
 
 import argparse
 import json
@@ -25,10 +20,10 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import problems
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written, whole
 from diptych.commands.output import announce_compilation
+from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written, whole
 from diptych.pictures.plots import require_matplotlib
 from reference.training.result import Result, Row
 
@@ -78,7 +73,7 @@ class Problem:
     """The first words of the nine folds, packed, and the hinge itself."""
 
     def __init__(self, words: int | None) -> None:
-        train, _ = problems.letters().split(0)
+        train, _ = handwritten_words().split(0)
         if words is not None and words > len(train.X):
             raise ValueError(f"--words: expected at most the {len(train.X)} of nine folds, got {words}")
         train = train if words is None else train.take(np.arange(words))
@@ -201,9 +196,9 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     figure.savefig(path, format="png", dpi=110)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write, print; the exit status."""
-    parser = Parser("ssvm_table", __doc__)
+    parser = Parser(name, __doc__)
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -212,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a method (default: 60)")
     parser.add_argument("--words", type=at_least_one, help="the first so many (default: all 6251)")
     parser.add_argument(
-        "--output",
+        "--out",
         metavar="FOLDER",
         type=Path,
         help="of what is written (default: the current one; of --draw: that of the JSON)",
@@ -224,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
     with read_report(options.draw, "ssvm_table", ("settings", "bound", "runs")) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         draw(path, report)
@@ -234,7 +229,7 @@ def _draw_again(options: argparse.Namespace) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # before it is needed
-    path = (options.output or Path(".")) / "ssvm.json"
+    path = (options.out or Path(".")) / "ssvm.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
     path.write_text(json.dumps(report), encoding="utf-8")
@@ -245,7 +240,3 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
     print(json.dumps(lines(report), indent=1) if options.json else table(report))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from benchmarks import problems
+from diptych.experiments.handwritten import handwritten_words
 
 __all__ = ["NAMES", "PAPER", "QUICK_SIZES", "SIZES", "characters", "classes", "named", "synthetic"]
 
@@ -50,7 +50,7 @@ def synthetic(n: int, d: int, rng: Any, classes: int = 10) -> tuple[np.ndarray, 
 
 def characters(words: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The pixels (N, 128) and the letters (N,) of all words, or of the first so many."""
-    data = problems.letters(words)
+    data = handwritten_words(words)
     return np.concatenate(data.X), np.concatenate(data.Y)
 
 

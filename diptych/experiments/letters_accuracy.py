@@ -1,4 +1,4 @@
-"""Accuracy on the OCR letters by the folds' protocol: ``python -m benchmarks.letters [--json]``.
+"""Accuracy on the OCR letters by the folds' protocol: ``diptych reproduce letters-accuracy [--json]``.
 
 Ten folds: train on nine and test on the tenth, and the reverse. Linear-chain CRF and structural SVM on raw pixels, by SGD with
 default steps; nothing is tuned on the test folds. Mean and standard deviation over the folds.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
+from diptych.experiments.shell import Parser, at_least_one, ended, positive
 
 
 def measure(job: Job, reverse: bool) -> dict[str, Any]:
@@ -38,13 +40,17 @@ def measure(job: Job, reverse: bool) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Print the table, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--lam", type=float, default=0.0016)
-    parser.add_argument("--epochs", type=int, default=20)
-    options = parser.parse_args()
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Measure, then print the table, or JSON; the exit status."""
+    parser = Parser(name, __doc__)
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("--lam", type=positive, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
+    parser.add_argument("--epochs", type=at_least_one, default=20, help="of each run (default: 20)")
+    options = parser.parse_args(arguments)
+    return ended(parser, lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
     rows = [
         measure(Job(loss=loss, lam=options.lam, epochs=options.epochs), reverse)
         for reverse in (False, True)
@@ -57,7 +63,3 @@ def main() -> None:
     for row in rows:
         cells = (f"{100 * row[kind]['mean']:.1f} ± {100 * row[kind]['deviation']:.1f}" for kind in ("letter", "word"))
         print(f"| {'CRF' if row['loss'] == 'crf' else 'structural SVM'} | {row['train']} | {' | '.join(cells)} |")
-
-
-if __name__ == "__main__":
-    main()

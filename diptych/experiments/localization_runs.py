@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from benchmarks.localization_plan import ADAPT, CONST, PL, K, Sizes
-from benchmarks.shell import whole
-from benchmarks.workers import Workers
 from diptych.commands.localize_jobs import find, judged, packed
+from diptych.experiments.localization_plan import ADAPT, CONST, PL, K, Sizes
+from diptych.experiments.shell import whole
+from diptych.experiments.workers import Workers
 from diptych.files.localization import load_localization
 from diptych.files.localization_writer import save_localization
 from diptych.scenes import make_scenes

@@ -1,6 +1,6 @@
-"""Table 2 of Pillutla et al. for the structures that exist, measured: ``python -m benchmarks.table2 [--json | --readme]``.
+"""Table 2 of Pillutla et al. for the structures that exist, measured: ``diptych reproduce casimir-table-2 [--json | --page FILE]``.
 
-Each cell: algorithm and complexity, operations counted, time in the fast panel on one core. --readme writes the table into README.md.
+Each cell: algorithm and complexity, operations counted, time in the fast panel on one core. --page writes the table into a page, between two marks.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +16,15 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import graphs
-from benchmarks.clock import best_of
-from benchmarks.graphs import K
+from diptych.experiments import graphs
+from diptych.experiments.clock import best_of
+from diptych.experiments.graphs import K
+from diptych.experiments.shell import Parser, ended
 from reference.structures.box_sets import BoxSets
 from reference.structures.clique_tree import clique_tree
 from reference.structures.search import branch_and_bound
 
-BEGIN, END = "<!-- table 2: python -m benchmarks.table2 --readme writes it -->", "<!-- end of table 2 -->"
+BEGIN, END = "<!-- table 2: diptych reproduce casimir-table-2 --page writes it -->", "<!-- end of table 2 -->"
 INTRACTABLE = "#P-complete (Proposition 14)"
 NO_SUM = "none: search has no sums (section 4.2.2)"
 
@@ -172,25 +173,25 @@ def write(text: str, path: Path) -> None:
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     if not after:
-        raise SystemExit(f"{path}: expected the marks {BEGIN} and {END}")
+        raise ValueError(f"{path}: expected the marks {BEGIN} and {END}")
     path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
-def main() -> None:
-    """Measure, then print or write."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Measure, then print or write; the exit status."""
+    parser = Parser(name, __doc__)
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="records instead of a table")
-    how.add_argument("--readme", action="store_true", help="write the table into README.md")
-    options = parser.parse_args()
+    how.add_argument("--page", metavar="FILE", type=Path, help="write the table between the two marks of this page")
+    options = parser.parse_args(arguments)
+    return ended(parser, lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
     records = list(measure())
     if options.json:
         print(json.dumps(records, indent=2))
-    elif options.readme:
-        write(page(records), Path(__file__).parent.parent / "README.md")
+    elif options.page:
+        write(page(records), options.page)
     else:
         print(page(records))
-
-
-if __name__ == "__main__":
-    main()

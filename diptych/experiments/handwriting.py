@@ -1,10 +1,10 @@
-"""Table 1 of Martins et al. (2010), handwriting: ``python -m benchmarks.handwriting [--quick] [--folds 0 1 ...] [--jobs 2] [--output FOLDER] [--json]``.
+"""Table 1 of Martins et al. (2010), handwriting: ``diptych reproduce mkl-table-1 [--quick] [--folds 0 1 ...] [--jobs 2] [--out FOLDER] [--json]``.
 
 Structural SVMs for the OCR letters with one kernel, with the average of several, and with several by multiple kernel learning; trained on one fold, tested on
 the other nine, for 20 epochs. eta0 of eta0/sqrt(t) is the one with the lowest objective after 5 epochs, for each C = 1/(lam n). Two columns of accuracy: with
 the C that is best on the test words, as in the paper (one for all folds), and with that, of each fold, which is best on a fifth of its words, held out.
 
-Writes into the current folder, or that of --output: handwriting.json, with every figure, and handwriting.png, the groups' weights over the epochs.
+Writes into the current folder, or that of --out: handwriting.json, with every figure, and handwriting.png, the groups' weights over the epochs.
 Folds are also kept as they come, in folds.jsonl beside them, and are not measured again; delete it to measure anew. The first run compiles kernels.
 
 Kernels have a unit diagonal, as in the paper's; the quadratic one has a constant of 1. Transitions: see --transitions; the paper does not say.
@@ -12,14 +12,8 @@ Kernels have a unit diagonal, as in the paper's; the quadratic one has a constan
 
 from __future__ import annotations
 
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
-
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,10 +21,10 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from benchmarks.kernel_folds import ROWS, Settings, folds_measured
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
 from diptych.commands.output import announce_compilation
+from diptych.experiments.kernel_folds import ROWS, Settings, folds_measured
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, read_report, say_written
 from diptych.pictures.plots import require_matplotlib
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import AVERAGES
@@ -142,9 +136,9 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     figure.savefig(path, format="png", dpi=110)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write, print; the exit status."""
-    parser = Parser("handwriting", __doc__)
+    parser = Parser(name, __doc__)
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -158,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--average", choices=AVERAGES, default="last", help="the last model, or the average (default: last)"
     )
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)
@@ -166,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
     with read_report(options.draw, "handwriting", ("settings", "folds", "records")) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         draw(path, report)
@@ -188,7 +182,7 @@ def _run(options: argparse.Namespace) -> None:
         options.words,
         options.words,
     )
-    path = (options.output or Path(".")) / "handwriting.json"
+    path = (options.out or Path(".")) / "handwriting.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = path.with_name("folds.jsonl")
     announce_compilation(accelerated)
@@ -203,7 +197,3 @@ def _run(options: argparse.Namespace) -> None:
 
 def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
     print(json.dumps(summary(report), indent=1) if options.json else table(report))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

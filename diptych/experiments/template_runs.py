@@ -15,8 +15,8 @@ import numpy as np
 
 import accelerated
 from accelerated import boxes
-from benchmarks.workers import Workers
 from diptych.commands.output import announce_compilation
+from diptych.experiments.workers import Workers
 from diptych.files.treebank import Sentence, load_treebank
 from diptych.metrics import attachment_score
 from reference.models.templates import check_templates, named_templates

@@ -1,4 +1,4 @@
-"""How the work of Casimir-SVRG grows as the accuracy is raised, on runs: ``python -m benchmarks.slopes [--json]``.
+"""How the work of Casimir-SVRG grows as the accuracy is raised, on runs: ``diptych reproduce casimir-slopes [--json]``.
 
 Oracle calls until the hinge of a small multiclass problem is within eps of its minimum, for eps halved again and again, and the slope of their
 logarithm over that of 1/eps. Pillutla et al. promise, up to logarithms: 1/2 with constant smoothing for eps and lam > 0 (Proposition 29), 1 with falling
@@ -7,15 +7,15 @@ smoothing (30), between 1/2 and 1 and 1 for lam = 0 (31, 32). Subproblems are so
 
 from __future__ import annotations
 
-import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 import accelerated
+from diptych.experiments.shell import Parser, ended
 from reference.bounds import Corollary18, Corollary20
 
 LAM, EXAMPLES, CLASSES, FEATURES = 0.02, 40, 3, 2
@@ -62,10 +62,15 @@ def figures() -> Iterator[tuple[str, list[int | None], float | None]]:
         yield name, found, float(np.polyfit(*zip(*points, strict=True), 1)[0]) if len(points) > 1 else None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
-    as_json = parser.parse_args().json
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; the exit status."""
+    parser = Parser(name, __doc__)
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    options = parser.parse_args(arguments)
+    return ended(parser, lambda: _run(options.json))
+
+
+def _run(as_json: bool) -> None:
     lines = []
     for name, found, slope in figures():
         lines.append({"what": name, "promised": PROMISED[name], "calls": found, "slope": slope})
@@ -73,7 +78,3 @@ def main() -> None:
             print(f"{name}: oracle calls {found}, slope {slope} (promised {PROMISED[name]})", flush=True)
     if as_json:
         print(json.dumps({"accuracies": ACCURACIES.tolist(), "lines": lines}))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""The pictures of ``benchmarks.casimir_paper``: a column for each lam (or method), three rows, a line with a band for each curve."""
+"""The pictures of ``casimir_paper``: a column for each lam (or method), three rows, a line with a band for each curve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAST = 1e-3  # of the best known objective: what is nearer to it is drawn here
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """Draw a report of ``benchmarks.casimir_paper`` as PNG."""
+    """Draw a report of ``casimir_paper`` as PNG."""
     figure_class = require_matplotlib()
     from matplotlib.ticker import LogLocator, NullLocator
 

@@ -1,4 +1,4 @@
-"""Table 1 of Zhang and Qiu (2019) with every rule: ``python -m benchmarks.sparse_table [syn1 syn2 syn3 letters] [--quick]``.
+"""Table 1 of Zhang and Qiu (2019) with every rule: ``diptych reproduce screening-table-1 [syn1 syn2 syn3 letters] [--quick]``.
 
 100 values of beta from beta_max to a tenth of it, alpha = 1, each to a duality gap of 1e-6 of the objective from the solution of the last, by one
 accelerated proximal gradient solver on one core, all runs in one process, in turn. For each rule: seconds in the solver and in screening, the speedup
@@ -9,11 +9,6 @@ not say whether its letters are characters or words; here they are characters.
 """
 
 from __future__ import annotations
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
 
 import argparse
 import json
@@ -26,10 +21,10 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import sparse_data, sparse_pictures
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
 from diptych.commands.output import announce_compilation
+from diptych.experiments import sparse_data, sparse_pictures
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["RULES", "SOLVERS", "main", "measure"]
@@ -206,9 +201,9 @@ def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit status."""
-    parser = Parser("sparse_table", __doc__)
+    parser = Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small data, and unless said otherwise 6 values")
     parser.add_argument(
@@ -217,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--values", type=at_least_one, default=100, help="of beta (default: 100)")
     parser.add_argument("--tol", type=positive, default=1e-6, help="gap over objective (default: 1e-6)")
     parser.add_argument("--repeats", type=at_least_one, default=1, help="the best of so many (default: 1)")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)
@@ -237,7 +232,7 @@ def _run(options: argparse.Namespace) -> None:
     if len(rules) == 1:
         raise ValueError("--rules: expected one that screens, to be held against none")
     require_matplotlib()  # before it is needed
-    path = (options.output or Path(".")) / "sparse-table.json"
+    path = (options.out or Path(".")) / "sparse-table.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     runs = [(rule, "dense") for rule in rules]
     runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
@@ -263,7 +258,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
     with read_report(options.draw, "sparse_table", ("settings", "paper", "data")) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         _show(options, report, path)
@@ -282,7 +277,3 @@ def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,9 +16,9 @@ import numpy as np
 
 import accelerated
 from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeights
-from benchmarks import problems
-from benchmarks.shell import whole
-from benchmarks.workers import Workers
+from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.shell import whole
+from diptych.experiments.workers import Workers
 from reference.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled
@@ -77,7 +77,7 @@ class Trained(NamedTuple):
 def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
     """What there is to say of each row, by its name."""
     training, test = (_some(part, words) for part, words in zip(
-        problems.letters().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True))  # fmt: skip
+        handwritten_words().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True))  # fmt: skip
     held = np.arange(len(training.X)) % HELD_OUT == HELD_OUT - 1
     part, held_out = training.take(np.flatnonzero(~held)), training.take(np.flatnonzero(held))
     kernels = kernels_of(training)

@@ -1,4 +1,4 @@
-"""Sparse linear-chain CRFs: ``python -m benchmarks.sparse_chains letters|PATH_TO_conll2000.zip [--quick]``, one core.
+"""Sparse linear-chain CRFs: ``diptych reproduce screening-chains letters|PATH_TO_conll2000.zip [--quick]``, one core.
 
 What the rule of Zhang and Qiu (2019) cannot do, since it lists outputs; the rule by the gap in l1 needs marginals and counts alone. alpha = 1.
 
@@ -13,11 +13,6 @@ each value, and F1 on the test sentences.
 
 from __future__ import annotations
 
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
-
 import argparse
 import json
 import sys
@@ -31,11 +26,12 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import problems, sparse_pictures
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
 from diptych.chunks import chunk_scores
 from diptych.commands.output import announce_compilation
+from diptych.experiments import sparse_pictures
+from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import require_matplotlib
 
@@ -53,7 +49,7 @@ Keep = Callable[[dict[str, Any]], None]
 
 def letters(words: int | None, values: int, ratio: float, tol: float, keep: Keep) -> dict[str, Any]:
     """The path over the words, and what was removed at which gap; ``keep`` gets the report after each value."""
-    data = problems.letters(words)
+    data = handwritten_words(words)
     model = accelerated.SequenceModel(128, data.labels, start_stop=False)
     solver = accelerated.AcceleratedProximalGradient()
     _compile(model, data.X, data.Y, solver)
@@ -189,9 +185,9 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
         yield f"removed of the zeros by a gap of {target:g}, {where}: at least {least} (asked: {100 * ASKED:.0f} %; reached at {len(reached)} of {len(found)} values)"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit status."""
-    parser = Parser("sparse_chains", __doc__)
+    parser = Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
     parser.add_argument("--quick", action="store_true", help="unless said otherwise 40 examples and 5 values")
     parser.add_argument("--examples", type=at_least_one, help="the first so many (default: all)")
@@ -200,7 +196,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
     parser.add_argument("--tol", type=positive, help="gap over objective (default: letters 1e-7, chunks 1e-4)")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)
@@ -213,7 +209,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.ratio is not None and options.ratio >= 1:
         raise ValueError(f"--ratio: expected a number in (0, 1), got {options.ratio}")
     require_matplotlib()  # before it is needed
-    path = (options.output or Path(".")) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
+    path = (options.out or Path(".")) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     announce_compilation(accelerated)
 
@@ -241,7 +237,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.output or options.draw.parent) / f"{options.draw.stem}.png"
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
     with read_report(options.draw, "sparse_chains", ("kind", "rows", "weights")) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         _show(options, report, path)
@@ -261,7 +257,3 @@ def _timed(run: Any) -> tuple[Any, float]:
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

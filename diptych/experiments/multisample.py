@@ -1,21 +1,15 @@
-"""Multi-sample dual updates, gap against oracle calls and seconds: ``python -m benchmarks.multisample [--quick] [--output FOLDER]``.
+"""Multi-sample dual updates, gap against oracle calls and seconds: ``diptych reproduce multisample-gaps [--quick] [--out FOLDER]``.
 
 Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is exact in closed form.
 After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes multisample.json and multisample.png into the current folder or that
-of --output. One thread. The first run compiles kernels, for some minutes.
+of --out. One thread. The first run compiles kernels, for some minutes.
 """
 
 from __future__ import annotations
 
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
-
 import argparse
 import json
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +18,9 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks import problems
-from benchmarks.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
 from diptych.commands.output import announce_compilation
+from diptych.experiments.handwritten import handwritten_words
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
 from diptych.pictures.plots import require_matplotlib
 from reference.training.result import Result
 
@@ -46,7 +40,7 @@ class Problem(NamedTuple):
 
 def letters(words: int) -> Problem:
     """Words spread over the letters; lam = 1/n."""
-    data = problems.letters()
+    data = handwritten_words()
     if words > len(data.X):
         raise ValueError(f"--words: expected at most the {len(data.X)} there are, got {words}")
     data = data.take(np.linspace(0, len(data.X) - 1, words).astype(int))
@@ -65,7 +59,7 @@ def letters(words: int) -> Problem:
 
 def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
     """Single characters: to take a vowel for a consonant, or the other way round, costs 3, any other mistake 1. And the mean cost of weights on others."""
-    data = problems.letters()
+    data = handwritten_words()
     X, Y = np.concatenate(data.X), np.concatenate(data.Y)
     if n > len(X) - TEST:
         raise ValueError(f"--characters: expected at most the {len(X) - TEST} that are not kept for the test, got {n}")
@@ -134,9 +128,9 @@ def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
     figure.savefig(path, format="png", dpi=120)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write, print; the exit status."""
-    parser = Parser("multisample", __doc__)
+    parser = Parser(name, __doc__)
     parser.add_argument(
         "--quick", action="store_true", help="unless said otherwise 100 words, 100 characters, two seconds a run"
     )
@@ -146,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--characters", type=at_least_one, default=2000, help="characters to train on (default: 2000)")
     parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a run (default: 60)")
     parser.add_argument(
-        "--output", metavar="FOLDER", type=Path, default=Path("."), help="of what is written (default: the current one)"
+        "--out", metavar="FOLDER", type=Path, default=Path("."), help="of what is written (default: the current one)"
     )
     options = parsed(parser, arguments, QUICK)
     return ended(parser, lambda: _run(options))
@@ -154,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # before it is needed
-    options.output.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     announce_compilation(accelerated)
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
@@ -177,12 +171,8 @@ def _run(options: argparse.Namespace) -> None:
             for name, runs in measured.items()
         },
     }
-    path = options.output / "multisample.json"
+    path = options.out / "multisample.json"
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")
     draw(path.with_suffix(".png"), measured)
     print(json.dumps(costs, indent=1))
     say_written(path, path.with_suffix(".png"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,10 +1,10 @@
 """Dependency parsing of Martins et al. (2010), section 4, with Figure 1, bottom right: templates chosen by an SVM and by multiple kernel learning.
 
-    python -m benchmarks.parsing_templates PATH_TO_dependency_treebank.zip [--quick] [--output FOLDER] [--json] [--jobs 2]
-    python -m benchmarks.parsing_templates draw parsing-templates.json       the picture again, from its JSON and beside it
+    diptych reproduce mkl-figure-1 PATH_TO_dependency_treebank.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
+    diptych reproduce mkl-figure-1 --draw parsing-templates.json       the picture again, from its JSON and beside it
 
 A plain SVM and MKL learn on all 100 templates; then SVMs are trained anew on so many templates, those with the largest norms in the one or in the other.
-Writes into the current folder, or that of --output: parsing-templates.json and parsing-templates.png, shares of right heads on the test files against
+Writes into the current folder, or that of --out: parsing-templates.json and parsing-templates.png, shares of right heads on the test files against
 the number of templates. Runs are also kept as they come, in runs.jsonl beside them: what is in that file is not done again.
 
 Protocol. The zip's first 160 files train, the rest test. While eta0 and C are chosen, by right heads, the last 20 of the 160 are held out: for each learner,
@@ -16,11 +16,6 @@ runs: the last model, eta_t = eta0/sqrt(t), 2^16 weights for each template; UAS 
 
 from __future__ import annotations
 
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
-
 import argparse
 import json
 import math
@@ -31,10 +26,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
-from benchmarks.template_runs import Run, Treebank, workers
-from benchmarks.workers import Workers
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from diptych.experiments.template_runs import Run, Treebank, workers
+from diptych.experiments.workers import Workers
 from diptych.metrics import PUNCTUATION
 from diptych.pictures.plots import require_matplotlib
 
@@ -171,12 +166,10 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     figure.savefig(path, format="png", dpi=110)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or draw it again; the exit status."""
-    parser = Parser("parsing_templates", __doc__)
-    parser.add_argument(
-        "data", nargs="+", help="path to dependency_treebank.zip; or draw, and the JSON of an experiment"
-    )
+    parser = Parser(name, __doc__)
+    parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
     parser.add_argument("--quick", action="store_true", help="20 templates, small grids, and unless said otherwise 4 files to train on, 1 to test on, 2 epochs")  # fmt: skip
     parser.add_argument("--files", type=at_least_one, default=160, help="to train on (default: 160)")
     parser.add_argument(
@@ -186,23 +179,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=at_least_one, default=10, help="of each run (default: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="2^BITS weights for each template (default: 16)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of draw: that of the JSON)")  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
     parser.add_argument(
         "--json", action="store_true", help="print JSON, without the norms of every epoch, for the table"
     )
+    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)
-    again = len(options.data) == 2 and options.data[0] == "draw"
-    if len(options.data) > 1 and not again:
-        parser.error(f"expected a path, or draw and a path, got {' '.join(options.data)}")
     if options.held_out >= options.files:
         parser.error(f"--held-out: expected fewer than the {options.files} files to train on, got {options.held_out}")
-    return ended(parser, lambda: _draw_again(options) if again else _run(options))
+    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    source = Path(options.data[1])
-    path = (options.output or source.parent) / f"{source.stem}.png"
-    with read_report(source, "parsing_templates", ("settings", "templates", "grids", "full", "sets")) as report:
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
+    with read_report(options.draw, "parsing_templates", ("settings", "templates", "grids", "full", "sets")) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         draw(path, report)
         _show(options, report)
@@ -210,10 +200,12 @@ def _draw_again(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
+    if options.data is None:
+        raise ValueError("DATA: expected the path of dependency_treebank.zip")
     require_matplotlib()  # before it is needed
     plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
-    treebank = Treebank(options.data[0], options.files, options.held_out, options.test_files, templates, options.bits)
-    folder = options.output or Path(".")
+    treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
+    folder = options.out or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
     found = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
@@ -234,7 +226,3 @@ def _last_rows(part: Any) -> Any:
     if isinstance(part, dict):
         return {name: value[-1:] if name == "rows" else _last_rows(value) for name, value in part.items()}
     return [_last_rows(each) for each in part] if isinstance(part, list) else part
-
-
-if __name__ == "__main__":
-    sys.exit(main())

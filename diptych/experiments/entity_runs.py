@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import accelerated
-from benchmarks.shell import whole
-from benchmarks.workers import Workers
 from diptych.chunks import chunk_scores
 from diptych.commands.output import announce_compilation
+from diptych.experiments.shell import whole
+from diptych.experiments.workers import Workers
 from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.training.result import Result, Row

@@ -17,11 +17,11 @@ __all__ = ["Parser", "at_least_one", "ended", "parsed", "positive", "read_report
 
 
 class Parser(argparse.ArgumentParser):
-    """Of ``python -m benchmarks.NAME``; says what is wrong in one line."""
+    """Of ``diptych reproduce NAME``; says what is wrong in one line."""
 
-    def __init__(self, name: str, description: str) -> None:
+    def __init__(self, name: str, description: str | None) -> None:
         form = argparse.RawDescriptionHelpFormatter
-        super().__init__(f"python -m benchmarks.{name}", description=description, formatter_class=form)
+        super().__init__(f"diptych reproduce {name}", description=description, formatter_class=form)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")

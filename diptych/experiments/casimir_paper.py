@@ -1,10 +1,10 @@
 """Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), by their protocol (sections 7.1 to 7.5), on CoNLL-2002 Spanish.
 
-    python -m benchmarks.casimir_paper figure-2 PATH_TO_conll2002.zip [--quick] [--output FOLDER] [--json] [--jobs 2]
-    python -m benchmarks.casimir_paper figure-5a ... figure-5d      level of smoothing; smooth or not; warm starts; K
-    python -m benchmarks.casimir_paper draw figure-2.json           the picture again, from its JSON and beside it
+    diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
+    diptych reproduce casimir-figure-5a ...                  level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
+    diptych reproduce casimir-figure-2 --draw figure-2.json  the picture again, from its JSON and beside it
 
-Writes into the current folder, or that of --output: FIGURE.json, every row of every run, and FIGURE.png: objective less the best known, against oracle
+Writes into the current folder, or that of --out: FIGURE.json, every row of every run, and FIGURE.png: objective less the best known, against oracle
 calls without and with those of full gradients, and F1 on the validation sentences; the mean and one standard deviation over the rngs. Prints what was
 tuned and where each curve ended. Runs are also kept as they come, in runs.jsonl beside them: what is in that file is not done again, whether for a
 figure that was broken off or another one. Delete it to measure anew. The first run compiles kernels, for some minutes.
@@ -17,11 +17,6 @@ weights: the print's local context, a product over five positions, would know a 
 
 from __future__ import annotations
 
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"  # before NumPy loads its BLAS
-
 import argparse
 import json
 import math
@@ -31,12 +26,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.casimir_pictures import draw
-from benchmarks.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
-from benchmarks.entity_runs import CERTIFICATE, Run, Sentences, workers
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, parsed, read_report, say_written
-from benchmarks.workers import Workers
+from diptych.experiments.casimir_pictures import draw
+from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
+from diptych.experiments.entity_runs import CERTIFICATE, Run, Sentences, workers
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from diptych.experiments.workers import Workers
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["main", "measure"]
@@ -135,11 +130,10 @@ def _spread(numbers: list[float]) -> str:
     return f"{statistics.fmean(numbers):.5g} ± {statistics.pstdev(numbers):.2g}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of one figure, or draw it again; the exit status."""
-    parser = Parser("casimir_paper", __doc__)
-    parser.add_argument("figure", choices=[*FIGURES, "draw"])
-    parser.add_argument("data", help="path to conll2002.zip; for draw, to a figure's JSON")
+    parser = Parser(name, __doc__)
+    parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -150,37 +144,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=at_least_one, default=5, help="rngs (default: 5; the paper: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="hashed to 2^BITS weights (default: 16)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument(
-        "--output",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of draw: that of the JSON)",
-    )
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
+    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: the picture of such a file again")
     options = parsed(parser, arguments, QUICK)
-    return ended(parser, lambda: _draw_again(options) if options.figure == "draw" else _run(options))
+    figure = name.removeprefix("casimir-")
+    return ended(parser, lambda: _run(figure, options) if options.draw is None else _draw_again(options))
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    source = Path(options.data)
-    path = (options.output or source.parent) / f"{source.stem}.png"
-    with read_report(source, "a figure", ("figure", "settings", "best", "curves")) as report:
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
+    with read_report(options.draw, "a figure", ("figure", "settings", "best", "curves")) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         draw(path, report)
     say_written(path)
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run(figure: str, options: argparse.Namespace) -> None:
+    if options.data is None:
+        raise ValueError("DATA: expected the path of conll2002.zip")
     require_matplotlib()  # before it is needed
-    curves = FIGURES[options.figure](Grids.quick() if options.quick else Grids.full())
+    curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
-    folder = options.output or Path(".")
+    folder = options.out or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "runs.jsonl"
     found = measure(workers(sentences, options.jobs, kept), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
-    report = {"figure": options.figure, "settings": settings, "versions": versions(), **found}
-    path = folder / f"{options.figure}.json"
+    report = {"figure": figure, "settings": settings, "versions": versions(), **found}
+    path = folder / f"{figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     draw(path.with_suffix(".png"), report)
     print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
@@ -195,7 +187,3 @@ def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
     ]
     kept = ("figure", "settings", "versions", "best")
     return {**{name: report[name] for name in kept}, "curves": curves}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""Taggers on the shared tasks' data: ``python -m benchmarks.tagging PATH_TO_conll2000.zip [--entities PATH_TO_conll2002.zip] [--json]``, one core.
+"""Taggers on the shared tasks' data: ``diptych reproduce tagging PATH_TO_conll2000.zip [--entities PATH_TO_conll2002.zip] [--json]``, one core.
 
 Chunks of CoNLL-2000, and with the option named entities of the Spanish CoNLL-2002 data: seconds to find the attributes and to pack them, of a full
 gradient of the log loss, of an epoch of SGD; tokens a second in tagging and entries a token; chunk F1 on the test data after ten epochs of SGD,
@@ -12,15 +12,16 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks.variance_reduced import Pass
 from diptych.chunks import chunk_scores
+from diptych.experiments.passes import Pass
+from diptych.experiments.shell import Parser, ended
 from diptych.files.columns import load_columns
 
 Line = tuple[str, float, str]
@@ -42,19 +43,19 @@ def figures(what: str, train: str, test: str, templates: str, iterations: int) -
         one = model if pairs == "observed" else every
         packed = data if pairs == "observed" else one.pack(training, Y)
         loss, w = accelerated.LogLoss(one, packed), 0.1 * np.random.default_rng(0).normal(size=one.size)
-        yield f"{what}: full gradient, {pairs} pairs", _best(lambda o=loss, w=w: o.value_and_gradient(w)), "s"
-        seconds = _best(lambda m=one, d=packed, w=w: m.predict(d, None, w))
+        yield f"{what}: full gradient, {pairs} pairs", least_seconds(lambda o=loss, w=w: o.value_and_gradient(w)), "s"
+        seconds = least_seconds(lambda m=one, d=packed, w=w: m.predict(d, None, w))
         yield f"{what}: tagging, {pairs} pairs", data.rows.n / seconds / 1e6, "million tokens a second"
     loss, lam = accelerated.LogLoss(model, data), 2 / data.n
     result = accelerated.sgd(loss, lam=lam, epochs=10, rng=0)
     yield f"{what}: epoch of SGD", result.history[-1].seconds / 10, "s"
     yield f"{what}: loss after 10 epochs of SGD", result.fun * data.n, ""
-    yield f"{what}: chunk F1 after 10 epochs of SGD", _f1(model, result.x, held_out), "%"
+    yield f"{what}: chunk F1 after 10 epochs of SGD", chunk_f1(model, result.x, held_out), "%"
     if iterations:
         result = accelerated.lbfgs(loss, lam=lam, iterations=iterations, tol=1e-7)
         yield f"{what}: {result.nit} iterations of L-BFGS", result.history[-1].seconds, "s"
         yield f"{what}: loss after them", result.fun * data.n, ""
-        yield f"{what}: chunk F1 after them", _f1(model, result.x, held_out), "%"
+        yield f"{what}: chunk F1 after them", chunk_f1(model, result.x, held_out), "%"
 
 
 def casimir_pass(train: str) -> Iterator[Line]:
@@ -65,12 +66,12 @@ def casimir_pass(train: str) -> Iterator[Line]:
     hinge = accelerated.StructuralHinge(model, model.pack(training, Y), smoothing=accelerated.smoothings.TopK(5))
     yield (
         "entities: Casimir-SVRG pass, 2,000 sentences, 2^16 weights, top-5",
-        _best(Pass((hinge, 2.0), 1 / hinge.n), 30),
+        least_seconds(Pass((hinge, 2.0), 1 / hinge.n), 30),
         "s",
     )
 
 
-def _f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:
+def chunk_f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:
     guess = [[model.labels[i] for i in y] for y in model.predict(model.pack(sentences), None, w)]
     return 100 * chunk_scores([s["label"] for s in sentences], guess).f1
 
@@ -82,17 +83,17 @@ def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - started, found
 
 
-def _best(run: Callable[[], Any], repeat: int = 5) -> float:
+def least_seconds(run: Callable[[], Any], repeat: int = 5) -> float:
     run()
     return min(_timed(run)[0] for _ in range(repeat))
 
 
-def corpora(description: str | None) -> argparse.ArgumentParser:
+def corpora(name: str, description: str | None) -> Parser:
     """A parser for the two shared tasks' archives and --json."""
-    parser = argparse.ArgumentParser(description=description)
+    parser = Parser(name, description)
     parser.add_argument("chunks", help="path to conll2000.zip")
     parser.add_argument("--entities", metavar="PATH", help="path to conll2002.zip")
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print all as one JSON list")
     return parser
 
 
@@ -115,15 +116,16 @@ def say(lines: Iterable[Line], as_json: bool, digits: int = 4) -> None:
         print(json.dumps(said))
 
 
-def main() -> None:
-    parser = corpora(__doc__)
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; the exit status."""
+    parser = corpora(name, __doc__)
     parser.add_argument("--iterations", type=int, default=0, help="of L-BFGS (default: none)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    return ended(parser, lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
     set_num_threads(1)
     runs = [figures(*task, task[0], options.iterations) for task in tasks(options)]
     runs += [casimir_pass(f"{options.entities}:esp.train")] if options.entities else []
     say(itertools.chain(*runs), options.json)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""What the two commands of the localisation experiments share: tuning, curves, tables, files."""
+"""The command of the localisation experiments: tuning, curves, tables, files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.localization_pictures import draw
-from benchmarks.localization_plan import Figure, Sizes
-from benchmarks.localization_runs import CERTIFICATE, Run, workers
-from benchmarks.machine import versions
-from benchmarks.shell import Parser, at_least_one, ended, read_report, say_written
-from benchmarks.workers import Workers
+from diptych.experiments.localization_pictures import draw
+from diptych.experiments.localization_plan import Figure, Sizes
+from diptych.experiments.localization_runs import CERTIFICATE, Run, workers
+from diptych.experiments.machine import versions
+from diptych.experiments.shell import Parser, at_least_one, ended, read_report, say_written
+from diptych.experiments.workers import Workers
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["command"]
@@ -25,36 +25,25 @@ FIELDS = ("figure", "settings", "best", "curves")
 LONGER = 4  # the best known objective of linear scores is looked for in so many times more passes
 
 
-def command(name: str, text: str, figures: dict[str, Figure], layers: int, arguments: Sequence[str] | None) -> int:
+def command(
+    name: str, text: str | None, title: str, figure: Figure, layers: int, arguments: Sequence[str] | None
+) -> int:
     """Run the experiment of one figure, or draw it again; the exit status."""
     parser = Parser(name, text)
-    several = len(figures) > 1
-    if several:
-        parser.add_argument("figure", choices=[*figures, "draw"])
-        parser.add_argument("file", nargs="?", help="of draw: a figure's JSON, whose picture is drawn again")
-    else:
-        parser.add_argument("--draw", metavar="JSON", dest="file", help="draw the picture of this file again, and print its table")  # fmt: skip
+    parser.add_argument("--draw", metavar="JSON", type=Path, help="draw the picture of this file again, and print its table")  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="few small scenes, grids of two points, 2 rngs: that it runs")  # fmt: skip
     parser.add_argument("--classes", help="letters, one a class (default: those of the plan)")
     parser.add_argument("--passes", type=at_least_one, help="of each run (default: those of the plan)")
     parser.add_argument("--repeats", type=at_least_one, help="rngs (default: 5)")
-    parser.add_argument("--output", metavar="FOLDER", type=Path, help="of what is written (default: the current one)")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one)")
     parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
     options = parser.parse_args(arguments)
-    again = options.figure == "draw" if several else options.file is not None
-    if several and again != (options.file is not None):
-        parser.error(
-            "draw: expected a JSON file" if again else f"{options.figure}: expected no file, got {options.file}"
-        )
-    chosen = None if again else figures[options.figure if several else next(iter(figures))]
-    figure = "" if again else options.figure if several else next(iter(figures))
-    return ended(parser, lambda: _draw_again(options) if chosen is None else _run(options, figure, chosen, layers))
+    return ended(parser, lambda: _run(options, title, figure, layers) if options.draw is None else _draw_again(options))
 
 
 def _draw_again(options: argparse.Namespace) -> None:
-    source = Path(options.file)
-    path = (options.output or source.parent) / f"{source.stem}.png"
-    with read_report(source, "a localisation experiment", FIELDS) as report:
+    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
+    with read_report(options.draw, "a localisation experiment", FIELDS) as report:
         path.parent.mkdir(parents=True, exist_ok=True)
         draw(path, report)
         print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
@@ -65,7 +54,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     require_matplotlib()  # before it is needed
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
-    folder = options.output or Path(".")
+    folder = options.out or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     runs = workers(folder, layers)
     found = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)

@@ -1,4 +1,4 @@
-"""CRF taggers by exponentiated gradient: ``python -m benchmarks.exponentiated PATH_TO_conll2000.zip [--entities PATH_TO_conll2002.zip] [--json]``.
+"""CRF taggers by exponentiated gradient: ``diptych reproduce exponentiated-gradient PATH_TO_conll2000.zip [--entities PATH_TO_conll2002.zip] [--json]``.
 
 Weights for the pairs of the training data, sum of the losses + ||w||^2 (lam = 2/n): on one core, processor seconds from packed data until the gap is 1e-4
 of the objective, looked at every third epoch; epochs, objective, gap, chunk F1 on the test data. Beside it, a full gradient and a sort of 10^6 numbers,
@@ -7,15 +7,17 @@ to compare machines by.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from benchmarks.tagging import Line, _best, _f1, corpora, say, tasks
+from diptych.experiments.shell import at_least_one, ended, positive
+from diptych.experiments.tagging import Line, chunk_f1, corpora, least_seconds, say, tasks
 from diptych.files.columns import load_columns
 
 
@@ -29,7 +31,7 @@ def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterat
     yield f"{what}: weights", model.size, ""
     few = training[:5], Y[:5]
     accelerated.exponentiated_gradient(accelerated.LogLoss(model, model.pack(*few)), lam=1.0, epochs=1)  # compiles
-    yield f"{what}: full gradient", _best(lambda: loss.value_and_gradient(loss.zeros())), "s"
+    yield f"{what}: full gradient", least_seconds(lambda: loss.value_and_gradient(loss.zeros())), "s"
     started = time.process_time()
     result = accelerated.exponentiated_gradient(loss, lam=2 / data.n, tol=tol, epochs=epochs, evaluate_every=3, rng=0)
     seconds = time.process_time() - started
@@ -39,23 +41,24 @@ def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterat
     yield f"{what}: oracle calls", result.oracle_calls / data.n, "a sentence"
     yield f"{what}: objective", result.fun * data.n, ""
     yield f"{what}: gap", result.certificate * data.n, ""
-    yield f"{what}: chunk F1", _f1(model, result.x, load_columns(test)), "%"
+    yield f"{what}: chunk F1", chunk_f1(model, result.x, load_columns(test)), "%"
 
 
 def _machine() -> Iterator[Line]:
     numbers = np.random.default_rng(0).normal(size=10**6)
-    yield "sort of 10^6 numbers", 1e3 * _best(lambda: np.sort(numbers)), "ns a number"
+    yield "sort of 10^6 numbers", 1e3 * least_seconds(lambda: np.sort(numbers)), "ns a number"
 
 
-def main() -> None:
-    parser = corpora(__doc__)
-    parser.add_argument("--tol", type=float, default=1e-4, help="default: 1e-4")
-    parser.add_argument("--epochs", type=int, default=60, help="at most so many (default: 60)")
-    options = parser.parse_args()
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; the exit status."""
+    parser = corpora(name, __doc__)
+    parser.add_argument("--tol", type=positive, default=1e-4, help="gap over objective (default: 1e-4)")
+    parser.add_argument("--epochs", type=at_least_one, default=60, help="at most so many (default: 60)")
+    options = parser.parse_args(arguments)
+    return ended(parser, lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> None:
     set_num_threads(1)
     runs = (figures(*task, options.tol, options.epochs) for task in tasks(options))
     say(itertools.chain(_machine(), *runs), options.json, digits=6)
-
-
-if __name__ == "__main__":
-    main()

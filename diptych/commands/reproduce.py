@@ -1,0 +1,73 @@
+"""The command ``reproduce``: the papers' experiments, each with options of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import diptych
+from diptych.commands.output import print_report
+from diptych.experiments.registry import EXPERIMENTS
+
+__all__ = ["add"]
+
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+
+
+def add(commands: Any) -> None:
+    """Add it to the commands of a parser."""
+    sub = commands.add_parser(
+        "reproduce",
+        help="run an experiment of a paper",
+        description="Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.",
+        allow_abbrev=False,
+    )
+    sub.add_argument("--list", action="store_true", help="the experiments, with paper, data and, where known, time")
+    sub.add_argument("--json", action="store_true", help="with --list: as one JSON object")
+    sub.add_argument("experiment", metavar="NAME", nargs="?", help="see --list")
+    sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its data and options")
+    sub.set_defaults(command=_reproduce, name="reproduce")
+
+
+def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:
+    if panel.__name__ != "accelerated":
+        raise ValueError(f"--panel {panel.__name__}: experiments run in the accelerated panel")
+    if options.list:
+        return _list(options)
+    if options.experiment not in EXPERIMENTS:
+        given = "no name" if options.experiment is None else f"{options.experiment!r}"
+        raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {given}")
+    sys.exit(_in_one_thread(options.experiment, options.arguments))
+
+
+def _list(options: argparse.Namespace) -> None:
+    each = [{"name": name, **found._asdict()} for name, found in EXPERIMENTS.items()]
+    width = max(map(len, EXPERIMENTS))
+    lines = []
+    for name, found in EXPERIMENTS.items():
+        source = f"{found.paper}, {found.where}: " if found.paper else ""
+        lines += [f"{name:{width}}  {source}{found.shows}", f"{'':{width}}  data: {found.data}"]
+        lines[-1] += f"; time: {found.time}" if found.time else ""
+    print_report(options, {"experiments": each}, lines)
+
+
+def _in_one_thread(name: str, arguments: list[str]) -> int:
+    """The exit status of an experiment in a process whose BLAS has one thread, which NumPy's asks for when it is loaded.
+
+    The working folder is not searched for modules there. Ctrl-C goes to both processes, and the other one says so.
+    """
+    places = [str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH")]
+    given = dict.fromkeys(ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+    command = [sys.executable, "-P", "-m", "diptych.experiments", name, *arguments]
+    with subprocess.Popen(command, env=dict(os.environ, **given)) as process:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            return process.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)

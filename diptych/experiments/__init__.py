@@ -1,0 +1,1 @@
+"""The papers' experiments, run by ``diptych reproduce NAME``."""

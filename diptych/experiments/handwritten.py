@@ -1,0 +1,18 @@
+"""The words of the OCR letters, read once."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from reference.datasets import Sequences, load_letters
+
+__all__ = ["handwritten_words"]
+
+
+@functools.cache
+def handwritten_words(words: int | None = None) -> Sequences:
+    """All of them, or the first so many."""
+    data = load_letters()
+    return data if words is None else data.take(np.arange(words))

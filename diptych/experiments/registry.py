@@ -1,0 +1,62 @@
+"""The experiments by name: what each shows, of which paper, on which data."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["EXPERIMENTS", "Experiment", "perform"]
+
+PILLUTLA = "Pillutla et al. (2018)"
+MARTINS = "Martins et al. (2010)"
+ZHANG = "Zhang and Qiu (2019)"
+BRANSON = "Branson et al. (2013)"
+MADE = "none (made up)"
+LETTERS = "none (the letters of the package)"
+ENTITIES = "conll2002.zip"
+CHUNKS = "conll2000.zip"
+TREES = "dependency_treebank.zip"
+
+
+class Experiment(NamedTuple):
+    """The module with ``main(name, arguments)``; the paper and what of it, the data, and the time on two cores where it was measured."""
+
+    module: str
+    paper: str
+    where: str
+    shows: str
+    data: str
+    time: str = ""
+
+
+EXPERIMENTS = {
+    "casimir-figure-2": Experiment("casimir_paper", PILLUTLA, "Figure 2", "optimisers of a structural SVM for named entities", ENTITIES),
+    "casimir-figure-3": Experiment("localization", PILLUTLA, "Figure 3", "optimisers of linear scores of boxes", MADE),
+    "casimir-figure-4": Experiment("localization", PILLUTLA, "Figure 4", "two layers: SGD against prox-linear", MADE),
+    "casimir-figure-5a": Experiment("casimir_paper", PILLUTLA, "Figure 5 (a)", "level of smoothing", ENTITIES),
+    "casimir-figure-5b": Experiment("casimir_paper", PILLUTLA, "Figure 5 (b)", "smooth or not", ENTITIES),
+    "casimir-figure-5c": Experiment("casimir_paper", PILLUTLA, "Figure 5 (c)", "warm starts", ENTITIES),
+    "casimir-figure-5d": Experiment("casimir_paper", PILLUTLA, "Figure 5 (d)", "number of outputs K", ENTITIES),
+    "casimir-figure-6": Experiment("localization", PILLUTLA, "Figure 6", "prox-linear: smoothing", MADE),
+    "casimir-figure-7": Experiment("localization", PILLUTLA, "Figure 7", "prox-linear: eta, budget, warm starts", MADE),
+    "casimir-slopes": Experiment("slopes", PILLUTLA, "Propositions 29 to 32", "oracle calls as the accuracy is raised", MADE),
+    "casimir-table-2": Experiment("table2", PILLUTLA, "Table 2", "oracles of each structure: operations and times", MADE),
+    "exponentiated-gradient": Experiment("exponentiated", "", "", "CRF taggers by exponentiated gradient", CHUNKS),
+    "letters-accuracy": Experiment("letters_accuracy", "", "", "CRF and structural SVM by the folds of the letters", LETTERS),
+    "mkl-figure-1": Experiment("parsing_templates", MARTINS, "Figure 1, bottom right", "templates chosen by SVM and MKL", TREES),
+    "mkl-table-1": Experiment("handwriting", MARTINS, "Table 1, handwriting", "one kernel, averages, MKL", LETTERS),
+    "multisample-gaps": Experiment("multisample", BRANSON, "gap against calls", "multi-sample dual updates", LETTERS),
+    "parsing": Experiment("parsing", "", "", "the parser on a treebank: seconds, memory, heads", TREES),
+    "screening-chains": Experiment("sparse_chains", ZHANG, "beyond the paper: chains", "what the gap removes, on letters or chunks", f"letters, or {CHUNKS}"),
+    "screening-table-1": Experiment("sparse_table", ZHANG, "Table 1", "seconds and work by each rule", LETTERS),
+    "ssvm-optimizers": Experiment("ssvm_table", "", "", "every optimiser of the structural SVM on one problem", LETTERS),
+    "tagging": Experiment("tagging", "", "", "taggers on the shared tasks: seconds and F1", CHUNKS),
+}  # fmt: skip
+
+
+def perform(name: str, arguments: Sequence[str]) -> int:
+    """Run an experiment with its options; the exit status."""
+    module = importlib.import_module(f"diptych.experiments.{EXPERIMENTS[name].module}")
+    status: int = module.main(name, arguments)
+    return status
