@@ -77,7 +77,7 @@ def test_a_whole_experiment(tmp_path):
         env=dict(os.environ, PYTHONPATH=place),
     )
     assert done.returncode == 0, done.stderr
-    assert {row["rule"] for row in json.loads(done.stdout)} == {"none", "l1 gap"}
+    assert {row["rule"] for row in json.loads(done.stdout)} >= {"none", "l1 gap"}
     report = json.loads((tmp_path / "found" / "sparse-table.json").read_text())
     assert list(report["data"]) == ["syn1"]
     assert (tmp_path / "found" / "sparse-table.png").read_bytes().startswith(b"\x89PNG")

@@ -172,9 +172,10 @@ def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # before it is needed
     if not set(options.folds) <= set(range(10)) or len(set(options.folds)) < len(options.folds):
         raise ValueError(f"--folds: expected different numbers in 0..9, got {' '.join(map(str, options.folds))}")
-    grids = ((CS[1], CS[3]), ETAS[1:3]) if options.quick else (CS, ETAS)
+    Cs, etas = ((CS[1], CS[3]), ETAS[1:3]) if options.quick else (CS, ETAS)
     settings = Settings(
-        *grids,
+        Cs,
+        etas,
         options.epochs,
         min(5, options.epochs),
         options.transitions,

@@ -119,7 +119,7 @@ def model_of(row: Row, kernels: dict[str, Kernel], labels: Any, settings: Settin
     if row.averaged:
         groups = [Mean(groups)]
     explicit = [Explicit(True) if isinstance(group, Linear) else group for group in groups]
-    return accelerated.KernelSequenceModel(explicit, labels, transitions=settings.transitions)
+    return KernelSequenceModel(explicit, labels, transitions=settings.transitions)
 
 
 def fit(model: KernelSequenceModel, data: Any, C: float, settings: Settings) -> Trained:

@@ -70,7 +70,7 @@ class Problem:
 def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
     """The scenes of a class, made unless they are there."""
     n = sizes.test_images if test else sizes.images
-    settings = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": 0}
+    settings: dict[str, Any] = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": 0}
     path = folder / f"scenes-{name}-{n}-{sizes.candidates}{'-test' if test else ''}.boxes"
     if not path.exists():
         print(f"  {path}: {n} scenes", file=sys.stderr, flush=True)
@@ -83,6 +83,7 @@ def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
 
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
     """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
+    steps: Any
     if "t0" in options:
         steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
     else:
@@ -187,9 +188,10 @@ def workers(folder: Path, layers: int) -> Workers:
 
 
 def _perform(where: Where, run: Run) -> dict[str, Any]:
-    return perform(_problem(where, run.name, run.sizes[:3]), run)
+    return perform(_problem(where, run.name, run.sizes._replace(passes=0, repeats=0)), run)
 
 
 @functools.lru_cache(maxsize=1)
-def _problem(where: Where, name: str, sizes: tuple[int, ...]) -> Problem:
-    return Problem(where.folder, name, Sizes(*sizes, passes=0, repeats=0), where.layers)
+def _problem(where: Where, name: str, sizes: Sizes) -> Problem:
+    """sizes: without those of runs, so that one problem serves all of them."""
+    return Problem(where.folder, name, sizes, where.layers)

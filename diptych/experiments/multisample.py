@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from diptych.commands.output import announce_compilation
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
 from diptych.pictures.plots import require_matplotlib
-from reference.training.result import Result
+from reference.training.result import Result, Row
 
 VOWELS = "aeiou"
 TEST = 10_000  # characters
@@ -105,10 +107,16 @@ def measure(problem: Problem, seconds: float) -> dict[str, Result]:
         )
         last = results[name].history[-1]
         print(
-            f"{problem.name}: {name}: {last.oracle_calls} calls, {last.seconds:.1f} s, objective {last.objective:.4f}, gap {last.gap / last.objective:.2e}",
+            f"  {problem.name}: {name}: {last.oracle_calls} calls, {last.seconds:.1f} s, objective {last.objective:.4f}, gap {_share(last):.2e}",
+            file=sys.stderr,
             flush=True,
         )
     return results
+
+
+def _share(row: Row) -> float:
+    """The gap over the objective; these optimisers have one in every row."""
+    return (math.inf if row.gap is None else row.gap) / row.objective
 
 
 def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
@@ -118,7 +126,7 @@ def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
         figure.subplots(len(measured), 2, squeeze=False), measured.items(), strict=True
     ):
         for label, result in runs.items():
-            gap = [row.gap / row.objective for row in result.history]
+            gap = [_share(row) for row in result.history]
             style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
             by_call.plot([row.oracle_calls for row in result.history], gap, **style)
             by_second.plot([row.seconds for row in result.history], gap, **style)
@@ -139,6 +147,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--characters", type=at_least_one, default=2000, help="characters to train on (default: 2000)")
     parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a run (default: 60)")
+    parser.add_argument("--json", action="store_true", help="print the mean costs as JSON")
     parser.add_argument(
         "--out", metavar="FOLDER", type=Path, default=Path("."), help="of what is written (default: the current one)"
     )
@@ -174,5 +183,8 @@ def _run(options: argparse.Namespace) -> None:
     path = options.out / "multisample.json"
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")
     draw(path.with_suffix(".png"), measured)
-    print(json.dumps(costs, indent=1))
+    if options.json:
+        print(json.dumps(costs, indent=1))
+    else:
+        print("\n".join(f"{name:24} mean cost {cost:.4f} on {TEST:,} other characters" for name, cost in costs.items()))
     say_written(path, path.with_suffix(".png"))

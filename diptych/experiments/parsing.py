@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ SETTINGS: dict[str, Any] = {"lam": 1e-6, "step_size": 0.01, "rng": 0}
 def figures(path: str, epochs: int = 10) -> Iterator[Line]:
     """What was measured, the number, its unit."""
     train, test = load_treebank(f"{path}:1-160"), load_treebank(f"{path}:161-199")
-    truth, tags = [s.heads for s in test], [s.tags for s in test]
+    truth, tags = [np.asarray(s.heads) for s in test], [s.tags for s in test]
     for name, heads in (
         ("the token before", lambda n: np.arange(n)),
         ("the token after, of the last one the root", lambda n: np.append(np.arange(2, n + 1), 0)),
@@ -39,14 +40,14 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
         yield f"UAS, {name}, without punctuation", 100 * attachment_score(truth, guess, tags), "%"
     for templates in ("20", "100"):
         model = accelerated.ParsingModel(templates, bits=BITS[templates], single_root=True)
-        seconds, data = _timed(lambda m=model: m.pack([s.fields() for s in train], [s.heads for s in train]))
+        seconds, data = _timed(partial(model.pack, [s.fields() for s in train], [s.heads for s in train]))
         yield f"packing, {templates} templates", seconds, "s"
         yield f"packed, {templates} templates", (data.head_keys.nbytes + data.modifier_keys.nbytes) / 1e6, "MB"
         hinge = accelerated.StructuralHinge(model, data)
         result = accelerated.sgd(hinge, epochs=1, **SETTINGS)  # compiles
         features = _number_of_features(model, data)
         w = result.x
-        seconds = min(_timed(lambda m=model, d=data, w=w: _score_all(m, d, w))[0] for _ in range(3))
+        seconds = min(_timed(partial(_score_all, model, data, w))[0] for _ in range(3))
         yield f"scores of all arcs, {templates} templates", seconds, "s"
         yield f"scores of all arcs, {templates} templates", 1e9 * seconds / features, "ns an arc-feature"
         for loop in ("sgd", "bcfw"):
@@ -56,8 +57,8 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
         blocks = accelerated.ParsingModel(templates, bits=BLOCK_BITS, single_root=True, blocks=True)
         mkl = updates(accelerated.StructuralHinge(blocks, data), "online_proximal")
         state = mkl()  # compiles, and begins
-        again = _timed(lambda run=mkl: run())[0]
-        onward = _timed(lambda run=mkl, s=state: run(s))[0]
+        again = _timed(mkl)[0]
+        onward = _timed(partial(mkl, state))[0]
         yield f"epoch of MKL, the first, {templates} templates", again, "s"
         yield f"epoch of MKL, the second, {templates} templates", onward, "s"
         w = accelerated.sgd(hinge, epochs=epochs, **SETTINGS).x

@@ -58,8 +58,9 @@ def figures() -> Iterator[tuple[str, list[int | None], float | None]]:
     hinge, best = problem()
     for name in PROMISED:
         found = [calls(hinge, name, float(accuracy), best) for accuracy in ACCURACIES]
-        points = [(-np.log(eps), np.log(n)) for eps, n in zip(ACCURACIES, found, strict=True) if n is not None]
-        yield name, found, float(np.polyfit(*zip(*points, strict=True), 1)[0]) if len(points) > 1 else None
+        reached = np.array([n is not None for n in found])
+        across, up = -np.log(ACCURACIES[reached]), np.log([n for n in found if n is not None])
+        yield name, found, float(np.polyfit(across, up, 1)[0]) if len(up) > 1 else None
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:

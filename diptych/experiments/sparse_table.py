@@ -53,7 +53,8 @@ class Walk:
     """One rule and one solver along the path: times are the least of the repeats."""
 
     def __init__(self, rule: str, solver: str) -> None:
-        self.rule, self.solver, self.path = rule, solver, None
+        self.rule, self.solver = rule, solver
+        self.path: Any = None
 
     @property
     def name(self) -> str:
@@ -179,7 +180,7 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _seconds(row: dict[str, Any]) -> float:
-    return row["solver seconds"] + row["screening seconds"]
+    return float(row["solver seconds"] + row["screening seconds"])
 
 
 HEAD = (

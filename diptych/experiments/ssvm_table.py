@@ -86,7 +86,7 @@ class Problem:
     def bound(self, tol: float) -> float:
         """A lower bound on the least objective, within tol of it."""
         result = whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
-        return max(row.dual for row in result.history)
+        return max(row.dual for row in result.history if row.dual is not None)
 
     def objective(self, w: np.ndarray) -> float:
         """The hinge itself, with the norm."""

@@ -162,7 +162,7 @@ def page(records: list[dict[str, Any]]) -> str:
 
 def _text(record: dict[str, Any]) -> str:
     if record["run"] is None:
-        return record["algorithm"]
+        return str(record["algorithm"])
     time, unit = (record["run"] * 1e6, "us") if record["run"] < 1e-4 else (record["run"] * 1e3, "ms")
     digits = 0 if time >= 9.5 else 1 if time >= 0.95 else 2
     return f"{record['algorithm']}, O({record['complexity']}): {record['operations']}, **{time:.{digits}f} {unit}**"

@@ -13,6 +13,8 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,8 +45,8 @@ def figures(what: str, train: str, test: str, templates: str, iterations: int) -
         one = model if pairs == "observed" else every
         packed = data if pairs == "observed" else one.pack(training, Y)
         loss, w = accelerated.LogLoss(one, packed), 0.1 * np.random.default_rng(0).normal(size=one.size)
-        yield f"{what}: full gradient, {pairs} pairs", least_seconds(lambda o=loss, w=w: o.value_and_gradient(w)), "s"
-        seconds = least_seconds(lambda m=one, d=packed, w=w: m.predict(d, None, w))
+        yield f"{what}: full gradient, {pairs} pairs", least_seconds(partial(loss.value_and_gradient, w)), "s"
+        seconds = least_seconds(partial(one.predict, packed, None, w))
         yield f"{what}: tagging, {pairs} pairs", data.rows.n / seconds / 1e6, "million tokens a second"
     loss, lam = accelerated.LogLoss(model, data), 2 / data.n
     result = accelerated.sgd(loss, lam=lam, epochs=10, rng=0)
@@ -102,6 +104,9 @@ def tasks(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     found = [("chunks", f"{options.chunks}:train.txt", f"{options.chunks}:test.txt")]
     if options.entities:
         found.append(("entities", f"{options.entities}:esp.train", f"{options.entities}:esp.testb"))
+    for archive in (options.chunks, options.entities):  # said before anything is measured
+        if archive is not None and not Path(archive).is_file():
+            raise ValueError(f"{archive}: no such file")
     return found
 
 

@@ -81,7 +81,7 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
         return record
     record["objective"] = hinge.value_and_gradient(w)[0] + float(R.value(w))
     guess = model.predict(model.pack([s.fields() for s in scored]), None, w)
-    truth, tags = [s.heads for s in scored], [s.tags for s in scored]
+    truth, tags = [np.asarray(s.heads) for s in scored], [s.tags for s in scored]
     record["uas"] = attachment_score(truth, guess, tags)
     record["uas_with_punctuation"] = attachment_score(truth, guess)
     return record

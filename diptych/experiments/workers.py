@@ -47,7 +47,7 @@ class Workers:
         said: Callable[[Any, dict[str, Any]], str],
     ) -> None:
         self.act, self.data, self.jobs, self.kept, self.said = act, data, jobs, kept, said
-        self.key = lambda run: json.dumps(key(run), sort_keys=True)
+        self.key = key
         self.records: dict[str, dict[str, Any]] = {}
         if kept.exists():
             try:
@@ -59,7 +59,7 @@ class Workers:
 
     def perform(self, runs: Iterable[Any]) -> list[dict[str, Any]]:
         """The records of the runs, in their order."""
-        keyed = [(self.key(run), run) for run in runs]
+        keyed = [(json.dumps(self.key(run), sort_keys=True), run) for run in runs]
         missing = {key: run for key, run in keyed if key not in self.records}
         for number, ((key, run), record) in enumerate(
             zip(missing.items(), self._done([*missing.values()]), strict=True), 1
