@@ -51,6 +51,14 @@ def test_ctrl_c_while_python_imports(panel, imported, seconds):
     assert interrupted({}, command, imported, seconds) == (130, b"", ["interrupted"])
 
 
+def test_ctrl_c_while_the_installed_script_imports(tmp_path):
+    script = tmp_path / "diptych"
+    script.write_text("from diptych.commands.main import main\nraise SystemExit(main())\n")
+    options = {"env": dict(os.environ, PYTHONPATH=str(Path(reference.__file__).parent.parent))}
+    command = ["-X", "importtime", str(script), "train", "letters"]
+    assert interrupted(options, command, "reference.objectives", 0.0) == (130, b"", ["interrupted"])
+
+
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
 def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
     """Whether it comes between two kernels, within one, or within what C code calls back."""
