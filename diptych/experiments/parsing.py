@@ -76,12 +76,12 @@ def updates(hinge: Any, loop: str) -> Callable[..., Any]:
     """One epoch of updates, as a call: from weights of zero, or from any state; online_proximal is over templates."""
     box: Any
     if loop == "sgd":
-        box = SGD(SETTINGS["lam"], accelerated.Constant(SETTINGS["step_size"]))
+        box = SGD(SETTINGS["lam"], accelerated.steps.Constant(SETTINGS["step_size"]))
     elif loop == "bcfw":
         box = BCFW(1e-4, cached_passes=0)
     else:
         phi = accelerated.SquaredL21(1 / (10 * hinge.n), hinge.model.groups)
-        box = OnlineProximal(phi, accelerated.InverseSqrt(0.1))
+        box = OnlineProximal(phi, accelerated.steps.InverseSqrt(0.1))
     box, order = counterpart(box, hinge), np.random.default_rng(1).permutation(hinge.n)
     start, visits = box.init(hinge, hinge.zeros()), [order] if loop == "bcfw" else order
     return lambda state=start: box.sweep(hinge, state, visits)
