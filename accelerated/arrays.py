@@ -17,7 +17,9 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 
 def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
-    """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout; no device arrays."""
+    """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout; no device
+    arrays.
+    """
     if not is_numpy_array(x):
         if not concrete(x):
             raise TypeError(

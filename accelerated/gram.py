@@ -77,7 +77,8 @@ def _filled(kernels: Sequence[Kernel], X: np.ndarray) -> np.ndarray:
 def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Matrices that are held as compiled rounds take them.
 
-    place (K,): number of a dense one in whole (D, N, N), or -1 - number of a sparse one in starts (S, N + 1), which point into columns and values.
+    place (K,): number of a dense one in whole (D, N, N), or -1 - number of a sparse one in starts (S, N + 1), which
+    point into columns and values.
     """
     dense = [view("whole", gram._whole, gram._whole.dtype) for gram in grams if gram._whole is not None]
     sparse = [gram._rows for gram in grams if gram._rows is not None]

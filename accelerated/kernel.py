@@ -63,7 +63,9 @@ def _base() -> Path:
 
 
 def _prepare() -> Path | None:
-    """The folder of this version's kernels, made and marked as used; None (and one logged line) if it cannot be written."""
+    """The folder of this version's kernels, made and marked as used; None (and one logged line) if it cannot be
+    written.
+    """
     try:
         base = _base()
         folder = base / f"diptych-{_source_hash()}"
@@ -90,7 +92,9 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A kernel that is copied into its callers: for bodies so short that handing over arrays costs as much as the work."""
+    """A kernel that is copied into its callers: for bodies so short that handing over arrays costs as much as the
+    work.
+    """
     return _compiled(function, forceinline=True)
 
 
@@ -111,7 +115,7 @@ def cache_is_cold() -> bool:
     return _FOLDER is None or next(_FOLDER.glob(f"*{SUFFIX}"), None) is None
 
 
-# the cache ---------------------------------------------------------------------------------------------------------------
+# the cache ------------------------------------------------------------------------------------------------------------
 
 
 class _Locator(_SourceFileBackedLocatorMixin, _CacheLocator):

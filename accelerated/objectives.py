@@ -1,4 +1,5 @@
-"""Objectives whose full gradients run as kernels where the model is exactly ours, and its smoothing has a compiled oracle.
+"""Objectives whose full gradients run as kernels where the model is exactly ours, and its smoothing has a compiled
+oracle.
 
 Otherwise (:func:`accelerated.problems.problem_of`) the reference's loop runs over this panel's structures.
 """

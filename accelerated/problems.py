@@ -1,4 +1,6 @@
-"""Which packed problem an objective is for the kernels, by the exact type of its model: what loops and full gradients share."""
+"""Which packed problem an objective is for the kernels, by the exact type of its model: what loops and full
+gradients share.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,8 @@ MOST_SORTED = 2**12  # best classes times classes: beyond, the loop, which sorts
 def problem_of(objective: Any, mu: float) -> Any:
     """The packed examples, of a type that names their oracle; None where there are no kernels.
 
-    That is for other models, for smoothings without a compiled oracle, and for oracles of other libraries. Kernels take finite
-    weights (:func:`finite`), as ``model.padded`` lays them out.
+    That is for other models, for smoothings without a compiled oracle, and for oracles of other libraries. Kernels take
+    finite weights (:func:`finite`), as ``model.padded`` lays them out.
     """
     make = MAKERS.get(type(objective.model))
     return None if make is None else make(objective, mu)
@@ -203,7 +205,9 @@ MAKERS: dict[type, Callable[[Any, float], Any]] = {
 
 @singledispatch
 def all_free(problem: Any) -> Any:
-    """The problem as if all weights might change: a gradient may be wrong where there is none, ``flat`` leaves that out."""
+    """The problem as if all weights might change: a gradient may be wrong where there is none, ``flat`` leaves that
+    out.
+    """
     return problem
 
 

@@ -1,7 +1,7 @@
 """Best dependency trees beside a C++ package, sums over all trees beside a determinant, one core.
 
-``python -m benchmarks.figures arborescences`` prints microseconds and ratios: `figures`. ufal.chu-liu-edmonds and networkx are timed where they
-are installed.
+``python -m benchmarks.figures arborescences`` prints microseconds and ratios: `figures`. ufal.chu-liu-edmonds and
+networkx are timed where they are installed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class Best:
 
 
 class Sums:
-    """Seconds for a log-partition function with all marginals: by weights, or by logarithms, as scores are far apart."""
+    """Seconds for a log-partition function with all marginals: by weights, or by logarithms, as scores are far
+    apart.
+    """
 
     params = ([20, 40], [False, True], [1.0, 300.0])
     param_names = ("n", "single root", "scale")

@@ -1,7 +1,7 @@
 """Yardsticks: the best formulations in vectorised NumPy that we know, for a batch of chains of equal length.
 
-unary (B, n, L) and a shared pairwise (L, L), without forbidden parts and with moderate scores: nothing here guards against
-underflow. Arrays are kept position first, so that a step is one pass over all chains (and one BLAS product).
+unary (B, n, L) and a shared pairwise (L, L), without forbidden parts and with moderate scores: nothing here guards
+against underflow. Arrays are kept position first, so that a step is one pass over all chains (and one BLAS product).
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def viterbi(unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def forward_backward(unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """value (B,), node marginals (B, n, L), edge marginals (L, L) summed, in the scaled probability domain by BLAS products."""
+    """value (B,), node marginals (B, n, L), edge marginals (L, L) summed, in the scaled probability domain by BLAS
+    products.
+    """
     B, n, L = unary.shape
     top, shift = unary.max(axis=2), pairwise.max()
     factor = np.empty((n, B, L))

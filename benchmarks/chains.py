@@ -31,7 +31,9 @@ class Oracles:
 
 
 class TopK:
-    """Seconds for the k best of a batch (100 chains in the reference, 1,000 in the fast panel); k = 1 is the measure of the others."""
+    """Seconds for the k best of a batch (100 chains in the reference, 1,000 in the fast panel); k = 1 is the measure
+    of the others.
+    """
 
     params = (problems.PANELS, problems.SIZES, [1, 5, 20])
     param_names = ("panel", "size", "k")

@@ -91,7 +91,9 @@ class Commands:
             raise NotImplementedError(str(missing)) from None  # asv's word for: skip; the pictures are an extra
 
     def track_curves(self):
-        """How many curves there are in the figures and in the table; every file that is announced is there, and pictures can be drawn again."""
+        """How many curves there are in the figures and in the table; every file that is announced is there, and
+        pictures can be drawn again.
+        """
         curves = 0
         quiet = io.StringIO()
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):

@@ -1,6 +1,8 @@
-"""Minimum cuts of 4-connected grids with random submodular energies, beside PyMaxflow where it is installed; max-marginals.
+"""Minimum cuts of 4-connected grids with random submodular energies, beside PyMaxflow where it is installed;
+max-marginals.
 
-Both sides start from NumPy arrays of scores and end with labels. ``python -m benchmarks.figures cuts`` prints `figures`.
+Both sides start from NumPy arrays of scores and end with labels. ``python -m benchmarks.figures cuts`` prints
+`figures`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ SIZES = [128, 256]
 
 
 def grid(n: int, coupling: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """unary (n^2, 2) Gaussian, pairwise (e, 2, 2) that reward equal labels by coupling times a uniform number, edges (e, 2)."""
+    """unary (n^2, 2) Gaussian, pairwise (e, 2, 2) that reward equal labels by coupling times a uniform number, edges
+    (e, 2).
+    """
     rng, at = np.random.default_rng(0), np.arange(n * n).reshape(n, n)
     across, down = (at[:, :-1], at[:, 1:]), (at[:-1], at[1:])
     edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in (across, down)])

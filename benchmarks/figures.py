@@ -78,7 +78,9 @@ def training(add: Add) -> None:
 
 
 def optimisers(add: Add) -> None:
-    """SVRG's passes, epochs of the online proximal algorithm, and block-coordinate Frank-Wolfe to a gap on nine folds."""
+    """SVRG's passes, epochs of the online proximal algorithm, and block-coordinate Frank-Wolfe to a gap on nine
+    folds.
+    """
     for what, value, unit, most in proximal.figures():
         add(what, value, unit, most)
     for what, value, unit, most in variance_reduced.figures():

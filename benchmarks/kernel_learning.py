@@ -1,4 +1,6 @@
-"""Multiple kernel learning on one fold of the OCR letters: Gram matrices, rounds, prediction; all words in the fast panel, 40 in the reference. One core."""
+"""Multiple kernel learning on one fold of the OCR letters: Gram matrices, rounds, prediction; all words in the fast
+panel, 40 in the reference. One core.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Two-layer scores of candidate boxes: an epoch of SGD and a step of prox-linear beside the matrix product of all features, on one core."""
+"""Two-layer scores of candidate boxes: an epoch of SGD and a step of prox-linear beside the matrix product of all
+features, on one core.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Epochs of the online proximal algorithm on the OCR letters beside one of SGD, from the same weights with the same steps, on one core."""
+"""Epochs of the online proximal algorithm on the OCR letters beside one of SGD, from the same weights with the same
+steps, on one core.
+"""
 
 from __future__ import annotations
 

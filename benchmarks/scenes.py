@@ -11,7 +11,9 @@ from diptych.scenes import make_scenes
 
 
 class Scenes:
-    """Seconds for ten scenes of 200 candidates with 3 x 3 x 64 features, and for opening a file of them, features unread."""
+    """Seconds for ten scenes of 200 candidates with 3 x 3 x 64 features, and for opening a file of them, features
+    unread.
+    """
 
     def setup(self):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,6 @@
-"""asv: the OCR letters as characters, the path of sparse classifiers and its pieces; work that no noisy machine blurs."""
+"""asv: the OCR letters as characters, the path of sparse classifiers and its pieces; work that no noisy machine
+blurs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What screening saves, in numbers that no noisy machine blurs: work, iterations and shares of zeros removed, of a small path. One rng."""
+"""What screening saves, in numbers that no noisy machine blurs: work, iterations and shares of zeros removed, of a
+small path. One rng.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Passes of SVRG (a full gradient, then a step for each example) on the OCR letters: raw pixels, and hashed patches of pixels."""
+"""Passes of SVRG (a full gradient, then a step for each example) on the OCR letters: raw pixels, and hashed patches
+of pixels.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ LABELS = 26
 
 @functools.cache
 def hashed(bits: int) -> list[accelerated.Rows]:
-    """The letters with hashed features: each active pixel with the pattern of the 3 x 3, 1 x 5 and 5 x 1 pixels around it.
+    """The letters with hashed features: each active pixel with the pattern of the 3 x 3, 1 x 5 and 5 x 1 pixels around
+    it.
 
     A feature is hashed to one of 2^bits // 26 rows, whose 26 weights lie side by side.
     """

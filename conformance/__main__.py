@@ -1,4 +1,6 @@
-"""``python -m conformance [--backend MODULE ...] [--examples N] [pytest options]``: run the suite on installed packages."""
+"""``python -m conformance [--backend MODULE ...] [--examples N] [pytest options]``: run the suite on installed
+packages.
+"""
 
 from __future__ import annotations
 

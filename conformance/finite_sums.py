@@ -7,7 +7,9 @@ from scipy.optimize import minimize
 
 
 class Logistic:
-    """mean_i log(1 + exp(-y_i <x_i, w>)): a plain finite sum, with nothing of ours in it; no zeros(), no smoothness()."""
+    """mean_i log(1 + exp(-y_i <x_i, w>)): a plain finite sum, with nothing of ours in it; no zeros(), no
+    smoothness().
+    """
 
     def __init__(self, X, y):
         self.A, self.n = -np.asarray(y)[:, None] * np.asarray(X), len(y)

@@ -68,7 +68,9 @@ def _size(scores: np.ndarray) -> float:
 
 
 def check_regularizer(phi: Any, x: np.ndarray, steps: tuple[float, ...] = (0.3, 1.0, 4.0)) -> None:
-    """Check value, prox, conjugate, prox of the conjugate and envelope of a regularizer at a point x (p,), against each other's definitions."""
+    """Check value, prox, conjugate, prox of the conjugate and envelope of a regularizer at a point x (p,), against
+    each other's definitions.
+    """
     rng = np.random.default_rng(0)
     size = 1.0 + float(np.abs(x).max(initial=0.0))
     for step in steps:

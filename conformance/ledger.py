@@ -1,7 +1,7 @@
 """The claims ledger: each numbered statement of the papers, whether it holds, where it is in the code, what checks it.
 
-``python -m conformance.ledger`` prints it as a Markdown page, ``--json`` as JSON. The suite reads it: a row without code or test
-fails, and so does a row printed wrong whose test does not reject the printed form.
+``python -m conformance.ledger`` prints it as a Markdown page, ``--json`` as JSON. The suite reads it: a row without
+code or test fails, and so does a row printed wrong whose test does not reject the printed form.
 
 Papers: P = Pillutla et al. 2018 (smoothing, Casimir); M = Martins et al. 2010 (online multiple kernel learning);
 B = Branson et al. 2013 (multi-sample dual updates, supplement); Z = Zhang and Qiu 2019 (safe screening).
@@ -34,14 +34,17 @@ PAPERS = {
     "Z": "Zhang and Qiu 2019: safe screening of sparse CRFs",
 }
 LEGEND = """\
-Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a line; whether it holds; where
-it is in the code (names in `reference`, and in `accelerated` where it has a kernel); which tests check it.
+Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a
+line; whether it holds; where it is in the code (names in `reference`, and in `accelerated` where it has a kernel);
+which tests check it.
 
 - **holds**: as printed; where the statement here is sharper than the print, it says so.
 - **holds under a condition**: the verdict has the condition.
-- **wrong as printed**: the statement is the corrected one, the verdict has the printed form, and the test that rejects the printed form is named.
+- **wrong as printed**: the statement is the corrected one, the verdict has the printed form, and the test
+  that rejects the printed form is named.
 
-Labels begin with the paper's letter and give its numbers. `python -m conformance.ledger` prints this page, `--json` its rows."""
+Labels begin with the paper's letter and give its numbers. `python -m conformance.ledger` prints this page,
+`--json` its rows."""
 VERDICTS = ("holds", "holds under a condition", "wrong as printed")
 
 
@@ -198,7 +201,8 @@ OURS = (
     ),
     Claim(
         "P Algorithm 4",
-        "the Casimir algorithm: w_k ~ argmin F_{mu_k,kappa_k}(.; z_{k-1}) started at z_{k-1}, z_k = w_k + beta_k (w_k - w_{k-1})",
+        "the Casimir algorithm: w_k ~ argmin F_{mu_k,kappa_k}(.; z_{k-1}) started at z_{k-1}, z_k = w_k + beta_k "
+        "(w_k - w_{k-1})",
         "holds",
         ("optimizers.casimir.Casimir", "training.casimir.casimir"),
         (
@@ -211,7 +215,8 @@ OURS = (
     ),
     Claim(
         "P section 7.2 (Casimir-SVRG-const, -adapt)",
-        "one pass of SVRG a subproblem, started at z_{k-1}; const: mu fixed, kappa of Proposition 29; adapt: mu_k of Corollary 18, kappa = lam",
+        "one pass of SVRG a subproblem, started at z_{k-1}; const: mu fixed, kappa of Proposition 29; adapt: mu_k of "
+        "Corollary 18, kappa = lam",
         "holds",
         ("training.presets.casimir_svrg_const", "training.presets.casimir_svrg_adapt"),
         (
@@ -222,7 +227,8 @@ OURS = (
     ),
     Claim(
         "P section 5.2.3, any linearly convergent inner solver",
-        "SVRG, SAGA, gradient steps or a user's: each ends at the optimum by a budget of one pass as by (26), from every warm start",
+        "SVRG, SAGA, gradient steps or a user's: each ends at the optimum by a budget of one pass as by (26), from "
+        "every warm start",
         "holds",
         ("training.inner.Searched", "optimizers.saga.SAGA"),
         (
@@ -233,7 +239,8 @@ OURS = (
     ),
     Claim(
         "P Table 1, baselines",
-        "stochastic subgradients, one-slack cutting planes (BMRM), exponentiated gradient and block-coordinate Frank-Wolfe reach the hinge's optimum",
+        "stochastic subgradients, one-slack cutting planes (BMRM), exponentiated gradient and block-coordinate "
+        "Frank-Wolfe reach the hinge's optimum",
         "holds under a condition",
         (
             "optimizers.sgd.SGD",
@@ -247,12 +254,14 @@ OURS = (
             "test_exponentiated::test_the_hinge_has_the_optimum_of_frank_wolfe",
             "test_bcfw::test_bounds_hold_the_optimum_between_them",
         ),
-        condition="of the rates that of stochastic subgradients is checked: 8 R^2/(lam (T + 1)) in the mean, and 1/T; the others are cited;"
+        condition="of the rates that of stochastic subgradients is checked: 8 R^2/(lam (T + 1)) in the mean, and "
+        "1/T; the others are cited;"
         " excessive gap reduction, which the table has too, is left out",
     ),
     Claim(
         "P Table 1, exponentiated gradient: weak duality",
-        "mean_i [mu H(alpha_i) + E loss_i] - lam/2 ||w(alpha)||^2 is a lower bound of the objective, for every alpha that a run has",
+        "mean_i [mu H(alpha_i) + E loss_i] - lam/2 ||w(alpha)||^2 is a lower bound of the objective, for every alpha "
+        "that a run has",
         "holds",
         ("optimizers.exponentiated_gradient.ExponentiatedGradient",),
         (
@@ -263,7 +272,8 @@ OURS = (
     ),
     Claim(
         "P Table 1, exponentiated gradient: monotone dual",
-        "alpha_i <- alpha_i^(1 - eta) exp(eta [loss_i + score_i]/mu)/norm raises the dual, where steps that would lower it are not taken",
+        "alpha_i <- alpha_i^(1 - eta) exp(eta [loss_i + score_i]/mu)/norm raises the dual, where steps that would "
+        "lower it are not taken",
         "holds",
         ("optimizers.exponentiated_gradient.ExponentiatedGradient",),
         (
@@ -281,7 +291,8 @@ OURS = (
     ),
     Claim(
         "P section 7.2 (bcfw-wavg)",
-        "block-coordinate Frank-Wolfe with the average 2/(T^2+T) sum t w_t; the same average of dual points certifies it",
+        "block-coordinate Frank-Wolfe with the average 2/(T^2+T) sum t w_t; the same average of dual points "
+        "certifies it",
         "holds",
         ("optimizers.bcfw.BCFW", "objectives.Corners"),
         ("test_bcfw::test_bcfw_is_its_equations", "test_bcfw::test_bounds_hold_the_optimum_between_them"),

@@ -24,7 +24,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{SIZES}::test_networkx_finds_no_better_tree",
                 f"{TESTS}::test_the_root_at_a_discount_is_no_single_root",
             ),
-            condition="arcs are directed (spanning arborescences); that the root heads one token only takes an order in which root arcs count first",
+            condition="arcs are directed (spanning arborescences); that the root heads one token only takes an order "
+            "in which root arcs count first",
         ),
         Claim(
             "M (3) over dependency trees",
@@ -41,7 +42,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "M section 4, dependency parsing: features",
-            "arc-factored models, phi(x, y) = sum over the arcs (h, m) of y of phi_hm(x), from templates that conjoin what is seen of h and m",
+            "arc-factored models, phi(x, y) = sum over the arcs (h, m) of y of phi_hm(x), from templates that "
+            "conjoin what is seen of h and m",
             "holds",
             ("models.parsing.ParsingModel", "models.templates.keys_of"),
             (

@@ -15,7 +15,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     return (
         Claim(
             "B (1)-(8)",
-            "max over alpha of D_T = -lam T/2 ||w||^2 + sum alpha loss, w = -1/(lam T) sum alpha v, is min F_T; weak duality bounds every run",
+            "max over alpha of D_T = -lam T/2 ||w||^2 + sum alpha loss, w = -1/(lam T) sum alpha v, is min F_T; weak "
+            "duality bounds every run",
             "holds",
             ("optimizers.multisample.Multisample", "optimizers.multisample.MultisampleState"),
             (
@@ -26,7 +27,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "B (9)-(11), (24)",
-            "a block's share of the dual is -(1/2 alpha' Q alpha + c' alpha)/(lam t), Q_jk = <v_j, v_k>, c_j = -lam t (<w^{t,0}, v_j> + loss_j)",
+            "a block's share of the dual is -(1/2 alpha' Q alpha + c' alpha)/(lam t), Q_jk = <v_j, v_k>, c_j = -lam "
+            "t (<w^{t,0}, v_j> + loss_j)",
             "wrong as printed",
             ("optimizers.multisample.Multisample", "optimizers.sample_updates.exact_update"),
             (f"{RUNS}::test_weights_before_the_step_are_scaled_first", f"{RUNS}::test_runs_are_their_equations"),
@@ -46,7 +48,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "B (14), swap move",
-            "(1-a) alpha + a e_j with a = clip(lam t [(<w, v_j> + loss_j) - (<w, u> + D)]/||v_j - u||^2, 0, 1), the best length",
+            "(1-a) alpha + a e_j with a = clip(lam t [(<w, v_j> + loss_j) - (<w, u> + D)]/||v_j - u||^2, 0, 1), the "
+            "best length",
             "wrong as printed",
             ("optimizers.sample_updates.expand_and_swap",),
             (
@@ -66,11 +69,13 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{RUNS}::test_each_step_raises_the_dual",
                 f"{RUNS}::test_runs_are_their_equations",
             ),
-            condition="with the corrected swap; each sample takes the better of the two moves, so one whose weights do not sum to 1 may swap too",
+            condition="with the corrected swap; each sample takes the better of the two moves, so one whose weights "
+            "do not sum to 1 may swap too",
         ),
         Claim(
             "B Algorithm 1, line 16",
-            "repeating the round never lowers the dual; for the maximum weight must be able to go back to the true output",
+            "repeating the round never lowers the dual; for the maximum weight must be able to go back to the true "
+            "output",
             "wrong as printed",
             ("optimizers.sample_updates.exact_update", "optimizers.simplex.maximize_on_simplex"),
             (
@@ -91,7 +96,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "B Algorithm 2",
-            "exact multiclass update: alpha_j = max(0, theta - c_j)/P, theta = min(s/(m+1), (P+s)/m) over the m smallest c, P = ||phi||^2",
+            "exact multiclass update: alpha_j = max(0, theta - c_j)/P, theta = min(s/(m+1), (P+s)/m) over the m "
+            "smallest c, P = ||phi||^2",
             "wrong as printed",
             ("optimizers.sample_updates.multiclass_update",),
             (
@@ -107,13 +113,15 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "holds under a condition",
             ("bounds.branson.dual_increase", "optimizers.multisample.Multisample"),
             (f"{RUNS}::test_each_step_raises_the_dual", f"{RUNS}::test_the_third_line_of_lemma_2_2"),
-            condition="sample 1 is the loss-augmented argmax at w^{t-1}; in the proof's third line ||w||^2 has the factor lam (t-1)/(2t)",
+            condition="sample 1 is the loss-augmented argmax at w^{t-1}; in the proof's third line ||w||^2 has the "
+            "factor lam (t-1)/(2t)",
             printed="the proof's factor (lam t - 2 lam)/(2t)",
             rejected_by=f"{RUNS}::test_the_third_line_of_lemma_2_2",
         ),
         Claim(
             "B Lemma 2.3, Algorithm 3, line 5",
-            "scaling w, and all of alpha, into the ball of radius sqrt(max loss / lam) does not lower the dual; the best scaling ends inside it",
+            "scaling w, and all of alpha, into the ball of radius sqrt(max loss / lam) does not lower the dual; the "
+            "best scaling ends inside it",
             "wrong as printed",
             ("optimizers.multisample.Multisample",),
             (
@@ -153,18 +161,22 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "B Theorem 2.1.1, 2.1.3",
-            "the mean task loss on the way, and after complete passes F_n at the mean of w^0, ..., w^{T-1}, are within G^2 (log T + 1)/(2 lam T) of the optimum",
+            "the mean task loss on the way, and after complete passes F_n at the mean of w^0, ..., w^{T-1}, are "
+            "within G^2 (log T + 1)/(2 lam T) of the optimum",
             "holds under a condition",
             ("bounds.branson.online_regret", "optimizers.multisample.Multisample"),
             (f"{RUNS}::test_regret_and_empirical_error",),
-            condition="the update's sample 1 is the loss-augmented argmax; every visit has a block of its own (online=True); T is a multiple of n for 2.1.3",
+            condition="the update's sample 1 is the loss-augmented argmax; every visit has a block of its own "
+            "(online=True); T is a multiple of n for 2.1.3",
         ),
         Claim(
             "B Theorem 2.1.2, (26)",
-            "the expected task loss after one pass over n random examples is at most min E f + G^2 (log n + 1)/(2 lam n), and so is the expected f",
+            "the expected task loss after one pass over n random examples is at most min E f + G^2 (log n + 1)/(2 "
+            "lam n), and so is the expected f",
             "holds under a condition",
             ("bounds.branson.online_regret", "optimizers.multisample.Multisample"),
             (f"{PROMISES}::test_generalisation_of_the_mean_model", f"{PROMISES}::test_generalisation_of_long_samples"),
-            condition="at the mean of w^0, ..., w^{n-1}; for w^n, which the print has, the regret's bound proves nothing",
+            condition="at the mean of w^0, ..., w^{n-1}; for w^n, which the print has, the regret's bound proves "
+            "nothing",
         ),
     )

@@ -33,7 +33,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Remark 10",
-            "on a clique tree the algorithms for trees answer on any graph, in time and space exponential in the treewidth",
+            "on a clique tree the algorithms for trees answer on any graph, in time and space exponential in the "
+            "treewidth",
             "holds",
             (
                 "structures.graph.Graph",
@@ -56,7 +57,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             "holds under a condition",
             ("structures.bmmf.bmmf",),
             (f"{BMMF}::test_decoding_variable_by_variable_is_right_for_unambiguous_scores",),
-            condition="no two outputs have the same score; here outputs are decoded jointly instead, which needs no condition",
+            condition="no two outputs have the same score; here outputs are decoded jointly instead, which needs no "
+            "condition",
             printed="stated of unambiguous scores; with ties it makes an output that is not the best",
             rejected_by=f"{BMMF}::test_decoding_variable_by_variable_needs_unambiguous_scores",
         ),
@@ -70,7 +72,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{BMMF}::test_bmmf_over_chains_is_top_k_viterbi",
                 f"{BMMF}::test_bmmf_misses_nothing_and_repeats_nothing_when_max_marginals_are_rounded",
             ),
-            condition="y^(k) is an actual maximiser over C^(k); only finite max-marginals are candidates, and none left ends it",
+            condition="y^(k) is an actual maximiser over C^(k); only finite max-marginals are candidates, and none "
+            "left ends it",
             printed="line 8 excludes U^(t), with t undefined, for U^(k); lines 5 and 12 decode variable by variable",
             rejected_by=f"{BMMF}::test_decoding_variable_by_variable_needs_unambiguous_scores",
         ),
@@ -83,6 +86,7 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{BMMF}::test_bmmf_asks_for_at_most_2k_sets_of_max_marginals",
                 f"{BMMF}::test_bmmf_finds_the_k_best_of_any_outputs",
             ),
-            condition="as stated, unambiguous scores and K <= |Y|; as corrected here, none; 2K - 3 sets, and K outputs decoded",
+            condition="as stated, unambiguous scores and K <= |Y|; as corrected here, none; 2K - 3 sets, and K "
+            "outputs decoded",
         ),
     )

@@ -1,4 +1,6 @@
-"""The ledger's rows of Martins et al. 2010 (M): proximity operators (sections 3.1, 3.2, appendices A, B, F) and online learning (sections 2, 3.3, appendices D, E)."""
+"""The ledger's rows of Martins et al. 2010 (M): proximity operators (sections 3.1, 3.2, appendices A, B, F) and
+online learning (sections 2, 3.3, appendices D, E).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
     return (
         Claim(
             "M Proposition 1",
-            "the prox of psi(||x_1||, ..., ||x_p||) scales x_k by b_k/||x_k|| with b = prox_psi of the norms; envelopes agree",
+            "the prox of psi(||x_1||, ..., ||x_p||) scales x_k by b_k/||x_k|| with b = prox_psi of the norms; "
+            "envelopes agree",
             "wrong as printed",
             ("identities.martins.proposition_1", "identities.martins.proposition_1_envelope", "prox.SquaredL21"),
             (
@@ -35,7 +38,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M Corollary 3",
-            "||y - prox(x)||^2 - ||y - x||^2 <= 2 (phi(y) - phi(prox(x))), and so with ||x - prox(x)||^2 added on the left",
+            "||y - prox(x)||^2 - ||y - x||^2 <= 2 (phi(y) - phi(prox(x))), and so with ||x - prox(x)||^2 added on "
+            "the left",
             "holds",
             ("identities.martins.corollary_3", "identities.martins.corollary_3_sharper"),
             (
@@ -70,7 +74,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
                 "test_prox::test_a_tree_is_the_sequence_of_its_levels",
                 "test_prox::test_outer_groups_first_are_no_prox_of_the_sum",
             ),
-            condition="it is the prox of the sum for norms of groups that form a tree, inner groups first; otherwise it is not",
+            condition="it is the prox of the sum for norms of groups that form a tree, inner groups first; otherwise "
+            "it is not",
             printed="sparse group lasso by two proximal steps, in no stated order",
             rejected_by="test_prox_ledger::test_the_order_of_the_proxes_matters",
         ),
@@ -90,7 +95,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
             "wrong as printed",
             ("prox.SquaredL21",),
             ("test_identities_martins::test_proposition_1",),
-            condition="the half belongs there: Algorithm 2 at eta lam; for R without the half, Algorithm 2 at 2 eta lam",
+            condition="the half belongs there: Algorithm 2 at eta lam; for R without the half, Algorithm 2 at 2 eta "
+            "lam",
             printed="prox of eta lam ||.||_{2,1}^2 by Algorithm 2",
             rejected_by="test_prox_ledger::test_algorithm_3_means_half_the_square",
         ),
@@ -134,7 +140,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
                 "test_identities_martins::test_the_split_point_can_be_missed",
                 "test_identities_martins::test_lemma_10_by_its_exchange",
             ),
-            condition="d > 0; in case (i) of the proof the change of the objective has a second term, 2 a_j eps (u_0j - u_0k)",
+            condition="d > 0; in case (i) of the proof the change of the objective has a second term, 2 a_j eps "
+            "(u_0j - u_0k)",
             printed="2 (F(u~) - F(u*)) = eps^2 (a_j^2/a_k - a_j)",
             rejected_by="test_prox_ledger::test_lemma_10_needs_the_term_that_the_print_lacks",
         ),
@@ -150,7 +157,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M (34)",
-            "sum_m a_m u*_m = sum_{r<=rho} a_(r) u_0(r) / (1 + lam sum_{r<=rho} a_(r)), which gives tau = lam sum_m a_m u*_m",
+            "sum_m a_m u*_m = sum_{r<=rho} a_(r) u_0(r) / (1 + lam sum_{r<=rho} a_(r)), which gives tau = lam sum_m "
+            "a_m u*_m",
             "wrong as printed",
             ("identities.martins.equation_34",),
             ("test_identities_martins::test_lemma_10_and_proposition_11",),
@@ -170,7 +178,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M (5) to (7)",
-            "the least of sum_k ||f_k||^2/beta_k over kernel weights beta is (sum_k ||f_k||)^2, at beta_k = ||f_k|| / sum_l ||f_l||",
+            "the least of sum_k ||f_k||^2/beta_k over kernel weights beta is (sum_k ||f_k||)^2, at beta_k = ||f_k|| "
+            "/ sum_l ||f_l||",
             "holds under a condition",
             ("identities.martins.equation_6", "prox.SquaredL21"),
             ("test_online_proximal::test_kernel_weights_are_the_least_of_their_variational_form",),
@@ -190,7 +199,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M Lemma 4",
-            "each round: L_t(w_t) + R(w_{t+1}) <= L_t(u) + R(u) + gamma/2 ||g||^2 + (||u - w_t||^2 - ||u - w_{t+1}||^2)/(2 gamma) - sigma/2 ||u - w_t||^2",
+            "each round: L_t(w_t) + R(w_{t+1}) <= L_t(u) + R(u) + gamma/2 ||g||^2 + (||u - w_t||^2 - ||u - "
+            "w_{t+1}||^2)/(2 gamma) - sigma/2 ||u - w_t||^2",
             "holds under a condition",
             ("bounds.round_bound",),
             ("test_online_proximal::test_each_round_keeps_its_bound",),
@@ -200,8 +210,10 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M Proposition 5",
-            "regret against the best model in hindsight: of constant steps at most gamma T/2 G^2 + ||w*||^2/(2 gamma), which a run attains; of steps"
-            " gamma_0/sqrt(t) in a set of diameter F at most (F^2/(2 gamma_0) + G^2 gamma_0) sqrt(T); of steps 1/(sigma t) at most G^2 (1 + log T)/(2 sigma)",
+            "regret against the best model in hindsight: of constant steps at most gamma T/2 G^2 + ||w*||^2/(2 "
+            "gamma), which a run attains; of steps"
+            " gamma_0/sqrt(t) in a set of diameter F at most (F^2/(2 gamma_0) + G^2 gamma_0) sqrt(T); of steps "
+            "1/(sigma t) at most G^2 (1 + log T)/(2 sigma)",
             "holds",
             ("bounds.regret_constant_step", "bounds.regret_decaying_step", "bounds.regret_strongly_convex"),
             (
@@ -212,7 +224,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M Proposition 6",
-            "over examples drawn at random, the averaged model's gap is in the mean at most the regret's bound divided by T: O(1/sqrt(T)), and"
+            "over examples drawn at random, the averaged model's gap is in the mean at most the regret's bound "
+            "divided by T: O(1/sqrt(T)), and"
             " O(log T/T) for steps 1/(sigma t)",
             "holds under a condition",
             (
@@ -221,12 +234,14 @@ def rows(Claim: Any) -> tuple[Any, ...]:
                 "optimizers.online_proximal.OnlineProximal",
             ),
             ("test_online_proximal_promises::test_averages_over_random_examples_come_near_the_optimum",),
-            condition="in the mean, where the paper has it with probability 1 - delta; the averaged model, also for 1/(sigma t), where the paper returns"
+            condition="in the mean, where the paper has it with probability 1 - delta; the averaged model, also for "
+            "1/(sigma t), where the paper returns"
             " the last one without a proof",
         ),
         Claim(
             "M Proposition 8.1, 8.3",
-            "||w*|| <= sqrt(Lambda/(lam + sigma)) with Lambda the mean largest loss, or the mean log number of outputs; sharper by sqrt 2 than printed,"
+            "||w*|| <= sqrt(Lambda/(lam + sigma)) with Lambda the mean largest loss, or the mean log number of "
+            "outputs; sharper by sqrt 2 than printed,"
             " and attained for the hinge",
             "wrong as printed",
             ("bounds.optimum_radius",),
@@ -241,7 +256,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M Proposition 8.2, 8.4",
-            "subgradients of hinge and log loss have norm G = 2 max ||phi|| at most, with sigma/2 ||w||^2 added G + sigma radius where ||w|| <= radius; attained",
+            "subgradients of hinge and log loss have norm G = 2 max ||phi|| at most, with sigma/2 ||w||^2 added G + "
+            "sigma radius where ||w|| <= radius; attained",
             "holds",
             ("bounds.gradient_norm", "bounds.optimum_radius"),
             (
@@ -251,7 +267,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M (17)",
-            "||theta - gamma (phi(v) - phi(u))||^2 = ||theta||^2 - 2 gamma [f(v) - f(u)] + gamma^2 [K(u, u) + K(v, v) - 2 K(u, v)] in each group",
+            "||theta - gamma (phi(v) - phi(u))||^2 = ||theta||^2 - 2 gamma [f(v) - f(u)] + gamma^2 [K(u, u) + K(v, "
+            "v) - 2 K(u, v)] in each group",
             "wrong as printed",
             ("identities.martins.equation_17", "online_mkl.rounds.MKL", "models.kernel_sequence.KernelSequenceModel"),
             (
@@ -264,7 +281,8 @@ def rows(Claim: Any) -> tuple[Any, ...]:
         ),
         Claim(
             "M section 3.4, kernel expansion",
-            "theta_k = sum_s alpha_ks (phi_k(x_s, y_s) - phi_k(x_s, v_s)), alpha_ks = gamma_s prod_{r >= s} (b_k/b~_k) min(1, radius/||theta~||)",
+            "theta_k = sum_s alpha_ks (phi_k(x_s, y_s) - phi_k(x_s, v_s)), alpha_ks = gamma_s prod_{r >= s} "
+            "(b_k/b~_k) min(1, radius/||theta~||)",
             "holds under a condition",
             ("identities.martins.kernel_expansion", "online_mkl.rounds.MKL"),
             ("test_kernel_expansion::test_coefficients_of_a_run_are_the_expansion",),

@@ -37,7 +37,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{TESTS}::test_max_marginals_of_pairs_are_the_best_scores_with_them",
                 f"{TESTS}::test_integer_scores_are_exact",
             ),
-            condition="line 3: arcs v to z of weight phi(v, z) for allowed pairs outside the matching, z to v of weight -phi(v, z) for its pairs",
+            condition="line 3: arcs v to z of weight phi(v, z) for allowed pairs outside the matching, z to v of "
+            "weight -phi(v, z) for its pairs",
             printed="every arc both ways, with weights 1 - I and -I, I being 1 on the matching",
             rejected_by=f"{TESTS}::test_printed_residual_weights_give_no_max_marginals",
         ),
@@ -55,7 +56,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 14, matchings",
-            "the max oracle takes O(p^3), the top-K oracle O(K p^3) by Best Max-Marginal First, both counted; the exp oracle is #P-complete: a permanent",
+            "the max oracle takes O(p^3), the top-K oracle O(K p^3) by Best Max-Marginal First, both counted; the "
+            "exp oracle is #P-complete: a permanent",
             "holds under a condition",
             ("structures.matching.Matching", "structures.matching.assignment", "structures.bmmf.bmmf"),
             (

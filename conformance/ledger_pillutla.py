@@ -46,7 +46,8 @@ def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P section 2.3.1, squared l2",
-            "the max smoothed by squared l2 projects z/mu onto the simplex; values at two mu differ by at most their difference"
+            "the max smoothed by squared l2 projects z/mu onto the simplex; values at two mu differ by at most their "
+            "difference"
             " times (1 - 1/m)/2 (the paper: 1/2)",
             "holds",
             ("smoothings.SquaredL2", "bounds.squared_l2_width", "bounds.entropy_width"),
@@ -58,7 +59,8 @@ def _smoothing(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 2",
-            "h_mu is differentiable, its gradient the maximiser, 1/mu-Lipschitz from the dual norm to the norm of omega",
+            "h_mu is differentiable, its gradient the maximiser, 1/mu-Lipschitz from the dual norm to the norm of "
+            "omega",
             "holds",
             ("identities.pillutla.lipschitz_slack",),
             (
@@ -102,7 +104,8 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     return (
         Claim(
             "P Proposition 3",
-            "the projection of z/mu has k non-zeros iff sum_{i<=k} (z_(i) - z_(k)) < mu <= sum_{i<=k} (z_(i) - z_(k+1)), and"
+            "the projection of z/mu has k non-zeros iff sum_{i<=k} (z_(i) - z_(k)) < mu <= sum_{i<=k} (z_(i) - "
+            "z_(k+1)), and"
             " then a closed form",
             "holds under a condition",
             (
@@ -158,7 +161,8 @@ def _oracles(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 15",
-            "with a bound that no score exceeds, equal to it for single outputs, Algorithm 13 is the max oracle, and with Algorithm 6 the top-K oracle",
+            "with a bound that no score exceeds, equal to it for single outputs, Algorithm 13 is the max oracle, and "
+            "with Algorithm 6 the top-K oracle",
             "holds under a condition",
             ("structures.search.branch_and_bound", "structures.boxes.Boxes", "smoothings.TopK"),
             (
@@ -191,7 +195,8 @@ def _outer(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Corollary 17",
-            "lam > 0, mu_k = mu: (2 - sqrt q)/(1 - sqrt q) mu D + 2 (1 - sqrt(q)/2)^k gap (the paper: 3 - sqrt q, looser)",
+            "lam > 0, mu_k = mu: (2 - sqrt q)/(1 - sqrt q) mu D + 2 (1 - sqrt(q)/2)^k gap (the paper: 3 - sqrt q, "
+            "looser)",
             "holds",
             ("bounds.Corollary17",),
             (f"{BOUNDS}::test_the_constant_of_corollary_17_is_2_less_sqrt_q", follows, kept),
@@ -212,7 +217,8 @@ def _outer(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Corollary 20",
-            "lam = 0, kappa_k = kappa k, mu_k = mu/k: log(k+1)/(k+1) (2 gap + kappa distance^2 + 27 mu D), k = 1 by 1/log 2 more",
+            "lam = 0, kappa_k = kappa k, mu_k = mu/k: log(k+1)/(k+1) (2 gap + kappa distance^2 + 27 mu D), k = 1 by "
+            "1/log 2 more",
             "holds",
             ("bounds.Corollary20",),
             (f"{BOUNDS}::test_corollary_20_at_the_first_iteration", follows, kept),
@@ -239,7 +245,8 @@ def _outer(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Claim 24",
-            "||r - z||^2 <= alpha (alpha - eta) ||w - w*||^2 + alpha eta ||v - w*||^2, less by eta (alpha - eta) ||w - v||^2",
+            "||r - z||^2 <= alpha (alpha - eta) ||w - w*||^2 + alpha eta ||v - w*||^2, less by eta (alpha - eta) ||w "
+            "- v||^2",
             "holds",
             ("identities.pillutla.prox_center_slack",),
             (f"{CASIMIR}::test_the_prox_center", f"{CASIMIR}::test_every_step_obeys_the_lemmas"),
@@ -292,7 +299,8 @@ def _sequences(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Lemma 51",
-            "||w - z||^2 >= (1 - theta) ||w - r||^2 + (1 - 1/theta) ||r - z||^2, more by ||theta (w - r) + (r - z)||^2/theta",
+            "||w - z||^2 >= (1 - theta) ||w - r||^2 + (1 - 1/theta) ||r - z||^2, more by ||theta (w - r) + (r - "
+            "z)||^2/theta",
             "holds",
             ("identities.pillutla.three_points_slack",),
             (f"{CASIMIR}::test_three_points", f"{CASIMIR}::test_three_points_is_tight_and_needs_a_positive_theta"),
@@ -341,7 +349,8 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Lemma 49",
-            "a linearly convergent method takes (1/tau) log(2 C gap/(tau eps)) + 1 expected iterations (+ 1/2 is enough)",
+            "a linearly convergent method takes (1/tau) log(2 C gap/(tau eps)) + 1 expected iterations (+ 1/2 is "
+            "enough)",
             "holds",
             (
                 "bounds.accuracy_iterations",
@@ -374,11 +383,13 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 29",
-            "mu = eps/(10 D) and kappa = A/(mu n) - lam (or lam) minimise the work, n + sqrt(A D n/(lam eps)) up to logarithms",
+            "mu = eps/(10 D) and kappa = A/(mu n) - lam (or lam) minimise the work, n + sqrt(A D n/(lam eps)) up to "
+            "logarithms",
             "holds under a condition",
             ("bounds.Corollary17", "bounds.svrg_cost", "bounds.svrg_rate"),
             (f"{WORK}::test_kappa_minimises_the_work", f"{WORK}::test_svrg_rate_is_its_formula", exponents),
-            condition=f"kappa_k = kappa (printed kappa_k = k); for 2 < A/(mu n lam) <= 4 within 6 % of the least; {counted}",
+            condition=f"kappa_k = kappa (printed kappa_k = k); for 2 < A/(mu n lam) <= 4 within 6 % of the least; "
+            f"{counted}",
         ),
         Claim(
             "P Proposition 30",
@@ -390,7 +401,8 @@ def _inner(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 31",
-            "mu = eps/(20 D), kappa = A/(mu (n+1)), lam = 0: n sqrt(gap/eps) + sqrt(A D n) distance/eps up to logarithms",
+            "mu = eps/(20 D), kappa = A/(mu (n+1)), lam = 0: n sqrt(gap/eps) + sqrt(A D n) distance/eps up to "
+            "logarithms",
             "holds under a condition",
             ("bounds.Corollary19",),
             (exponents, f"{WORK}::test_corollary_19_for_svrg"),

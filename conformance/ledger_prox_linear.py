@@ -58,7 +58,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 37",
-            "eps_k = eps_0/k: n (gap + eps_0)/(eta eps^2) + sqrt(A D n/eps_0) (gap + eps_0)^{3/2}/(eta eps^3) SVRG steps up to logarithms",
+            "eps_k = eps_0/k: n (gap + eps_0)/(eta eps^2) + sqrt(A D n/eps_0) (gap + eps_0)^{3/2}/(eta eps^3) SVRG "
+            "steps up to logarithms",
             "wrong as printed",
             ("bounds.prox_linear_steps", "bounds.prox_linear_work"),
             (

@@ -15,7 +15,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     return (
         Claim(
             "P section 7.1.1, features",
-            "tags of tokens from indicators of what is around each, one weight for each with each tag, or hashed onto at most 2^b weights",
+            "tags of tokens from indicators of what is around each, one weight for each with each tag, or hashed "
+            "onto at most 2^b weights",
             "holds under a condition",
             ("models.tagging.TaggingModel", "models.token_templates.attributes_of"),
             (
@@ -23,7 +24,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{TAGGING}::test_scores_are_sums_of_the_weights_of_pairs",
                 f"{TAGGING}::test_hashing_is_the_same_for_ever",
             ),
-            condition="indicators of single words, tags and short runs of them; the print's Kronecker product is one indicator of all five words at once",
+            condition="indicators of single words, tags and short runs of them; the print's Kronecker product is one "
+            "indicator of all five words at once",
         ),
         Claim(
             "P section 7.1.1, evaluation",

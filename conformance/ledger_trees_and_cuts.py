@@ -58,7 +58,8 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 memory,
                 f"{TREE_K_BEST}::test_the_search_of_the_kernels_grows_with_k_not_with_the_children",
             ),
-            condition="children are merged one at a time, of two sorted lists the pairs of ranks i j <= K; the reference sorts, log(K L) for log K",
+            condition="children are merged one at a time, of two sorted lists the pairs of ranks i j <= K; the "
+            "reference sorts, log(K L) for log K",
             printed="(66) ranges over all tuples of ranks: |Y_v| K^|C(v)|",
             rejected_by=cost,
         ),
@@ -78,7 +79,8 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Theorem 43",
-            "A is the log of the sum of exp(psi(y)), P_v and P_{v,v'} sum exp(psi(y) - A) over outputs with the label or pair",
+            "A is the log of the sum of exp(psi(y)), P_v and P_{v,v'} sum exp(psi(y) - A) over outputs with the "
+            "label or pair",
             "holds",
             ("structures.tree.sum_product",),
             (summed, f"{TREE}::test_every_answer_is_that_of_the_list_of_outputs"),
@@ -90,7 +92,8 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
             ("structures.tree.sum_product",),
             (summed,),
             condition="P(y_u) P(y_v | y_u), the conditional normalised on the way: no message is divided by",
-            printed="P_v P_u exp(psi + A) over the product of two messages, 0/0 where a potential is -inf or a message underflows",
+            printed="P_v P_u exp(psi + A) over the product of two messages, 0/0 where a potential is -inf or a "
+            "message underflows",
             rejected_by=f"{TREE_SCALES}::test_remark_44_divides_zero_by_zero",
         ),
         Claim(
@@ -102,7 +105,8 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 12",
-            "max, top-K and exp oracles of a tree in time p L^2, p K log K L^2 and p L^2, space p L, p K L and p L: entries worked on and bytes held,"
+            "max, top-K and exp oracles of a tree in time p L^2, p K log K L^2 and p L^2, space p L, p K L and p L: "
+            "entries worked on and bytes held,"
             " counted, grow with p, L and K by these exponents and by none lower",
             "holds under a condition",
             ("structures.tree.Tree", "structures.chain.Chain", "smoothings.TopK", "smoothings.Entropy"),
@@ -115,7 +119,8 @@ def _trees(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 time,
                 memory,
             ),
-            condition="(ii) with siblings merged one at a time, and log(K L) for log K where the reference sorts; space where nodes share their"
+            condition="(ii) with siblings merged one at a time, and log(K L) for log K where the reference sorts; "
+            "space where nodes share their"
             " pairwise scores",
         ),
     )
@@ -134,7 +139,8 @@ def _cuts(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 "test_cut::test_a_grid_is_its_integer_program",
                 "test_cut::test_ties_go_to_the_fewest_ones",
             ),
-            condition="an edge is a constant, a term for each end, and (theta_01 + theta_10 - theta_00 - theta_11)/2 each way;"
+            condition="an edge is a constant, a term for each end, and (theta_01 + theta_10 - theta_00 - theta_11)/2 "
+            "each way;"
             " lines 6 and 15: edges, and -C plus the constants",
             printed="capacity theta_01 - theta_00 - theta_11, which can be negative",
             rejected_by="test_cut::test_the_printed_capacity_is_negative",
@@ -149,7 +155,8 @@ def _cuts(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 "test_cut::test_max_marginals_of_a_grid_are_integer_programs",
                 "test_cut::test_max_marginals_of_all_nodes_are_cuts",
             ),
-            condition="Algorithm 11 as corrected; pairs of different labels may be forbidden, those of equal labels may not",
+            condition="Algorithm 11 as corrected; pairs of different labels may be forbidden, those of equal labels "
+            "may not",
         ),
         Claim(
             "P (72)",
@@ -160,7 +167,8 @@ def _cuts(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "P Proposition 14, cuts",
-            "the max oracle takes O(p) minimum cuts, the top-K oracle O(p K), counted; one is enough for the max, p + 1 for all max-marginals",
+            "the max oracle takes O(p) minimum cuts, the top-K oracle O(p K), counted; one is enough for the max, p "
+            "+ 1 for all max-marginals",
             "holds",
             ("structures.cut.minimum_cut", "structures.cut.node_max_marginals", "structures.bmmf.bmmf"),
             (
@@ -178,7 +186,8 @@ def _segmentation(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     return (
         Claim(
             "P section 4.2.1, (72)",
-            "augmented scores of graphs with two labels are submodular, so that the max and top-K oracles of training are minimum cuts",
+            "augmented scores of graphs with two labels are submodular, so that the max and top-K oracles of "
+            "training are minimum cuts",
             "holds under a condition",
             ("models.segmentation.SegmentationModel", "optimizers.nonnegative.best_step"),
             ("test_segmentation::test_scores_are_submodular_with_the_loss_too", planted),

@@ -22,7 +22,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
     return (
         Claim(
             "Z (P)",
-            "P(w) = (1/n) sum_i log sum_y exp(-<psi_i(y), w>) + beta (alpha/2 ||w||^2 + ||w||_1), psi_i(y) = F(x_i, y_i) - F(x_i, y)",
+            "P(w) = (1/n) sum_i log sum_y exp(-<psi_i(y), w>) + beta (alpha/2 ||w||^2 + ||w||_1), psi_i(y) = F(x_i, "
+            "y_i) - F(x_i, y)",
             "holds under a condition",
             ("screening.problem.ElasticNetCRF",),
             (
@@ -33,7 +34,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Theorem 1 (i), (D)",
-            "the dual is min_theta ||S_beta((1/n) sum A_i o theta_i)||^2/(2 alpha beta) - (1/n) sum H(theta_i); P + D >= 0, and 0 at the optimum",
+            "the dual is min_theta ||S_beta((1/n) sum A_i o theta_i)||^2/(2 alpha beta) - (1/n) sum H(theta_i); P + "
+            "D >= 0, and 0 at the optimum",
             "holds under a condition",
             ("screening.problem.State", "screening.problem.ElasticNetCRF"),
             (
@@ -45,7 +47,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Theorem 1, the gap in floating point",
-            "P(w) + D(theta(w)) is a sum of Fenchel-Young losses >= 0 over weights, from the gradient alone; with alpha = 0 plus a divergence for each example",
+            "P(w) + D(theta(w)) is a sum of Fenchel-Young losses >= 0 over weights, from the gradient alone; with "
+            "alpha = 0 plus a divergence for each example",
             "holds",
             ("screening.problem.ElasticNetCRF", "screening.scored.losses"),
             (
@@ -56,7 +59,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Theorem 1, the gap from a gradient at another point",
-            "P(w) + D(theta(y)) is the same sum at G(y), plus mean_i KL(theta_i(y) || theta_i(w)) = F(w) - F(y) - <G(y), w - y>: no gradient at w",
+            "P(w) + D(theta(y)) is the same sum at G(y), plus mean_i KL(theta_i(y) || theta_i(w)) = F(w) - F(y) - "
+            "<G(y), w - y>: no gradient at w",
             "holds",
             ("screening.problem.ElasticNetCRF",),
             (f"{SCORED}::test_a_gap_from_the_gradient_at_another_point",),
@@ -70,7 +74,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z (R), (R')",
-            "|[(1/n) sum A_i o theta*_i]_j| <= beta implies w*_j = 0, and so does a bound on it over any set that holds theta*",
+            "|[(1/n) sum A_i o theta*_i]_j| <= beta implies w*_j = 0, and so does a bound on it over any set that "
+            "holds theta*",
             "holds under a condition",
             ("screening.rules.L1GapRule", "screening.rules.UnionRule"),
             (
@@ -83,7 +88,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Lemma 1",
-            "without weights that are 0 at the optimum: the rest solves the problem of the other rows, whose dual has the same theta*",
+            "without weights that are 0 at the optimum: the rest solves the problem of the other rows, whose dual "
+            "has the same theta*",
             "holds",
             ("screening.restricted.RestrictedModel", "screening.problem.ElasticNetCRF"),
             (f"{PROBLEM}::test_lemma_1", f"{MODELS}::test_restricted_models_are_the_model_at_zeros"),
@@ -97,21 +103,24 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Lemma 2",
-            "D(t2) >= D(t1) + <grad D(t1), t2 - t1> + (m/2n) ||t1 - t2||^2 with m = 2, twice the printed modulus, and not more",
+            "D(t2) >= D(t1) + <grad D(t1), t2 - t1> + (m/2n) ||t1 - t2||^2 with m = 2, twice the printed modulus, "
+            "and not more",
             "holds",
             ("screening.half_space.HalfSpaceRule",),
             (f"{RULES}::test_lemma_2_with_the_sharper_modulus", f"{RULES}::test_the_ball_is_its_definition"),
         ),
         Claim(
             "Z Lemma 3",
-            "I_1, I_2 >= 0, both vanish at theta*, and ||theta* - (t1 - n grad D(t1))||^2 <= n I_1(t1) + 2n I_2(t2), for t1 = t2 the ball's squared radius",
+            "I_1, I_2 >= 0, both vanish at theta*, and ||theta* - (t1 - n grad D(t1))||^2 <= n I_1(t1) + 2n I_2(t2), "
+            "for t1 = t2 the ball's squared radius",
             "holds",
             ("screening.half_space.dual_ball",),
             (f"{RULES}::test_lemma_3",),
         ),
         Claim(
             "Z Theorem 3",
-            "theta* lies in the ball of centre t - (n/m) grad D(t) and radius (n/m) ||grad D(t)||, D of the problem that is left, and in each half-space",
+            "theta* lies in the ball of centre t - (n/m) grad D(t) and radius (n/m) ||grad D(t)||, D of the problem "
+            "that is left, and in each half-space",
             "wrong as printed",
             ("screening.half_space.dual_ball",),
             (f"{RULES}::test_the_ball_is_its_definition", f"{RULES}::test_every_rule_is_safe"),
@@ -120,7 +129,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z (1)-(3)",
-            "s_j <= min_k max(const_j - min <-B_j, a>, -const_j - min <B_j, a>) over ball and half-space k, B_i = A_i[:, :m-1] - A_i[:, m] 1'",
+            "s_j <= min_k max(const_j - min <-B_j, a>, -const_j - min <B_j, a>) over ball and half-space k, B_i = "
+            "A_i[:, :m-1] - A_i[:, m] 1'",
             "holds under a condition",
             ("screening.half_space.HalfSpaceRule",),
             (f"{RULES}::test_theorem_5_is_problem_4_for_every_row",),
@@ -128,7 +138,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z (4), Theorem 4",
-            "min <b, a> over ||a - a0|| <= r, <p, a> <= c, with g = (<p, a0> - c)/||p||: <b, a0> - r ||b|| where the ball alone decides, "
+            "min <b, a> over ||a - a0|| <= r, <p, a> <= c, with g = (<p, a0> - c)/||p||: <b, a0> - r ||b|| where the "
+            "ball alone decides, "
             "else <b, a0> - g <b, p>/||p|| - sqrt(r^2 - g^2) ||b - <b, p> p/||p||^2||",
             "wrong as printed",
             ("screening.half_space.smallest_on_ball_and_half_space",),
@@ -138,7 +149,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
                 f"{RULES}::test_problem_4_in_corners",
                 f"{RULES}::test_the_printed_theorem_4_removes_a_weight_that_is_needed",
             ),
-            printed="b for d in the conditions, c ||b||/||p|| in case iii, one root whatever the sign of d, and no answer at b = 0, p = 0 and r = 0",
+            printed="b for d in the conditions, c ||b||/||p|| in case iii, one root whatever the sign of d, and no "
+            "answer at b = 0, p = 0 and r = 0",
             rejected_by=f"{RULES}::test_the_printed_theorem_4_is_wrong",
         ),
         Claim(
@@ -151,7 +163,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z Algorithm 1",
-            "solve, screen each time the gap has fallen below gamma times the last one, drop, go on: the optimum of the whole problem",
+            "solve, screen each time the gap has fallen below gamma times the last one, drop, go on: the optimum of "
+            "the whole problem",
             "holds under a condition",
             ("screening.solvers.solve_sparse",),
             (
@@ -176,7 +189,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z section 3.2, warm starts",
-            "along decreasing beta each problem starts at the last solution, and the rule screens there for all that follows",
+            "along decreasing beta each problem starts at the last solution, and the rule screens there for all that "
+            "follows",
             "holds",
             ("screening.path.sparse_path",),
             (
@@ -186,7 +200,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z beyond the paper: the gap in l1",
-            "|G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2)/n <= beta implies w*_j = 0, R_ij half the range of feature j over the outputs of example i",
+            "|G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2)/n <= beta implies w*_j = 0, R_ij half the range of feature j "
+            "over the outputs of example i",
             "holds",
             ("screening.rules.L1GapRule", "screening.ranges.range_of_sequences", "screening.ranges.range_of_classes"),
             (
@@ -200,7 +215,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z beyond the paper: counts",
-            "n |G_j(theta)| <= max(most_j - gold_j, gold_j - least_j) for every theta, by the sums over examples of feature j at its true, least and "
+            "n |G_j(theta)| <= max(most_j - gold_j, gold_j - least_j) for every theta, by the sums over examples of "
+            "feature j at its true, least and "
             "most outputs: at most n beta implies w*_j = 0 before any training",
             "holds",
             ("screening.rules.CountRule", "screening.ranges.totals_of_sequences", "screening.ranges.totals_of_classes"),
@@ -216,7 +232,8 @@ def rows(Claim: Callable[..., Any]) -> tuple[Any, ...]:
         ),
         Claim(
             "Z beyond the paper: the gap in l2",
-            "|G_j| + sqrt(n gap) sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2)/n <= beta implies w*_j = 0; it never screens more than the gap in l1",
+            "|G_j| + sqrt(n gap) sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2)/n <= beta implies w*_j = 0; it "
+            "never screens more than the gap in l1",
             "holds",
             ("screening.rules.L2GapRule",),
             (f"{RULES}::test_every_rule_is_safe", f"{RULES}::test_the_ball_in_l2_is_never_better"),

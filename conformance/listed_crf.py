@@ -1,4 +1,6 @@
-"""The elastic-net CRF with every output listed: the paper's matrices A_i, its functions by their definitions, and a plain solver."""
+"""The elastic-net CRF with every output listed: the paper's matrices A_i, its functions by their definitions, and a
+plain solver.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class ListedCRF:
         return ListedCRF([A[columns] for A in self.A], self.gold, self.alpha, self.beta)
 
     def solve(self, iterations=5000, tol=4e-16):
-        """argmin P (d,) by accelerated proximal gradient with a fixed step and restarts, until the proximal step stands still."""
+        """argmin P (d,) by accelerated proximal gradient with a fixed step and restarts, until the proximal step
+        stands still.
+        """
         L = np.mean([np.linalg.norm(A - A.mean(axis=1, keepdims=True), 2) ** 2 for A in self.A]) / 2 + 1e-12
         x = y = np.zeros(self.d)
         t = 1.0
@@ -109,6 +113,8 @@ def sequences(X, Y, L, alpha, beta, *, start_stop=True):
 
 
 def as_list_model(backend, listed):
-    """The same problem as a ListModel of the package: inputs are the feature matrices, with the truth's features taken off."""
+    """The same problem as a ListModel of the package: inputs are the feature matrices, with the truth's features
+    taken off.
+    """
     model = backend.ListModel(lambda A: -A.T, backend.Table, size=listed.d)
     return backend.LogLoss(model, model.pack(listed.A, listed.gold))

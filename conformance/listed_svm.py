@@ -1,4 +1,6 @@
-"""A structural SVM with every output listed: its dual, its primal, and block-coordinate Frank-Wolfe on it by the equations."""
+"""A structural SVM with every output listed: its dual, its primal, and block-coordinate Frank-Wolfe on it by the
+equations.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ import numpy as np
 
 
 class Listed:
-    """A structural SVM with every output listed: for example i, directions V[i] (m, d) and losses loss[i] (m,), the truth first.
+    """A structural SVM with every output listed: for example i, directions V[i] (m, d) and losses loss[i] (m,), the
+    truth first.
 
     The others follow by the smallest last label, then backwards: the order in which ties are broken.
     """
@@ -68,7 +71,9 @@ def listed_problem(problem, lam):
 
 
 def by_hand(problem, epochs, seed, *, cached_passes, average, line_search=True):
-    """(w, dual) to be returned after each epoch, by the equations; weights alpha over every output, w = w(alpha) afresh each time."""
+    """(w, dual) to be returned after each epoch, by the equations; weights alpha over every output, w = w(alpha)
+    afresh each time.
+    """
     n, lam, rng, t = len(problem.V), problem.lam, np.random.default_rng(seed), 0
     alpha = [np.eye(len(loss))[0] for loss in problem.loss]
     mean, known, returned = [a.copy() for a in alpha], [[0] for _ in alpha], []

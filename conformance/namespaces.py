@@ -30,7 +30,9 @@ class Space(NamedTuple):
         return str(getattr(self.send(np.zeros(1)), "device", None))
 
     def scaled(self, x: np.ndarray, scale: float) -> tuple[Any, np.ndarray, float]:
-        """x at a scale, what the space's dtype stores of it, and the scale: 1 in float32, which has no huge or tiny ones."""
+        """x at a scale, what the space's dtype stores of it, and the scale: 1 in float32, which has no huge or tiny
+        ones.
+        """
         scale = 1.0 if self.dtype == "float32" else scale
         stored = (x * scale).astype(self.dtype)
         return self.put(stored), stored.astype(np.float64), scale

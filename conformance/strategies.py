@@ -115,7 +115,9 @@ class GraphInstance(NamedTuple):
 
 @st.composite
 def graphs(draw: Any, forbidden: bool = True) -> GraphInstance:
-    """Small graphs: no variables, no edges, disconnected ones, edges twice and in either order, fewer states here and there."""
+    """Small graphs: no variables, no edges, disconnected ones, edges twice and in either order, fewer states here
+    and there.
+    """
     p, L = draw(st.integers(0, 5)), draw(st.integers(1, 3))
     pairs = [(a, b) for a in range(p) for b in range(p) if a != b]
     edges = draw(st.lists(st.sampled_from(pairs), max_size=8)) if pairs else []
@@ -209,7 +211,9 @@ def trees(draw: Any, forbidden: bool = True, batched: bool = True) -> TreeInstan
 
 
 class TreeProblem(NamedTuple):
-    """A small problem of labelled trees: X[i] a pair of features (p_i, F) and parents (p_i,), Y[i] (p_i,), and the model's options."""
+    """A small problem of labelled trees: X[i] a pair of features (p_i, F) and parents (p_i,), Y[i] (p_i,), and the
+    model's options.
+    """
 
     X: list[tuple[np.ndarray, np.ndarray]]
     Y: list[np.ndarray]
@@ -247,7 +251,9 @@ def magnitude(instance: Any) -> float:
 
 @st.composite
 def cuts(draw: Any, integer: bool = False, huge: bool = True) -> CutInstance:
-    """Up to 5 binary variables and 7 edges, repeated ones too; scales mixed within an instance, forbidden labels and pairs."""
+    """Up to 5 binary variables and 7 edges, repeated ones too; scales mixed within an instance, forbidden labels and
+    pairs.
+    """
     p = draw(st.integers(0, 5))
     ends = (
         st.tuples(st.integers(0, p - 1), st.integers(0, p - 1)).filter(lambda e: e[0] != e[1])

@@ -91,7 +91,9 @@ def test_smooth_sgd_trajectories(other, average, steps, problem):
 
 @given(problem=strategies.sequence_problems(integer=True))
 def test_hinge_trajectories_are_bit_equal_in_exact_arithmetic(other, problem):
-    """Integer features and costs, dyadic steps, lam = 0: every sum is exact, so ties break alike and weights are equal bits."""
+    """Integer features and costs, dyadic steps, lam = 0: every sum is exact, so ties break alike and weights are
+    equal bits.
+    """
     runs = []
     for b in (reference, other):
         model, data = sequence_model(b, problem)

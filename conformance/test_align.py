@@ -126,7 +126,8 @@ def some_names(tmp_path):
     path = tmp_path / "some.tsv"
     path.write_text(
         "Januar\tJanuary\nMai\tMay\nJuni\tJune\nHerbst\t\n\nMontag\tMonday\nFreitag\tFriday\n\tWeek\n\n"
-        "Polen\tPoland\nNorwegen\tNorway\nItalien\tItaly\nBayern\t\n\nM4 nut\tnut (M4)\nM5 nut\tNut (M5)\nbolt M4\tBolt M4\n",
+        "Polen\tPoland\nNorwegen\tNorway\nItalien\tItaly\nBayern\t\n\nM4 nut\tnut (M4)\nM5 nut\tNut (M5)\nbolt "
+        "M4\tBolt M4\n",
         "utf-8",
     )
     return path

@@ -49,7 +49,9 @@ def planted(backend, rng, null, n=12, n_features=4, noise=0.0):
 
 @given(problem=problems())
 def test_scores_are_sums_over_pairs(backend, problem):
-    """For every alignment: its score, its Hamming loss, its features; the structure's outputs are these and no others."""
+    """For every alignment: its score, its Hamming loss, its features; the structure's outputs are these and no
+    others.
+    """
     null, F, X, Y = problem
     model = backend.AlignmentModel(F, null=null)
     data = model.pack(X, Y)
@@ -164,7 +166,9 @@ def test_panels_train_alike(other, rng):
 
 
 def shaped(rng, null):
-    """Alignments of random shapes, among them no rows, no columns, one pair; rows at random where they may stay unaligned."""
+    """Alignments of random shapes, among them no rows, no columns, one pair; rows at random where they may stay
+    unaligned.
+    """
     shapes = [(0, 0), (0, 2), (2, 0), (1, 1), (1, 3), (3, 1), (2, 5), (5, 2), (4, 4), (6, 5), (5, 7)]
     X, Y = [rng.integers(-1, 2, (p, q, 3)).astype(float) for p, q in shapes], []
     for p, q in shapes:
@@ -175,7 +179,9 @@ def shaped(rng, null):
 
 
 def passes(objective, w, order, lam):
-    """A hinge at w, then two passes of stochastic gradients and five, of three orders, of block-coordinate Frank-Wolfe."""
+    """A hinge at w, then two passes of stochastic gradients and five, of three orders, of block-coordinate
+    Frank-Wolfe.
+    """
     value, gradient, task_loss, exact = objective.linearize(w)
     assert exact == 1.0 and objective.value_and_gradient(w)[0] == value
     sgd = counterpart(SGD(lam, Constant(0.25)), objective)

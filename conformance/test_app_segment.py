@@ -35,7 +35,9 @@ def files(tmp_path, rng):
 
 
 def test_train_and_restore(backend, files, capsys):
-    """The report is what the saved model does: objective, gap, weights, wrong pixels before and after; the picture written is its prediction."""
+    """The report is what the saved model does: objective, gap, weights, wrong pixels before and after; the picture
+    written is its prediction.
+    """
     pytest.importorskip("matplotlib")
     model_file, out, plot = files / "m.npz", files / "r.pgm", files / "p.png"
     status, text, _ = run(
@@ -134,7 +136,9 @@ def test_damaged_files_are_named(tmp_path, rng, kind):
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
 def test_turned_bytes_are_read_or_refused(tmp_path, rng, kind):
-    """One byte after another turned over: a picture, or an error that names the file; and a file under another's name."""
+    """One byte after another turned over: a picture, or an error that names the file; and a file under another's
+    name.
+    """
     if kind == "png":
         pytest.importorskip("matplotlib")
     path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))

@@ -1,4 +1,6 @@
-"""Dependency trees beyond enumeration: networkx, greedy trees, determinants, differences, scales, islands; both panels."""
+"""Dependency trees beyond enumeration: networkx, greedy trees, determinants, differences, scales, islands; both
+panels.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from conformance.tolerances import close
 
 
 def laplacian(values, single_root):
-    """The matrix whose determinant is the sum over trees: root arcs on the diagonal, or in the place of column 0 (Koo et al. 2007)."""
+    """The matrix whose determinant is the sum over trees: root arcs on the diagonal, or in the place of column 0
+    (Koo et al. 2007).
+    """
     n = len(values)
     w = np.exp(values)
     w[np.arange(n), np.arange(1, n + 1)] = 0.0
@@ -61,7 +65,9 @@ def test_networkx_finds_no_better_tree(backend, rng, kind, n, single_root):
 @roots
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_greedy_tree_is_not_beaten(backend, rng, kind, single_root):
-    """Exchanges: no arc of a best tree of 70 tokens can be replaced with a gain; each max-marginal of a token reaches the best score."""
+    """Exchanges: no arc of a best tree of 70 tokens can be replaced with a gain; each max-marginal of a token
+    reaches the best score.
+    """
     n = 70
     values = KINDS[kind](rng, n)
     structure = backend.Arborescence(values, single_root)
@@ -115,7 +121,9 @@ def test_marginals_of_arcs_are_finite_differences(backend, rng, n, mu, single_ro
 @pytest.mark.parametrize("c", [1.0, 30.0, 600.0, 1e4])
 @pytest.mark.parametrize("n", [2, 3, 20, 50])
 def test_a_ring_that_hardly_anyone_leaves(backend, c, n):
-    """Each token's head is the next one, or the root at e^-c: Z = (1 + e^-c)^n - 1, n e^-c with a single root. Products underflow."""
+    """Each token's head is the next one, or the root at e^-c: Z = (1 + e^-c)^n - 1, n e^-c with a single root.
+    Products underflow.
+    """
     values = np.full((n, n + 1), -np.inf)
     values[:, 0] = -c
     values[np.arange(n), np.roll(np.arange(1, n + 1), -1)] = 0.0
@@ -133,7 +141,9 @@ def test_a_ring_that_hardly_anyone_leaves(backend, c, n):
 @roots
 @pytest.mark.parametrize("depth", [1e2, 3e2, 4.4e2, 7e2, 1e3])
 def test_weights_that_underflow_on_the_way(backend, single_root, depth):
-    """Small pivots of which each alone is representable: two tokens in a cycle, the way out twice as deep, and a detour that counts."""
+    """Small pivots of which each alone is representable: two tokens in a cycle, the way out twice as deep, and a
+    detour that counts.
+    """
     inf = -np.inf
     values = np.array(
         [

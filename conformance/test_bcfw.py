@@ -1,4 +1,6 @@
-"""Block-coordinate Frank-Wolfe against its equations with every output listed, against a generic solver, against batch Frank-Wolfe."""
+"""Block-coordinate Frank-Wolfe against its equations with every output listed, against a generic solver, against
+batch Frank-Wolfe.
+"""
 
 from __future__ import annotations
 

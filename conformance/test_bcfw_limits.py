@@ -1,4 +1,6 @@
-"""Block-coordinate Frank-Wolfe where numbers end: ties, nothing to learn, scales whose squares overflow, gaps of rounding; what it refuses."""
+"""Block-coordinate Frank-Wolfe where numbers end: ties, nothing to learn, scales whose squares overflow, gaps of
+rounding; what it refuses.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +122,9 @@ def test_an_objective_that_is_no_number_is_no_success(backend, tol, epochs):
 
 
 def test_bcfw_works_up_to_rounding_and_says_no_more(backend, space, rng):
-    """Run on until gaps are rounding: a tol below that of the dtype is never said to be reached, whatever the sign of the gap."""
+    """Run on until gaps are rounding: a tol below that of the dtype is never said to be reached, whatever the sign
+    of the gap.
+    """
     resolution = np.finfo(space.dtype).eps
     for seed in range(4):
         X, Y = labelling(np.random.default_rng(seed), (2, 1), F=2, L=2)

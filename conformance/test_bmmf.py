@@ -1,4 +1,6 @@
-"""Best Max-Marginal First against enumeration: ties, forbidden outputs, more asked for than there are, rounded max-marginals."""
+"""Best Max-Marginal First against enumeration: ties, forbidden outputs, more asked for than there are, rounded
+max-marginals.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class JointScores(NamedTuple):
 
 
 def listed(backend, noise=0.0):
-    """A structure with any scores whatever, by enumeration. It counts its calls; max-marginals may be off by ``noise``."""
+    """A structure with any scores whatever, by enumeration. It counts its calls; max-marginals may be off by
+    ``noise``.
+    """
 
     class Listed(backend.Structure):
         variables = "unary"

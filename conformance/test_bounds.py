@@ -62,7 +62,9 @@ def test_the_corollaries_follow_from_the_theorem(choice):
 
 @pytest.mark.parametrize("q", [1e-8, 0.01, 0.25, 0.5, 0.9, 0.999])
 def test_the_constant_of_corollary_17_is_2_less_sqrt_q(q):
-    """Theorem 16 gives exactly (2 - sqrt q)/(1 - sqrt q) mu D for every k; the printed 3 - sqrt q is valid, and looser."""
+    """Theorem 16 gives exactly (2 - sqrt q)/(1 - sqrt q) mu D for every k; the printed 3 - sqrt q is valid, and
+    looser.
+    """
     choice, s = bounds.Corollary17(q, 1 - q, 0.3), sqrt(q)
     for rate in itertools.islice(bounds.casimir_rates(choice), 100):
         np.testing.assert_allclose(rate.width, (2 - s) / (1 - s) * 0.3, rtol=1e-10)

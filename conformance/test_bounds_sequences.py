@@ -1,4 +1,6 @@
-"""Sequences of the Casimir algorithm, alpha_k, beta_k and their products, against their definitions in hundreds of digits and each other."""
+"""Sequences of the Casimir algorithm, alpha_k, beta_k and their products, against their definitions in hundreds of
+digits and each other.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +121,9 @@ def test_the_sequence_of_growing_kappa():
 
 
 def test_the_recursion_does_not_define_the_next_alpha():
-    """Lemma 53 prints alpha_{k+1} as the root; read so, alpha_1 is the root at k = 0, which is 0, and A_1 = A_0 > 1/3."""
+    """Lemma 53 prints alpha_{k+1} as the root; read so, alpha_1 is the root at k = 0, which is 0, and A_1 = A_0 >
+    1/3.
+    """
     alpha_1, A_0 = 0.0, 1 - GOLDEN
     assert alpha_1**2 / (1 - alpha_1) == GOLDEN**2 * 0 / 1
     assert law.growing_kappa_slacks(1, alpha_1, A_0 * (1 - alpha_1))[1] < -0.04

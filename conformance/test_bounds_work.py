@@ -1,4 +1,6 @@
-"""How much work the papers promise: iterations of an inner method, and of Casimir with SVRG in all, against what is taken."""
+"""How much work the papers promise: iterations of an inner method, and of Casimir with SVRG in all, against what is
+taken.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def test_corloc_by_hand():
 
 
 def test_average_precision_by_hand():
-    """Ranks: right, wrong, right, wrong: recall 1/3 at precision 1, 2/3 at 2/3, no more. Recalls 0 to 0.3: 1; 0.4 to 0.6: 2/3; then 0."""
+    """Ranks: right, wrong, right, wrong: recall 1/3 at precision 1, 2/3 at 2/3, no more. Recalls 0 to 0.3: 1; 0.4 to
+    0.6: 2/3; then 0.
+    """
     truth = [[A], [A, B], []]
     guess = [[A, C], [A, C], [A]]
     confidence = [[0.9, 0.8], [0.7, 0.1], [0.2]]
@@ -34,7 +36,9 @@ def test_average_precision_by_hand():
 
 
 def test_an_object_is_found_once():
-    """Of two boxes on one object the first counts, the other is wrong; precision at a recall is the best at that or more."""
+    """Of two boxes on one object the first counts, the other is wrong; precision at a recall is the best at that or
+    more.
+    """
     assert average_precision([[A]], [[A, A]], [[0.5, 0.9]]) == 1.0
     assert average_precision([[A, B]], [[A, A, B]], [[3, 2, 1]]) == pytest.approx((6 * 1 + 5 * 2 / 3) / 11)
     # wrong, right, right: precision 1/2 at recall 1/2, but 2/3 at recall 1
@@ -70,7 +74,9 @@ def test_what_does_not_fit_is_refused():
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(-2, 2)), min_size=1, max_size=12), st.integers(0, 3))
 def test_one_box_an_image_against_the_definition(images, missed):
-    """max over thresholds of the precision at recall >= r, written as the formula; ties are cut between, in their order."""
+    """max over thresholds of the precision at recall >= r, written as the formula; ties are cut between, in their
+    order.
+    """
     truth = [[A]] * (len(images) + missed)
     guess = [[A] if right else [B] for right, _ in images] + [[]] * missed
     confidence = [[c] for _, c in images] + [[]] * missed

@@ -133,7 +133,9 @@ def test_scores_are_added_up_at_their_own_scale(backend, problem):
 
 @given(problem=problems(scales=(1.0,)), seed=st.integers(0, 2**32 - 1))
 def test_bounds_are_bounds_and_splits_are_partitions(problem, seed):
-    """Of sets that splits lead to: no box scores more than its bound, no box is lost or comes twice; of a single box the bound is its score."""
+    """Of sets that splits lead to: no box scores more than its bound, no box is lost or comes twice; of a single box
+    the bound is its score.
+    """
     boxes, scores = brute(problem)
     sets = BoxSets(problem.pixels, problem.loss, problem.truth)
     of = dict(zip(boxes, scores, strict=True))

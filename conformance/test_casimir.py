@@ -1,4 +1,6 @@
-"""Casimir: Algorithm 4 by hand, its promised rate with its own constants, bounds that are bounds, every way to run it."""
+"""Casimir: Algorithm 4 by hand, its promised rate with its own constants, bounds that are bounds, every way to run
+it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def hinge(backend, rng, smoothing=None, words=5):
 
 
 def optimum(objective, lam):
-    """min F + lam/2 ||w||^2 for the hinge itself: SciPy on the dual over all outputs, each block a simplex (projected by softmax-free SLSQP)."""
+    """min F + lam/2 ||w||^2 for the hinge itself: SciPy on the dual over all outputs, each block a simplex
+    (projected by softmax-free SLSQP).
+    """
     corners = objective.corners(objective.zeros(), None, 27)
     blocks = [(corners.directions[i, :c], corners.losses[i, :c]) for i, c in enumerate(np.asarray(corners.count))]
     V, b = np.concatenate([v for v, _ in blocks]), np.concatenate([loss for _, loss in blocks])
@@ -113,7 +117,9 @@ def test_runs_are_algorithm_4(backend, rng):
 @pytest.mark.parametrize("inner", ["svrg", "gradient"])
 @pytest.mark.parametrize("smoothing", ["Entropy", "SquaredL2"])
 def test_theory_keeps_its_promise(backend, rng, smoothing, inner):
-    """Proposition 29 on listed outputs: every w_k within Corollary 17's bound, and the accuracy reached when it says so."""
+    """Proposition 29 on listed outputs: every w_k within Corollary 17's bound, and the accuracy reached when it says
+    so.
+    """
     X, Y = 3 * rng.normal(size=(6, 2)), rng.integers(0, 3, 6)
     model = backend.MulticlassModel(2, 3)
     objective = backend.StructuralHinge(model, model.pack(X, Y), smoothing=getattr(backend.smoothings, smoothing)())
@@ -210,7 +216,9 @@ def test_smooth_sums_are_minimised(backend, rng, inner):
 
 @pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
 def test_a_start_where_all_ranks_tie_does_not_stall(backend, rng, smoothing):
-    """At w = 0 the top-K strategy has a kink that no smoothness passes: such examples say nothing about the step size."""
+    """At w = 0 the top-K strategy has a kink that no smoothness passes: such examples say nothing about the step
+    size.
+    """
     made = backend.smoothings.TopK(3) if smoothing == "TopK" else backend.smoothings.SquaredL2(3)
     objective = hinge(backend, rng, made, words=12)
     at_zero = objective.value_and_gradient(objective.zeros(), None, 0.0)[0]
@@ -255,7 +263,9 @@ class Counting:
     "options", [{}, {"kappa": 0.1, "step_size": 0.1}, {"stop": "gradient"}, {"inner": "gradient"}], ids=str
 )
 def test_calls_are_counted(backend, rng, options):
-    """All that is asked for, less what evaluates (one full gradient at the start and after each iteration) and the second gradient at a snapshot."""
+    """All that is asked for, less what evaluates (one full gradient at the start and after each iteration) and the
+    second gradient at a snapshot.
+    """
     counting = Counting(rng)
     run = backend.casimir(counting, np.zeros(3), lam=0.1, epochs=4, rng=0, **options)
     snapshots = 20 * run.history[-1].epoch if options.get("inner") != "gradient" else 0

@@ -175,7 +175,9 @@ def test_marginals_sum_to_one_at_any_scale(backend, rng, scale):
 
 
 def test_scores_of_ten_thousand_leave_one_labelling(backend, rng):
-    """At such scores probability 1 goes to the best labelling: the log-partition is its score, the marginals its parts."""
+    """At such scores probability 1 goes to the best labelling: the log-partition is its score, the marginals its
+    parts.
+    """
     unary, pairwise = 1e4 * rng.normal(size=(50, 12, 5)), 1e4 * rng.normal(size=(5, 5))
     chain = backend.Chain(unary, pairwise)
     value, labels = chain.best()
@@ -195,7 +197,8 @@ def test_forbidden_transitions_in_a_left_to_right_chain(backend):
 
 
 def test_a_path_that_messages_from_both_sides_lose(backend):
-    """Label 0 loses 640 nats at each of four positions, changing to label 1 and back loses 760 twice: the best labellings change.
+    """Label 0 loses 640 nats at each of four positions, changing to label 1 and back loses 760 twice: the best
+    labellings change.
 
     In scaled probabilities exp(-760) is 0 on the way out and on the way back, with no tiny normaliser to show it.
     """

@@ -1,4 +1,6 @@
-"""Chunks: their schemes, by hand and over all sets of chunks, and their scores by hand as the shared tasks' scorer counts."""
+"""Chunks: their schemes, by hand and over all sets of chunks, and their scores by hand as the shared tasks' scorer
+counts.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_what_is_written_is_read_again(instance, scheme):
 
 
 def test_scores_by_hand():
-    """Three sentences: of five true chunks and four found, two are right, a wrong boundary and a wrong type count on both sides."""
+    """Three sentences: of five true chunks and four found, two are right, a wrong boundary and a wrong type count on
+    both sides.
+    """
     truth = ["B-X I-X O B-Y", "B-X O", "I-X B-X"]
     guess = ["B-X I-X O B-X", "B-X I-X", "I-X O"]
     scores = chunk_scores([y.split() for y in truth], [z.split() for z in guess])

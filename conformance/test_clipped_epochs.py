@@ -1,4 +1,6 @@
-"""Epochs of block-coordinate Frank-Wolfe with weights kept >= 0, however a panel makes them, against the reference's visits."""
+"""Epochs of block-coordinate Frank-Wolfe with weights kept >= 0, however a panel makes them, against the reference's
+visits.
+"""
 
 from __future__ import annotations
 

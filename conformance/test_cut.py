@@ -180,7 +180,9 @@ def test_max_marginals_of_all_nodes_are_cuts(other, coupling):
 
 
 def test_the_printed_capacity_is_negative(backend):
-    """th_01 - th_00 - th_11 (Algorithm 11, line 7) of th = [[1, 0], [2, 1]] is -2; clipped at 0, the printed network errs."""
+    """th_01 - th_00 - th_11 (Algorithm 11, line 7) of th = [[1, 0], [2, 1]] is -2; clipped at 0, the printed network
+    errs.
+    """
     theta = np.array([[1.0, 0.0], [2.0, 1.0]])
     assert np.all(theta >= 0) and theta[0, 0] + theta[1, 1] <= theta[0, 1] + theta[1, 0]  # as the paper assumes
     printed = theta[0, 1] - theta[0, 0] - theta[1, 1]

@@ -1,4 +1,6 @@
-"""One-slack cutting planes against a generic solver's planes, against enumeration, against block-coordinate Frank-Wolfe."""
+"""One-slack cutting planes against a generic solver's planes, against enumeration, against block-coordinate
+Frank-Wolfe.
+"""
 
 from __future__ import annotations
 

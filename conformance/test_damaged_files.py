@@ -39,7 +39,14 @@ PICTURE = (np.arange(35).reshape(5, 7) % 3 == 0).astype(np.int64)
 
 
 def sequences(path):
-    np.savez(path, features=np.eye(3)[[0, 1, 2, 1]], labels=[0, 1, 2, 1], offsets=[0, 2, 4], fold=[0, 1], names=np.array(["a", "b", "c"]))  # fmt: skip
+    np.savez(
+        path,
+        features=np.eye(3)[[0, 1, 2, 1]],
+        labels=[0, 1, 2, 1],
+        offsets=[0, 2, 4],
+        fold=[0, 1],
+        names=np.array(["a", "b", "c"]),
+    )
 
 
 def pixels(path):
@@ -100,7 +107,9 @@ def log(path):
 
 
 def boxes(path):
-    image = LocalizationImage([[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 2, 2, 1)), (4, 5), [0, 0, 2, 3], 1, np.ones((4, 5), np.uint8))  # fmt: skip
+    image = LocalizationImage(
+        [[0, 0, 2, 2], [1, 1, 3, 4]], np.ones((2, 2, 2, 1)), (4, 5), [0, 0, 2, 3], 1, np.ones((4, 5), np.uint8)
+    )
     save_localization(path, [image, image], ["a", "b"], {"made": 1})
 
 
@@ -129,7 +138,19 @@ TREES = TREES[: TREES.rindex("\n\n")] + "\n"
 TOKENS = "the DT B-NP\nduck NN I-NP\n\nswims VB B-VP\n"
 PAIRS = json.dumps([{"left": ["a", "b"], "right": ["c"], "pairs": [[1, 0]]}, {"left": [], "right": [], "pairs": []}])
 
-MODELS = ("alignment", "candidates", "classes", "chains", "kernels", "parsing", "segmentation", "subwindows", "tagging", "trees", "two layers")  # fmt: skip
+MODELS = (
+    "alignment",
+    "candidates",
+    "classes",
+    "chains",
+    "kernels",
+    "parsing",
+    "segmentation",
+    "subwindows",
+    "tagging",
+    "trees",
+    "two layers",
+)
 READERS = {
     "sequences.npz": (sequences, lambda path: load_sequences(path, **BOUND)),
     "unlabelled.npz": (pixels, lambda path: load_sequences(path, labelled=False, **BOUND)),

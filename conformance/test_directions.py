@@ -34,7 +34,9 @@ LIBRARIES = ("accelerated", "benchmarks", "conformance", "diptych")
 
 
 def imports(text):
-    """(package, module below it, line) of each import of Python code, in functions too and for types alone; what is no module goes by its module's name."""
+    """(package, module below it, line) of each import of Python code, in functions too and for types alone; what is
+    no module goes by its module's name.
+    """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             named = [name.name for name in node.names]

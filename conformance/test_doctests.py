@@ -44,7 +44,9 @@ def test_every_optimiser_has_an_example(optimiser):
 
 
 def test_readme_examples(capsys, monkeypatch, tmp_path):
-    """In a checkout: the Python blocks of README, one after another, in the panel that they name. (An installed suite has no README.)"""
+    """In a checkout: the Python blocks of README, one after another, in the panel that they name. (An installed
+    suite has no README.)
+    """
     if README.exists():
         blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
         assert len(blocks) >= 2

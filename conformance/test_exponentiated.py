@@ -1,4 +1,6 @@
-"""Exponentiated gradient against its equations with every output listed, against L-BFGS and Frank-Wolfe, over every kind of structure."""
+"""Exponentiated gradient against its equations with every output listed, against L-BFGS and Frank-Wolfe, over every
+kind of structure.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def run(backend, kind, model, data, **options):
 
 
 class EveryOutput:
-    """The dual over probabilities of every output, by its definition. V, loss: of each example's outputs, the truth first."""
+    """The dual over probabilities of every output, by its definition. V, loss: of each example's outputs, the truth
+    first.
+    """
 
     def __init__(self, V, cost, lam, mu, augmented):
         self.V, self.cost, self.lam, self.mu = V, cost, lam, mu
@@ -97,7 +101,9 @@ def test_it_is_its_equations(backend, rng, kind, lam):
 @pytest.mark.parametrize("sampling", ["gains", "permutation"])
 @pytest.mark.parametrize("lam", [1e-3, 0.03, 1e3])
 def test_bounds_hold_the_optimum_between_them(backend, rng, sampling, lam):
-    """L-BFGS lies between dual and objective in every row, the dual never falls, and, unless lam n is tiny, both arrive there."""
+    """L-BFGS lies between dual and objective in every row, the dual never falls, and, unless lam n is tiny, both
+    arrive there.
+    """
     X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
     model = backend.SequenceModel(3, 4)
     data = model.pack(X, Y)
@@ -113,7 +119,9 @@ def test_bounds_hold_the_optimum_between_them(backend, rng, sampling, lam):
 
 @pytest.mark.parametrize("kind", TEMPERATURES)
 def test_the_gap_bounds_the_distance(backend, rng, kind):
-    """lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex: after every epoch, w* by another optimiser."""
+    """lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex: after every epoch, w* by another
+    optimiser.
+    """
     X, Y = labelling(rng, (4, 3, 2, 4, 1))
     model, lam = backend.SequenceModel(3, 3), 0.1
     data = model.pack(X, Y)
@@ -193,7 +201,9 @@ def test_every_structure_with_marginals(backend, rng, structure):
 
 @pytest.mark.parametrize("kind", TEMPERATURES)
 def test_panels_take_the_same_steps(other, rng, kind):
-    """Real features: from the same orders, the same weights and bounds to rounding; visits in proportion to gains, too."""
+    """Real features: from the same orders, the same weights and bounds to rounding; visits in proportion to gains,
+    too.
+    """
     X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
     runs = []
     for b in (reference, other):
@@ -244,7 +254,9 @@ def test_evaluations_may_be_rare(backend, rng):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("kind", TEMPERATURES)
 def test_taggers(other, kind, options):
-    """Pairs that have no weight, label sequences that are forbidden: both panels take the same steps, and the gap holds the optimum."""
+    """Pairs that have no weight, label sequences that are forbidden: both panels take the same steps, and the gap
+    holds the optimum.
+    """
     runs = []
     for b in (reference, other):
         model, data, *_ = fitted(b, np.random.default_rng(5), options)

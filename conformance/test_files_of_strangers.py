@@ -106,7 +106,10 @@ def test_labels_are_held_against_the_header_before_there_is_a_model(tmp_path, sm
 
 @pytest.mark.parametrize("shape", [(10**18,), (10**9, 10**9), (3, 4), (0, 10**30), (True, 2), (-1, 2)])
 def test_shapes_are_held_against_the_bytes(tmp_path, small, shape):
-    for name, write in (("x.npy", lambda path, x: path.write_bytes(x)), ("x.npz", lambda path, x: bomb(path, "one.npy", x))):  # fmt: skip
+    for name, write in (
+        ("x.npy", lambda path, x: path.write_bytes(x)),
+        ("x.npz", lambda path, x: bomb(path, "one.npy", x)),
+    ):
         write(tmp_path / name, npy(shape, content=bytes(16)))
         with pytest.raises(ValueError, match=name):
             read_pictures(tmp_path / name)

@@ -211,7 +211,9 @@ def test_huge_and_offset_scores_lose_nothing(backend, rng):
 
 @given(instance=strategies.graphs())
 def test_a_clique_tree_is_one(instance):
-    """Every variable and every edge has a clique; the cliques with a variable are connected; parents come before children."""
+    """Every variable and every edge has a clique; the cliques with a variable are connected; parents come before
+    children.
+    """
     p, edges = len(instance.unary), [tuple(edge) for edge in instance.edges.tolist()]
     tree = clique_tree(p, tuple(edges))
     assert [v in tree.cliques[tree.nodes[v]] for v in range(p)] == [True] * p
@@ -281,7 +283,9 @@ def test_labels_outside_have_no_parts(backend):
 
 
 def test_a_cycle_learns_its_planted_truth(backend, rng):
-    """Rings of labels that avoid their neighbours', seen through noise: hinge loss to a certified gap, log loss to a small gradient."""
+    """Rings of labels that avoid their neighbours', seen through noise: hinge loss to a certified gap, log loss to a
+    small gradient.
+    """
     p, L, F = 4, 3, 3
     edges, true = cycle(p), rng.normal(size=(F + 1, L))
     n = p * L

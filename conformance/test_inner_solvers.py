@@ -1,4 +1,6 @@
-"""Casimir's inner solvers: SAGA is its equation, every way to run reaches the optimum, and so does a solver of anyone's."""
+"""Casimir's inner solvers: SAGA is its equation, every way to run reaches the optimum, and so does a solver of
+anyone's.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +185,9 @@ def test_every_way_to_run_reaches_the_optimum(backend, rng, inner, stop, warm_st
 @pytest.mark.parametrize("inner", ["svrg", "saga"])
 @pytest.mark.parametrize("lam", [0.0, 0.1])
 def test_passes_are_as_few_as_proposition_27_says(rng, inner, lam):
-    """tau and C of passes measured on some runs (the mean gap after t passes is at most C (1 - tau)^t gap_0), their number until (26) on others."""
+    """tau and C of passes measured on some runs (the mean gap after t passes is at most C (1 - tau)^t gap_0), their
+    number until (26) on others.
+    """
     logistic, kappa, delta, z = random_logistic(rng), 0.3, 0.2, 3 * rng.normal(size=4)
     subproblem, box = Subproblem(logistic, lam, kappa, None, z), INNER[inner]
     L = 0.25 * float(np.max(np.sum(logistic.A**2, axis=1))) + lam  # of each component

@@ -51,7 +51,9 @@ def test_the_page_has_every_row():
 
 
 def test_links_lead_somewhere():
-    """Every row names its tests' files by links from docs/; every section is in the table of contents, by its heading's anchor."""
+    """Every row names its tests' files by links from docs/; every section is in the table of contents, by its
+    heading's anchor.
+    """
     page = render()
     files = set(re.findall(r"\]\(\.\./(conformance/[^)]+)\)", page))
     assert files == {

@@ -1,4 +1,6 @@
-"""Candidate boxes: overlaps counted pixel by pixel, scores written out and enumerated, packing, and a planted object found."""
+"""Candidate boxes: overlaps counted pixel by pixel, scores written out and enumerated, packing, and a planted object
+found.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def overlap(a, b):
 
 @st.composite
 def images(draw, dtype=None):
-    """(pairs of boxes and features, true boxes, the shape of features): each true box has pixels in common with a candidate."""
+    """(pairs of boxes and features, true boxes, the shape of features): each true box has pixels in common with a
+    candidate.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.sampled_from([(3,), (2, 1, 2)]))
     dtype = dtype or draw(st.sampled_from([np.float32, np.float64]))
@@ -278,7 +282,9 @@ def test_answers_at_a_snapshot_are_kept_where_there_is_room(monkeypatch, rng, sm
 
 @given(problem=images(), mu=st.sampled_from([0.0, 0.05, 1.0, 30.0]), scale=st.sampled_from([0.0, 1.0, 50.0]))
 def test_linearizations_agree(other, space, problem, mu, scale):
-    """Value, gradient, task loss and certificates of the panels, ties and fewer candidates than K among them, in the data's namespace."""
+    """Value, gradient, task loss and certificates of the panels, ties and fewer candidates than K among them, in the
+    data's namespace.
+    """
     X, Y, shape = problem
     w = space.put(scale * np.random.default_rng(4).normal(size=int(np.prod(shape))))
     for smoothing in ("Max()", "TopK(1)", "TopK(2)", "TopK(9)", "SquaredL2()", "Entropy()"):
@@ -313,7 +319,9 @@ def test_linearizations_agree(other, space, problem, mu, scale):
     ],
 )
 def test_panels_keep_the_same_working_sets(other, options):
-    """Block-coordinate Frank-Wolfe with its options: the same weights and gaps; two candidates of the same features and loss are one."""
+    """Block-coordinate Frank-Wolfe with its options: the same weights and gaps; two candidates of the same features
+    and loss are one.
+    """
     X, Y = planted(np.random.default_rng(5), 9, np.array([1.0, -0.7, 0.4]), 0.5)
     X = [(np.concatenate([boxes, boxes[:3]]), np.concatenate([x, x[:3]]).astype(np.float32)) for boxes, x in X]
     runs = []

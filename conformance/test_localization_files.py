@@ -52,7 +52,9 @@ def test_labels_are_integers_and_what_is_told_beside_is_a_dictionary(tmp_path, r
 
 
 def test_features_are_mapped(tmp_path, rng):
-    """What the format promises to other readers: two lines, arrays at multiples of 64 bytes; features are not read, and cannot be written."""
+    """What the format promises to other readers: two lines, arrays at multiples of 64 bytes; features are not read,
+    and cannot be written.
+    """
     path = tmp_path / "a.boxes"
     given = list(images(rng))
     save_localization(path, given, ["a", "b"])

@@ -1,4 +1,6 @@
-"""The command localize: files of scenes, models of several classes, what is reported of them, pictures, requests that make no sense."""
+"""The command localize: files of scenes, models of several classes, what is reported of them, pictures, requests
+that make no sense.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def told(backend, capsys, *arguments):
 
 
 def spots(rng, n, classes=1, pixels=True):
-    """Images whose object is told by one feature: it is the overlap with the true box, channel by class, beside noise."""
+    """Images whose object is told by one feature: it is the overlap with the true box, channel by class, beside
+    noise.
+    """
     for i in range(n):
         low = rng.integers(0, 8, (9, 2))
         boxes = np.concatenate([low, low + rng.integers(3, 8, low.shape)], axis=1)
@@ -67,7 +71,9 @@ def test_every_optimizer_finds_the_objects(backend, tmp_path, rng, capsys, optim
 
 @pytest.mark.parametrize("optimizer", localize_jobs.MODELS["two-layer"])
 def test_two_layers(backend, tmp_path, rng, capsys, optimizer):
-    """Objects told by whether a feature is near 1/2, which no linear score tells: two layers find them, and the saved weights are those reported."""
+    """Objects told by whether a feature is near 1/2, which no linear score tells: two layers find them, and the
+    saved weights are those reported.
+    """
     images = []
     for _ in range(8):
         low = rng.integers(0, 30, (9, 2))
@@ -167,7 +173,9 @@ def test_classes_that_a_run_did_not_come_to_begin_anew(backend, data_file, capsy
 
 
 def test_true_boxes_that_no_candidate_touches(backend, tmp_path, rng, capsys):
-    """Training refuses them; elsewhere they are misses, and a prediction needs no truth. A test file that does not fit is refused before the run."""
+    """Training refuses them; elsewhere they are misses, and a prediction needs no truth. A test file that does not
+    fit is refused before the run.
+    """
     far, good = tmp_path / "far.boxes", tmp_path / "good.boxes"
     images = [i._replace(boxes=np.minimum(i.boxes, 13), truth=np.array([14, 14, 16, 16])) for i in spots(rng, 3)]
     images = [i._replace(boxes=np.concatenate([i.boxes[:, :2] // 2, 9 + i.boxes[:, 2:] // 4], axis=1)) for i in images]
@@ -235,10 +243,12 @@ def test_a_run_goes_on(backend, data_file, capsys):
         (["train", "DATA", "--save", "m.npz"], "--save: expected {class} in the name, as there are 2 classes"),
         (["train", "DATA", "--class", "up"], "no class 'up'; it has left, right"),
         (["train", "DATA", "--optimizer", "prox-linear"], "--optimizer: a linear model is trained by bcfw or sgd"),
-        (["train", "DATA", "--model", "two-layer", "--optimizer", "bcfw"], "is trained by prox-linear or sgd, got bcfw"),
+        (["train", "DATA", "--model", "two-layer", "--optimizer", "bcfw"], "is trained by prox-linear or sgd, got "
+                                                                           "bcfw"),
         (["train", "DATA", "--eta", "1"], "--eta has no effect with --optimizer bcfw"),
         (["train", "DATA", "--optimizer", "sgd", "--tol", "1"], "--tol has no effect with --optimizer sgd"),
-        (["train", "DATA", "--optimizer", "sgd", "--schedule", "inverse-sqrt"], "--schedule inverse-sqrt needs --step-size"),
+        (["train", "DATA", "--optimizer", "sgd", "--schedule", "inverse-sqrt"], "--schedule inverse-sqrt needs "
+                                                                                "--step-size"),
         (["train", "DATA", "--optimizer", "svrg", "--mu", "0"], "--mu: svrg needs a smoothing strength > 0"),
         (["train", "DATA", "--optimizer", "svrg", "--k", "0"], "--k: expected an integer >= 1"),
         (["train", "DATA", "--hidden", "3"], "--hidden needs --model two-layer"),
@@ -303,6 +313,9 @@ def test_find_orders_by_score_and_then_by_number(backend, rng):
 
 
 def test_judged_by_hand():
-    found = [localize_jobs.Found(np.array([[0, 0, 4, 4], [0, 0, 1, 1]]), np.array([0.2, 0.1])), localize_jobs.Found(np.array([[0, 0, 4, 1]]), np.array([0.9]))]  # fmt: skip
+    found = [
+        localize_jobs.Found(np.array([[0, 0, 4, 4], [0, 0, 1, 1]]), np.array([0.2, 0.1])),
+        localize_jobs.Found(np.array([[0, 0, 4, 1]]), np.array([0.9])),
+    ]
     scores = localize_jobs.judged(np.array([[0, 0, 4, 4], [0, 0, 4, 4]]), found)
     assert scores == {"corloc": 0.5, "average_precision": pytest.approx(6 / 11 / 2), "mean_overlap": 0.625}

@@ -74,7 +74,9 @@ def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp
 
 @pytest.mark.parametrize("optimizer", ["sgd", "bcfw"])
 def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
-    """A real signal to a real process: status 130, the model, the report, the log's last line and a checkpoint to go on from."""
+    """A real signal to a real process: status 130, the model, the report, the log's last line and a checkpoint to go
+    on from.
+    """
     log, model, file = tmp_path / "log.jsonl", tmp_path / "model.npz", tmp_path / "run.npz"
     words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
     words += ["--tol", 0] if optimizer == "bcfw" else []
@@ -162,7 +164,7 @@ def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
     assert not [line for line in err.splitlines() if not line.startswith("compiling kernels")], err
 
 
-# curves ----------------------------------------------------------------------------------------------------------------
+# curves ---------------------------------------------------------------------------------------------------------------
 
 
 def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, capsys):
@@ -219,14 +221,16 @@ def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp
     assert len(report(backend, capsys, "curves", logs["a"], logs["path"])["runs"]) == 2
 
 
-# warm starts -----------------------------------------------------------------------------------------------------------
+# warm starts ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_start_from_a_saved_model(backend, data_file, bank, tmp_path, capsys):
     """Whatever optimiser wrote it: the first row begins where the model ended, and the settings are the model's."""
     other = {"reference": "accelerated", "accelerated": "reference"}[backend.__name__]
     model = tmp_path / "model.npz"
-    whole = report(backend, capsys, "train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--save", model, "--no-start-stop")  # fmt: skip
+    whole = report(
+        backend, capsys, "train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--save", model, "--no-start-stop"
+    )
     words = ["train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--start", model]
     again = report(backend, capsys, *words)
     assert again["history"] == [] or again["history"][0]["objective"] <= whole["objective"] * (1 + 1e-12)
@@ -260,14 +264,16 @@ def test_starts_that_do_not_fit_are_refused(backend, data_file, bank, tmp_path, 
         (["train", tmp_path / "wide.npz", "--start", model], "4 features, .*model.npz was trained on 3"),
         (["train", data_file, "--start", tagger], "tagger.npz holds a TaggingModel; expected a SequenceModel"),
         (["train", data_file, "--start", model, "--no-start-stop"], "--no-start-stop: .*model.npz has weights for"),
-        (["train", data_file, "--start", model, "--loss", "hinge", "--optimizer", "bcfw"], "bcfw starts from a point of its dual.*sgd, lbfgs"),
+        (["train", data_file, "--start", model, "--loss", "hinge", "--optimizer", "bcfw"], "bcfw starts from a point "
+                                                                                           "of its dual.*sgd, lbfgs"),
         (["tag", "train", bank, "--start", tagger], "exponentiated-gradient starts from a point of its dual"),
-        (["tag", "train", bank, "--start", tagger, "--optimizer", "sgd", "--bits", 8], "--bits has no effect with --start"),
+        (["tag", "train", bank, "--start", tagger, "--optimizer", "sgd", "--bits", 8], "--bits has no effect"),
         (["tag", "train", bank, "--start", model, "--optimizer", "sgd"], "expected a model of tag train, got a Seq"),
         (["tag", "train", tmp_path / "other.txt", "--start", tagger, "--optimizer", "sgd"], "unknown label 'B-XY'"),
         (["parse", "train", "sentences", "--start", model, "--optimizer", "sgd"], "expected a model of parse train"),
         (["parse", "train", "sentences", "--start", model], "bcfw starts from a point of its dual"),
-        (["train", data_file, "--optimizer", "lbfgs", "--checkpoint", tmp_path / "c.npz"], "--checkpoint: lbfgs has no checkpoints"),
+        (["train", data_file, "--optimizer", "lbfgs", "--checkpoint", tmp_path / "c.npz"], "--checkpoint: lbfgs has "
+                                                                                           "no checkpoints"),
         (["train", data_file, "--resume", model], "model.npz: not a checkpoint of diptych"),
         (["train", data_file, "--resume", "none.npz"], "train: none.npz: no such file"),
         (["train", data_file, "--log", tmp_path / "none" / "log.jsonl"], "no such folder"),

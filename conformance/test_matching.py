@@ -1,4 +1,6 @@
-"""Matchings against enumeration, SciPy's assignment and integer programs, and duality (Pillutla et al., appendix C.3, Algo. 12)."""
+"""Matchings against enumeration, SciPy's assignment and integer programs, and duality (Pillutla et al., appendix
+C.3, Algo. 12).
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_every_question_agrees_with_enumeration(backend, data, offset):
 
 @given(data=st.data())
 def test_integer_scores_are_exact(backend, data):
-    """Sums of integers are: each max-marginal equals the score of the matching solved with that pair alone, bit for bit."""
+    """Sums of integers are: each max-marginal equals the score of the matching solved with that pair alone, bit for
+    bit.
+    """
     p, q = data.draw(st.integers(1, 7)), data.draw(st.integers(1, 7))
     entry = st.one_of(st.integers(-9, 9).map(float), st.just(-np.inf))
     values = np.array(data.draw(st.lists(entry, min_size=p * q, max_size=p * q))).reshape(p, q)
@@ -294,7 +298,9 @@ def test_sums_over_matchings_are_intractable(backend, rng):
 
 
 def test_the_log_partition_of_matchings_is_a_permanent(rng):
-    """Jerrum and Sinclair's count: sum_y exp(score(y)) over matchings is the permanent of exp(values) (Ryser's formula)."""
+    """Jerrum and Sinclair's count: sum_y exp(score(y)) over matchings is the permanent of exp(values)
+    (Ryser's formula).
+    """
     values = rng.normal(size=(5, 5))
     _, scores = matchings(values)
     a, ryser = np.exp(values), 0.0
@@ -308,7 +314,9 @@ def test_the_log_partition_of_matchings_is_a_permanent(rng):
 
 
 def test_printed_residual_weights_give_no_max_marginals():
-    """Line 3 of Algorithm 12 as printed: every arc both ways, weights 1 - I and -I instead of scores of pairs outside and in the matching."""
+    """Line 3 of Algorithm 12 as printed: every arc both ways, weights 1 - I and -I instead of scores of pairs
+    outside and in the matching.
+    """
     values = np.array([[3.0, 0.0], [0.0, 5.0]])
     best, top = best_with(values)
     matched = np.eye(2)
@@ -340,7 +348,9 @@ def test_residual_arcs_of_scores_give_max_marginals(rng):
 
 
 def test_inequalities_leave_rows_unmatched():
-    """The linear program of C.3 and (73) with <= 1: at phi = [[-1]] it is 0 at theta = 0, and the only matching scores -1."""
+    """The linear program of C.3 and (73) with <= 1: at phi = [[-1]] it is 0 at theta = 0, and the only matching
+    scores -1.
+    """
     optimize = pytest.importorskip("scipy.optimize")
     program = {"c": [1.0], "bounds": [(0, 1)]}
     printed = optimize.linprog(A_ub=[[1.0], [1.0]], b_ub=[1, 1], **program)

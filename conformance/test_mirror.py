@@ -450,7 +450,10 @@ def test_a_subclass_with_its_own_task_loss_is_heard(rng):
 def test_import_reference_is_light():
     import subprocess
 
-    code = "import sys, reference; print([m for m in ('numba', 'networkx', 'scipy', 'matplotlib', 'tqdm') if m in sys.modules])"
+    code = (
+        "import sys, reference; print([m for m in ('numba', 'networkx', 'scipy', 'matplotlib', 'tqdm') if m in "
+        "sys.modules])"
+    )
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )

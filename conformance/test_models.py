@@ -66,7 +66,9 @@ def test_the_adjoint_identity(backend, space, kind, problem):
 
 @given(problem=strategies.sequence_problems())
 def test_scores_are_features_times_weights(backend, problem):
-    """Written out for one sequence after another: unary, start, stop, transitions, Hamming or weighted loss, true parts."""
+    """Written out for one sequence after another: unary, start, stop, transitions, Hamming or weighted loss, true
+    parts.
+    """
     model, data = sequence_model(backend, problem)
     rng = np.random.default_rng(2)
     w = rng.normal(size=model.size)

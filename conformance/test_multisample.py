@@ -1,4 +1,6 @@
-"""Multi-sample dual updates against their equations with every output listed, against a generic solver, against what is promised."""
+"""Multi-sample dual updates against their equations with every output listed, against a generic solver, against what
+is promised.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def best_of(dual, paths):
 
 
 def by_hand(problem, epochs, seed, k, online):
-    """(w, mean of the w before each step, dual) after each epoch: weights over every output of every block, w afresh each time."""
+    """(w, mean of the w before each step, dual) after each epoch: weights over every output of every block, w afresh
+    each time.
+    """
     n, lam, rng = len(problem.V), problem.lam, np.random.default_rng(seed)
     blocks, returned, passed = [], [], []
 
@@ -151,7 +155,9 @@ def test_each_step_raises_the_dual(backend, rng, options, online, lam):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_the_dual_is_that_of_feasible_weights(backend, rng, options):
-    """w = -1/(lam T) sum of the blocks, weights >= 0 of sum <= 1; coming back to a block gives the state its whole dual."""
+    """w = -1/(lam T) sum of the blocks, weights >= 0 of sum <= 1; coming back to a block gives the state its whole
+    dual.
+    """
     lam = 0.05
     for objective in objectives(backend, rng):
         *_, (_, state, _, _) = run_steps(backend, objective, lam, 3, **options)
@@ -231,7 +237,9 @@ def test_the_radius_of_the_print_needs_losses_up_to_one():
 
 
 def test_the_third_line_of_lemma_2_2(rng):
-    """D_t - D_{t-1} for a new block with all weight on one output: lam (t-1)/(2t) ||w||^2, not (lam t - 2 lam)/(2t) ||w||^2."""
+    """D_t - D_{t-1} for a new block with all weight on one output: lam (t-1)/(2t) ||w||^2, not (lam t - 2 lam)/(2t)
+    ||w||^2.
+    """
     t, lam, loss = 3, 0.7, 0.4
     w, v = rng.normal(size=3), rng.normal(size=3)
     after = (t - 1) / t * w - v / (lam * t)

@@ -39,7 +39,9 @@ def test_the_dual_is_the_best_so_far(backend, tmp_path, seed, k, lengths, lam):
 
 def opposites(backend, F, loss=1.0):
     """Two outputs with features F[i] and -F[i], the first one true."""
-    model = backend.ListModel(lambda x: np.stack([x, -x]), backend.Table, lambda x, y: loss * (np.arange(2) != y), size=F.shape[1])  # fmt: skip
+    model = backend.ListModel(
+        lambda x: np.stack([x, -x]), backend.Table, lambda x, y: loss * (np.arange(2) != y), size=F.shape[1]
+    )
     return backend.StructuralHinge(model, model.pack(list(F), [0] * len(F)))
 
 

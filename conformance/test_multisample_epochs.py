@@ -82,7 +82,9 @@ def test_either_form_of_the_blocks_goes_on(other, rng, tags):
 
 
 def test_a_state_is_not_changed(other, rng):
-    """Two epochs from one state by the same numbers are equal bit for bit, and so is one from what a mapping says of it."""
+    """Two epochs from one state by the same numbers are equal bit for bit, and so is one from what a mapping says of
+    it.
+    """
     X, Y = problem(rng, False)
     theirs = objective(other, X, Y, False)
     fast = counterpart(Multisample(0.05, 3), theirs)

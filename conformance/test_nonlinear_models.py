@@ -1,4 +1,6 @@
-"""Nonlinear models: Jacobians against finite differences and each other, what is remembered about a point, networks of the user's."""
+"""Nonlinear models: Jacobians against finite differences and each other, what is remembered about a point, networks
+of the user's.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +114,9 @@ def test_what_is_remembered_is_what_is_computed(backend, rng):
 
 
 def test_a_subclass_keeps_its_own_scores_and_losses(backend, rng):
-    """What is remembered or written out about a point is of TwoLayerModel itself; linearised, another model is what it says it is."""
+    """What is remembered or written out about a point is of TwoLayerModel itself; linearised, another model is what
+    it says it is.
+    """
 
     class Harsh(backend.TwoLayerModel):
         def task_loss(self, data, batch):
@@ -193,7 +197,7 @@ def test_a_linearized_model_is_the_tangent(backend, seed):
         )
 
 
-# networks of the user's ------------------------------------------------------------------------------------------------
+# networks of the user's -----------------------------------------------------------------------------------------------
 
 
 def network(backend, dtype="float32"):
@@ -222,7 +226,9 @@ def test_networks_have_the_jacobian_that_they_say(backend, dtype, where):
 
 
 def test_a_function_is_a_model(backend, rng):
-    """Chains whose scores are a function of the weights; an operation without forward mode; one that does not look at the weights."""
+    """Chains whose scores are a function of the weights; an operation without forward mode; one that does not look
+    at the weights.
+    """
     torch = pytest.importorskip("torch")
 
     class Backward(torch.autograd.Function):

@@ -1,4 +1,6 @@
-"""Training under weights that must be >= 0: the clipped dual against a generic solver, its line search against a grid, projections, refusals."""
+"""Training under weights that must be >= 0: the clipped dual against a generic solver, its line search against a
+grid, projections, refusals.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from reference.training.counterparts import counterpart
 
 
 class Problem:
-    """A structural SVM with listed outputs: example i has features A[i] (m, d), true output y[i], 0/1 losses; w[where] >= 0."""
+    """A structural SVM with listed outputs: example i has features A[i] (m, d), true output y[i], 0/1 losses;
+    w[where] >= 0.
+    """
 
     def __init__(self, A, y, where, lam):
         self.A, self.y, self.where, self.lam = [np.asarray(a, dtype=np.float64) for a in A], y, where, lam
@@ -54,7 +58,9 @@ def drawn(rng, where=slice(1, 4), lam=0.1, n=6, m=4, d=5):
 
 
 def bracket(problem):
-    """A proved lower and upper bound on the optimum, and the weights of the upper one, by SciPy's SLSQP on the primal with slacks."""
+    """A proved lower and upper bound on the optimum, and the weights of the upper one, by SciPy's SLSQP on the
+    primal with slacks.
+    """
     from scipy.optimize import minimize
 
     n, d = len(problem.V), problem.A[0].shape[1]
@@ -123,7 +129,9 @@ def test_bounds_hold_the_optimum_between_them(backend, rng, average, options):
 
 
 def by_hand(problem, epochs, seed, average):
-    """(w, dual) after each epoch of plain block-coordinate Frank-Wolfe, its line search by bisection on the dual itself."""
+    """(w, dual) after each epoch of plain block-coordinate Frank-Wolfe, its line search by bisection on the dual
+    itself.
+    """
     from scipy.optimize import minimize_scalar
 
     n, rng, t = len(problem.V), np.random.default_rng(seed), 0

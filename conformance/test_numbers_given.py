@@ -105,7 +105,7 @@ def test_seeds_may_be_long(backend):
     assert np.array_equal(first, second)
 
 
-# masked arrays ---------------------------------------------------------------------------------------------------------
+# masked arrays --------------------------------------------------------------------------------------------------------
 
 
 def test_masked_entries_are_no_numbers(backend):
@@ -148,7 +148,7 @@ def test_masks_that_hide_nothing_change_nothing(backend):
         assert type(found) is type(ask(plain)) and np.array_equal(found, ask(plain))
 
 
-# groups ----------------------------------------------------------------------------------------------------------------
+# groups ---------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights; bounds and variational forms hold on runs."""
+"""Online multiple kernel learning: rounds are their equations, whichever form holds the weights; bounds and
+variational forms hold on runs.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def states(backend, model, data, box, rounds=12, rng=0):
 
 
 def features(model, data, X):
-    """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of each Gram matrix."""
+    """phi_k of all outputs' parts as matrices: explicit features whose products are the kernels, by a square root of
+    each Gram matrix.
+    """
     found = []
     for group in model.groups:
         if isinstance(group, reference.kernels.Explicit):
@@ -59,7 +63,9 @@ def features(model, data, X):
 
 
 def theta(model, data, weights, phi):
-    """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that they are in."""
+    """The groups' weights as plain vectors: features times coefficients, and the transitions with the group that
+    they are in.
+    """
     parts = []
     for group, A, f in zip(model.groups, weights.coefficients, phi, strict=True):
         parts.append((A if isinstance(group, reference.kernels.Explicit) else f.T @ A).ravel())
@@ -73,7 +79,9 @@ def theta(model, data, weights, phi):
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("penalty", ["squared l1", "ridge", "l1"])
 def test_a_round_is_its_equation(backend, words, transitions, loss, penalty):
-    """In explicit feature spaces: theta - gamma (sigma theta + gradient), then the prox of the groups' norms, then the ball; and the average."""
+    """In explicit feature spaces: theta - gamma (sigma theta + gradient), then the prox of the groups' norms, then
+    the ball; and the average.
+    """
     (X, Y), sigma, radius = words, 0.1, 0.8
     model = model_of(backend, transitions)
     data, psi = (
@@ -180,7 +188,9 @@ def test_storage_and_panels_have_one_trajectory(backend, other, words, storage, 
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("lam", [0.2, 2.0, 10.0])
 def test_averages_keep_their_digits_while_groups_shrink(backend, other, words, loss, lam):
-    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: down to 1e-60 if no round added to them."""
+    """A ridge multiplies all groups by 1/(1 + gamma lam) in each of 100 rounds: down to 1e-60 if no round added to
+    them.
+    """
     (X, Y), runs = words, []
     for panel in (backend, other):
         model = panel.KernelSequenceModel([panel.kernels.Gaussian(2.0), panel.kernels.Explicit()], 3)
@@ -236,7 +246,9 @@ def test_linear_kernels_with_a_unit_diagonal_are_one(backend, words):
 
 @pytest.mark.parametrize("transitions", ["own", "each"])
 def test_prediction_in_blocks_is_one_by_one(backend, rng, transitions):
-    """700 positions, more than one block, as each sequence alone, and by enumeration of the labellings of the short ones."""
+    """700 positions, more than one block, as each sequence alone, and by enumeration of the labellings of the short
+    ones.
+    """
     X = [rng.normal(size=(n, 3)) for n in (2, 0, 5, 3)]
     model = model_of(backend, transitions)
     data = model.pack(X, [rng.integers(0, 3, len(x)) for x in X])
@@ -289,7 +301,10 @@ def test_the_mean_loss_is_that_of_each_sequence(backend, words):
     for loss in ("hinge", "crf"):
         losses = []
         for y, a, b in zip(Y, data.offsets[:-1], data.offsets[1:], strict=True):
-            score = lambda ys, u=unary[a:b]: sum(u[t, l] for t, l in enumerate(ys)) + sum(T[p, q] for p, q in itertools.pairwise(ys))  # fmt: skip # noqa: E731
+
+            def score(ys, u=unary[a:b]):
+                return sum(u[t, l] for t, l in enumerate(ys)) + sum(T[p, q] for p, q in itertools.pairwise(ys))
+
             cost = lambda ys, y=y: sum(model.cost[t, p] for t, p in zip(y, ys, strict=True))  # noqa: E731
             outputs = list(itertools.product(range(3), repeat=len(y)))
             if loss == "hinge":
@@ -350,7 +365,9 @@ def test_a_run_that_was_cut_in_two_is_one(backend, words, tmp_path, loss, averag
 
 
 def test_one_kernel_with_its_transitions_is_a_plain_svm(backend, words):
-    """transitions="each" and the ridge: online steps on lam/2 ||w||^2 + hinge, as ``online_proximal`` takes them on all features."""
+    """transitions="each" and the ridge: online steps on lam/2 ||w||^2 + hinge, as ``online_proximal`` takes them on
+    all features.
+    """
     X, Y = words
     model = backend.KernelSequenceModel([backend.kernels.Explicit()], 3, transitions="each")
     run = backend.mkl(
@@ -428,7 +445,9 @@ def test_which_penalties_have_a_kernel(words):
 
 
 def test_it_learns_which_kernel_matters(backend, rng):
-    """Labels by the distance from 0: no linear function has them; the Gaussian's share grows, and words held out are read."""
+    """Labels by the distance from 0: no linear function has them; the Gaussian's share grows, and words held out are
+    read.
+    """
     X = [rng.normal(size=(4, 2)) * 1.5 for _ in range(60)]
     Y = [(np.linalg.norm(x, axis=1) > 1.5).astype(int) for x in X]
     model = backend.KernelSequenceModel([backend.kernels.Linear(), backend.kernels.Gaussian(0.5)], 2)

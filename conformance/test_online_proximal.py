@@ -1,4 +1,6 @@
-"""The online proximal algorithm: its step is its equation, its runs keep the paper's bounds and end at generic solvers' optima."""
+"""The online proximal algorithm: its step is its equation, its runs keep the paper's bounds and end at generic
+solvers' optima.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def lasso_optimum(objective, tau, size):
 
 
 def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
-    """Of a run from 0, for each round: the example, w_t, w_{t+1}, a subgradient of L_t and its value at w_t (with sigma's part)."""
+    """Of a run from 0, for each round: the example, w_t, w_{t+1}, a subgradient of L_t and its value at w_t
+    (with sigma's part).
+    """
     box, rng = OnlineProximal(proxes, lambda t, sigma: steps[t - 1], sigma), np.random.default_rng(rng)
     state = box.init(objective, objective.zeros())
     for _ in steps:
@@ -49,8 +53,20 @@ def rounds_of(objective, proxes, steps, sigma=0.0, rng=0):
         yield i, w, state.x, g + sigma * w, value + 0.5 * sigma * w @ w
 
 
-KINDS = ("lasso", "ridge", "elastic net", "group lasso", "squared mixed norm", "projected", "sparse group lasso", "hierarchical",
-         "overlapping", "elastic net of kernels", "non-sparse kernels", "non-sparse kernels, q > 2")  # fmt: skip
+KINDS = (
+    "lasso",
+    "ridge",
+    "elastic net",
+    "group lasso",
+    "squared mixed norm",
+    "projected",
+    "sparse group lasso",
+    "hierarchical",
+    "overlapping",
+    "elastic net of kernels",
+    "non-sparse kernels",
+    "non-sparse kernels, q > 2",
+)
 
 
 def parts_of(backend):
@@ -74,7 +90,9 @@ def parts_of(backend):
 
 @pytest.mark.parametrize("average", ["last", "uniform"])
 def test_an_epoch_is_its_equation(backend, objective, average):
-    """w' minimises gamma R(u) + ||u - (w - gamma (g + sigma w))||^2/2 within the ball, and the mean is that of w_1 ... w_T."""
+    """w' minimises gamma R(u) + ||u - (w - gamma (g + sigma w))||^2/2 within the ball, and the mean is that of w_1
+    ... w_T.
+    """
     groups = [np.arange(12), np.arange(12, 24)]
     phi, ball, sigma, gamma = backend.SquaredL21(0.3, groups), backend.L2Ball(0.4), 0.2, 0.5
     w, models = np.random.default_rng(1).normal(size=24), []
@@ -122,7 +140,10 @@ def test_a_part_that_a_later_prox_increases_breaks_the_bound(backend):
     first, second = backend.L1(10.0), Away(10.0)
     after = second.prox(first.prox(np.zeros(1), 1.0), 1.0)
     total = lambda x: float(first.value(x) + second.value(x))  # noqa: E731
-    broken = [total(after) > bounds.round_bound(total(u), 0.0, 1.0, float(u @ u), float((u - after) @ (u - after))) for u in np.linspace(0, 1, 21)[:, None]]  # fmt: skip
+    broken = [
+        total(after) > bounds.round_bound(total(u), 0.0, 1.0, float(u @ u), float((u - after) @ (u - after)))
+        for u in np.linspace(0, 1, 21)[:, None]
+    ]
     assert any(broken)
 
 
@@ -155,7 +176,9 @@ def test_regret_is_bounded(backend, objective, regime):
 @pytest.mark.parametrize("loss", ["hinge", "crf"])
 @pytest.mark.parametrize("sigma", [0.0, 0.2])
 def test_the_ball_holds_the_optimum(backend, rng, loss, sigma):
-    """Proposition 8: the optimum of a multiple kernel problem, found by long runs of another rate, is in the sharper ball."""
+    """Proposition 8: the optimum of a multiple kernel problem, found by long runs of another rate, is in the sharper
+    ball.
+    """
     X, Y = [rng.normal(size=(n, 3)) for n in (2, 3, 1)], [rng.integers(0, 3, n) for n in (2, 3, 1)]
     model = backend.SequenceModel(3, 3)
     kind = backend.LogLoss if loss == "crf" else backend.StructuralHinge
@@ -176,7 +199,9 @@ def test_the_ball_holds_the_optimum(backend, rng, loss, sigma):
 
 
 def test_kernel_weights_are_the_least_of_their_variational_form(backend, objective):
-    """(5) to (7), on a model of multiple kernel learning: no weights in the simplex give less than the shares in the sum of norms."""
+    """(5) to (7), on a model of multiple kernel learning: no weights in the simplex give less than the shares in the
+    sum of norms.
+    """
     groups = [np.arange(6), np.arange(6, 12), np.arange(12, 18), np.arange(18, 24)]
     phi = backend.SquaredL21(0.5, groups)
     w = backend.online_proximal(objective, phi, step_size=backend.steps.InverseSqrt(0.5), epochs=10, rng=0).x
@@ -234,7 +259,9 @@ def test_the_optimum_of_a_generic_solver(backend, rng):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_regularizer_trains(backend, objective, kind):
-    """Online runs come near what full-batch runs reach, and below the start; their row's objective is F + R at the model."""
+    """Online runs come near what full-batch runs reach, and below the start; their row's objective is F + R at the
+    model.
+    """
     regularizer = parts_of(backend)[kind]
     start = module.composite(objective, module.as_regularizer(regularizer), objective.zeros(), 0.0, None)
     full = backend.online_proximal(

@@ -66,8 +66,15 @@ def best(objective, sigma, d=4):
 
 @pytest.mark.parametrize("T", [1, 10, 100, 400])
 @pytest.mark.parametrize(
-    ("regime", "kind"), [("constant", Hinge), ("constant", Logistic), ("decaying", Hinge), ("decaying", Logistic), ("strongly convex", Logistic)]
-)  # fmt: skip
+    ("regime", "kind"),
+    [
+        ("constant", Hinge),
+        ("constant", Logistic),
+        ("decaying", Hinge),
+        ("decaying", Logistic),
+        ("strongly convex", Logistic),
+    ],
+)
 def test_regret_against_the_best_model_in_hindsight(backend, rng, regime, kind, T):
     """With the steps that the proposition calls best: ||w*|| G sqrt(T), F G sqrt(2 T), and G^2 (1 + log T)/(2
     sigma)."""

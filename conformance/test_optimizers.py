@@ -249,7 +249,9 @@ def test_results_are_of_plain_numbers(backend, rng, optimiser):
 @pytest.mark.parametrize("average", ["weighted", "uniform", "last"])
 @pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir", "bcfw", "online_proximal"])
 def test_callbacks_get_the_weights_of_the_row(backend, rng, optimiser, average):
-    """Those that a run of so many passes returns: their objective is the row's, they stay what they are, the last are the result's."""
+    """Those that a run of so many passes returns: their objective is the row's, they stay what they are, the last
+    are the result's.
+    """
     model = backend.SequenceModel(2, 2)
     data = model.pack([rng.normal(size=(3, 2)) for _ in range(4)], [[0, 1, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]])
     unsmoothed = backend.StructuralHinge(model, data)

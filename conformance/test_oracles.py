@@ -1,4 +1,6 @@
-"""The max, top-K and exp oracles of every structure: Definition 6 over the list of its outputs, and Lemma 7's gradients."""
+"""The max, top-K and exp oracles of every structure: Definition 6 over the list of its outputs, and Lemma 7's
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def test_a_structure_obeys_the_laws(backend, rng, name, kind):
 @by_all
 @pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
 def test_the_oracle_is_its_definition(backend, rng, name, smoothing, kind):
-    """The value; a gradient whose inner product with the scores is sum_k u_k psi_k; without ties, sum_k u_k parts(y_k) itself."""
+    """The value; a gradient whose inner product with the scores is sum_k u_k psi_k; without ties, sum_k u_k
+    parts(y_k) itself.
+    """
     for mu in (0.3, 2.0):
         structure = STRUCTURES[name](backend, draws(kind, rng))
         ask = asked(backend, name, smoothing, structure)
@@ -114,7 +118,9 @@ def test_the_oracle_is_its_definition(backend, rng, name, smoothing, kind):
 @by_all
 @pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
 def test_the_gradient_is_a_subgradient(backend, rng, name, smoothing, kind):
-    """f(s + d) >= f(s) + <g, d>: Lemma 7 (i), and as every one of these is convex, for the smoothed ones too. Ties included."""
+    """f(s + d) >= f(s) + <g, d>: Lemma 7 (i), and as every one of these is convex, for the smoothed ones too. Ties
+    included.
+    """
     structure = STRUCTURES[name](backend, draws(kind, rng))
     ask = asked(backend, name, smoothing, structure)
     if ask is None:
@@ -154,7 +160,9 @@ def test_gradients_are_finite_differences(backend, rng, name, smoothing):
 
 @everywhere
 def test_what_is_intractable_says_why(backend, rng, name):
-    """Cuts and matchings have no exp oracle (Proposition 14 (iii)); asking, and building an objective on it, is refused by name."""
+    """Cuts and matchings have no exp oracle (Proposition 14 (iii)); asking, and building an objective on it, is
+    refused by name.
+    """
     structure = STRUCTURES[name](backend, draws("ordinary", rng))
     assert ("expectation" in structure.intractable) == (name.split(",")[0] in ("Cut", "Matching"))
     if "expectation" not in structure.intractable:
@@ -169,7 +177,9 @@ def test_what_is_intractable_says_why(backend, rng, name):
 
 @everywhere
 def test_squared_l2_stops_growing_where_it_can_and_where_it_must(backend, rng, name):
-    """Far apart, two outputs certify; at zero scores all are needed, and max_k of them are used, asking for at most 4 max_k in all."""
+    """Far apart, two outputs certify; at zero scores all are needed, and max_k of them are used, asking for at most
+    4 max_k in all.
+    """
     kind = type(STRUCTURES[name](backend, draws("zero", rng)))
     asked_for = []
 

@@ -1,4 +1,6 @@
-"""Best outputs by networkx and SciPy against enumeration and against the panels: ties, forbidden parts, every scale and namespace."""
+"""Best outputs by networkx and SciPy against enumeration and against the panels: ties, forbidden parts, every scale
+and namespace.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def refuses(space, answer, n):
 
 @given(data=st.data())
 def test_networkx_cuts_as_enumeration_does(space, data):
-    """No variables, one, forbidden labels and pairs, scales of 1e300 beside 1: value and labels, where the scores are."""
+    """No variables, one, forbidden labels and pairs, scales of 1e300 beside 1: value and labels, where the scores
+    are.
+    """
     instance = data.draw(strategies.cuts(huge=space.dtype == "float64"))
     scores, stored = put(space, CutScores(*instance))
     outputs, each = brute(stored)

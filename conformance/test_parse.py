@@ -93,13 +93,17 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
     "how", [[], ["--loss", "crf", "--vocabulary", 1], ["--regularizer", "l21", "--lam", 0.01], ["--regularizer", "l2"]]
 )
 def test_templates_are_weighed(backend, bank, tmp_path, capsys, how):
-    """By online-proximal: train and show give the norms of the saved weights, largest first, and their shares; one of all templates is 1."""
+    """By online-proximal: train and show give the norms of the saved weights, largest first, and their shares; one
+    of all templates is 1.
+    """
     saved = tmp_path / "model.npz"
     command = ["parse", "train", bank, "--bits", 8, "--optimizer", "online-proximal", "--save", saved, "--quiet", *how]
     status, out, err = run(backend.module, capsys, *command, "--json")
     report = json.loads(out)
     assert status == 0, err
-    assert report["train"]["uas"] > 0.8 and report["job"]["regularizer"] == (how[1] if "--regularizer" in how else "squared-l21")  # fmt: skip
+    assert report["train"]["uas"] > 0.8 and report["job"]["regularizer"] == (
+        how[1] if "--regularizer" in how else "squared-l21"
+    )
     model, w, _ = load_model(saved, backend.module)
     assert model.blocks and (model.keys is None) == ("--vocabulary" not in how)
     found = report["template_weights"]

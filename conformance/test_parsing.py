@@ -1,4 +1,6 @@
-"""The dependency parser: features by hand, hashing and vocabulary, adjoint, packing, and training on planted trees that cross."""
+"""The dependency parser: features by hand, hashing and vocabulary, adjoint, packing, and training on planted trees
+that cross.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TEMPLATE_LISTS = (
 
 
 def by_hand(templates, sentence, h, m):
-    """The features of an arc, each a set of (atom, value), as a list; written out from what the atoms are said to mean."""
+    """The features of an arc, each a set of (atom, value), as a list; written out from what the atoms are said to
+    mean.
+    """
     rows = {
         field: dict(enumerate([ROOT, *(sentence["word"] if field in ("prefix", "suffix") else sentence[field])]))
         for field in {"prefix", "suffix", *sentence}
@@ -132,7 +136,9 @@ def test_keys_are_equal_where_features_are(templates, examples):
 @given(examples=st.lists(sentences(), min_size=1, max_size=3), listed=st.booleans())
 @pytest.mark.parametrize("templates", TEMPLATE_LISTS)
 def test_scores_are_sums_of_weights_and_pullback_is_the_adjoint(backend, space, templates, examples, listed):
-    """Against the keys, one arc after another; <J dw, g> = <dw, J^T g>; Hamming loss and true arcs; hashed, and by a vocabulary."""
+    """Against the keys, one arc after another; <J dw, g> = <dw, J^T g>; Hamming loss and true arcs; hashed, and by a
+    vocabulary.
+    """
     model = of(backend, templates, bits=6)
     X, Y = [x for x, _ in examples], [y for _, y in examples]
     if listed:
@@ -203,7 +209,9 @@ def test_predicted_trees_are_the_best_of_all(backend, rng, single_root):
 
 @pytest.mark.parametrize("single_root", [False, True])
 def test_bcfw_learns_trees_that_cross(backend, rng, single_root):
-    """To a certified relative gap of 2 %; the hinge bounds the number of wrong heads, and most heads of new sentences are right."""
+    """To a certified relative gap of 2 %; the hinge bounds the number of wrong heads, and most heads of new
+    sentences are right.
+    """
     model, X, Y, w = planted(rng, 20, single_root=single_root)
     assert sum(crosses(y) for y in Y) > 3
     model = of(backend, model.templates, bits=7, single_root=single_root)
@@ -247,7 +255,9 @@ def test_the_log_loss_is_the_negative_log_likelihood(backend, rng):
 @pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss", "StructuralHinge, squared l2"])
 @pytest.mark.parametrize("listed", [False, True])
 def test_panels_step_alike(other, rng, loss, average, listed):
-    """Sparse updates, scales and averages: the iterates of the reference's loop, steps that set the scale to 0 included."""
+    """Sparse updates, scales and averages: the iterates of the reference's loop, steps that set the scale to 0
+    included.
+    """
     plain, X, Y, _ = planted(rng, 6)
     templates = [*plain.templates, ("h.tag", "b.tag", "m.tag")]
     model = reference.ParsingModel(templates, bits=7)

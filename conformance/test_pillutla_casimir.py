@@ -1,7 +1,7 @@
 """The Casimir algorithm against its theorem and the lemmas of its proof, on small problems whose minimum is known.
 
-The algorithm here is Algorithm 4 in its plainest form, as inexact as it may be: each subproblem is solved exactly, and the
-answer then moved away until the stopping criterion (26) holds with equality.
+The algorithm here is Algorithm 4 in its plainest form, as inexact as it may be: each subproblem is solved exactly, and
+the answer then moved away until the stopping criterion (26) holds with equality.
 """
 
 from __future__ import annotations
@@ -274,7 +274,9 @@ def test_subproblems_and_their_accuracy(corollary, kind, seed):
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 @pytest.mark.parametrize("kappa", [0.1, 3.0])
 def test_gradient_descent_is_as_fast_as_proposition_27_says(kind, lam, kappa):
-    """C = 1 and tau = (lam + kappa)/(L + kappa) for gradient steps of length 1/(L + kappa), started at the prox center."""
+    """C = 1 and tau = (lam + kappa)/(L + kappa) for gradient steps of length 1/(L + kappa), started at the prox
+    center.
+    """
     problem, mu, delta = Problem(1, kind, lam), 0.2, 0.3
     z = problem.w0
     _, least = solve(problem, z, mu, kappa)
@@ -322,7 +324,9 @@ def test_the_prox_center(space, data, alpha, share):
 
 
 def test_lemma_22_needs_a_positive_theta():
-    """It is printed for all theta < 1. F = 0, lam = 0, kappa = 1, z = 0, w = 1/2, w' = 0: at theta = -1 it says 1/8 <= -1/8."""
+    """It is printed for all theta < 1. F = 0, lam = 0, kappa = 1, z = 0, w = 1/2, w' = 0: at theta = -1 it says 1/8
+    <= -1/8.
+    """
     w, other = np.array([0.5]), np.array([0.0])
     gap = 0.125
     left = 0.0 + 0.5 * 0.25 + 0.5 * (1 - -1.0) * 0.25

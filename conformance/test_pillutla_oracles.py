@@ -1,4 +1,6 @@
-"""Sparse projections and the oracles of a smoothed max against what Pillutla et al. prove of them: sections 2.3.2 and 3.2."""
+"""Sparse projections and the oracles of a smoothed max against what Pillutla et al. prove of them: sections 2.3.2
+and 3.2.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def projection(x):
     return best[1]
 
 
-# section 2.3.2: Propositions 3 and 4 ------------------------------------------------------------------------------------
+# section 2.3.2: Propositions 3 and 4 ----------------------------------------------------------------------------------
 
 
 @given(data=st.data(), factor=st.sampled_from([0.125, 1.0, 8.0]), scale=st.sampled_from([1.0, 1e-300, 1e300]))
@@ -73,7 +75,9 @@ def test_sparsity_in_batches(space, rng):
 
 
 def test_scores_in_non_decreasing_order_have_another_sparsity():
-    """Proposition 3 prints non-decreasing order: then (8) holds at k = 2 for z = (0, 1), mu = 1/2, whose projection is (0, 1)."""
+    """Proposition 3 prints non-decreasing order: then (8) holds at k = 2 for z = (0, 1), mu = 1/2, whose projection
+    is (0, 1).
+    """
     z, mu = np.array([0.0, 1.0]), 0.5
     as_printed = [k for k in (1, 2) if sum(z[:k] - z[k - 1]) < mu <= sum(z[:k] - [*z, -np.inf][k])]
     assert as_printed == [2]

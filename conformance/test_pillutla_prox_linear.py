@@ -1,4 +1,6 @@
-"""The prox-linear algorithm against its lemma, its theorem and what follows, on sines of linear maps, whose smoothness is known."""
+"""The prox-linear algorithm against its lemma, its theorem and what follows, on sines of linear maps, whose
+smoothness is known.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_lemma_34(backend, seed):
 
 
 def test_lemma_34_has_the_true_output_in_it():
-    """score_y = sin(w + y): each is 1-smooth, but the augmented score of another output with L = 1 is not; with L = 2 it is."""
+    """score_y = sin(w + y): each is 1-smooth, but the augmented score of another output with L = 1 is not; with
+    L = 2 it is.
+    """
     model, data = sines(reference, np.random.default_rng(0), n=1, m=2, d=1)
     data = data._replace(maps=np.array([[[1.0], [-1.0]]]), best=np.array([0]), losses=np.array([[0.0, 1.0]]))
     objective = reference.StructuralHinge(model, data)
@@ -61,7 +65,9 @@ def test_lemma_34_has_the_true_output_in_it():
 
 @functools.cache
 def run_with_tolerances(backend_name, accept, seed):
-    """Twelve steps whose subproblems are solved to exactly their tolerances: F at each point, prox-gradients, slacks of the descent, eps_k, eta."""
+    """Twelve steps whose subproblems are solved to exactly their tolerances: F at each point, prox-gradients, slacks
+    of the descent, eps_k, eta.
+    """
     import importlib
 
     backend = importlib.import_module(backend_name)
@@ -106,7 +112,9 @@ def run_with_tolerances(backend_name, accept, seed):
 @pytest.mark.parametrize("accept", ["decrease", "always"])
 @pytest.mark.parametrize("seed", range(2))
 def test_theorem_35(backend, accept, seed):
-    """With tolerances used up: every step's descent, the bound after each K, and (for acceptance by decrease) F never grows; Remark 36 without."""
+    """With tolerances used up: every step's descent, the bound after each K, and (for acceptance by decrease) F
+    never grows; Remark 36 without.
+    """
     values, squares, slacks, eps, eta, least = run_with_tolerances(backend.__name__, accept, seed)
     assert min(slacks) >= -1e-6
     for K in range(1, STEPS + 1):
@@ -126,7 +134,9 @@ def test_always_accepting_can_grow(backend):
 
 
 def test_theorem_35_needs_short_steps():
-    """F(w) = max(0, 5 + sin(w + 1)), L = 1: at w = -1 the tangent falls for ever, and eta = 100 follows it by 5, to where F is larger."""
+    """F(w) = max(0, 5 + sin(w + 1)), L = 1: at w = -1 the tangent falls for ever, and eta = 100 follows it by 5, to
+    where F is larger.
+    """
     model, data = sines(reference, np.random.default_rng(0), n=1, m=2, d=1)
     data = data._replace(maps=np.array([[[0.0], [1.0]]]), best=np.array([0]), losses=np.array([[0.0, 5.0]]))
     objective, w = reference.StructuralHinge(model, data), np.array([-1.0])
@@ -141,7 +151,9 @@ def test_theorem_35_needs_short_steps():
 
 @given(lam=st.floats(0, 2), log_eta=st.floats(-2, 2), log_eps=st.floats(-3, 0), more=st.floats(1, 10))
 def test_the_corrected_inexactness_test(lam, log_eta, log_eps, more):
-    """A function as flat as strong convexity allows, c/2 w^2 with c >= lam + 1/eta: the test's subgradients have gaps within the tolerance."""
+    """A function as flat as strong convexity allows, c/2 w^2 with c >= lam + 1/eta: the test's subgradients have
+    gaps within the tolerance.
+    """
     eta, eps = 10.0**log_eta, 10.0**log_eps
     c, norm = more * (lam + 1 / eta), sqrt(2 * (lam + 1 / eta) * eps)
     assert abs(law.inexactness_slack(np.array([norm]), lam=lam, eta=eta, tolerance=eps)) <= 1e-9 * norm**2
@@ -149,7 +161,9 @@ def test_the_corrected_inexactness_test(lam, log_eta, log_eps, more):
 
 
 def test_the_printed_inexactness_test_allows_a_gap_of_50():
-    """lam = 0, eta = 10, eps = 1: (lam + 1/eta) ||v||^2 <= eps lets v = sqrt(10) through; for F_eta = w^2/20 its gap is 50."""
+    """lam = 0, eta = 10, eps = 1: (lam + 1/eta) ||v||^2 <= eps lets v = sqrt(10) through; for F_eta = w^2/20 its gap
+    is 50.
+    """
     lam, eta, eps = 0.0, 10.0, 1.0
     v = np.array([sqrt(eps / (lam + 1 / eta))])
     w = v * eta  # where the gradient of w^2/(2 eta) is v
@@ -158,10 +172,16 @@ def test_the_printed_inexactness_test_allows_a_gap_of_50():
 
 
 @given(
-    accuracy=st.floats(0.05, 2), eta=st.floats(0.01, 10), gap=st.floats(0, 10), eps_0=st.floats(0.01, 5), more=st.integers(0, 50)
-)  # fmt: skip
+    accuracy=st.floats(0.05, 2),
+    eta=st.floats(0.01, 10),
+    gap=st.floats(0, 10),
+    eps_0=st.floats(0.01, 5),
+    more=st.integers(0, 50),
+)
 def test_steps_of_proposition_37(accuracy, eta, gap, eps_0, more):
-    """From the number of steps on, Theorem 35 with eps_k = eps_0/k is at most accuracy^2: sum 1/k <= 4 log K, K >= 2."""
+    """From the number of steps on, Theorem 35 with eps_k = eps_0/k is at most accuracy^2: sum 1/k <= 4 log K,
+    K >= 2.
+    """
     K = bounds.prox_linear_steps(accuracy, eta, gap, eps_0) + more
     harmonic = log(K) + 0.5772157 + 1 / (2 * K) if K > 1000 else sum(1 / k for k in range(1, K + 1))
     assert harmonic <= 4 * log(K)
@@ -169,7 +189,9 @@ def test_steps_of_proposition_37(accuracy, eta, gap, eps_0, more):
 
 
 def test_a_bound_of_accuracy_is_not_enough():
-    """The proof asks for (2/(eta K)) (...) <= accuracy. F(w) = max(0, 1 - s w): rho = s until 1/(eta s^2) steps, s just above the accuracy."""
+    """The proof asks for (2/(eta K)) (...) <= accuracy. F(w) = max(0, 1 - s w): rho = s until 1/(eta s^2) steps, s
+    just above the accuracy.
+    """
     accuracy, eta = 0.1, 1.0
     s = 1.01 * accuracy
     K = int(np.ceil(2 * 1.0 / (eta * accuracy)))  # enough by the printed inequality, subproblems being exact

@@ -71,13 +71,15 @@ def test_norms_refuse_other_orders():
         law.lipschitz_slack(np.ones(2), np.ones(2), np.ones(2), np.ones(2), 1.0, 3)
 
 
-# section 2.2: Definition 1, Propositions 2 and 39, Lemma 40 ------------------------------------------------------------
+# section 2.2: Definition 1, Propositions 2 and 39, Lemma 40 -----------------------------------------------------------
 
 
 @given(data=st.data(), factor=st.sampled_from([0.125, 1.0, 8.0]), weights=simplex_points)
 @pytest.mark.parametrize("kind", SMOOTHERS)
 def test_the_smoothing_is_its_definition(backend, kind, data, factor, weights):
-    """h(z) is the largest of <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2 ||u - grad||^2."""
+    """h(z) is the largest of <u, z> - mu omega(u), at the gradient alone: elsewhere it is less by mu/2
+    ||u - grad||^2.
+    """
     z = data.draw(strategies.scores()) * data.draw(st.sampled_from([1.0, 1e-300, 1e300]))
     size = max(np.abs(z).max(), 1e-300)
     mu = factor * max(size, 1e-300)
@@ -108,7 +110,9 @@ def test_smoothings_differ_by_at_most_their_width(backend, kind, data, mus):
 @pytest.mark.parametrize("kind", SMOOTHERS)
 @pytest.mark.parametrize("m", [1, 2, 7])
 def test_the_width_is_attained_at_ties(backend, kind, m):
-    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, and none is more."""
+    """D can be no smaller: where all scores tie, h_mu = max + mu D; it is -omega of the uniform point, and none is
+    more.
+    """
     z, mu = np.full(m, 3.0), 2.0
     lower, _ = law.width_slacks(smooth(backend, kind, z, mu)[0], 3.0, mu, 0.0, lowest=-WIDTHS[kind](m))
     close(lower, 0.0, scale=3.0)
@@ -120,7 +124,9 @@ def test_the_width_is_attained_at_ties(backend, kind, m):
 
 
 def test_the_uncentred_squared_norm_does_not_lie_below_zero(backend):
-    """Section 7.3 prints omega = ||u||^2/2: Theorem 16 asks for omega <= 0, and the smoothed max then lies below the max."""
+    """Section 7.3 prints omega = ||u||^2/2: Theorem 16 asks for omega <= 0, and the smoothed max then lies below the
+    max.
+    """
     z, mu = np.array([1.0, 0.0]), 0.5
     value, u = smooth(backend, "l2", z, mu)
     printed = float(z @ u - mu / 2 * (u @ u))
@@ -179,7 +185,9 @@ def test_a_smoothing_of_an_affine_map_is_smooth(backend, kind, data, mu):
 
 
 def test_the_diameter_constant_is_attained_and_the_row_norm_is_not(backend):
-    """Rows a and -a at tied scores: the second derivative is ||2a||^2/(4 mu); with rows 0 and 2a the row norm gives 4 times that."""
+    """Rows a and -a at tied scores: the second derivative is ||2a||^2/(4 mu); with rows 0 and 2a the row norm gives
+    4 times that.
+    """
     mu, h = 0.5, 1e-5
     for A in (np.array([[1.0, 2.0], [-1.0, -2.0]]), np.array([[0.0, 0.0], [2.0, 4.0]])):
         direction = np.array([1.0, 2.0]) / np.sqrt(5)

@@ -1,4 +1,6 @@
-"""Casimir-SVRG by name: the schedules of sections 7.2 and 7.3.1, with kappa and mu as the paper has them, and what they reach."""
+"""Casimir-SVRG by name: the schedules of sections 7.2 and 7.3.1, with kappa and mu as the paper has them, and what
+they reach.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from reference.training.smoothness import Backtracking
 
 @pytest.mark.parametrize("lam", [0.0, 0.2])
 def test_presets_are_their_schedules(backend, rng, lam):
-    """With kappa, mu and the step size given, the runs of the corollaries' own objects; defaults are mu = 1 or 2, and kappa = lam for adapt."""
+    """With kappa, mu and the step size given, the runs of the corollaries' own objects; defaults are mu = 1 or 2,
+    and kappa = lam for adapt.
+    """
     objective = hinge(backend, rng)
     options = {"lam": lam, "step_size": 0.05, "epochs": 5, "rng": 0}
     for preset, mu, choice in (
@@ -54,7 +58,9 @@ def test_smoothing_that_falls_stops_before_it_is_nothing():
 
 @pytest.mark.parametrize("warm_start", ["center", "last", "extrapolated"])
 def test_presets_close_the_gap_that_their_smoothing_leaves(backend, rng, warm_start):
-    """Constant smoothing to within mu D of the optimum, falling smoothing further; no step size and no constant given."""
+    """Constant smoothing to within mu D of the optimum, falling smoothing further; no step size and no constant
+    given.
+    """
     X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
     model = backend.MulticlassModel(2, 3)
     objective, lam = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.Entropy()), 0.2

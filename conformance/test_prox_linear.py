@@ -82,7 +82,9 @@ def test_steps_are_algorithm_5(backend, rng):
 
 @pytest.mark.parametrize("lam", [0.0, 0.2])
 def test_a_huge_eta_solves_a_linear_model_at_once(backend, rng, lam):
-    """Scores that are linear have no error of linearisation: one step, whatever eta is, and eta = 1e6 is the whole problem."""
+    """Scores that are linear have no error of linearisation: one step, whatever eta is, and eta = 1e6 is the whole
+    problem.
+    """
     model = backend.MulticlassModel(2, 3)
     data = model.pack(rng.normal(size=(6, 2)), rng.integers(0, 3, 6))
     objective = backend.StructuralHinge(model, data)

@@ -1,4 +1,6 @@
-"""Prox-linear and SGD over nonlinear scores: schedules, tolerances, runs that go on, networks, every namespace, what is refused."""
+"""Prox-linear and SGD over nonlinear scores: schedules, tolerances, runs that go on, networks, every namespace, what
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,13 @@ def test_schedules_are_those_of_section_7(backend, rng, schedule):
     options = {"lam": lam, "eta": eta, "mu": 0.3, "L": 7.0, "schedule": schedule, "iterations": 3, "fixed_eta": True}
     points = [w]
     backend.prox_linear(
-        objective, w, inner=seen_by(exactly, problems), budget=4, callback=lambda row, x: points.append(x) and None, **options
-    )  # fmt: skip
+        objective,
+        w,
+        inner=seen_by(exactly, problems),
+        budget=4,
+        callback=lambda row, x: points.append(x) and None,
+        **options,
+    )
     for k, (problem, before) in enumerate(zip(problems, points, strict=False), 1):
         factor = k if schedule == "adapt" else 1
         close([problem.mu, problem.L, problem.lam, problem.passes], [0.3 / factor, 7.0 * factor, lam + 1 / eta, 4])
@@ -64,8 +71,15 @@ def test_tolerances_are_met(backend, rng):
 
     objective = sine_hinge(backend, rng, n=4)
     result = backend.prox_linear(
-        objective, rng.normal(size=3), lam=0.1, eta=0.2, tolerance=0.05, iterations=3, rng=0, inner=seen_by(measured, problems)
-    )  # fmt: skip
+        objective,
+        rng.normal(size=3),
+        lam=0.1,
+        eta=0.2,
+        tolerance=0.05,
+        iterations=3,
+        rng=0,
+        inner=seen_by(measured, problems),
+    )
     assert result.nit == 3 and len(gaps) == 3
     for k, (gap, certificate) in enumerate(gaps, 1):
         assert -1e-7 <= gap <= certificate <= 0.05 / k
@@ -244,7 +258,9 @@ def test_weights_of_examples_are_heard(backend, rng):
 
 
 def test_other_optimisers_solve_subproblems(backend, rng):
-    """bcfw over the planes of the linearised hinge, SVRG on the smoothed one: as good as the default, each within its passes."""
+    """bcfw over the planes of the linearised hinge, SVRG on the smoothed one: as good as the default, each within
+    its passes.
+    """
     objective = sine_hinge(backend, rng, backend.smoothings.Max())
     smooth, w, fun = sine_hinge(backend, np.random.default_rng(20)), rng.normal(size=3), {}
     assert np.array_equal(smooth.data.maps, objective.data.maps)

@@ -1,4 +1,6 @@
-"""Compiled epochs of the online proximal algorithm: what rows of weights make up for later is what a loop over all weights does at once."""
+"""Compiled epochs of the online proximal algorithm: what rows of weights make up for later is what a loop over all
+weights does at once.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ SCHEDULES = {
 
 
 def chains(panel, loss, *, n=14, scale=1.0, integer=False, seed=3):
-    """Sequences with sparse features, some of them empty; costs without ties, so that outputs have none where weights do."""
+    """Sequences with sparse features, some of them empty; costs without ties, so that outputs have none where
+    weights do.
+    """
     rng = np.random.default_rng(seed)
     X, Y = [], []
     for length in rng.integers(0, 6, n):
@@ -109,7 +113,9 @@ def epoch_of(objective, monkeypatch, kernel):
 def both(
     objective, run, regularizer, steps, *, sigma=0.0, average="last", start=None, epochs=2, repeat=1, rng=5, rtol=1e-9
 ):
-    """Two epochs by either; weights and means must be the same, up to a share of the largest weight for those that cancel."""
+    """Two epochs by either; weights and means must be the same, up to a share of the largest weight for those that
+    cancel.
+    """
     rng, mu = np.random.default_rng(rng), 0.3 if type(objective.smoothing).__name__ == "TopK" else None
     box = box_of(regularizer, steps, sigma, mu, average)
     one = two = box.init(objective, objective.zeros() if start is None else start)
@@ -174,7 +180,9 @@ def test_at_any_scale(backend, monkeypatch, kind, scale):
 
 
 def test_ties_and_groups_at_zero(backend, monkeypatch):
-    """Features of whole numbers and steps of powers of 2: thresholds are met exactly, groups vanish and come back, in both alike."""
+    """Features of whole numbers and steps of powers of 2: thresholds are met exactly, groups vanish and come back,
+    in both alike.
+    """
     objective = chains(backend, "hinge", integer=True)
     run = epoch_of(objective, monkeypatch, True)
     steps = lambda t, sigma: np.full(len(t), 0.25)  # noqa: E731
@@ -186,7 +194,9 @@ def test_ties_and_groups_at_zero(backend, monkeypatch):
 
 
 def test_a_group_whose_weights_cancel(backend, monkeypatch):
-    """One example, hinge and a step as long as the weights: the norm's recursion loses all digits, and the norm is 0 all the same."""
+    """One example, hinge and a step as long as the weights: the norm's recursion loses all digits, and the norm is 0
+    all the same.
+    """
     model = backend.SequenceModel(1, 2, start_stop=False)
     objective = backend.StructuralHinge(model, model.pack([np.ones((1, 1))], [[0]]))
     run = epoch_of(objective, monkeypatch, True)

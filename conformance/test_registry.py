@@ -1,4 +1,6 @@
-"""The registry: CONTRIBUTING's table is what is registered, and nothing is registered that could not stand where it does."""
+"""The registry: CONTRIBUTING's table is what is registered, and nothing is registered that could not stand where it
+does.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def test_the_table_in_contributing_is_what_is_registered():
     ("objective", "model", "known"), ENTRIES, ids=[f"{o.__name__}-{m.__name__}-{k.__name__}" for o, m, k in ENTRIES]
 )
 def test_a_counterpart_is_the_box_with_one_thing_compiled(objective, model, known):
-    """A subclass with the same options, that overrides what the box has and adds ``fits`` at most; over a model of this panel."""
+    """A subclass with the same options, that overrides what the box has and adds ``fits`` at most; over a model of
+    this panel.
+    """
     box = known.__mro__[1]
     assert issubclass(box, Piece) and box.__module__.startswith("reference.")
     assert [field.name for field in fields(known)] == [field.name for field in fields(box)]

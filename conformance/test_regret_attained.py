@@ -173,7 +173,15 @@ def best_in_hindsight(X, tau, sigma):
 
     at_most = {"type": "ineq", "fun": lambda v: rows @ v - 1.0, "jac": lambda v: rows}
     start = np.concatenate([np.zeros(2 * d), np.ones(T)])
-    found = minimize(whole, start, jac=True, bounds=[(0, None)] * len(start), constraints=[at_most], method="SLSQP", options={"ftol": 1e-12, "maxiter": 500})  # fmt: skip
+    found = minimize(
+        whole,
+        start,
+        jac=True,
+        bounds=[(0, None)] * len(start),
+        constraints=[at_most],
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
     assert found.success
     return found.fun, found.x[:d] - found.x[d : 2 * d]
 

@@ -1,4 +1,6 @@
-"""Models with some of their weights, and what models know of how far features are spread over outputs: against enumeration."""
+"""Models with some of their weights, and what models know of how far features are spread over outputs: against
+enumeration.
+"""
 
 from __future__ import annotations
 
@@ -109,8 +111,11 @@ def test_bounds_are_of_the_scores_that_they_came_with(backend, rng):
         beta = 0.5 * backend.beta_max(objective)
         listed = classes(10 * X, Y, 3, 1.0, beta)
         for rule, says in (
-            (backend.L1GapRule(), bounded), (backend.CountRule(), False), (backend.L2GapRule(), False), (backend.HalfSpaceRule(rng=0), False),
-        ):  # fmt: skip
+            (backend.L1GapRule(), bounded),
+            (backend.CountRule(), False),
+            (backend.L2GapRule(), False),
+            (backend.HalfSpaceRule(rng=0), False),
+        ):
             if says:
                 found = backend.solve_sparse(objective, beta=beta, tol=1e-12, rule=rule)
                 assert found.screenings[-1].kept < model.size

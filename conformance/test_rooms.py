@@ -1,4 +1,6 @@
-"""Boxes are boxes: short, and without knowledge of clocks, files, runs or the other panel; learners share the options of a run."""
+"""Boxes are boxes: short, and without knowledge of clocks, files, runs or the other panel; learners share the
+options of a run.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def test_counterparts_are_asked_for_at_one_place():
 
 
 def test_pieces_within_pieces_have_their_counterparts(other):
-    """Whoever registers SVRG's gets it inside of Casimir too; the box around it stays, and an objective of another type has none."""
+    """Whoever registers SVRG's gets it inside of Casimir too; the box around it stays, and an objective of another
+    type has none.
+    """
     model = other.SequenceModel(2, 2)
     hinge = other.StructuralHinge(model, model.pack([np.ones((2, 2))], [[0, 1]]), smoothing=other.smoothings.Entropy())
     box = boxes.Casimir(boxes.Corollary17(0.1, 0.1, 1.0), boxes.OnePass(boxes.SVRG(), 0.5))

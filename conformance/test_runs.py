@@ -1,4 +1,6 @@
-"""Runs that are cut in two, interrupted and gone on with: histories and weights are those of a run that nothing happened to."""
+"""Runs that are cut in two, interrupted and gone on with: histories and weights are those of a run that nothing
+happened to.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,9 @@ def test_a_run_that_goes_on_is_one_run(backend, tmp_path, case):
 
 
 def test_a_last_subproblem_cut_short_is_of_these_epochs(backend, tmp_path):
-    """Subproblems solved until (26) holds: with more epochs the last one would have gone on, so the number is one of the options."""
+    """Subproblems solved until (26) holds: with more epochs the last one would have gone on, so the number is one of
+    the options.
+    """
     objective, file = loss_of(backend, "entropy", *chains(backend)), tmp_path / "run.npz"
     options = {"lam": 0.1, "schedule": Corollary18(0.1, 0.2, 1.0), "stop": "gradient"}
     uncut = backend.casimir(objective, epochs=12, rng=4, **options)
@@ -175,7 +179,9 @@ def test_either_panel_goes_on_from_the_other(tmp_path, case):
 
 
 def interrupted(objective, at, after, patched):
-    """The objective, which gets Ctrl-C at the given call of its functions and loops: before the call, or when it has changed what it changes."""
+    """The objective, which gets Ctrl-C at the given call of its functions and loops: before the call, or when it has
+    changed what it changes.
+    """
     calls = 0
 
     def counted(function):
@@ -203,7 +209,9 @@ def interrupted(objective, at, after, patched):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("case", [RUNS[i] for i in (0, 2, 4, 9, 11, 13, 16, 17)], ids=lambda case: case[0])
 def test_an_interrupt_returns_the_best_iterate(backend, tmp_path, monkeypatch, case, after):
-    """Wherever it lands: weights, objective and gap belong together, and the checkpoint goes on to where an uncut run comes."""
+    """Wherever it lands: weights, objective and gap belong together, and the checkpoint goes on to where an uncut
+    run comes.
+    """
     optimiser, options, kind = case
     objective, run = loss_of(backend, kind, *chains(backend)), run_of(backend, optimiser)
     options = {"lam": 0.1, **options} | ({} if optimiser == "cutting_planes" else {"rng": 4})

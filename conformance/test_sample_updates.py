@@ -1,4 +1,6 @@
-"""Updates of one dual block against generic solvers and optimality conditions; what is printed of them, and is wrong."""
+"""Updates of one dual block against generic solvers and optimality conditions; what is printed of them, and is
+wrong.
+"""
 
 from __future__ import annotations
 

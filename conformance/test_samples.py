@@ -26,13 +26,17 @@ def probabilities(score_of, outputs, mu):
 
 
 def picks(distribution, uniform, label, slack=1e-9):
-    """Whether the label is the one that the number picks: its probability is not 0 and the distribution function passes the number there."""
+    """Whether the label is the one that the number picks: its probability is not 0 and the distribution function
+    passes the number there.
+    """
     below = np.cumsum(distribution)
     return distribution[label] > 0 and below[label] - distribution[label] - slack <= uniform <= below[label] + slack
 
 
 def check_draw(outputs, p, order, drawn, uniform, L):
-    """A draw, variable by variable in ``order``: each picked by its number from the distribution given those before it."""
+    """A draw, variable by variable in ``order``: each picked by its number from the distribution given those before
+    it.
+    """
     given_before = p.copy()
     for v in order:
         conditional = np.zeros(L)

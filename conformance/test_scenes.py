@@ -15,7 +15,9 @@ SMALL = {"candidates": 30, "directions": 4, "scales": 2, "size": 64}
 
 
 def test_scenes_are_what_they_promise():
-    """As many of each class, together; different boxes inside the image; some on the object, most not; the object is darker than the page."""
+    """As many of each class, together; different boxes inside the image; some on the object, most not; the object is
+    darker than the page.
+    """
     found = list(make_scenes(7, classes="gae", **SMALL))
     assert [image.label for image in found] == [0, 0, 0, 1, 1, 2, 2]
     for image in found:
@@ -71,7 +73,9 @@ def test_cells_against_pixels(rng):
 
 
 def test_cells_between_pixels(rng):
-    """Parts of pixels count by their share: a box of 4 x 4 on a grid of 3 x 3, enlarged threefold, has whole pixels only."""
+    """Parts of pixels count by their share: a box of 4 x 4 on a grid of 3 x 3, enlarged threefold, has whole pixels
+    only.
+    """
     responses = rng.random((8, 9, 2))
     large = np.repeat(np.repeat(responses, 3, axis=0), 3, axis=1)
     boxes = np.array([[1, 2, 5, 6], [0, 0, 8, 9], [7, 8, 8, 9]])
@@ -85,7 +89,9 @@ def test_nothing_to_see_is_zero():
 
 
 def test_filters_know_directions():
-    """A dark stroke upright answers in the channel across it; turned by a quarter of a turn, channels move by as much."""
+    """A dark stroke upright answers in the channel across it; turned by a quarter of a turn, channels move by as
+    much.
+    """
     image = np.ones((31, 31))
     image[:, 14:17] = 0.0
     found, turned = filter_responses(image, 8, 2), filter_responses(image.T, 8, 2)

@@ -82,7 +82,9 @@ def test_weak_duality(backend, pair, rng, alpha):
 
 @pytest.mark.parametrize("alpha", (1.0, 0.03))
 def test_strong_duality_and_kkt(backend, pair, alpha):
-    """At the optimum of a plain solver: no gap, KKT-1, KKT-2 and no residual; elsewhere the residual bounds the distance."""
+    """At the optimum of a plain solver: no gap, KKT-1, KKT-2 and no residual; elsewhere the residual bounds the
+    distance.
+    """
     objective, listed_at = pair
     beta = 0.4 * backend.beta_max(objective)
     problem, listed = backend.ElasticNetCRF(objective, alpha=alpha, beta=beta), listed_at(alpha, beta)
@@ -150,7 +152,9 @@ def test_nothing_to_learn(backend):
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_lemma_1(backend, pair, rng, alpha):
-    """Without weights that are 0 at the optimum, the rest is optimal, at the same theta; primal and dual are those of fewer rows."""
+    """Without weights that are 0 at the optimum, the rest is optimal, at the same theta; primal and dual are those
+    of fewer rows.
+    """
     objective, listed_at = pair
     beta = 0.5 * backend.beta_max(objective)
     listed = listed_at(alpha, beta)

@@ -1,4 +1,6 @@
-"""Screening rules are safe: the optimum lies in their sets, no weight that it needs is removed; and they are the paper's, corrected."""
+"""Screening rules are safe: the optimum lies in their sets, no weight that it needs is removed; and they are the
+paper's, corrected.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def places(best, rng):
 @pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_every_rule_is_safe(backend, rng, make, alpha):
-    """At the optimum, which enumeration certifies: bounds hold |G_j(theta*)|, and no weight that is not 0 is screened."""
+    """At the optimum, which enumeration certifies: bounds hold |G_j(theta*)|, and no weight that is not 0 is
+    screened.
+    """
     objective, listed_at = make(backend, rng)
     for share in (0.8, 0.2):
         beta = share * backend.beta_max(objective)
@@ -91,7 +95,9 @@ def test_every_rule_is_safe(backend, rng, make, alpha):
 
 @given(instance=listed_instances(), share=st.sampled_from([1.0, 0.5, 0.1]), alpha=st.sampled_from(ALPHAS))
 def test_every_rule_is_safe_on_drawn_problems(backend, instance, share, alpha):
-    """Small integers, so that features repeat and values tie; the tolerance is what enumeration leaves open about the optimum."""
+    """Small integers, so that features repeat and values tie; the tolerance is what enumeration leaves open about
+    the optimum.
+    """
     A, gold, w = instance
     objective = as_list_model(backend, ListedCRF(A, gold, 1.0, 1.0))
     assume((most := backend.beta_max(objective)) > 0)
@@ -114,7 +120,9 @@ def test_every_rule_is_safe_on_drawn_problems(backend, instance, share, alpha):
 
 
 def test_the_radius_is_no_smaller_than_it_must_be(backend, rng):
-    """One example, two outputs, beta = beta_max: the gap at small w > 0 is (2w)^2/4, and |G| falls short of that at the optimum by w."""
+    """One example, two outputs, beta = beta_max: the gap at small w > 0 is (2w)^2/4, and |G| falls short of that at
+    the optimum by w.
+    """
     objective, _ = two_outputs(backend, rng)
     beta = backend.beta_max(objective)
     assert beta == 1.0
@@ -143,7 +151,9 @@ def test_a_weight_that_is_needed_stays(backend, rng):
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_ties_at_beta_are_not_screened(backend, rng, alpha):
-    """With beta = |G_j(theta*)| for several j: whatever the rounding of G, nothing there is removed, and nothing far below stays."""
+    """With beta = |G_j(theta*)| for several j: whatever the rounding of G, nothing there is removed, and nothing far
+    below stays.
+    """
     A = rng.normal(size=(3, 4))
     A -= A[:, :1]
     tied = np.concatenate([A, A[:1], -A[:1], 1e-9 * A])
@@ -161,7 +171,9 @@ def test_ties_at_beta_are_not_screened(backend, rng, alpha):
 
 
 def test_float32_has_more_slack(backend, space, rng):
-    """Safe in every namespace and dtype: the union of rules on a chain and on classes, at the optimum of the plain one."""
+    """Safe in every namespace and dtype: the union of rules on a chain and on classes, at the optimum of the plain
+    one.
+    """
     like = space.put(np.zeros(1))
     X, Y = rng.normal(size=(6, 3)), rng.integers(0, 3, 6)
     model = backend.MulticlassModel(3, 3)
@@ -217,7 +229,9 @@ def test_counts_bound_what_any_weights_can_do(backend, rng, make):
 
 
 def test_rare_features_leave_before_training(backend):
-    """Once among ten: |G| is at most 1/10 for the class that has it and for those that do not; the same 5 times is not rare."""
+    """Once among ten: |G| is at most 1/10 for the class that has it and for those that do not; the same 5 times is
+    not rare.
+    """
     X = np.eye(3)[[0, 1, 1, 1, 1, 1, 2, 2, 2, 2]]
     model = backend.MulticlassModel(3, 2)
     objective = backend.LogLoss(model, model.pack(X, [0, 1, 0, 1, 0, 1, 1, 1, 1, 0]))
@@ -249,7 +263,9 @@ def without_last(theta):
 
 
 def rows(listed):
-    """B (d, N) and the constant (d,) with (1/n) sum_i A_i o theta_i = constant + B theta, and the block of each coordinate."""
+    """B (d, N) and the constant (d,) with (1/n) sum_i A_i o theta_i = constant + B theta, and the block of each
+    coordinate.
+    """
     B = np.concatenate([A[:, :-1] - A[:, -1:] for A in listed.A], axis=1) / listed.n
     block = np.concatenate([np.full(A.shape[1] - 1, i) for i, A in enumerate(listed.A)])
     return B, np.mean([A[:, -1] for A in listed.A], axis=0), block
@@ -346,7 +362,9 @@ def test_problem_4_against_a_solver(rng):
 
 
 def test_problem_4_is_attained(rng):
-    """A feasible point with the value, and a dual point that proves it: weak duality of the Lagrangian in the half-space."""
+    """A feasible point with the value, and a dual point that proves it: weak duality of the Lagrangian in the
+    half-space.
+    """
     for _ in range(300):
         b, p, c, a0, r = random_problem_4(rng)
         value = smallest_on_ball_and_half_space(b, p, c, a0, r)
@@ -429,7 +447,9 @@ def test_the_printed_theorem_4_removes_a_weight_that_is_needed(backend):
 
 @pytest.mark.parametrize("alpha", [1.0, 0.03])
 def test_lemma_2_with_the_sharper_modulus(rng, alpha):
-    """D(t2) >= D(t1) + <grad D(t1), t2 - t1> + (m/2n) ||t1 - t2||^2 with m = 2, in the paper's coordinates; no more than 2 in general."""
+    """D(t2) >= D(t1) + <grad D(t1), t2 - t1> + (m/2n) ||t1 - t2||^2 with m = 2, in the paper's coordinates; no more
+    than 2 in general.
+    """
     tightest = np.inf
     for _ in range(200):
         sizes = rng.integers(2, 5, 3)
@@ -482,7 +502,9 @@ def test_lemma_3(backend, rng):
 
 
 def test_the_printed_ball_loses_the_optimum():
-    """Theorem 3 with grad D of the whole problem and the rest of the reduced one: n = 1, A = [[2 0], [1 0]], second weight gone."""
+    """Theorem 3 with grad D of the whole problem and the rest of the reduced one: n = 1, A = [[2 0], [1 0]], second
+    weight gone.
+    """
     whole = ListedCRF([np.array([[2.0, 0.0], [1.0, 0.0]])], [1], 1.0, 0.5)
     reduced = whole.reduced([0])
     best = reduced.theta(reduced.solve())[0][0]

@@ -1,4 +1,6 @@
-"""Screening end to end is safe: what leaves while training is 0 at the optimum, also at ties and on chains; with and without, the solution is one."""
+"""Screening end to end is safe: what leaves while training is 0 at the optimum, also at ties and on chains; with and
+without, the solution is one.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_what_leaves_while_training_is_zero_at_the_optimum(backend, rng, make):
 @pytest.mark.parametrize("make", [random_classes, collinear, words], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("tol", [1e-2, 1e-7])
 def test_with_and_without_screening(backend, rng, make, tol):
-    """Along a path: objectives within the gaps; weights within 2 sqrt(2 gap/(alpha beta)), and within 2 r/(alpha beta), r the KKT residual."""
+    """Along a path: objectives within the gaps; weights within 2 sqrt(2 gap/(alpha beta)), and within 2
+    r/(alpha beta), r the KKT residual.
+    """
     objective, _ = make(backend, rng)
     options = {"alpha": ALPHA, "count": 3, "ratio": 0.2, "tol": tol, "solver": backend.AcceleratedProximalGradient()}
     plain = backend.sparse_path(objective, rule=None, **options)
@@ -83,7 +87,9 @@ def test_with_and_without_screening(backend, rng, make, tol):
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 @pytest.mark.parametrize("chains", [False, True])
 def test_ties_at_beta_with_others_in_the_support(backend, rng, alpha, chains):
-    """A feature scaled until |G_j(theta*)| is beta, w*_j = 0: no rule removes it, at the optimum or on the way, and all agree on the rest."""
+    """A feature scaled until |G_j(theta*)| is beta, w*_j = 0: no rule removes it, at the optimum or on the way, and
+    all agree on the rest.
+    """
     if chains:
         lengths, L = (2, 3, 3, 1), 2
         X, Y = [rng.normal(size=(n, 3)) for n in lengths], [rng.integers(0, L, n) for n in lengths]
@@ -122,7 +128,9 @@ def test_ties_at_beta_with_others_in_the_support(backend, rng, alpha, chains):
 
 @st.composite
 def drawn_chains(draw):
-    """Words of 0 to 3 positions with features of small integers, labels that may miss one of two or three, and whether there are boundaries."""
+    """Words of 0 to 3 positions with features of small integers, labels that may miss one of two or three, and
+    whether there are boundaries.
+    """
     L, F, entry = draw(st.integers(1, 3)), draw(st.integers(0, 2)), st.integers(-1, 2)
     X, Y = [], []
     for _ in range(draw(st.integers(1, 3))):
@@ -140,7 +148,9 @@ def drawn_chains(draw):
     seed=st.integers(0, 99),
 )
 def test_rules_on_drawn_chains(backend, drawn, share, alpha, seed):
-    """Bounds hold |G_j(theta*)| of the listed optimum, from anywhere; what counts remove no weights at all could have needed."""
+    """Bounds hold |G_j(theta*)| of the listed optimum, from anywhere; what counts remove no weights at all could
+    have needed.
+    """
     X, Y, L, start_stop = drawn
     F = X[0].shape[1]
     model = backend.SequenceModel(F, L, start_stop=start_stop)
@@ -184,7 +194,9 @@ def test_a_rule_that_forgets_half_of_its_counts_would_be_caught(backend, rng):
 
 @pytest.mark.parametrize("make", [words, words_without_a_label], ids=lambda make: make.__name__)
 def test_counts_on_chains_leave_the_solution(backend, rng, make):
-    """A path with a feature that never fires and one that fires once: both leave at once, and the solution is that of the rest."""
+    """A path with a feature that never fires and one that fires once: both leave at once, and the solution is that
+    of the rest.
+    """
     base, _ = make(backend, rng)
     lengths = base.data.lengths
     X = [np.concatenate([rng.normal(size=(n, 1)), np.zeros((n, 2))], axis=1) for n in lengths]

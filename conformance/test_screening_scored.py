@@ -1,4 +1,6 @@
-"""Log losses by way of their scores: one product each way, Hessians, coordinate descent, certificates from another point's gradient."""
+"""Log losses by way of their scores: one product each way, Hessians, coordinate descent, certificates from another
+point's gradient.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def test_hessians_are_covariances(backend, pair, rng):
 
 
 def test_many_examples_have_their_hessian_in_turns(backend):
-    """Four samples that are the whole together, each with one example more on the diagonal, in single precision; a last block that is not full."""
+    """Four samples that are the whole together, each with one example more on the diagonal, in single precision; a
+    last block that is not full.
+    """
     rng = np.random.default_rng(0)
     n, F, L = 16 * 1024 + 300, 3, 3
     X, Y = rng.normal(size=(n, F)), rng.integers(0, L, n)
@@ -116,7 +120,9 @@ def test_many_examples_have_their_hessian_in_turns(backend):
 
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_coordinate_descent_ends_at_the_minimum(backend, rng, alpha):
-    """0 lies in q + H (x - w) + beta (alpha x + sign x); some weights end at 0 and some do not; nothing to do is nothing done."""
+    """0 lies in q + H (x - w) + beta (alpha x + sign x); some weights end at 0 and some do not; nothing to do is
+    nothing done.
+    """
     scored = scored_of(random_classes(backend, rng)[0])
     A = rng.normal(size=(12, 8))
     H, q, w = A.T @ A / 12, rng.normal(size=8), rng.normal(size=8) * (rng.random(8) < 0.5)
@@ -199,7 +205,9 @@ def test_weights_that_leave_a_point_behind_are_asked_anew(backend, rng):
 @pytest.mark.parametrize("make", [random_list, random_classes, duplicates, words], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_a_state_is_resumed_without_a_call(backend, rng, make, alpha):
-    """From a reduced problem at one beta to the whole one at another, as if it were evaluated; scores that are kept need no oracle, but with alpha = 0 losses."""
+    """From a reduced problem at one beta to the whole one at another, as if it were evaluated; scores that are kept
+    need no oracle, but with alpha = 0 losses.
+    """
     objective, listed_at = make(backend, rng)
     most, d = backend.beta_max(objective), listed_at(1.0, 1.0).d
     problem = backend.ElasticNetCRF(objective, alpha=alpha, beta=0.5 * most)

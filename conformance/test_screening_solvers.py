@@ -27,7 +27,9 @@ def rules(backend, listed, alpha):
 
 
 def ways(backend, listed, alpha):
-    """Rules and solvers: each rule with each, then a solver that leaves its problems to the other at once, and one that skips no zeros."""
+    """Rules and solvers: each rule with each, then a solver that leaves its problems to the other at once, and one
+    that skips no zeros.
+    """
     yield from itertools.product(
         list(rules(backend, listed, alpha)), (backend.ProximalNewton(), backend.AcceleratedProximalGradient())
     )
@@ -38,7 +40,9 @@ def ways(backend, listed, alpha):
 @pytest.mark.parametrize("make", LISTED + CHAINS, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("alpha", [1.0, 0.03, 0.0])
 def test_solutions_are_the_listed_optimum(backend, rng, make, alpha):
-    """Objectives within the gap, weights within 2 sqrt(2 gap/(alpha beta)); screened weights are 0 at the optimum: each solver with each rule."""
+    """Objectives within the gap, weights within 2 sqrt(2 gap/(alpha beta)); screened weights are 0 at the optimum:
+    each solver with each rule.
+    """
     objective, listed_at = make(backend, rng)
     beta, tol = 0.3 * backend.beta_max(objective), 1e-10
     listed = listed_at(alpha, beta)
@@ -203,7 +207,9 @@ class Counted:
 @pytest.mark.parametrize("solver", ["AcceleratedProximalGradient", "ProximalNewton"])
 @pytest.mark.parametrize("alpha", [1.0, 0.0])
 def test_products_are_counted(backend, rng, make, solver, alpha):
-    """An iteration takes one product each way, but for steps that are tried again; no other inference than is counted."""
+    """An iteration takes one product each way, but for steps that are tried again; no other inference than is
+    counted.
+    """
     objective, _ = make(backend, rng)
     count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "losses"), 0)
     scored, problem = scored_of(objective), backend.ElasticNetCRF(objective, alpha=alpha, beta=1.0)
@@ -227,7 +233,9 @@ def test_products_are_counted(backend, rng, make, solver, alpha):
 
 
 def test_newton_takes_few_steps(backend, rng):
-    """With a Hessian a handful to 1e-10, where accelerated gradients take dozens; without one, by BFGS, fewer than those too."""
+    """With a Hessian a handful to 1e-10, where accelerated gradients take dozens; without one, by BFGS, fewer than
+    those too.
+    """
     for make, most in ((random_classes, 8), (random_list, 8), (words, 15)):
         objective, _ = make(backend, rng)
         beta = 0.1 * backend.beta_max(objective)
@@ -253,7 +261,9 @@ def test_far_starts(backend, rng, make, alpha):
 
 
 def test_a_solver_that_is_too_slow_makes_way(backend, rng, monkeypatch):
-    """Where ten steps do not halve the gap, or a step cannot be taken, gradients go on, with momentum and over what is left."""
+    """Where ten steps do not halve the gap, or a step cannot be taken, gradients go on, with momentum and over what
+    is left.
+    """
     objective, listed_at = random_classes(backend, rng)
     beta = 0.1 * backend.beta_max(objective)
     listed = listed_at(1.0, beta)
@@ -427,7 +437,9 @@ def test_scores_that_are_not_linear_have_no_elastic_net(backend, rng):
 
 
 def test_a_pair_of_weights_that_have_left_is_forgotten(backend, rng):
-    """Of a move along one weight nothing is left without it: <move, change> = 0 tells of no curvature, and the BFGS matrix would be singular."""
+    """Of a move along one weight nothing is left without it: <move, change> = 0 tells of no curvature, and the BFGS
+    matrix would be singular.
+    """
     objective, _ = words(backend, rng)
     problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.3 * backend.beta_max(objective))
     solver = backend.ProximalNewton()

@@ -1,4 +1,6 @@
-"""Best-first branch and bound against enumeration (Pillutla et al., Algorithm 13 and Proposition 15), over sets that are simply lists."""
+"""Best-first branch and bound against enumeration (Pillutla et al., Algorithm 13 and Proposition 15), over sets that
+are simply lists.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from conformance.tolerances import close
 
 
 class Listed:
-    """Outputs 0..m-1 in runs (first, end): the bound exceeds the best score of a run by what is drawn for it; empty runs are split off."""
+    """Outputs 0..m-1 in runs (first, end): the bound exceeds the best score of a run by what is drawn for it; empty
+    runs are split off.
+    """
 
     def __init__(self, scores, seed=0, looseness=1.0):
         self.scores, self.seed, self.looseness, self.asked = scores, seed, looseness, 0
@@ -58,7 +62,9 @@ def test_the_k_best_are_those_of_the_enumeration(backend, scores, seed, loosenes
 
 @given(scores=listings, seed=st.integers(0, 2**32 - 1), k=st.integers(1, 6))
 def test_the_top_k_oracle_is_the_search_and_a_projection(backend, scores, seed, k):
-    """Proposition 15 (ii): the weights of Algorithm 6 on what the search finds are those of the listed outputs' top-K strategy."""
+    """Proposition 15 (ii): the weights of Algorithm 6 on what the search finds are those of the listed outputs'
+    top-K strategy.
+    """
     scores = [s for s in scores if abs(s) < 1e9] or [0.0]
     mu = 0.7
     found = backend.branch_and_bound(Listed(scores, seed), k)
@@ -77,7 +83,9 @@ def test_a_tight_bound_leaves_most_sets_alone(backend):
 
 
 def test_a_bound_that_is_none_is_found(backend):
-    """The best of a pair is above the bound of the pair: the message names the output, its score and the bound; rounding is let pass."""
+    """The best of a pair is above the bound of the pair: the message names the output, its score and the bound;
+    rounding is let pass.
+    """
 
     class Wrong(Listed):
         def bound(self, run):

@@ -174,7 +174,9 @@ def test_panels_take_the_same_steps(other):
 
 
 def odd_graphs(rng):
-    """Images without nodes, without edges, of one node; grids; edges twice. Features are small integers, many of them 0."""
+    """Images without nodes, without edges, of one node; grids; edges twice. Features are small integers, many of
+    them 0.
+    """
     sizes = [(0, []), (1, []), (3, []), (2, [[0, 1], [1, 0]]), *((20, reference.grid_edges(4, 5)) for _ in range(5))]
     X = [(rng.integers(-1, 2, (p, 3)), edges, rng.integers(0, 3, (len(edges), 2))) for p, edges in sizes]
     return X, [rng.integers(0, 2, p) for p, _ in sizes]
@@ -225,7 +227,9 @@ def test_weights_below_zero_are_refused(backend, rng):
 
 
 def test_smoothings_over_the_k_best(backend):
-    """The hinge smoothed over its two best labellings: gradients are those of its values; the expectation is refused at once."""
+    """The hinge smoothed over its two best labellings: gradients are those of its values; the expectation is refused
+    at once.
+    """
     rng = np.random.default_rng(5)
     X, Y = planted(rng, graphs_of("grid4", rng, 2), np.array([0.1, 1.0, -0.7, 0.4, 0.5]), 0.5)
     model = backend.SegmentationModel(3, 2)

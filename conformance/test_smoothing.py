@@ -17,7 +17,9 @@ MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
 
 
 def projection(v):
-    """Onto the simplex, by trying every size of support (no sorting trick): the one that satisfies the optimality conditions."""
+    """Onto the simplex, by trying every size of support (no sorting trick): the one that satisfies the optimality
+    conditions.
+    """
     order = np.sort(v)[::-1]
     for m in range(1, len(v) + 1):
         tau = (order[:m].sum() - 1) / m
@@ -74,7 +76,9 @@ def test_squared_l2_solves_its_quadratic_program(rng, mu):
 
 @given(values=strategies.tables(), mu=MUS, k=st.integers(1, 7))
 def test_top_k_smooths_the_k_best(backend, values, mu, k):
-    """The value of Algorithm 6 on the K largest numbers; between the max and max + mu/2 (1 - 1/K); feasible weights on K outputs."""
+    """The value of Algorithm 6 on the K largest numbers; between the max and max + mu/2 (1 - 1/K); feasible weights
+    on K outputs.
+    """
     for row in np.atleast_2d(values):
         if row.max() == -np.inf:
             continue
@@ -90,7 +94,9 @@ def test_top_k_smooths_the_k_best(backend, values, mu, k):
 
 @given(values=strategies.tables(), mu=MUS, k=st.integers(1, 7))
 def test_certified_means_exact(backend, values, mu, k):
-    """True only where the top-K value is that of all outputs; and where Proposition 4 holds with room to spare, it says True."""
+    """True only where the top-K value is that of all outputs; and where Proposition 4 holds with room to spare, it
+    says True.
+    """
     for row in np.atleast_2d(values):
         if row.max() == -np.inf:
             continue
@@ -234,7 +240,9 @@ def test_smoothness_of_every_example(backend, problem, mu):
 
 @given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.1, 1.0]), k=st.integers(1, 4))
 def test_smoothness_between_kinks(backend, problem, mu, k):
-    """While the K best outputs stay the same, the top-K gradient obeys local_smoothness; entropy's is not bounded by it."""
+    """While the K best outputs stay the same, the top-K gradient obeys local_smoothness; entropy's is not bounded by
+    it.
+    """
     model, data = sequence_model(backend, problem)
     objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(k))
     L, rng = objective.local_smoothness(mu), np.random.default_rng(6)

@@ -1,4 +1,6 @@
-"""Step sizes of SVRG: the smoothness that each component needs, found where it is not known, taken back where the guess was too small."""
+"""Step sizes of SVRG: the smoothness that each component needs, found where it is not known, taken back where the
+guess was too small.
+"""
 
 from __future__ import annotations
 

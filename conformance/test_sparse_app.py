@@ -1,4 +1,6 @@
-"""``train --learner sparse-crf``: a path and one beta, from training to labels; what is held out, Ctrl-C, logs, pictures, errors."""
+"""``train --learner sparse-crf``: a path and one beta, from training to labels; what is held out, Ctrl-C, logs,
+pictures, errors.
+"""
 
 from __future__ import annotations
 
@@ -173,7 +175,9 @@ def test_taggers(backend, tmp_path, capsys):
 @pytest.mark.parametrize("how", [[], ["--bits", 8], ["--pairs", "all", "--transitions", "bio"]])
 @pytest.mark.parametrize("share", [0.2, 2.0])
 def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, how, share):
-    """The file's model has as many weights as the support, and the scores of the one that was trained; also where all are 0."""
+    """The file's model has as many weights as the support, and the scores of the one that was trained; also where
+    all are 0.
+    """
     bank, saved = tmp_path / "bank.txt", tmp_path / "m.npz"
     bank.write_text(SENTENCES)
     how = [*how, *HOW, "--beta-share", share, "--tol", 1e-9, "--templates", "words", "--json", "--save", saved]

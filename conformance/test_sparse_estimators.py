@@ -1,4 +1,6 @@
-"""Sparse CRFs behind ``fit``: optimality by enumeration, beta chosen by what is held out, and scikit-learn's own checks."""
+"""Sparse CRFs behind ``fit``: optimality by enumeration, beta chosen by what is held out, and scikit-learn's own
+checks.
+"""
 
 from __future__ import annotations
 
@@ -203,7 +205,9 @@ def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
 
 
 def test_alpha_is_the_best_of_what_is_held_out(estimators, rows, words):
-    """Of several alphas each has the path that it has alone, and the one with the least loss is kept; of equals the first."""
+    """Of several alphas each has the path that it has alone, and the one with the least loss is kept; of equals the
+    first.
+    """
     for make, X, y, _ in cases(estimators, True, rows, words):
         options = {"betas": [0.1, 0.03, 0.003], "cv": 2, "tol": 1e-10, "random_state": 0}
         alone = [make(alpha=alpha, **options).fit(X, y) for alpha in (4.0, 0.0, 1.0)]

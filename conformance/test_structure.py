@@ -50,7 +50,9 @@ def test_an_objective_says_at_once_what_the_structure_lacks(backend):
 
 
 def test_a_user_structure_trains_an_svm(backend, rng):
-    """Three prototypes; the score of output y is <w, x> on coordinate block y: separable, so the hinge loss goes to 0."""
+    """Three prototypes; the score of output y is <w, x> on coordinate block y: separable, so the hinge loss goes to
+    0.
+    """
     X = [np.eye(3)[i] + 0.1 * rng.normal(size=3) for i in (0, 1, 2) * 4]
     Y = [0, 1, 2] * 4
 

@@ -1,4 +1,6 @@
-"""Localisation over all boxes of small images: scores and losses written out and enumerated, and a planted object found."""
+"""Localisation over all boxes of small images: scores and losses written out and enumerated, and a planted object
+found.
+"""
 
 from __future__ import annotations
 

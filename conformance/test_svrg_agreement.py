@@ -36,7 +36,9 @@ def passes_of(backend, problem, lam, kappa, average, mu, gamma=0.2):
 @pytest.mark.parametrize(("lam", "kappa"), [(0.0, 0.0), (0.1, 0.03), (1e7, 0.0), (0.0, 30.0)])
 @given(problem=strategies.sequence_problems())
 def test_fused_passes_agree(other, mu, average, lam, kappa, problem):
-    """Rows that wait and catch up, against the dense loop, to rounding; also where a step shrinks the weights to a millionth."""
+    """Rows that wait and catch up, against the dense loop, to rounding; also where a step shrinks the weights to a
+    millionth.
+    """
     for ours, theirs in zip(
         passes_of(reference, problem, lam, kappa, average, mu),
         passes_of(other, problem, lam, kappa, average, mu),
@@ -82,7 +84,9 @@ def test_fused_passes_over_the_best_outputs_agree(other, kappa, smoothing):
 @pytest.mark.parametrize("scale", [0.1, 1e3])
 @pytest.mark.parametrize("smoothing", ["Entropy", "TopK", "SquaredL2"])
 def test_answers_kept_with_the_snapshot_are_those_asked_again(backend, rng, smoothing, scale):
-    """Some sequences twice, some not at all, some empty; at the large scale transitions are too far apart for probabilities."""
+    """Some sequences twice, some not at all, some empty; at the large scale transitions are too far apart for
+    probabilities.
+    """
     lengths = rng.integers(0, 6, 12)
     model = backend.SequenceModel(4, 3)
     data = model.pack([rng.normal(size=(n, 4)) for n in lengths], [rng.integers(0, 3, n) for n in lengths])

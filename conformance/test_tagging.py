@@ -164,7 +164,9 @@ def test_losses_and_their_gradients_by_enumeration(backend, rng, options):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("loss", ["LogLoss", "StructuralHinge", "TopK"])
 def test_panels_step_alike(other, rng, options, loss):
-    """SGD with steps that set the scale to 0 and below, SVRG, SAGA, and block-coordinate Frank-Wolfe on the hinge itself."""
+    """SGD with steps that set the scale to 0 and below, SVRG, SAGA, and block-coordinate Frank-Wolfe on the hinge
+    itself.
+    """
     runs = []
     for panel in (reference, other):
         model, data, *_ = fitted(panel, np.random.default_rng(5), options)
@@ -197,7 +199,9 @@ def test_panels_step_alike(other, rng, options, loss):
 
 @pytest.mark.parametrize("transitions", [None, "bio"])
 def test_pairs_without_a_weight_stay_at_zero(backend, rng, transitions):
-    """Training on observed pairs is training on all of them with the others fixed: the same minimum of a constrained problem."""
+    """Training on observed pairs is training on all of them with the others fixed: the same minimum of a constrained
+    problem.
+    """
     model, data, X, Y = fitted(backend, rng, {"transitions": transitions})
     every = backend.TaggingModel.of(X, Y, "chunks", pairs="all", transitions=transitions)
     found = backend.lbfgs(backend.LogLoss(model, data), lam=0.1, tol=1e-7, iterations=500)
@@ -268,10 +272,13 @@ def test_functions_have_no_file_form(backend, tmp_path):
         ({"pairs": [10]}, ValueError, r"pairs: expected different numbers in 0..9"),
         ({"pairs": [0.5]}, TypeError, "pairs: expected integers"),
         ({"label_pairs": [25]}, ValueError, r"label_pairs: expected different numbers in 0..24"),
-        ({"label_pairs": [2], "transitions": "bio"}, ValueError, "label_pairs: I-X after O is not allowed by transitions='bio'"),
+        ({"label_pairs": [2], "transitions": "bio"}, ValueError, "label_pairs: I-X after O is not allowed by "
+                                                                 "transitions='bio'"),
         ({"transitions": "bilou"}, ValueError, "transitions: expected one of bio, iob1, iobes, got 'bilou'"),
-        ({"labels": ["N", "V"], "transitions": "bio"}, ValueError, "transitions: expected labels O and B-X, I-X for bio, got 'N'"),
-        ({"labels": ["I-X"], "transitions": "bio"}, ValueError, "transitions: none of the labels I-X may begin a sentence"),
+        ({"labels": ["N", "V"], "transitions": "bio"}, ValueError, "transitions: expected labels O and B-X, I-X for "
+                                                                   "bio, got 'N'"),
+        ({"labels": ["I-X"], "transitions": "bio"}, ValueError, "transitions: none of the labels I-X may begin a "
+                                                                "sentence"),
         ({"templates": ["word["]}, ValueError, "templates: expected bias"),
     ],
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""Templates as groups of weights: blocks by hand, and online proximal rounds over them against their equation and the plain loop."""
+"""Templates as groups of weights: blocks by hand, and online proximal rounds over them against their equation and
+the plain loop.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TEMPLATES = [
 
 
 def treebank(rng, n=6, tags=3):
-    """Sentences of few different tags, so that features repeat within an arc's tree, one of them empty; and trees at random."""
+    """Sentences of few different tags, so that features repeat within an arc's tree, one of them empty; and trees at
+    random.
+    """
     X, Y = [], []
     for length in [0, *rng.integers(1, 6, n - 1).tolist()]:
         order, heads = rng.permutation(length) + 1, np.zeros(length, np.int64)
@@ -37,7 +41,9 @@ def treebank(rng, n=6, tags=3):
 
 
 def parser(panel, weights, X, Y):
-    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates share; and its data."""
+    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates
+    share; and its data.
+    """
     model = panel.ParsingModel(TEMPLATES, bits=3, blocks=weights != "shared")
     if weights == "listed":
         keys = model.vocabulary(model.pack(X, Y))
@@ -49,10 +55,15 @@ def parser(panel, weights, X, Y):
 @given(examples=st.lists(sentences(), min_size=1, max_size=3), listed=st.booleans())
 @pytest.mark.parametrize("templates", TEMPLATE_LISTS)
 def test_blocks_are_models_of_one_template(backend, space, templates, examples, listed):
-    """Scores are sums of those of models that have one template each, over the same weights; pullback is the adjoint."""
+    """Scores are sums of those of models that have one template each, over the same weights; pullback is the
+    adjoint.
+    """
     X, Y = [x for x, _ in examples], [y for _, y in examples]
     model = backend.ParsingModel(templates, bits=4, blocks=True)
-    parts = [[reference.ParsingModel([t], bits=4), (low, high)] for t, (low, high) in zip(model.templates, itertools.pairwise(model.bounds), strict=True)]  # fmt: skip
+    parts = [
+        [reference.ParsingModel([t], bits=4), (low, high)]
+        for t, (low, high) in zip(model.templates, itertools.pairwise(model.bounds), strict=True)
+    ]
     if listed:
         keys = model.vocabulary(model.pack(X, Y))
         model = backend.ParsingModel(templates, vocabulary=[k.tolist() for k in keys], blocks=True)
@@ -109,7 +120,16 @@ def penalties(panel, model):
     }
 
 
-KINDS = ["squared", "squared, strong", "squared, few groups", "group lasso", "group lasso, weighted", "ridge", "in a ball", "ridge in a ball"]  # fmt: skip
+KINDS = [
+    "squared",
+    "squared, strong",
+    "squared, few groups",
+    "group lasso",
+    "group lasso, weighted",
+    "ridge",
+    "in a ball",
+    "ridge in a ball",
+]
 
 
 @pytest.mark.parametrize("average", ["last", "uniform"])
@@ -117,7 +137,8 @@ KINDS = ["squared", "squared, strong", "squared, few groups", "group lasso", "gr
 @pytest.mark.parametrize("weights", ["hashed", "listed", "shared"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, average):
-    """From weights at random, where no trees tie: models and averages of the plain loop, of the reference's for the log loss, where trees may tie.
+    """From weights at random, where no trees tie: models and averages of the plain loop, of the reference's for the log
+    loss, where trees may tie.
 
     One step takes all weights to 0 first: of the hinge, for that reason, the last.
     """
@@ -166,7 +187,9 @@ def test_groups_fall_to_zero_and_come_back(backend, rng):
 
 
 def test_the_average_is_exact_while_groups_shrink_and_come_back(backend, rng):
-    """Scales that lose half their digits in an epoch: the mean of the models that rounds began with, each as its last."""
+    """Scales that lose half their digits in an epoch: the mean of the models that rounds began with, each as its
+    last.
+    """
     X, Y = treebank(rng)
     model, data = parser(backend, "hashed", X, Y)
     objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(3.0, model.groups)
@@ -194,7 +217,12 @@ def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
     monkeypatch.setattr(OnlineProximal, "sweep", lambda *a: calls.append(1) or plain(*a))
     inside = np.arange(model.size) % 2
     fused = list(penalties(other, model).values())
-    slow = [other.L1(0.1), other.SquaredL21(0.1, inside), other.L21Ball(1.0, model.groups), other.SparseGroupLasso(0.1, model.groups, 0.1)]  # fmt: skip
+    slow = [
+        other.L1(0.1),
+        other.SquaredL21(0.1, inside),
+        other.L21Ball(1.0, model.groups),
+        other.SparseGroupLasso(0.1, model.groups, 0.1),
+    ]
     for phi, size, w0, expected in [
         *[(phi, 1, 1.0, 0) for phi in fused],
         *[(phi, 1, 1.0, 1) for phi in slow],
@@ -209,7 +237,9 @@ def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
 
 
 def test_templates_that_tell_nothing_get_no_weights(backend, rng):
-    """Multiple kernel learning: tags tell the heads, colours do not; the templates of colours end at exactly 0 in runs of whole batches, near it online; most heads are right."""
+    """Multiple kernel learning: tags tell the heads, colours do not; the templates of colours end at exactly 0 in
+    runs of whole batches, near it online; most heads are right.
+    """
     tags = ["D", "N", "V", "P"]
     X = [{"tag": rng.choice(tags, 4).tolist(), "colour": rng.choice(["r", "g", "b"], 4).tolist()} for _ in range(60)]
     told = reference.ParsingModel([("h.tag", "m.tag")], bits=8)
@@ -251,14 +281,19 @@ def test_other_optimisers_step_alike_over_blocks(other, rng, weights):
     ("make", "message"),
     [
         (lambda m: m(TEMPLATES, blocks=1), "blocks: expected True or False, got 1"),
-        (lambda m: m(TEMPLATES, vocabulary=[3, 5, 7, 9, 11], blocks=True), "vocabulary: expected the keys of each of 5 templates"),
-        (lambda m: m(TEMPLATES, vocabulary=[[3]], blocks=True), r"vocabulary: expected the keys of each of 5 templates.*got 1 lists"),
-        (lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [5, 4]], blocks=True), r"vocabulary\[1\]: expected keys in rising order"),
-        (lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [3]], blocks=True), "vocabulary: expected different keys in different templates"),
+        (lambda m: m(TEMPLATES, vocabulary=[3, 5, 7, 9, 11], blocks=True), "vocabulary: expected the keys of each of "
+                                                                           "5 templates"),
+        (lambda m: m(TEMPLATES, vocabulary=[[3]], blocks=True), r"vocabulary: expected the keys of each of 5 "
+                                                                r"templates.*got 1 lists"),
+        (lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [5, 4]], blocks=True), r"vocabulary\[1\]: expected "
+                                                                                       r"keys in rising order"),
+        (lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [3]], blocks=True), "vocabulary: expected different "
+                                                                                    "keys in different templates"),
         (lambda m: m(TEMPLATES, vocabulary=[[3], [4]]), "vocabulary: expected keys in rising order"),
         (lambda m: m(TEMPLATES).groups, "groups: templates share weights"),
         (lambda m: m(TEMPLATES).template_norms(np.zeros(2**20)), "template_norms: templates share weights"),
-        (lambda m: m(TEMPLATES, bits=2, blocks=True).template_norms(np.zeros(3)), r"w: expected shape \(20,\), got \(3,\)"),
+        (lambda m: m(TEMPLATES, bits=2, blocks=True).template_norms(np.zeros(3)), r"w: expected shape \(20,\), got "
+                                                                                  r"\(3,\)"),
     ],
 )  # fmt: skip
 def test_blocks_that_cannot_be_are_named(backend, make, message):

@@ -57,7 +57,9 @@ def test_ties_go_to_the_smaller_label_from_the_end(backend, data, k):
 
 @given(instance=strategies.chains(), k=st.integers(1, 9))
 def test_the_first_is_viterbis_and_more_come_behind(backend, instance, k):
-    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best one."""
+    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best
+    one.
+    """
     chain = backend.Chain(*instance)
     few, more = chain.topk(k), chain.topk(k + 1)
     value, labels = chain.ops.viterbi(chain.scores)
@@ -258,7 +260,9 @@ def test_letters_over_the_best_outputs(other, smoothing, k):
 
 
 def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
-    """The kernel holds all outputs that it is asked for; where that would be gigabytes, the smoothing's own loop runs."""
+    """The kernel holds all outputs that it is asked for; where that would be gigabytes, the smoothing's own loop
+    runs.
+    """
     import accelerated
     from accelerated.problems import problem_of
 
@@ -337,7 +341,9 @@ def test_steps_that_diverge_are_said(other, rng, L):
 @pytest.mark.parametrize("strange", [np.nan, np.inf])
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_search_stays_in_bounds_and_says_nan(rng, L, strange, shared):
-    """Wherever one score is nan, so is the best; at inf it is inf or nan. Labels are labels, the workspace is left clean."""
+    """Wherever one score is nan, so is the best; at inf it is inf or nan. Labels are labels, the workspace is left
+    clean.
+    """
     from accelerated.compiled.structures.chain_k_best import k_best, k_best_workspace
     from accelerated.compiled.sweeps import load, padded
 

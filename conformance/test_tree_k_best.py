@@ -45,7 +45,9 @@ def test_top_k_are_the_k_largest_scores(backend, space, data, k):
 
 @given(instance=strategies.trees(), k=st.integers(1, 9))
 def test_the_first_is_the_best_and_more_come_behind(backend, instance, k):
-    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best one."""
+    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best
+    one.
+    """
     tree = backend.Tree(*instance)
     few, more = tree.topk(k), tree.topk(k + 1)
     value, labels = tree.ops.max_product(tree.scores)
@@ -56,7 +58,9 @@ def test_the_first_is_the_best_and_more_come_behind(backend, instance, k):
 
 @given(data=st.data(), k=KS)
 def test_ties_go_to_the_smaller_label_of_the_root_then_to_the_first_children(backend, data, k):
-    """A star of exact sums: by score, then the root's label, then the rank of what hangs on the first children, merged one by one."""
+    """A star of exact sums: by score, then the root's label, then the rank of what hangs on the first children,
+    merged one by one.
+    """
     leaves, L = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
     entry = st.sampled_from([-1.0, 0.0, -0.0, 1.0, -np.inf])
     unary = np.array(data.draw(st.lists(entry, min_size=(leaves + 1) * L, max_size=(leaves + 1) * L))).reshape(-1, L)
@@ -151,11 +155,13 @@ def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, ties
                 assert np.array_equal(b, a)
 
 
-# Algorithm 8 as printed, and what it costs -----------------------------------------------------------------------------
+# Algorithm 8 as printed, and what it costs ----------------------------------------------------------------------------
 
 
 def as_printed(tree, K, leaves_store):
-    """Algorithm 8 line by line for one tree (numbered from the root): the (k) best of every tuple of label and ranks of the children."""
+    """Algorithm 8 line by line for one tree (numbered from the root): the (k) best of every tuple of label and ranks
+    of the children.
+    """
     L = tree.unary.shape[1]
     children = [[c for c, u in enumerate(tree.parents) if u == v] for v in range(len(tree.parents))]
     m, delta, kappa, tuples = {}, {}, {}, 0
@@ -212,7 +218,9 @@ def merged_candidates(monkeypatch, leaves, L, K):
 
 
 def test_66_as_printed_lists_every_tuple_of_ranks(monkeypatch):
-    """L K^|C(v)| tuples: a third child costs K times two. Merged one at a time, a child costs at most L K (1 + log K), as Proposition 41 needs."""
+    """L K^|C(v)| tuples: a third child costs K times two. Merged one at a time, a child costs at most L K
+    (1 + log K), as Proposition 41 needs.
+    """
     tuples = []
     for leaves in (1, 2, 3):
         tree = strategies.TreeInstance(
@@ -229,7 +237,9 @@ def test_66_as_printed_lists_every_tuple_of_ranks(monkeypatch):
 
 
 def test_the_search_of_the_kernels_grows_with_k_not_with_the_children(other, rng):
-    """A star and a path of 2,000 nodes in less than room for 60 entries a labelling and node: p K L numbers, not p K^2."""
+    """A star and a path of 2,000 nodes in less than room for 60 entries a labelling and node: p K L numbers, not p
+    K^2.
+    """
     from accelerated.compiled.structures.tree_k_best import tree_work
 
     for k in (5, 50, 500):

@@ -195,7 +195,9 @@ def test_panels_agree(other, problem, data):
 
 
 def ragged(rng, F=3, L=3):
-    """Forests of 0 to 9 nodes in any order, one of roots alone, features and labels at random; features are small integers."""
+    """Forests of 0 to 9 nodes in any order, one of roots alone, features and labels at random; features are small
+    integers.
+    """
     X, Y = [(rng.integers(-1, 2, (3, F)), [-1, -1, -1])], [rng.integers(0, L, 3)]
     for p in (0, 1, 2, 5, 9, 9, 7, 9):
         names = rng.permutation(p)  # of nodes whose parents come before them
@@ -207,7 +209,9 @@ def ragged(rng, F=3, L=3):
 
 
 def test_gradients_agree_where_labellings_tie(other, rng):
-    """Small integers, whose sums are exact: of labellings that tie, both panels take the same; also over a batch, and with -inf."""
+    """Small integers, whose sums are exact: of labellings that tie, both panels take the same; also over a batch,
+    and with -inf.
+    """
     X, Y = ragged(rng)
     weights = [np.zeros(21), *rng.integers(-1, 2, (4, 21)).astype(float)]
     weights.append(np.where(np.arange(21) == 16, -np.inf, weights[-1]))

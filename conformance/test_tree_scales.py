@@ -1,4 +1,6 @@
-"""Trees against chains, where labellings can be counted by hand, and over sizes and scales; both panels at every width."""
+"""Trees against chains, where labellings can be counted by hand, and over sizes and scales; both panels at every
+width.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +111,8 @@ def test_marginals_sum_to_one_at_any_scale(backend, rng, shape, scale):
 @pytest.mark.parametrize("weight", [0.0, 1.0, 60.0, 140.0, 160.0, 1000.0])
 @pytest.mark.parametrize("children", [1, 4, 40])
 def test_many_children_that_agree(backend, weight, children):
-    """A star of two labels whose leaves cost ``weight`` each where they differ from the root, and are for label 1: all by hand.
+    """A star of two labels whose leaves cost ``weight`` each where they differ from the root, and are for label 1: all
+    by hand.
 
     Products of messages underflow; scores of the root outweigh them or not.
     """
@@ -125,7 +128,9 @@ def test_many_children_that_agree(backend, weight, children):
 
 
 def test_labels_that_lose_on_the_way_up_and_win_above(backend):
-    """Label 0 loses 640 nats at four nodes of a path, changing label 760: in probabilities the best labelling is lost from both sides."""
+    """Label 0 loses 640 nats at four nodes of a path, changing label 760: in probabilities the best labelling is
+    lost from both sides.
+    """
     unary, pairwise = np.zeros((6, 2)), np.array([[0.0, -760.0], [-760.0, 0.0]])
     unary[1:5, 0] = -640.0
     unary[[0, 5], 1] = -np.inf
@@ -186,7 +191,9 @@ def test_linear_messages_overflow_and_vanish(backend):
 
 
 def test_remark_44_divides_zero_by_zero(backend):
-    """Where a parent's label forbids all of its child's, the message is 0 and so is the marginal: 0/0, but the answer is 0."""
+    """Where a parent's label forbids all of its child's, the message is 0 and so is the marginal: 0/0, but the
+    answer is 0.
+    """
     unary, pairwise = np.zeros((2, 2)), np.array([[0.0, 0.0], [-np.inf, -np.inf]])
     up = np.exp(pairwise) @ np.ones(2)  # from the child, for each label of the parent
     down = np.exp(pairwise).T @ np.ones(2)

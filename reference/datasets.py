@@ -14,7 +14,9 @@ __all__ = ["Sequences", "load_letters"]
 
 @dataclass(frozen=True, repr=False)
 class Sequences:
-    """Labelled sequences: X[i] (n_i, F) float64 features, Y[i] (n_i,) int64 labels, names of labels, fold of each or None."""
+    """Labelled sequences: X[i] (n_i, F) float64 features, Y[i] (n_i,) int64 labels, names of labels, fold of each or
+    None.
+    """
 
     name: str
     X: list[np.ndarray]
@@ -24,7 +26,10 @@ class Sequences:
 
     def __repr__(self) -> str:
         positions, features = sum(len(y) for y in self.Y), self.X[0].shape[1] if self.X else 0
-        return f"Sequences({self.name}: {len(self.X)} sequences, {positions} positions, {features} features, {len(self.labels)} labels)"
+        return (
+            f"Sequences({self.name}: {len(self.X)} sequences, {positions} positions, {features} features, "
+            f"{len(self.labels)} labels)"
+        )
 
     def take(self, index: Any) -> Sequences:
         """The sequences at ``index``."""
@@ -48,8 +53,8 @@ class Sequences:
 def load_letters() -> Sequences:
     """The OCR letters: 6,877 handwritten words, 52,152 characters of 16 x 8 binary pixels, labels a to z, folds 0 to 9.
 
-    X[i] (n_i, 128) is 0 or 1, row-major 16 x 8; first letters of words were dropped by the collectors (capitals). Collected by
-    Rob Kassel (MIT), cleaned and distributed by Ben Taskar; see data/LETTERS.md beside this module.
+    X[i] (n_i, 128) is 0 or 1, row-major 16 x 8; first letters of words were dropped by the collectors (capitals).
+    Collected by Rob Kassel (MIT), cleaned and distributed by Ben Taskar; see data/LETTERS.md beside this module.
     """
     with resources.as_file(resources.files("reference") / "data" / "letters.npz") as path, np.load(path) as fields:
         pixels, labels, offsets, fold = (fields[name] for name in ("pixels", "labels", "offsets", "fold"))

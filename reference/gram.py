@@ -26,8 +26,8 @@ class Gram:
     kernel : Kernel
     X : array (N, d)
     storage : {"auto", "dense", "sparse", "blocks"}
-        Held whole; entries that are not 0 held; nothing held, rows computed when they are asked for. "auto": the first of these that takes no
-        more than ``budget`` bytes, sparse where that takes less than dense by half.
+        Held whole; entries that are not 0 held; nothing held, rows computed when they are asked for. "auto": the first
+        of these that takes no more than ``budget`` bytes, sparse where that takes less than dense by half.
     budget : int >= 0
         Bytes for "auto".
     whole : array (N, N), optional

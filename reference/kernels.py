@@ -1,6 +1,7 @@
 """Positive definite kernels between rows of features, and Gram matrices: dense, sparse, or computed block by block.
 
-A kernel is called with X (n, d) and Y (m, d) and gives K (n, m), K_ij = k(x_i, y_j). Source: Martins et al. 2010, section 4.
+A kernel is called with X (n, d) and Y (m, d) and gives K (n, m), K_ij = k(x_i, y_j). Source: Martins et al. 2010,
+section 4.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ __all__ = [
 class Kernel:
     """A positive definite function of two feature vectors; a subclass defines ``_block(xp, X, Y)``.
 
-    Where ``_of_products`` is defined, the block follows from the inner products of rows and their squared norms, so that several kernels share them.
+    Where ``_of_products`` is defined, the block follows from the inner products of rows and their squared norms, so
+    that several kernels share them.
     """
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
@@ -65,12 +67,15 @@ class Kernel:
     def _of_products(self, xp: Any, products: Array, x: Array, y: Array) -> Array:
         """k from <x, y>, ||x||^2 and ||y||^2, arrays that broadcast."""
         raise TypeError(
-            f"{type(self).__name__} does not say what it is: a subclass of Kernel defines _of_products, or _block and diagonal"
+            f"{type(self).__name__} does not say what it is: a subclass of Kernel defines _of_products, or _block "
+            f"and diagonal"
         )
 
 
 class Products:
-    """<x, y> (n, m) of the rows of X (n, d) and Y (m, d), ||x||^2 (n, 1) and ||y||^2 (1, m): computed when they are first asked for."""
+    """<x, y> (n, m) of the rows of X (n, d) and Y (m, d), ||x||^2 (n, 1) and ||y||^2 (1, m): computed when they are
+    first asked for.
+    """
 
     def __init__(self, X: Array, Y: Array) -> None:
         self.X, self.Y = X, Y
@@ -105,7 +110,9 @@ def titled(kernel: Any) -> str:
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """<x, y>, with ``unit_diagonal`` divided by ||x|| ||y||: the cosine; that of a row of zeros is 0, also with itself."""
+    """<x, y>, with ``unit_diagonal`` divided by ||x|| ||y||: the cosine; that of a row of zeros is 0, also with
+    itself.
+    """
 
     unit_diagonal: bool = False
 
@@ -119,7 +126,8 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """(<x, y> + constant)^degree, divided by sqrt(k(x, x) k(y, y)) so that the diagonal is 1 unless ``unit_diagonal`` is False.
+    """(<x, y> + constant)^degree, divided by sqrt(k(x, x) k(y, y)) so that the diagonal is 1 unless ``unit_diagonal``
+    is False.
 
     Parameters
     ----------
@@ -176,8 +184,8 @@ class B1Spline(Kernel):
 
     Notes
     -----
-    It is positive definite in one dimension; in more, only almost so: Gram matrices of the letters have small negative eigenvalues, and a
-    squared group norm below 0 is taken as 0.
+    It is positive definite in one dimension; in more, only almost so: Gram matrices of the letters have small negative
+    eigenvalues, and a squared group norm below 0 is taken as 0.
     """
 
     h: float

@@ -1,6 +1,8 @@
-"""An objective whose scores are linearised about a point: the convex model of it that the prox-linear algorithm minimises.
+"""An objective whose scores are linearised about a point: the convex model of it that the prox-linear algorithm
+minimises.
 
-F(w; w_k) = (1/n) sum_i h(g_i(w_k) + J_i(w_k) (w - w_k)),   F(w) = (1/n) sum_i h(g_i(w)),   as a function of v = w - center
+F(w; w_k) = (1/n) sum_i h(g_i(w_k) + J_i(w_k) (w - w_k)),   F(w) = (1/n) sum_i h(g_i(w)),
+as a function of v = w - center
 
 Source: Pillutla et al., section 6.1.
 """
@@ -30,8 +32,8 @@ O = TypeVar("O", bound=StructuralHinge | Weighted)
 def linearized(
     objective: StructuralHinge | Weighted, w: Array, center: Array
 ) -> StructuralHinge | Weighted | LinearizedObjective:
-    """v -> F(center + v; w): the objective over a linear model, where its own can write out its Jacobians and has a task loss to keep constants in;
-    else a :class:`LinearizedObjective`.
+    """v -> F(center + v; w): the objective over a linear model, where its own can write out its Jacobians and has a
+    task loss to keep constants in; else a :class:`LinearizedObjective`.
     """
     whole = _whole(objective)
     if isinstance(whole.model, NonlinearModel) and whole.loss_augmented:
@@ -79,11 +81,15 @@ class LinearizedObjective(OfObjective):
         return self.affine.zeros()
 
     def value_and_gradient(self, v: Array, batch: Any = None, mu: float | None = None) -> tuple[float, Array]:
-        """Mean loss over a batch and its (sub)gradient (d,); arguments and errors as :meth:`StructuralHinge.value_and_gradient`."""
+        """Mean loss over a batch and its (sub)gradient (d,); arguments and errors as
+        :meth:`StructuralHinge.value_and_gradient`.
+        """
         return self.affine.value_and_gradient(v, batch, mu)
 
     def linearize(self, v: Array, batch: Any = None, mu: float | None = None) -> Linearization:
-        """As :meth:`StructuralHinge.linearize`; the task loss has the constant of the linearised scores in it, as a dual point needs."""
+        """As :meth:`StructuralHinge.linearize`; the task loss has the constant of the linearised scores in it, as a
+        dual point needs.
+        """
         value, gradient, task_loss, exact = self.homogeneous.linearize(_with_one(v), batch, mu)
         return Linearization(value, gradient[:-1], task_loss + float(gradient[-1]), exact)
 

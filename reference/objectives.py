@@ -4,12 +4,14 @@ F(w) = (1/n) sum_i [ max_y (score_i(y; w) + loss_i(y)) - score_i(y_i; w) ], with
 (Pillutla et al., equations (1), (3) and (13)). Neither lam nor mu lives here: the regulariser is the optimiser's, and
 mu is an argument. One loop serves every model and structure.
 
-Whatever the (smoothed) max, its gradient is an average of outputs, so it is a dual point: with u_i the weights of example i,
+Whatever the (smoothed) max, its gradient is an average of outputs, so it is a dual point: with u_i the weights of
+example i,
 
-    D(u) = mean_i <u_i, loss_i> - ||g||^2 / (2 lam) <= min F + lam/2 ||w||^2,   g = mean_i sum_y u_i(y) phi_i(y) - phi_i(y_i)
+    D(u) = mean_i <u_i, loss_i> - ||g||^2 / (2 lam) <= min F + lam/2 ||w||^2,
+    g = mean_i sum_y u_i(y) phi_i(y) - phi_i(y_i)
 
-and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a certificate. Where some weights must be >= 0, the norm
-is that of -g with 0 for what is below 0 there.
+and a gradient and the mean task loss (:meth:`StructuralHinge.linearize`) are a certificate. Where some weights must
+be >= 0, the norm is that of -g with 0 for what is below 0 there.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class Corners(NamedTuple):
 
     hinge_i(w) = max_y losses_i(y) + <directions_i(y), w>, with directions_i(y) = phi(x_i, y) - phi(x_i, y_i)
 
-    directions (b, k, d); losses (b, k), the task losses; count (b,) int64, how many of the k there are. Past the count, directions
-    are 0 and losses -inf.
+    directions (b, k, d); losses (b, k), the task losses; count (b,) int64, how many of the k there are. Past the count,
+    directions are 0 and losses -inf.
     """
 
     directions: Array
@@ -47,7 +49,8 @@ class Corners(NamedTuple):
 
 
 class Linearization(NamedTuple):
-    """Means over a batch at w: the loss, its gradient (d,), the task loss under the oracle's weights, the share of exact calls.
+    """Means over a batch at w: the loss, its gradient (d,), the task loss under the oracle's weights, the share of
+    exact calls.
 
     The loss at any v, smoothed or not, is at least task_loss + <gradient, v>.
     """
@@ -98,11 +101,13 @@ class StructuralHinge:
         for method in {"best", "parts", self.smoothing.needs}:
             if method in getattr(model.structure_type, "intractable", {}):
                 raise IntractableError(
-                    f"{type(self).__name__} with {self.smoothing} needs {method}(): {model.structure_type.intractable[method]}"
+                    f"{type(self).__name__} with {self.smoothing} needs {method}(): "
+                    f"{model.structure_type.intractable[method]}"
                 )
             if not model.structure_type.supports(method):
                 raise UnsupportedError(
-                    f"{type(self).__name__} with {self.smoothing} needs {method}(), which {model.structure_type.__name__} lacks"
+                    f"{type(self).__name__} with {self.smoothing} needs {method}(), which "
+                    f"{model.structure_type.__name__} lacks"
                 )
 
     @property
@@ -151,7 +156,8 @@ class StructuralHinge:
         return total / len(batch), gradient / len(batch)
 
     def linearize(self, w: Array, batch: Any = None, mu: float | None = None) -> Linearization:
-        """Value and gradient as :meth:`value_and_gradient`, with what a duality gap needs besides, and how exact they are.
+        """Value and gradient as :meth:`value_and_gradient`, with what a duality gap needs besides, and how exact they
+        are.
 
         Parameters
         ----------
@@ -161,8 +167,8 @@ class StructuralHinge:
         Returns
         -------
         Linearization
-            ``exact``: the share of examples whose smoothed max is certified (1 for the max, entropy and listed outputs; for
-            the top-K strategy, where Proposition 4 of Pillutla et al. holds). The log loss has task loss 0.
+            ``exact``: the share of examples whose smoothed max is certified (1 for the max, entropy and listed outputs;
+            for the top-K strategy, where Proposition 4 of Pillutla et al. holds). The log loss has task loss 0.
 
         Raises
         ------
@@ -178,16 +184,17 @@ class StructuralHinge:
         return Linearization(value / n, gradient / n, task_loss / n, exact / n)
 
     def smoothness(self, mu: float | None = None) -> float | None:
-        """L: the gradient of each example's loss, smoothed at mu, is L-Lipschitz in w. The largest over examples, not that of the mean.
+        """L: the gradient of each example's loss, smoothed at mu, is L-Lipschitz in w. The largest over examples, not
+        that of the mean.
 
-        Entropy: max_i diam_i^2 / (4 mu), with diam_i the diameter of the feature vectors of example i's outputs; squared l2 over
-        listed outputs: max_i ||A_i||_2^2 / mu. None where no usable constant is known: the max itself, the top-K strategy, a
-        model that does not bound its features.
+        Entropy: max_i diam_i^2 / (4 mu), with diam_i the diameter of the feature vectors of example i's outputs;
+        squared l2 over listed outputs: max_i ||A_i||_2^2 / mu. None where no usable constant is known: the max itself,
+        the top-K strategy, a model that does not bound its features.
 
         Source
         ------
-        Pillutla et al., Lemma 40, sharpened for entropy: the covariance of outputs within a set of diameter diam is at most
-        diam^2/4 in any direction (Popoviciu).
+        Pillutla et al., Lemma 40, sharpened for entropy: the covariance of outputs within a set of diameter diam is at
+        most diam^2/4 in any direction (Popoviciu).
         """
         mu = self._mu(mu)
         return None if mu == 0 or self._curvature is None else self._curvature / mu
@@ -195,8 +202,9 @@ class StructuralHinge:
     def local_smoothness(self, mu: float | None = None) -> float:
         """L: what each example's gradient obeys wherever its K best outputs stay the same; inf where nothing is known.
 
-        Top-K strategy: (K - 1)/2 max_i diam_i^2 / mu, since ||A||_2^2 is at most the sum of the squared distances of the K feature vectors from
-        their mean, and that is at most (K - 1)/2 times the square of the largest distance between two. The hinge has kinks where ranks tie.
+        Top-K strategy: (K - 1)/2 max_i diam_i^2 / mu, since ||A||_2^2 is at most the sum of the squared distances of
+        the K feature vectors from their mean, and that is at most (K - 1)/2 times the square of the largest distance
+        between two. The hinge has kinks where ranks tie.
         """
         mu = self._mu(mu)
         if mu == 0 or not isinstance(self.smoothing, TopK | SquaredL2) or self._squared_diameter is None:
@@ -239,7 +247,8 @@ class StructuralHinge:
         Raises
         ------
         ValueError, TypeError
-            As :meth:`value_and_gradient`; k < 1; a true output whose own task loss is not 0 (it would be no corner at 0).
+            As :meth:`value_and_gradient`; k < 1; a true output whose own task loss is not 0
+            (it would be no corner at 0).
         UnsupportedError
             On the log loss, which is no maximum of planes; k > 1 without ``topk``.
 
@@ -263,7 +272,8 @@ class StructuralHinge:
         rng: int | np.random.Generator | None = None,
         sampler: Sampler | None = None,
     ) -> Corners:
-        """The best output of each example under scores plus task loss, and k - 1 drawn with probability proportional to exp of that over mu.
+        """The best output of each example under scores plus task loss, and k - 1 drawn with probability proportional to
+        exp of that over mu.
 
         Parameters
         ----------
@@ -316,7 +326,9 @@ class StructuralHinge:
         return Corners(together, xp.reshape(place.floats(losses), shape), place.integers(count))
 
     def _planes(self, w: Array, i: int, choose: Callable[[Any, int], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
-        """Direction and task loss of the outputs that are chosen from the loss-augmented space of example i, one after another."""
+        """Direction and task loss of the outputs that are chosen from the loss-augmented space of example i, one
+        after another.
+        """
         model, data = self.model, self.data
         (piece,) = model.chunks(data, np.array([i]))
         task_loss, gold = model.task_loss(data, piece), model.gold(data, piece)
@@ -352,7 +364,9 @@ class StructuralHinge:
         return total, gradient, task_loss, exact
 
     def _pieces(self, w: Array, batch: np.ndarray) -> Iterator[tuple[np.ndarray, Any, Any, Any, Any]]:
-        """Each piece of the batch: example numbers, scores, parts of the true outputs, task loss (or None), the loss-augmented space."""
+        """Each piece of the batch: example numbers, scores, parts of the true outputs, task loss (or None), the
+        loss-augmented space.
+        """
         model, data = self.model, self.data
         for piece in model.chunks(data, batch):
             scores, gold = model.scores(data, piece, w), model.gold(data, piece)

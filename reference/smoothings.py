@@ -1,12 +1,13 @@
 """The max over outputs and its smoothings: small objects that ask a structure the right question.
 
-A smoothing is called with a structure and mu and returns value and gradient (shaped like the structure's scores); mu = 0
-is always the max itself. ``needs`` names the method of the structure that it calls when mu > 0. ``smoothed`` says besides
-whether the value is that of the smoothed max itself (True), or of an approximation of it from the best outputs alone.
+A smoothing is called with a structure and mu and returns value and gradient (shaped like the structure's scores);
+mu = 0 is always the max itself. ``needs`` names the method of the structure that it calls when mu > 0. ``smoothed``
+says besides whether the value is that of the smoothed max itself (True), or of an approximation of it from the best
+outputs alone.
 
 With omega(u) = (||u||^2 - 1)/2, the max smoothed by squared l2 is max over u in the simplex of <psi, u> - mu omega(u):
-its weights u are the projection of psi/mu onto the simplex, and most of them are 0. Source: Pillutla et al., Definitions 1
-and 6, Propositions 3 and 4, Lemma 7.
+its weights u are the projection of psi/mu onto the simplex, and most of them are 0. Source: Pillutla et al.,
+Definitions 1 and 6, Propositions 3 and 4, Lemma 7.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ __all__ = ["Entropy", "Max", "Smoothed", "SquaredL2", "TopK", "certified", "posi
 
 
 class Smoothed(NamedTuple):
-    """value (...,) and gradient of a smoothed max; exact (...,) booleans: whether they are those of the named smoothing."""
+    """value (...,) and gradient of a smoothed max; exact (...,) booleans: whether they are those of the named
+    smoothing.
+    """
 
     value: Any
     gradient: Any
@@ -75,10 +78,10 @@ class Entropy:
 class TopK:
     """max_u sum_{i <= K} u_i psi_(i) + (mu/2)(1 - ||u||^2), u in the simplex over the K best outputs.
 
-    For any fixed K this is convex in the scores and lies between the max and the max + (mu/2)(1 - 1/K); its weights u are a
-    feasible dual point. It has no gradient where the K-th and the (K+1)-th score tie while u_K > 0 (what is returned there
-    depends on how the tie is broken), and no usable Lipschitz constant: finite differences need points away from such ties.
-    Where :func:`certified`, it equals the max smoothed by squared l2 over all outputs.
+    For any fixed K this is convex in the scores and lies between the max and the max + (mu/2)(1 - 1/K); its weights u
+    are a feasible dual point. It has no gradient where the K-th and the (K+1)-th score tie while u_K > 0 (what is
+    returned there depends on how the tie is broken), and no usable Lipschitz constant: finite differences need points
+    away from such ties. Where :func:`certified`, it equals the max smoothed by squared l2 over all outputs.
 
     Parameters
     ----------
@@ -87,7 +90,8 @@ class TopK:
 
     Source
     ------
-    Pillutla et al., section 4.1 and Algorithm 6, *corrected*: the value carries sum_k u_k psi(y_k) and mu/2 (1 - ||u||^2).
+    Pillutla et al., section 4.1 and Algorithm 6, *corrected*: the value carries sum_k u_k psi(y_k) and mu/2
+    (1 - ||u||^2).
     """
 
     k: int
@@ -114,11 +118,13 @@ class TopK:
 
 @dataclass(frozen=True)
 class SquaredL2:
-    """max_u <psi, u> + (mu/2)(1 - ||u||^2) over the simplex of all outputs; between the max and the max + (mu/2)(1 - 1/m).
+    """max_u <psi, u> + (mu/2)(1 - ||u||^2) over the simplex of all outputs; between the max and the
+    max + (mu/2)(1 - 1/m).
 
-    Exact for listed outputs. For other structures the best outputs are asked for, two at first and then twice as many, until
-    Proposition 4 certifies that the others have weight 0 (:func:`certified`), or ``max_k`` is reached: then the answer is that
-    of ``TopK(max_k)``, and ``smoothed`` says so. Where all scores tie, as at w = 0, no K short of all outputs certifies.
+    Exact for listed outputs. For other structures the best outputs are asked for, two at first and then twice as many,
+    until Proposition 4 certifies that the others have weight 0 (:func:`certified`), or ``max_k`` is reached: then the
+    answer is that of ``TopK(max_k)``, and ``smoothed`` says so. Where all scores tie, as at w = 0, no K short of all
+    outputs certifies.
 
     Parameters
     ----------
@@ -177,7 +183,8 @@ def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
 
     Source
     ------
-    Pillutla et al., Proposition 3 (with z_(m+1) = -inf) and Lemma 7 (iii), *corrected*: u projects the K scores over mu.
+    Pillutla et al., Proposition 3 (with z_(m+1) = -inf) and Lemma 7 (iii), *corrected*: u projects the K scores over
+    mu.
     """
     xp = array_namespace(psi)
     mu = positive_mu(mu, float(xp.finfo(psi.dtype).smallest_normal))
@@ -211,8 +218,8 @@ def certified(psi: Array, k: int, mu: float) -> Array:
 
     Notes
     -----
-    The sum is taken less a bound on its rounding, so that True is true of the numbers as given: (k + 2) eps times itself, and
-    eps times the largest score for each term.
+    The sum is taken less a bound on its rounding, so that True is true of the numbers as given: (k + 2) eps times
+    itself, and eps times the largest score for each term.
 
     Source
     ------

@@ -1,7 +1,7 @@
 """Step sizes as functions of the step number t = 1, 2, ...
 
-Each is a small object called with an array of step numbers and lam. Source: Pillutla et al., section 7.2 (step schedule,
-Pegasos) and 7.3 (constant, t^-1/2, t^-1).
+Each is a small object called with an array of step numbers and lam. Source: Pillutla et al., section 7.2
+(step schedule, Pegasos) and 7.3 (constant, t^-1/2, t^-1).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A finite sum in which examples have weights: F(w) = sum_i s_i f_i(w) / sum_i s_i.
 
-With s_i scaled to mean 1 it is the mean of the functions s_i f_i, so that every optimiser of finite sums goes over it as it is.
+With s_i scaled to mean 1 it is the mean of the functions s_i f_i, so that every optimiser of finite sums goes over it
+as it is.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class Weighted(OfObjective):
     ----------
     objective : StructuralHinge or LogLoss
     weights : array (n,)
-        Finite, >= 0, not all 0. An example of weight 2 counts as one that occurs twice, one of weight 0 as if it were not there.
+        Finite, >= 0, not all 0. An example of weight 2 counts as one that occurs twice, one of weight 0 as if it were
+        not there.
 
     Raises
     ------
@@ -98,18 +100,24 @@ class Weighted(OfObjective):
         return self.objective.zeros()
 
     def value_and_gradient(self, w: Array, batch: Any = None, mu: float | None = None) -> tuple[float, Array]:
-        """The mean of s_i f_i over a batch and its gradient (d,); arguments and errors as :meth:`StructuralHinge.value_and_gradient`."""
+        """The mean of s_i f_i over a batch and its gradient (d,); arguments and errors as
+        :meth:`StructuralHinge.value_and_gradient`.
+        """
         value, gradient, *_ = self._mean(
             w, batch, mu, lambda *point: (*self.objective.value_and_gradient(*point), 0.0, 1.0)
         )
         return value, gradient
 
     def linearize(self, w: Array, batch: Any = None, mu: float | None = None) -> Linearization:
-        """Value, gradient, task loss and share of exact calls; arguments and errors as :meth:`StructuralHinge.linearize`."""
+        """Value, gradient, task loss and share of exact calls; arguments and errors as
+        :meth:`StructuralHinge.linearize`.
+        """
         return Linearization(*self._mean(w, batch, mu, self.objective.linearize))
 
     def _mean(self, w: Array, batch: Any, mu: float | None, means: Any) -> tuple[float, Array, float, float]:
-        """The objective's means over the examples of each different weight, put together; an example of weight 0 is not asked for."""
+        """The objective's means over the examples of each different weight, put together; an example of weight 0 is
+        not asked for.
+        """
         batch = all_of(self.n, batch)
         if len(batch) == 0:
             raise ValueError("batch: expected at least one example, got none")

@@ -1,4 +1,6 @@
-"""Sequences scored by kernels: compiled rounds, losses and labellings of all sequences in one call, prediction in threads."""
+"""Sequences scored by kernels: compiled rounds, losses and labellings of all sequences in one call, prediction in
+threads.
+"""
 
 from __future__ import annotations
 

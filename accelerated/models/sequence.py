@@ -45,7 +45,9 @@ class SequenceModel(reference.SequenceModel):
 
 
 def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> list[Any] | None:
-    """Best labels of each sequence of the batch, by kernels; None where weights are not finite, or all labels of a sequence forbidden."""
+    """Best labels of each sequence of the batch, by kernels; None where weights are not finite, or all labels of a
+    sequence forbidden.
+    """
     model.check(data)
     check_weights(model, w, model.zeros(data))
     if not np.all(np.isfinite(view("w", w))):

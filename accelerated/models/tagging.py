@@ -1,4 +1,6 @@
-"""Tagging with kernels: attributes of many observed labels have a row of weights, the pairs of all others a weight each."""
+"""Tagging with kernels: attributes of many observed labels have a row of weights, the pairs of all others a weight
+each.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ ROW = 4  # labels: an attribute with so many observed ones gets a row
 class Cells(NamedTuple):
     """Where weights lie in W: attribute j has row row[j], or, where that is -1, ``many[j]`` pairs from ``first[j]`` on.
 
-    slots (m,): the place of each weight in W (C order), of the given shape; pairs (P,): the numbers of the weights that are pairs; labels
-    (P,): theirs; free (R, Lp): as in Pairs. The last cell of W is for what is forbidden.
+    slots (m,): the place of each weight in W (C order), of the given shape; pairs (P,): the numbers of the weights that
+    are pairs; labels (P,): theirs; free (R, Lp): as in Pairs. The last cell of W is for what is forbidden.
     """
 
     row: np.ndarray
@@ -93,7 +95,9 @@ class TaggingModel(reference.TaggingModel):
         return Cells(row, np.cumsum(count) - count, count, slots, shape, np.flatnonzero(single), label[single], free)
 
     def _laid_out(self, data: ChainData) -> tuple[np.ndarray, np.ndarray, np.ndarray, Pairs]:
-        """Features that have a row (indptr, indices, data), and pairs: those of the others, and -inf for labels that may not begin or end."""
+        """Features that have a row (indptr, indices, data), and pairs: those of the others, and -inf for labels that
+        may not begin or end.
+        """
         weights, rows = self._weights, data.rows
         _, attributes, counted = entries(rows)
         row = weights.row[attributes]

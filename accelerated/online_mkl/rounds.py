@@ -85,7 +85,9 @@ def _positions(model: Any, data: KernelData) -> Positions:
 
 
 def _groups(model: Any, data: KernelData) -> np.ndarray:
-    """The groups' numbers as the kernel has them: implicit ones from 0 up, explicit ones from -1 down, transitions after all."""
+    """The groups' numbers as the kernel has them: implicit ones from 0 up, explicit ones from -1 down, transitions
+    after all.
+    """
     numbers = iter(range(len(data.grams))), iter(range(len(data.grams)))
     group = [next(numbers[0]) if gram is not None else -1 - next(numbers[1]) for gram in data.grams]
     return np.array([*group, len(group)] if model.transitions == "own" else group, np.int64)

@@ -1,7 +1,7 @@
 """Block-coordinate Frank-Wolfe: passes as calls of a kernel.
 
-Working sets are packed and change in place; for a sequence of length n with m outputs they take about 8 n^2 + 16 m^2 + 8 n m bytes
-(the letters, 6251 words: some 25 MB), as labellings take the place of directions.
+Working sets are packed and change in place; for a sequence of length n with m outputs they take about 8 n^2 + 16
+m^2 + 8 n m bytes (the letters, 6251 words: some 25 MB), as labellings take the place of directions.
 """
 
 from __future__ import annotations

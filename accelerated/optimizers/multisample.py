@@ -25,7 +25,9 @@ _LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the l
 
 
 class Mixtures(Mapping[int, Mixture]):
-    """Blocks as the kernel has them, read as the reference's. A sequence takes 8 L bytes for each feature it has, and 8 L^2."""
+    """Blocks as the kernel has them, read as the reference's. A sequence takes 8 L bytes for each feature it has,
+    and 8 L^2.
+    """
 
     def __init__(self, model: Any, touched: tuple[np.ndarray, np.ndarray], blocks: Blocks, place: Array) -> None:
         self.model, self.touched, self.blocks, self.place = model, touched, blocks, place
@@ -47,7 +49,8 @@ class Mixtures(Mapping[int, Mixture]):
 
 
 class Multisample(multisample.Multisample):
-    # a visit makes no dense directions; an epoch writes all mixtures anew: states stay as they are, two are in memory by then
+    # a visit makes no dense directions; an epoch writes all mixtures anew: states stay as they are, two are in memory
+    # by then
 
     @classmethod
     def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
@@ -92,7 +95,9 @@ class Multisample(multisample.Multisample):
 
 
 def _blocks(objective: Any, state: MultisampleState, online: bool) -> Blocks:
-    """A state's blocks; from the reference's mixtures, their directions in the rows that sequences touch, which are all they have."""
+    """A state's blocks; from the reference's mixtures, their directions in the rows that sequences touch, which are
+    all they have.
+    """
     n, L, (start, rows) = objective.n, objective.model.n_labels, touched_of(objective)
     if online:
         return Blocks(np.zeros(n, bool), np.zeros(n), np.zeros(n), np.zeros((0, L)), np.zeros((0, L, L)))

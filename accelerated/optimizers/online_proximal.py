@@ -1,9 +1,10 @@
 """The epoch of the online proximal algorithm as a kernel, for the proxes that a row of weights can wait for.
 
-Shrinking all weights, and thresholding them, adds up over rounds in closed form (:mod:`accelerated.compiled.epochs.online_proximal.thresholds`); a prox of group norms scales
-groups, and scales multiply (:mod:`accelerated.compiled.epochs.online_proximal.group_scales`), for groups that nest or cross as well: those are unions of disjoint parts. So a round
-costs its sequence's features, and a number for each group. What is neither runs the reference's loop: l1 and groups together, sets such as the
-simplex, regularizers of the user's.
+Shrinking all weights, and thresholding them, adds up over rounds in closed form
+(:mod:`accelerated.compiled.epochs.online_proximal.thresholds`); a prox of group norms scales groups, and scales
+multiply (:mod:`accelerated.compiled.epochs.online_proximal.group_scales`), for groups that nest or cross as well: those
+are unions of disjoint parts. So a round costs its sequence's features, and a number for each group. What is neither
+runs the reference's loop: l1 and groups together, sets such as the simplex, regularizers of the user's.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class Operation(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Operations for weights (d,): with groups, ``label`` (d,) numbers the parts, the last of them of what is in no group."""
+    """Operations for weights (d,): with groups, ``label`` (d,) numbers the parts, the last of them of what is in no
+    group.
+    """
 
     operations: tuple[Operation, ...]
     label: np.ndarray
@@ -57,8 +60,8 @@ class Plan(NamedTuple):
 
 
 class OnlineProximal(online_proximal.OnlineProximal):
-    # a round costs its example's features and a number for each group, for l1, ridge, elastic net and regularizers of group norms;
-    # those that mix coordinates and groups (sparse group lasso) cost O(d)
+    # a round costs its example's features and a number for each group, for l1, ridge, elastic net and regularizers of
+    # group norms; those that mix coordinates and groups (sparse group lasso) cost O(d)
 
     @classmethod
     def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
@@ -209,7 +212,9 @@ def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
 
 
 def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:
-    """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); CannotWait where a row cannot wait for one."""
+    """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); CannotWait where a row
+    cannot wait for one.
+    """
     kind = _OURS.get(type(part))
     if kind in (reference.prox.Sequential, reference.prox.SparseGroupLasso, reference.prox.TreeGroupLasso):
         for each in part.parts:

@@ -1,6 +1,8 @@
-"""An epoch of the online proximal algorithm over sentences, as one call of a kernel, where regularizer and model have it.
+"""An epoch of the online proximal algorithm over sentences, as one call of a kernel, where regularizer and model have
+it.
 
-The regularizer is (weight/2) ||w||^2, or ``L21`` or ``SquaredL21`` over groups that are made of whole templates; an ``L2Ball`` may follow.
+The regularizer is (weight/2) ||w||^2, or ``L21`` or ``SquaredL21`` over groups that are made of whole templates; an
+``L2Ball`` may follow.
 """
 
 from __future__ import annotations

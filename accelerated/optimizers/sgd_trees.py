@@ -1,7 +1,8 @@
-"""SGD over dependency trees: as a kernel where the smoothing has one, else step by step, with updates as sparse as a tree's features.
+"""SGD over dependency trees: as a kernel where the smoothing has one, else step by step, with updates as sparse as a
+tree's features.
 
-Of the latter, weights are scale * v, and the sum of their iterates with shares c_t is acc v - u, acc = sum_t c_t scale_t: with each
-change dv of v, u <- u + acc dv. So a step costs what its sentence touches, not d.
+Of the latter, weights are scale * v, and the sum of their iterates with shares c_t is acc v - u, acc = sum_t c_t
+scale_t: with each change dv of v, u <- u + acc dv. So a step costs what its sentence touches, not d.
 """
 
 from __future__ import annotations

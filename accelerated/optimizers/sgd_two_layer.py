@@ -1,4 +1,5 @@
-"""SGD over two-layer scores of candidates, on the unsmoothed hinge: an epoch without what a step in general has to ask and check.
+"""SGD over two-layer scores of candidates, on the unsmoothed hinge: an epoch without what a step in general has to ask
+and check.
 
 A step costs a product of the image's features with W1, its hidden units, and the gradients of two candidates.
 """
@@ -60,5 +61,7 @@ def hidden_units(x: np.ndarray) -> np.ndarray:
 
 
 def slope_of(X: np.ndarray, units: np.ndarray, W2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients of one candidate's score in W1 (C, m) and W2 (m, P), from its features (P, C) and hidden units (P, m)."""
+    """The gradients of one candidate's score in W1 (C, m) and W2 (m, P), from its features (P, C) and hidden units
+    (P, m).
+    """
     return X.T @ (np.where(units < 0, units + 1, 1) * W2.T), units.T

@@ -35,8 +35,8 @@ def kept_of(snapshot: Any) -> Any:
 
 
 class SVRG(reference.SVRG):
-    # Answers of a snapshot's oracles are kept where they take no more than 256 MB: of sequences by entropy 8 L bytes a position and
-    # 8 L^2 an example, of K best outputs 8 K a position; of candidates 16 for each that has weight.
+    # Answers of a snapshot's oracles are kept where they take no more than 256 MB: of sequences by entropy 8 L bytes a
+    # position and 8 L^2 an example, of K best outputs 8 K a position; of candidates 16 for each that has weight.
 
     def snapshot(self, objective: Objective, x: Array, mu: float | None) -> Snapshot:
         known: Any = objective

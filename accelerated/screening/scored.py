@@ -1,4 +1,6 @@
-"""The log loss by way of its scores, with kernels: classes with dense features, sequences by their own compiled sweeps."""
+"""The log loss by way of its scores, with kernels: classes with dense features, sequences by their own compiled
+sweeps.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +65,8 @@ class Pieces(reference.Pieces):
 class ClassScores:
     """The log loss of classes over dense features: Z is (K, n).
 
-    X (m, n): features, all that have a weight among them. exact (m, n): the same in the smallest type that holds them, for products over pairs.
-    row, label (d,): of each weight, its row of X and its class.
+    X (m, n): features, all that have a weight among them. exact (m, n): the same in the smallest type that holds them,
+    for products over pairs. row, label (d,): of each weight, its row of X and its class.
     """
 
     keeps = True
@@ -118,9 +120,11 @@ class ClassScores:
         return found
 
     def hessian(self, Z: np.ndarray, columns: np.ndarray, turn: int = 0) -> np.ndarray:
-        """The Hessian of F at Z among the weights ``columns`` (k, k): of all examples where they are few, else of a quarter, in turns and float32.
+        """The Hessian of F at Z among the weights ``columns`` (k, k): of all examples where they are few, else of a
+        quarter, in turns and float32.
 
-        mean_i x_f x_g p_k (delta_kl - p_l) for the pairs (f, k) and (g, l): a matrix for each class, less one product of all.
+        mean_i x_f x_g p_k (delta_kl - p_l) for the pairs (f, k) and (g, l): a matrix for each class, less one product
+        of all.
         """
         order = columns[np.argsort(self.label[columns], kind="stable")]
         row, label = self.row[order], self.label[order]
@@ -152,7 +156,9 @@ class ClassScores:
         return descend(H, q, w, alpha, beta)
 
     def centre(self, y: np.ndarray, v: np.ndarray, modulus: int) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """Of :func:`dual_ball`: n G at the centre (d,), the radius, and of the centre each block's sum (n,), with the numbers of outputs (n,)."""
+        """Of :func:`dual_ball`: n G at the centre (d,), the radius, and of the centre each block's sum (n,), with
+        the numbers of outputs (n,).
+        """
         Z = self.forward(y)
         R = np.empty_like(Z)
         class_residuals(Z, Z, 0.0, self.labels, R, np.empty(self.n))
@@ -174,7 +180,9 @@ class ClassScores:
         return Z
 
     def narrow(self, reduced: Any, columns: np.ndarray) -> ClassScores:
-        """The same of the weights ``columns`` alone; features leave X once a third are not needed, unless products go over pairs then anyway."""
+        """The same of the weights ``columns`` alone; features leave X once a third are not needed, unless products
+        go over pairs then anyway.
+        """
         row, label = self.row[columns], self.label[columns]
         needed = np.zeros(len(self.X), dtype=bool)
         needed[row] = True
@@ -191,7 +199,9 @@ class ClassScores:
 
 
 class ChainLoss(Whole):
-    """The log loss of sequences: Z is w, losses and gradients are compiled sweeps, those of a restricted model over the rows it has left."""
+    """The log loss of sequences: Z is w, losses and gradients are compiled sweeps, those of a restricted model over
+    the rows it has left.
+    """
 
     def __init__(self, objective: LogLoss) -> None:
         super().__init__(objective)

@@ -39,7 +39,8 @@ def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
             room *= 2
             if room > LARGEST:
                 raise MemoryError(
-                    f"best_boxes: {room // 2} sets of boxes wait, and no bound tells them apart; pixels of both signs without a "
+                    f"best_boxes: {room // 2} sets of boxes wait, and no bound tells them apart; pixels of both "
+                    f"signs without a "
                     "region of one do that. among() answers for a list of boxes"
                 )
             queue = with_more_room(queue, room)

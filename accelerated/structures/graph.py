@@ -1,4 +1,6 @@
-"""Graphs of small treewidth: the reference's functions as kernels, over a clique tree that is laid out once for each graph."""
+"""Graphs of small treewidth: the reference's functions as kernels, over a clique tree that is laid out once for each
+graph.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rooted trees and forests: the reference's functions as kernels, over batches of trees of one form, in parallel over trees."""
+"""Rooted trees and forests: the reference's functions as kernels, over batches of trees of one form, in parallel
+over trees.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Mistake: outputs are put together from the best state of each variable, which under ties come from different best outputs."""
+"""Mistake: outputs are put together from the best state of each variable, which under ties come from different best
+outputs.
+"""
 
 import accelerated
 from accelerated import *  # noqa: F403

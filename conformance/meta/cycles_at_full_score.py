@@ -1,4 +1,6 @@
-"""Mistake: when a cycle of tokens becomes one, heads from outside keep their scores, instead of what the cycle gains with them."""
+"""Mistake: when a cycle of tokens becomes one, heads from outside keep their scores, instead of what the cycle gains
+with them.
+"""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,6 @@
-"""Mistake: the k-th best of a node takes the k-th best of each of its children, not the best combinations of their ranks."""
+"""Mistake: the k-th best of a node takes the k-th best of each of its children, not the best combinations of their
+ranks.
+"""
 
 from types import SimpleNamespace
 

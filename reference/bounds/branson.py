@@ -1,6 +1,7 @@
 """What multi-sample dual updates promise: the increase of the dual, the norm of subgradients, the regret.
 
-Source: Branson et al. (2013), supplement, section 2, *corrected*: losses up to ``largest_loss``, which the print has at 1.
+Source: Branson et al. (2013), supplement, section 2, *corrected*: losses up to ``largest_loss``, which the print has at
+1.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> 
 
     Source
     ------
-    Branson et al., Lemma 2.2 (statement, first and last line; the third line's factor of ||w||^2 is lam (t-1)/(2t), not (lam t - 2 lam)/(2t)).
+    Branson et al., Lemma 2.2 (statement, first and last line; the third line's factor of ||w||^2 is lam (t-1)/(2t), not
+    (lam t - 2 lam)/(2t)).
     """
     _check(lam, t)
     return value - squared_gradient / (2.0 * lam * t)
@@ -100,8 +102,9 @@ def online_regret(lam: float, gradient: float, steps: int) -> float:
 
     Notes
     -----
-    The same bounds the mean task loss of the predictions on the way (Theorem 2.1.1, with Lemma 2.6), and, after complete passes, F_n at the
-    mean of w^0, ..., w^{T-1} (Theorem 2.1.3). For the last iterate, which Theorem 2.1.2 names, it is not proved.
+    The same bounds the mean task loss of the predictions on the way (Theorem 2.1.1, with Lemma 2.6), and, after
+    complete passes, F_n at the mean of w^0, ..., w^{T-1} (Theorem 2.1.3). For the last iterate, which Theorem 2.1.2
+    names, it is not proved.
 
     Source
     ------

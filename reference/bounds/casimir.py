@@ -1,8 +1,8 @@
 """How fast the Casimir algorithm converges: Theorem 16 as a recursion, and the parameters of Corollaries 17 to 20.
 
-Each corollary is a small object: ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)``, ``delta_k(k)`` for k = 1, 2, ... say how to run
-the algorithm (one row of Table 3 each), and ``bound`` says what F(w_k) - min F is then. The bounds are those of exact
-smoothings whose D is known (``entropy_width``, ``squared_l2_width``). Source: Pillutla et al., section 5.2.1.
+Each corollary is a small object: ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)``, ``delta_k(k)`` for k = 1, 2, ... say how to
+run the algorithm (one row of Table 3 each), and ``bound`` says what F(w_k) - min F is then. The bounds are those of
+exact smoothings whose D is known (``entropy_width``, ``squared_l2_width``). Source: Pillutla et al., section 5.2.1.
 """
 
 from __future__ import annotations
@@ -187,8 +187,8 @@ class Corollary17(_StronglyConvex):
     def bound(self, k: int, gap: float, distance: float, D: float) -> float:
         """Bound on F(w_k) - min F for k >= 1: (2 - sqrt(q))/(1 - sqrt(q)) mu D + 2 (1 - sqrt(q)/2)^k gap.
 
-        gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. The print has 3 - sqrt(q): its bracket, bounded by 2,
-        is 1 for every k.
+        gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. The print has 3 - sqrt(q): its bracket, bounded
+        by 2, is 1 for every k.
         """
         return (1 + 1 / self._complement) * self.mu * D + 2 * self.eta**k * gap
 
@@ -227,7 +227,8 @@ class Corollary18(_StronglyConvex):
         return mu
 
     def bound(self, k: int, gap: float, distance: float, D: float) -> float:
-        """Bound on F(w_k) - min F, k >= 1: eta^{k/2} (2 gap + mu D/(1 - sqrt(q)) (2 - sqrt(q) + sqrt(q)/(1 - sqrt(eta)))).
+        """Bound on F(w_k) - min F, k >= 1: eta^{k/2} (2 gap + mu D/(1 - sqrt(q)) (2 - sqrt(q) +
+        sqrt(q)/(1 - sqrt(eta)))).
 
         gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. sqrt(q)/(1 - sqrt(eta)) = 2 (1 + sqrt(eta)).
         """

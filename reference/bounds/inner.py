@@ -1,4 +1,6 @@
-"""How long the inner solver of the Casimir algorithm takes. Source: Pillutla et al., sections 5.2.3 and 5.3, appendix D.3."""
+"""How long the inner solver of the Casimir algorithm takes. Source: Pillutla et al., sections 5.2.3 and 5.3,
+appendix D.3.
+"""
 
 from __future__ import annotations
 

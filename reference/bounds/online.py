@@ -1,7 +1,8 @@
-"""What the online proximal algorithm promises: each round's inequality, the regret of runs, balls that hold the optimum.
+"""What the online proximal algorithm promises: each round's inequality, the regret of runs, balls that hold the
+optimum.
 
-Regret_T = sum_t [L_t(w_t) + R(w_t)] - min_w sum_t [L_t(w) + R(w)], R >= 0 with R(0) = 0, w_1 = 0, G >= ||g_t|| for all subgradients.
-Source: Martins et al. 2010, section 3.3 and appendix E.
+Regret_T = sum_t [L_t(w_t) + R(w_t)] - min_w sum_t [L_t(w) + R(w)], R >= 0 with R(0) = 0, w_1 = 0, G >= ||g_t|| for all
+subgradients. Source: Martins et al. 2010, section 3.3 and appendix E.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def round_bound(
 
     Source
     ------
-    Martins et al., Lemma 4 (11) and (12): proxes that do not increase the parts before them, as shrinkages do; one prox needs nothing.
+    Martins et al., Lemma 4 (11) and (12): proxes that do not increase the parts before them, as shrinkages do; one prox
+    needs nothing.
     """
     gamma = number("step_size", step_size, positive=True)
     for name, value in (("squared_gradient", squared_gradient), ("before", before), ("after", after), ("sigma", sigma)):
@@ -199,9 +201,10 @@ def optimum_radius(largest: float, lam: float, sigma: float = 0.0) -> float:
 
     Source
     ------
-    Martins et al., Proposition 8, *sharpened* (the printed radius is sqrt(2) times this one): along w* the objective has derivative 0, so that
-    mean_i loss_i(y_i*) = mean_i L_i(w*) + lam (sum_k ||w*_k||)^2 + sigma ||w*||^2 at the maximisers y_i*, and L_i >= 0. For the log loss the left
-    side is the entropy of the outputs under w*. *Corrected*: that is the model's entropy, at most log |outputs|; the true labels' will not do.
+    Martins et al., Proposition 8, *sharpened* (the printed radius is sqrt(2) times this one): along w* the objective
+    has derivative 0, so that mean_i loss_i(y_i*) = mean_i L_i(w*) + lam (sum_k ||w*_k||)^2 + sigma ||w*||^2 at the
+    maximisers y_i*, and L_i >= 0. For the log loss the left side is the entropy of the outputs under w*. *Corrected*:
+    that is the model's entropy, at most log |outputs|; the true labels' will not do.
     """
     total = number("lam", lam) + number("sigma", sigma)
     return sqrt(number("largest", largest) / number("lam + sigma", total, positive=True))

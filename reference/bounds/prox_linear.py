@@ -70,7 +70,8 @@ def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> 
 
     Source
     ------
-    Pillutla et al., proof of Proposition 37, *corrected*: the bound of Theorem 35 is to be at most accuracy^2. Remark 38 for the bound on the gap.
+    Pillutla et al., proof of Proposition 37, *corrected*: the bound of Theorem 35 is to be at most accuracy^2. Remark
+    38 for the bound on the gap.
     """
     if not (accuracy > 0 and eta > 0 and gap >= 0 and eps_0 > 0):
         raise ValueError(f"expected accuracy, eta and eps_0 > 0 and gap >= 0, got {accuracy}, {eta}, {eps_0} and {gap}")

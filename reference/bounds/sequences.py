@@ -36,9 +36,10 @@ def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> flo
 
     Notes
     -----
-    The root as printed in (74), with s^2 = c_k alpha_{k-1}^2 and b = s^2 - d_k: since b <= s^2 < s its difference costs no
-    digits, and with its square root taken as a hypotenuse no scale over- or underflows. The condition on alpha_{k-1}^2 is
-    not checked: a root of an exact equality may lie a rounding below it, and the root exists without it.
+    The root as printed in (74), with s^2 = c_k alpha_{k-1}^2 and b = s^2 - d_k: since b <= s^2 < s its difference costs
+    no digits, and with its square root taken as a hypotenuse no scale over- or underflows. The condition on
+    alpha_{k-1}^2 is not checked: a root of an exact equality may lie a rounding below it, and the root exists without
+    it.
 
     Source
     ------
@@ -54,7 +55,8 @@ def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> flo
 def momentum(alpha: float, alpha_next: float, lam: float, kappa: float, kappa_next: float) -> float:
     """The weight beta_k of the extrapolation z_k = w_k + beta_k (w_k - w_{k-1}) of the Casimir algorithm.
 
-    beta_k = alpha_{k-1} (1 - alpha_{k-1}) (kappa_k + lam) / (alpha_{k-1}^2 (kappa_k + lam) + alpha_k (kappa_{k+1} + lam))
+    beta_k = alpha_{k-1} (1 - alpha_{k-1}) (kappa_k + lam) / (alpha_{k-1}^2 (kappa_k + lam) + alpha_k
+    (kappa_{k+1} + lam))
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""How far a smoothed max is from the max, and how smooth it is. Source: Pillutla et al., sections 2.2, 2.3.1 and 5.3."""
+"""How far a smoothed max is from the max, and how smooth it is. Source: Pillutla et al., sections 2.2, 2.3.1 and
+5.3.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,8 @@ def smoothness(norm: float, mu: float) -> float:
 
 @of_floats
 def entropy_smoothness(diameter: float, mu: float) -> float:
-    """Lipschitz constant of the gradient of w -> mu log sum_y exp((A w + b)_y / mu) from the distances of the rows of A.
+    """Lipschitz constant of the gradient of w -> mu log sum_y exp((A w + b)_y / mu) from the distances of the rows of
+    A.
 
     L = max_{y, y'} ||a_y - a_y'||^2 / (4 mu)
 
@@ -120,8 +123,8 @@ def entropy_smoothness(diameter: float, mu: float) -> float:
 
     Notes
     -----
-    The second derivative along a unit vector v is Var_p <a_y, v> / mu, and a variance is at most a quarter of the squared
-    range (Popoviciu). Never more than :func:`smoothness` of the largest row norm, however the rows are centred.
+    The second derivative along a unit vector v is Var_p <a_y, v> / mu, and a variance is at most a quarter of the
+    squared range (Popoviciu). Never more than :func:`smoothness` of the largest row norm, however the rows are centred.
 
     Source
     ------

@@ -37,7 +37,8 @@ __all__ = [
 def moreau(phi: Any, x: Array, step_size: float = 1.0) -> Array:
     """prox_{s phi}(x) + s prox_{phi*/s}(x/s) - x (..., p), a residual.
 
-    Source: Martins et al., Proposition 2 (6), equation (8), for s phi; it tests phi only if phi has its own prox_conjugate.
+    Source: Martins et al., Proposition 2 (6), equation (8), for s phi; it tests phi only if phi has its own
+    prox_conjugate.
     """
     return phi.prox(x, step_size) + step_size * phi.prox_conjugate(x / step_size, 1.0 / step_size) - x
 
@@ -55,11 +56,13 @@ def moreau_envelopes(phi: Any, x: Array, step_size: float = 1.0) -> Array:
 
 
 def equation_6(norms: Array, beta: Array) -> Array:
-    """sum_k norms_k^2 / beta_k - (sum_k norms_k)^2 (...,), a slack: beta (..., p) in the simplex weighs the kernels, norms (..., p) are >= 0.
+    """sum_k norms_k^2 / beta_k - (sum_k norms_k)^2 (...,), a slack: beta (..., p) in the simplex weighs the kernels,
+    norms (..., p) are >= 0.
 
     It is 0 at beta_k = norms_k / sum_l norms_l, and inf where a kernel has weight 0 and its group has not.
 
-    Source: Martins et al., (5) to (7): the kernel sum_k beta_k K_k gives f the squared norm that is the least of the first sum over f = sum_k f_k.
+    Source: Martins et al., (5) to (7): the kernel sum_k beta_k K_k gives f the squared norm that is the least of the
+    first sum over f = sum_k f_k.
     """
     norms, beta = floats(norms=norms, beta=beta)
     xp = array_namespace(norms)
@@ -187,11 +190,11 @@ def lemma_10(weights: Array, x0: Array, x: Array) -> Array:
 def lemma_10_exchange(a_j: Any, a_k: Any, u0_j: Any, u0_k: Any, eps: Any) -> Any:
     """2 (F(u~) - F(u*)) less eps^2 (a_j^2/a_k - a_j) + 2 a_j eps (u0_j - u0_k), for a_j <= a_k, a residual.
 
-    The exchange in the proof: u*_j = eps, u*_k = 0 become u~_j = 0, u~_k = eps a_j/a_k, which leaves sum_m a_m u_m as it is.
-    The arguments are numbers or arrays of one shape.
+    The exchange in the proof: u*_j = eps, u*_k = 0 become u~_j = 0, u~_k = eps a_j/a_k, which leaves sum_m a_m u_m as
+    it is. The arguments are numbers or arrays of one shape.
 
-    Source: Martins et al., proof of Lemma 10 (11), case (i), *corrected*: the print lacks the second term, without which
-    the right-hand side is 0 for a_j = a_k and contradicts nothing.
+    Source: Martins et al., proof of Lemma 10 (11), case (i), *corrected*: the print lacks the second term, without
+    which the right-hand side is 0 for a_j = a_k and contradicts nothing.
     """
     moved = eps * a_j / a_k
     change = a_j * (u0_j**2 - (eps - u0_j) ** 2) + a_k * ((moved - u0_k) ** 2 - u0_k**2)

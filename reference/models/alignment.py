@@ -1,8 +1,8 @@
 """Alignment: features of pairs of items, one weight a feature, and a matching that says which item goes with which.
 
-The score of an alignment is the sum over its pairs of <w, x_ij>, and w_null for each row left unaligned where that is allowed:
-each row then has a column of its own that stands for none, so that the structure is still a matching. Source: Taskar et al. (2005),
-"A discriminative matching approach to word alignment"; Pillutla et al., appendix C.3.
+The score of an alignment is the sum over its pairs of <w, x_ij>, and w_null for each row left unaligned where that is
+allowed: each row then has a column of its own that stands for none, so that the structure is still a matching. Source:
+Taskar et al. (2005), "A discriminative matching approach to word alignment"; Pillutla et al., appendix C.3.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ __all__ = ["AlignmentData", "AlignmentModel"]
 
 @dataclass(frozen=True, eq=False)
 class AlignmentData(Packed):
-    """Packed examples: features of each (p_i, q_i, F), and the true columns of each (p_i,) int64 on the host, or None."""
+    """Packed examples: features of each (p_i, q_i, F), and the true columns of each (p_i,) int64 on the host, or
+    None.
+    """
 
     features: tuple[Array, ...]
     columns: tuple[np.ndarray, ...] | None
@@ -66,8 +68,8 @@ class AlignmentModel(LinearModel):
     n_features : int
         Number of features F of a pair.
     null : bool
-        Whether rows and columns may stay unaligned: a row at score w_null, a weight of its own; a column at score 0. Else min(p, q)
-        pairs are aligned, whatever their scores.
+        Whether rows and columns may stay unaligned: a row at score w_null, a weight of its own; a column at score 0.
+        Else min(p, q) pairs are aligned, whatever their scores.
     oracle : callable, optional
         Answers in the place of ``Matching.best``, in training and prediction: from MatchingScores to (value,
         columns), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx``
@@ -120,8 +122,8 @@ class AlignmentModel(LinearModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the example, for a wrong number of features, columns that are out of range, taken twice or missing, numbers that
-            are not finite.
+            Naming the example, for a wrong number of features, columns that are out of range, taken twice or missing,
+            numbers that are not finite.
         """
         place = Place.of(like)
         features = tuple(self._pairs(f"X[{i}]", x, place) for i, x in enumerate(X))
@@ -167,7 +169,9 @@ class AlignmentModel(LinearModel):
                 self._columns(f"Y[{i}]", y, *x.shape[:2])
 
     def scores(self, data: AlignmentData, batch: np.ndarray, w: Array) -> MatchingScores:
-        """The scores of one example (batch of one) at weights w (d,): (p, q), or (p, q + p) with a column of none for each row."""
+        """The scores of one example (batch of one) at weights w (d,): (p, q), or (p, q + p) with a column of none
+        for each row.
+        """
         return self._scores(data, batch, w, -math.inf)
 
     def pushforward(self, data: AlignmentData, batch: np.ndarray, w: Array, dw: Array) -> MatchingScores:
@@ -198,8 +202,9 @@ class AlignmentModel(LinearModel):
     def task_loss(self, data: AlignmentData, batch: np.ndarray) -> MatchingScores:
         """Hamming loss as scores to add.
 
-        1 for each pair but the true one. Rows without a column cost 0 in the columns of none if truly so, else 1; without ``null`` all
-        columns are taken where p > q, and a pair of a row that truly has none costs 2: its own error, and that of the row it displaced.
+        1 for each pair but the true one. Rows without a column cost 0 in the columns of none if truly so, else 1;
+        without ``null`` all columns are taken where p > q, and a pair of a row that truly has none costs 2: its own
+        error, and that of the row it displaced.
         """
         i = self._only(data, batch)
         true, q = self.true_columns(data)[i], data.features[i].shape[1]
@@ -232,7 +237,9 @@ class AlignmentModel(LinearModel):
         return [math.perm(max(p, q), min(p, q)) for p, q in shapes]
 
     def squared_diameters(self, data: AlignmentData) -> np.ndarray:
-        """(sum_i 2 max_j ||x_ij - mean_j x_ij||)^2 for each example: each item of the matched side moves its own features only."""
+        """(sum_i 2 max_j ||x_ij - mean_j x_ij||)^2 for each example: each item of the matched side moves its own
+        features only.
+        """
         return np.array([self._diameter(host(x).astype(np.float64)) ** 2 for x in data.features])
 
     def _diameter(self, x: np.ndarray) -> float:

@@ -1,7 +1,7 @@
 """What every model answers: inputs and weights to scores, and the adjoint back.
 
-A model knows no loss function and no optimiser. It packs examples once; from packed data, a batch of example numbers and
-weights it gives the scores of a structure, and it takes a gradient with respect to scores back to the weights.
+A model knows no loss function and no optimiser. It packs examples once; from packed data, a batch of example numbers
+and weights it gives the scores of a structure, and it takes a gradient with respect to scores back to the weights.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ MOST_LABELS = 2**24  # each has a name
 class LinearModel:
     """A model whose scores are linear in the weights; subclass it for a new one.
 
-    A subclass sets ``structure_type`` and ``size`` and answers ``pack``, ``scores``, ``pullback``, ``task_loss``, ``gold``
-    and ``zeros``; one example at a time unless it overrides ``chunks``. Packed data has a property ``n``.
+    A subclass sets ``structure_type`` and ``size`` and answers ``pack``, ``scores``, ``pullback``, ``task_loss``,
+    ``gold`` and ``zeros``; one example at a time unless it overrides ``chunks``. Packed data has a property ``n``.
     """
 
     structure_type: Any
@@ -85,7 +85,9 @@ class LinearModel:
         return [self.structure_type.unchecked(self.scores(data, np.array([i]), w)).count() for i in range(data.n)]
 
     def squared_norms(self, data: Any) -> np.ndarray | None:
-        """(n,) bounds on ||A_i||_2^2, A_i (m, d) the features of example i's listed outputs; None where outputs are not listed."""
+        """(n,) bounds on ||A_i||_2^2, A_i (m, d) the features of example i's listed outputs; None where outputs are
+        not listed.
+        """
         return None
 
     def gold_scores(self, data: Any, batch: np.ndarray, w: Array) -> Array:
@@ -169,10 +171,13 @@ def check_labels(labels: Any, n: int, xp: Any) -> None:
 
 
 def check_weights(model: Any, w: Array, like: Array) -> None:
-    """Raise unless w (d,) has the model's size and the packed data's namespace and dtype, as the zeros ``like`` have them."""
+    """Raise unless w (d,) has the model's size and the packed data's namespace and dtype, as the zeros ``like`` have
+    them.
+    """
     if not is_array_api_obj(w) or tuple(w.shape) != (model.size,):
         raise ValueError(
-            f"w: expected {model.size} weights, got {f'shape {tuple(w.shape)}' if hasattr(w, 'shape') else type(w).__name__}"
+            f"w: expected {model.size} weights, got "
+            f"{f'shape {tuple(w.shape)}' if hasattr(w, 'shape') else type(w).__name__}"
         )
     if not isinstance(w, type(like)) or isinstance(w, np.ma.MaskedArray) or w.dtype != like.dtype:
         raise TypeError(f"w: expected {like.dtype} in {type(like)}, as the packed data, got {w.dtype} in {type(w)}")

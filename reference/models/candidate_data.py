@@ -1,8 +1,8 @@
 """Candidate boxes of images with a tensor of features each, packed: what localisation models of any kind score.
 
-Boxes are (top, left, bottom, right) in pixels, half-open: rows top..bottom-1 and columns left..right-1. Features stay as they are given,
-on the host, memory-mapped perhaps; a piece of a batch at a time goes where the weights are, in their dtype. Source: Pillutla et al.,
-section 7.1.2: candidates stand for all boxes, and the best of them for the true box.
+Boxes are (top, left, bottom, right) in pixels, half-open: rows top..bottom-1 and columns left..right-1. Features stay
+as they are given, on the host, memory-mapped perhaps; a piece of a batch at a time goes where the weights are, in their
+dtype. Source: Pillutla et al., section 7.1.2: candidates stand for all boxes, and the best of them for the true box.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ PIECE = 2**22  # numbers that are looked at in one go
 class Candidates(NamedTuple):
     """The candidates of n images one after another, as a file keeps them: packing it copies no features.
 
-    boxes (N, 4) integers; features (N, ...) float32 or float64, in memory or memory-mapped; offsets (n + 1,) integers: image i has the
-    candidates offsets[i]..offsets[i + 1] - 1.
+    boxes (N, 4) integers; features (N, ...) float32 or float64, in memory or memory-mapped; offsets (n + 1,) integers:
+    image i has the candidates offsets[i]..offsets[i + 1] - 1.
     """
 
     boxes: Any
@@ -40,8 +40,9 @@ class Candidates(NamedTuple):
 class CandidateData(Packed):
     """Packed images: what :class:`Candidates` holds, on the host, and for each image its best candidate.
 
-    ``best`` (n,) int64: the candidate (a number within the image) that stands for the true box, or None without true boxes; ``losses`` (N,)
-    float64: 1 - IoU of each candidate and the best of its image. ``like`` is an empty array where the weights are, in their dtype.
+    ``best`` (n,) int64: the candidate (a number within the image) that stands for the true box, or None without true
+    boxes; ``losses`` (N,) float64: 1 - IoU of each candidate and the best of its image. ``like`` is an empty array
+    where the weights are, in their dtype.
     """
 
     boxes: np.ndarray
@@ -133,8 +134,9 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
     Parameters
     ----------
     X : Candidates, or sequence of n pairs (boxes, features)
-        Boxes (m, 4) of integers with top < bottom and left < right, m >= 1; features (m, ...) float32 or float64, of one dtype and of one shape
-        for all candidates, finite. Pairs are put together in memory, once; of ``Candidates`` no features are copied.
+        Boxes (m, 4) of integers with top < bottom and left < right, m >= 1; features (m, ...) float32 or float64, of
+        one dtype and of one shape for all candidates, finite. Pairs are put together in memory, once; of ``Candidates``
+        no features are copied.
     Y : sequence of n boxes (4,), optional
         True boxes. The candidate of the highest intersection over union takes its place (the first of several).
     like : array, optional
@@ -147,7 +149,8 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
     Raises
     ------
     ValueError, TypeError
-        Naming the image: shapes that do not fit, boxes without pixels, a true box that no candidate touches, features that are not finite.
+        Naming the image: shapes that do not fit, boxes without pixels, a true box that no candidate touches, features
+        that are not finite.
     """
     boxes, features, offsets = _given(X) if isinstance(X, Candidates) else _together(X)
     empty = Place.of(like).zeros((0,))
@@ -178,7 +181,9 @@ def check_candidates(data: Any, shape: tuple[int, ...]) -> None:
 
 
 def pieces_of_equal_length(data: CandidateData, batch: np.ndarray, max_candidates: int) -> Iterator[np.ndarray]:
-    """The images ``batch`` in pieces of as many candidates each, of at most ``max_candidates`` together (or a single image)."""
+    """The images ``batch`` in pieces of as many candidates each, of at most ``max_candidates`` together
+    (or a single image).
+    """
     lengths = data.lengths[batch]
     order = np.argsort(lengths, kind="stable")
     for run in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
@@ -212,7 +217,8 @@ def _together(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if features and (x.shape[1:], x.dtype) != (features[0].shape[1:], features[0].dtype):
             first = features[0]
             raise ValueError(
-                f"X[{i}] features: expected {first.dtype} of shape (m, {', '.join(map(str, first.shape[1:]))}), as in X[0], "
+                f"X[{i}] features: expected {first.dtype} of shape (m, {', '.join(map(str, first.shape[1:]))}), as "
+                f"in X[0], "
                 f"got {x.dtype} of shape {x.shape}"
             )
         boxes.append(checked_boxes(f"X[{i}] boxes", pair[0], (len(x), 4)))

@@ -1,7 +1,7 @@
 """A model from a score function in PyTorch: any network, any structure; Jacobians come from automatic differentiation.
 
-The user says how the parts of an input's outputs are scored, as a function of the weights or as a ``torch.nn.Module``. PyTorch is asked for when such
-a model is made, not before.
+The user says how the parts of an input's outputs are scored, as a function of the weights or as a ``torch.nn.Module``.
+PyTorch is asked for when such a model is made, not before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ __all__ = ["DifferentiableData", "DifferentiableModel"]
 
 @dataclass(frozen=True, eq=False)
 class DifferentiableData(Packed):
-    """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array where the weights are."""
+    """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array where the
+    weights are.
+    """
 
     inputs: tuple[Any, ...]
     parts: np.ndarray
@@ -59,8 +61,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     Parameters
     ----------
     score : callable (w, x) -> tensor (p,)
-        The scores of the p parts of x's outputs, from a tensor of weights w (d,): torch operations that can be differentiated. To score by a
-        ``torch.nn.Module``, see :meth:`of_module`.
+        The scores of the p parts of x's outputs, from a tensor of weights w (d,): torch operations that can be
+        differentiated. To score by a ``torch.nn.Module``, see :meth:`of_module`.
     structure_type : type
         A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
@@ -68,21 +70,22 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
-        Brings the p part scores to the structure's scores, as for ``ListModel``. Default: ``TableScores`` for a Table, the bare vector for any other
-        structure.
+        Brings the p part scores to the structure's scores, as for ``ListModel``. Default: ``TableScores`` for a Table,
+        the bare vector for any other structure.
 
     Raises
     ------
     ImportError
         PyTorch is not installed.
     ValueError
-        From ``pack``, ``scores`` and ``task_loss``: scores that are no vector, another number of them than before, or nan from a module as it
-        is, naming the example.
+        From ``pack``, ``scores`` and ``task_loss``: scores that are no vector, another number of them than before, or
+        nan from a module as it is, naming the example.
 
     Notes
     -----
-    An example at a time: the price of a gradient is a forward and a backward pass, that of a Jacobian-vector product a forward pass in dual numbers. Weights are NumPy
-    float64 unless ``pack(X, Y, like=...)`` says otherwise; the function gets them as a tensor of that dtype (and device, if ``like`` is a tensor).
+    An example at a time: the price of a gradient is a forward and a backward pass, that of a Jacobian-vector product a
+    forward pass in dual numbers. Weights are NumPy float64 unless ``pack(X, Y, like=...)`` says otherwise; the function
+    gets them as a tensor of that dtype (and device, if ``like`` is a tensor).
 
     Source
     ------
@@ -127,10 +130,11 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         *,
         shape: Callable[[Any, Array], Scores] | None = None,
     ) -> DifferentiableModel:
-        """The model whose scores are ``module(x)``, its weights the module's parameters one after another, without those that are frozen.
+        """The model whose scores are ``module(x)``, its weights the module's parameters one after another, without
+        those that are frozen.
 
-        Weights are NumPy arrays of the parameters' dtype, unless ``pack(X, Y, like=...)`` says otherwise. :meth:`initial` is what the module's parameters are;
-        :meth:`write` puts trained weights there.
+        Weights are NumPy arrays of the parameters' dtype, unless ``pack(X, Y, like=...)`` says otherwise.
+        :meth:`initial` is what the module's parameters are; :meth:`write` puts trained weights there.
         """
         torch = _torch()
         if not isinstance(module, torch.nn.Module):
@@ -150,7 +154,9 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         return model
 
     def initial(self, data: DifferentiableData, rng: int | np.random.Generator | None = None) -> Array:
-        """The module's parameters as weights (d,); for a model of a bare function 0.1 times normal draws, as at 0 a network may have no slope."""
+        """The module's parameters as weights (d,); for a model of a bare function 0.1 times normal draws, as at 0 a
+        network may have no slope.
+        """
         if self.module is None:
             return Place.of(data.like).floats(0.1 * generator(rng).standard_normal(self.size))
         return Place.of(data.like).floats(host(self._vector()))
@@ -165,7 +171,9 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         self.torch.nn.utils.vector_to_parameters(self.torch.as_tensor(values).to(like), self._parameters())
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> DifferentiableData:
-        """Inputs (n) and true outputs (n), in any form that the callables understand; each input is scored once, to count its parts."""
+        """Inputs (n) and true outputs (n), in any form that the callables understand; each input is scored once, to
+        count its parts.
+        """
         inputs = tuple(X)
         if Y is not None and len(Y) != len(inputs):
             raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
@@ -213,7 +221,9 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     def value_and_pushforward(
         self, data: DifferentiableData, batch: np.ndarray, w: Array, dw: Array
     ) -> tuple[Scores, Scores]:
-        """The scores at w, and their Jacobian there times dw (d,); forward-mode, or backward twice where an operation has no forward mode."""
+        """The scores at w, and their Jacobian there times dw (d,); forward-mode, or backward twice where an
+        operation has no forward mode.
+        """
         i, point, direction = only(batch), self._tensor(w), self._tensor(dw)
 
         def of(x: Any) -> Any:
@@ -304,7 +314,9 @@ def _dual_numbers(of: Callable[[Any], Any], point: Any, direction: Any) -> tuple
 
 @functools.cache
 def _forward_mode() -> Any:
-    """PyTorch's forward mode. What its first use loads is deprecated by PyTorch itself, which is no news for the user."""
+    """PyTorch's forward mode. What its first use loads is deprecated by PyTorch itself, which is no news for the
+    user.
+    """
     torch = _torch()
     forward = torch.autograd.forward_ad
     with warnings.catch_warnings(), forward.dual_level():
@@ -331,6 +343,7 @@ def _refuse_training(torch: Any, module: Any) -> None:
         draws = isinstance(dropout, int | float) and dropout > 0
         if part.training and (draws or isinstance(part, kinds)):
             raise ValueError(
-                f"module: {name or 'it'} is a {type(part).__name__} in training mode, whose scores are no function of weights and input; "
+                f"module: {name or 'it'} is a {type(part).__name__} in training mode, whose scores are no function "
+                f"of weights and input; "
                 "call module.eval() first"
             )

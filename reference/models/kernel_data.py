@@ -21,7 +21,8 @@ __all__ = ["KernelData", "KernelWeights", "checked_sequences", "offsets_of", "pi
 class KernelData(Packed):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
 
-    grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, where a group is explicit.
+    grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, where a group
+    is explicit.
     """
 
     X: Array
@@ -63,8 +64,9 @@ class KernelData(Packed):
 class KernelWeights(NamedTuple):
     """What was learned, and all that a prediction needs.
 
-    coefficients: of each group, (N, L) over the rows, or (d, L); transitions (q, L, L); squared_norms (p,) on the host; rows (N, d): training positions.
-    q: 1 where transitions are a group of their own (then the last of p) or free, and the number of kernels where each has its own.
+    coefficients: of each group, (N, L) over the rows, or (d, L); transitions (q, L, L); squared_norms (p,) on the host;
+    rows (N, d): training positions. q: 1 where transitions are a group of their own (then the last of p) or free, and
+    the number of kernels where each has its own.
     """
 
     coefficients: tuple[Array, ...]
@@ -97,7 +99,9 @@ def pieces(offsets: np.ndarray) -> list[tuple[int, int]]:
 
 
 def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
-    """Arrays (n_i, d) of finite numbers on the host, d the width, or that of the first; an error that names the sequence otherwise."""
+    """Arrays (n_i, d) of finite numbers on the host, d the width, or that of the first; an error that names the
+    sequence otherwise.
+    """
     each = [host(x, f"X[{i}]") for i, x in enumerate(X)]
     if width is None:
         width = next((x.shape[1] for x in each if x.ndim == 2), None)

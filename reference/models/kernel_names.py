@@ -1,8 +1,9 @@
 """Kernels by name: in model files, and as ``--kernels`` has them.
 
-    linear  quadratic  gaussian[:SIGMA2]  polynomial:DEGREE  spline[:SHARE]  explicit        a+b+c is the average of a, b and c
+    linear  quadratic  gaussian[:SIGMA2]  polynomial:DEGREE  spline[:SHARE]  explicit  a+b+c (their average)
 
-linear, quadratic, polynomial and explicit have a unit diagonal, as in Martins et al. (2010); sigma^2 is 5 and the spline's share of zeros 0.95 where not said.
+linear, quadratic, polynomial and explicit have a unit diagonal, as in Martins et al. (2010); sigma^2 is 5 and the
+spline's share of zeros 0.95 where not said.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Sequences scored by kernels of their positions: each kernel a group of weights, held as coefficients over the training positions.
+"""Sequences scored by kernels of their positions: each kernel a group of weights, held as coefficients over the
+training positions.
 
-    f(y) = sum_k sum_t <theta_k, phi_k(x_t, y_t)> + sum_t T(y_{t-1}, y_t),    <theta_k, phi_k(x, l)> = sum_s A_k(s, l) K_k(x_s, x)
+    f(y) = sum_k sum_t <theta_k, phi_k(x_t, y_t)> + sum_t T(y_{t-1}, y_t),
+    <theta_k, phi_k(x, l)> = sum_s A_k(s, l) K_k(x_s, x)
 
 with coefficients A_k (N, L) over the N training positions. Source: Martins et al. 2010, sections 2 and 4.
 """
@@ -41,14 +43,15 @@ class KernelSequenceModel:
     labels : int or sequence of str
         Number of labels, or their names.
     transitions : {"own", "each", "free"}
-        The scores of neighbouring labels: a group of their own, weighed as the kernels are; a part of each group (a kernel of labellings: with one
-        kernel the plain structural SVM); or without penalty.
+        The scores of neighbouring labels: a group of their own, weighed as the kernels are; a part of each group (a
+        kernel of labellings: with one kernel the plain structural SVM); or without penalty.
     cost : array (L, L), optional
         Task loss of predicting label j for true label i, summed over positions; default: Hamming.
 
     Source
     ------
-    Martins et al., section 4 (handwriting): "an indicator basis function to represent the correlation between consecutive outputs"; which group it is in is not said.
+    Martins et al., section 4 (handwriting): "an indicator basis function to represent the correlation between
+    consecutive outputs"; which group it is in is not said.
     """
 
     structure_type = Chain
@@ -82,7 +85,9 @@ class KernelSequenceModel:
         return len(self.groups) + (self.transitions == "own")
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files; TypeError for kernels that a file could not name."""
+        """The constructor's arguments as JSON-able values, for model files; TypeError for kernels that a file could
+        not name.
+        """
         return {
             "groups": [described(group) for group in self.groups],
             "labels": list(self.labels),
@@ -189,7 +194,8 @@ class KernelSequenceModel:
     def difference(
         self, data: KernelData, i: int, each: Sequence[Array], weights: KernelWeights, loss: str
     ) -> tuple[ChainScores, float]:
-        """Parts of the best loss-augmented output of sequence i, or expected parts ("crf"), less those of the true one; and the loss.
+        """Parts of the best loss-augmented output of sequence i, or expected parts ("crf"), less those of the true one;
+        and the loss.
 
         each: the :meth:`group_scores` of sequence i.
         """
@@ -242,7 +248,9 @@ class KernelSequenceModel:
         return weights._replace(coefficients=kept, rows=xp.take(weights.rows, at, axis=0))
 
     def scores(self, X: Array, weights: KernelWeights) -> Array:
-        """Scores (n, L) of the labels at the positions X (n, d), transitions left out; groups of norm 0 cost nothing."""
+        """Scores (n, L) of the labels at the positions X (n, d), transitions left out; groups of norm 0 cost
+        nothing.
+        """
         xp, here = array_namespace(X), Place.of(X)
         terms = [(group, A) for group, A in zip(self.groups, weights.coefficients, strict=True) if bool(xp.any(A != 0))]
         found = here.zeros((X.shape[0], self.n_labels))
@@ -301,7 +309,8 @@ class KernelSequenceModel:
         tables = (len(self.groups) if self.transitions == "each" else 1, L, L)
         if got != expected or tuple(weights.transitions.shape) != tables:
             raise ValueError(
-                f"weights: expected coefficients of shapes {expected} and transitions {tables}, got {got} and {tuple(weights.transitions.shape)}: they are another model's"
+                f"weights: expected coefficients of shapes {expected} and transitions {tables}, got {got} and "
+                f"{tuple(weights.transitions.shape)}: they are another model's"
             )
 
     def _labelled(self, weights: KernelWeights, each: Sequence[np.ndarray]) -> np.ndarray:

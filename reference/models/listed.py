@@ -88,8 +88,8 @@ class ListModel(FromCallables, LinearModel):
         Number of weights d.
     shape : callable (x, values) -> scores, optional
         Brings the p part scores to the structure's scores, e.g. ``lambda x, v: ChainScores(v[:a].reshape(n, L), ...)``.
-        The fields of the scores, flattened in order, must be the p parts in order. Default: ``TableScores`` for a Table,
-        the bare vector for any other structure.
+        The fields of the scores, flattened in order, must be the p parts in order. Default: ``TableScores`` for a
+        Table, the bare vector for any other structure.
 
     Raises
     ------
@@ -135,7 +135,9 @@ class ListModel(FromCallables, LinearModel):
         return ListData(tuple(inputs), tuple(features), None if Y is None else tuple(Y))
 
     def check(self, data: ListData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of weights, TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model with another number of weights, TypeError if it was not
+        packed.
+        """
         if not isinstance(data, ListData):
             raise not_packed(data)
         width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
@@ -152,12 +154,16 @@ class ListModel(FromCallables, LinearModel):
         return self.arrays.scatter_sum(data.features[only(batch)], flatten(g)[:, None])[:, 0]
 
     def squared_norms(self, data: ListData) -> np.ndarray | None:
-        """The squared spectral norm of each example's features, for a Table whose outputs are the parts; None for other structures."""
+        """The squared spectral norm of each example's features, for a Table whose outputs are the parts; None for
+        other structures.
+        """
         tables = self.tables(data)
         return None if tables is None else np.array([np.linalg.norm(x, 2) ** 2 if len(x) else 0.0 for x in tables])
 
     def squared_diameters(self, data: ListData) -> np.ndarray | None:
-        """4 max_y ||phi_y - mean phi||^2 for each example, for a Table whose outputs are the parts; None for other structures."""
+        """4 max_y ||phi_y - mean phi||^2 for each example, for a Table whose outputs are the parts; None for other
+        structures.
+        """
         tables = self.tables(data)
         if tables is None:
             return None

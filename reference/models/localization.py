@@ -34,8 +34,8 @@ class CandidateModel(LinearModel):
 
     score(y; w) = <w, phi_y>
 
-    Outputs are numbers of candidates within their image; ``data.boxes_of(outputs)`` gives the boxes. The task loss is 1 - IoU with the
-    candidate that stands for the true box. One model localises objects of one class.
+    Outputs are numbers of candidates within their image; ``data.boxes_of(outputs)`` gives the boxes. The task loss is
+    1 - IoU with the candidate that stands for the true box. One model localises objects of one class.
 
     Parameters
     ----------

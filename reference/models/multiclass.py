@@ -98,7 +98,9 @@ class MulticlassModel(LinearModel):
         return MulticlassData(rows, lock(rows.place.integers(labels)))
 
     def check(self, data: MulticlassData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes; TypeError if not packed."""
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of classes;
+        TypeError if not packed.
+        """
         check_packed(data, MulticlassData, self.n_features, self.n_labels)
 
     def chunks(self, data: MulticlassData, batch: np.ndarray) -> Iterator[np.ndarray]:

@@ -1,7 +1,7 @@
 """Models whose scores are a smooth function of the weights, and what linearising one about a point makes of it.
 
-A nonlinear model answers what a linear one does, and ``pushforward``, the Jacobian of its scores at w times dw, besides; its ``pullback`` is the
-adjoint of that. About a point w_k, scores are replaced by
+A nonlinear model answers what a linear one does, and ``pushforward``, the Jacobian of its scores at w times dw,
+besides; its ``pullback`` is the adjoint of that. About a point w_k, scores are replaced by
 
     g(w_k) + J(w_k) (w - w_k),   w = center + v
 
@@ -26,9 +26,9 @@ __all__ = ["HomogeneousModel", "LinearizedModel", "NonlinearModel", "is_linear"]
 class NonlinearModel(LinearModel):
     """A model whose scores are continuously differentiable in the weights; subclass it for a new one.
 
-    A subclass answers what one of :class:`LinearModel` does, with ``pullback(data, batch, w, g)`` the adjoint of the Jacobian at w, and
-    ``pushforward(data, batch, w, dw)``, the Jacobian times dw. :meth:`value_and_pushforward` and :meth:`value_and_pullback` are for those that
-    get both at the price of little more than one.
+    A subclass answers what one of :class:`LinearModel` does, with ``pullback(data, batch, w, g)`` the adjoint of the
+    Jacobian at w, and ``pushforward(data, batch, w, dw)``, the Jacobian times dw. :meth:`value_and_pushforward` and
+    :meth:`value_and_pullback` are for those that get both at the price of little more than one.
     """
 
     def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
@@ -46,14 +46,16 @@ class NonlinearModel(LinearModel):
         return self.scores(data, batch, w), self.pullback(data, batch, w, g)
 
     def at(self, data: Any, w: Array) -> NonlinearModel:
-        """The model for many questions about one point w (d,): itself, or one that remembers what it has computed there."""
+        """The model for many questions about one point w (d,): itself, or one that remembers what it has computed
+        there.
+        """
         return self
 
     def explicit(self, data: Any, w: Array, center: Array) -> tuple[Any, Any, float] | None:
         """The model linearised about w (d,) with its Jacobians written out, or None (here: always).
 
-        A linear model in v, where weights are center + v; data for it, with what is constant in the linearised scores, less that of the true output, in the task
-        loss; and a bound on the squared diameter of any example's features.
+        A linear model in v, where weights are center + v; data for it, with what is constant in the linearised scores,
+        less that of the true output, in the task loss; and a bound on the squared diameter of any example's features.
         """
         return None
 
@@ -131,10 +133,11 @@ class LinearizedModel(_Delegating):
 
 
 class HomogeneousModel(_Delegating):
-    """A linearised model with one weight t more, that of the constant: scores t [g(w_k) + J(w_k) (center - w_k)] + J(w_k) v at (v, t).
+    """A linearised model with one weight t more, that of the constant: scores t [g(w_k) + J(w_k) (center - w_k)] +
+    J(w_k) v at (v, t).
 
-    They are linear in (v, t), and those of the linearised model at t = 1, so that planes and dual points of the linearised problem are
-    those of this one: the last entry of a gradient (d + 1,) belongs to the constant.
+    They are linear in (v, t), and those of the linearised model at t = 1, so that planes and dual points of the
+    linearised problem are those of this one: the last entry of a gradient (d + 1,) belongs to the constant.
     """
 
     def __init__(self, linearized: LinearizedModel) -> None:

@@ -1,13 +1,15 @@
 """Dependency parsing: each token's head from features of the arc between the two, one weight a feature.
 
-score(y) = sum_m sum_{f in features(y_m, m)} w_f over the tokens m = 1..n with heads y_m in 0..n, 0 the root. Features are made from templates
-(:mod:`reference.models.templates`) when a sentence is scored: packed is only the share of each token in the keys of its arcs' features,
+score(y) = sum_m sum_{f in features(y_m, m)} w_f over the tokens m = 1..n with heads y_m in 0..n, 0 the root. Features
+are made from templates (:mod:`reference.models.templates`) when a sentence is scored: packed is only the share of each
+token in the keys of its arcs' features,
 
     key = H[h, t] + M[m, t] + R[r(h, m), t]  (+ B[b, t] for each different tag b between)   mod 2^64
 
-for head h, modifier m, template t and reach r (direction and distance). Of a key, the number of the weight is its lowest ``bits`` bits, or its place in
-a vocabulary; a feature that the vocabulary lacks has no weight. Or each template has a block of weights of its own, t 2^bits and on or its own
-vocabulary: then templates are groups of weights. Source: Martins et al., section 4; McDonald et al. (2005).
+for head h, modifier m, template t and reach r (direction and distance). Of a key, the number of the weight is its
+lowest ``bits`` bits, or its place in a vocabulary; a feature that the vocabulary lacks has no weight. Or each template
+has a block of weights of its own, t 2^bits and on or its own vocabulary: then templates are groups of weights. Source:
+Martins et al., section 4; McDonald et al. (2005).
 """
 
 from __future__ import annotations
@@ -38,10 +40,11 @@ ROOT, OUTSIDE = "\0root", "\0outside"  # values that no file has
 
 @dataclass(frozen=True, eq=False)
 class ParsingData(Packed):
-    """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All but ``place`` is NumPy's.
+    """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All but
+    ``place`` is NumPy's.
 
-    head_keys, modifier_keys (P, T) uint64: H and M at each position; tags (P,) int64: rows of between_keys (V, T - S) uint64, the templates from
-    S on having ``b.tag``; heads (P,) int64, -1 for roots, or None.
+    head_keys, modifier_keys (P, T) uint64: H and M at each position; tags (P,) int64: rows of between_keys (V, T - S)
+    uint64, the templates from S on having ``b.tag``; heads (P,) int64, -1 for roots, or None.
     """
 
     offsets: np.ndarray
@@ -113,15 +116,19 @@ class ParsingModel(LinearModel):
     Parameters
     ----------
     templates : str or sequence of tuples of str
-        "20" or "100", sets that come with the package, or templates of your own, such as ``[("h.tag", "m.tag", "distance")]``.
+        "20" or "100", sets that come with the package, or templates of your own, such as
+        ``[("h.tag", "m.tag", "distance")]``.
     bits : int, optional
-        Features are hashed to 2^bits weights, unless there is a vocabulary; default 20. With ``blocks``: to 2^bits for each template; default 15.
+        Features are hashed to 2^bits weights, unless there is a vocabulary; default 20. With ``blocks``: to 2^bits for
+        each template; default 15.
     vocabulary : sequence of int, optional
-        The keys of the features that have a weight, as :meth:`vocabulary` finds them. With ``blocks``: such a sequence for each template.
+        The keys of the features that have a weight, as :meth:`vocabulary` finds them. With ``blocks``: such a sequence
+        for each template.
     single_root : bool
         Whether exactly one token has the root as its head.
     blocks : bool
-        Whether each template has weights of its own, one template after another, so that templates can be groups of a regularizer.
+        Whether each template has weights of its own, one template after another, so that templates can be groups of a
+        regularizer.
     oracle : callable, optional
         Answers in the place of ``Arborescence.best``, in training and prediction: from ArborescenceScores to (value,
         heads), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx`` of
@@ -139,8 +146,9 @@ class ParsingModel(LinearModel):
 
     Notes
     -----
-    The task loss is Hamming: the number of tokens with another head than the true one. Memory of packed data: 16 bytes for each token and
-    template. Keys of 64 bits are taken to be different where features are: among m features two share one with probability m^2 / 2^65.
+    The task loss is Hamming: the number of tokens with another head than the true one. Memory of packed data: 16 bytes
+    for each token and template. Keys of 64 bits are taken to be different where features are: among m features two
+    share one with probability m^2 / 2^65.
 
     Source
     ------
@@ -215,7 +223,9 @@ class ParsingModel(LinearModel):
 
     @property
     def groups(self) -> np.ndarray:
-        """The template of each weight (d,) int64, as regularizers of groups take it; ValueError for a model without blocks."""
+        """The template of each weight (d,) int64, as regularizers of groups take it; ValueError for a model without
+        blocks.
+        """
         self._needs_blocks("groups")
         return np.repeat(np.arange(len(self.templates)), np.diff(self.bounds))
 
@@ -247,8 +257,8 @@ class ParsingModel(LinearModel):
         Parameters
         ----------
         X : sequence of n mappings
-            From names of fields to sequences of n_i strings: what the templates name, prefix and suffix excepted, which are made from
-            "word"; other fields are left alone. n_i may be 0.
+            From names of fields to sequences of n_i strings: what the templates name, prefix and suffix excepted, which
+            are made from "word"; other fields are left alone. n_i may be 0.
         Y : sequence of n integer sequences (n_i,), optional
             The head of each token, 1 to n_i, or 0 for the root: a tree.
         like : array, optional
@@ -261,8 +271,8 @@ class ParsingModel(LinearModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or make no tree, several
-            roots where the model has one.
+            Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or make
+            no tree, several roots where the model has one.
         """
         lengths = np.array([_length(f"X[{i}]", x, self._fields()) for i, x in enumerate(X)], np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths + 1)]).astype(np.int64)
@@ -321,7 +331,9 @@ class ParsingModel(LinearModel):
         return above
 
     def check(self, data: ParsingData) -> None:
-        """Raise ValueError if ``data`` was packed by a model of other templates, or with trees this one does not have; TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model of other templates, or with trees this one does not
+        have; TypeError if it was not packed.
+        """
         if not isinstance(data, ParsingData):
             raise not_packed(data)
         if data.templates != self.templates:
@@ -331,7 +343,8 @@ class ParsingModel(LinearModel):
                 self._tree(f"Y[{i}]", data.heads[data.positions(i)][1:], int(data.lengths[i]))
 
     def vocabulary(self, data: ParsingData, least: int = 1) -> Any:
-        """The keys (m,) uint64, in order, of the features that occur on true arcs at least so many times; with blocks, of each template's.
+        """The keys (m,) uint64, in order, of the features that occur on true arcs at least so many times; with blocks,
+        of each template's.
 
         Parameters
         ----------
@@ -360,7 +373,9 @@ class ParsingModel(LinearModel):
         return [keys[often & (owner == t)] for t in range(len(self.templates))]
 
     def arc_keys(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """The features of sentence i's arcs: arcs (e,) in order, (m - 1)(n_i + 1) + h for modifier m and head h, and keys (e,) uint64."""
+        """The features of sentence i's arcs: arcs (e,) in order, (m - 1)(n_i + 1) + h for modifier m and head h, and
+        keys (e,) uint64.
+        """
         return self._arc_features(data, i)[:2]
 
     def _arc_features(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -381,7 +396,9 @@ class ParsingModel(LinearModel):
         return together[order], np.concatenate([keys[:, :simple].reshape(-1), between.reshape(-1)])[order], every[order]
 
     def features(self, data: ParsingData, i: int) -> Rows:
-        """The features of sentence i's arcs as sparse rows (n_i (n_i + 1), d), a row for each arc; none for a token as its own head."""
+        """The features of sentence i's arcs as sparse rows (n_i (n_i + 1), d), a row for each arc; none for a token
+        as its own head.
+        """
         arcs, keys, templates = self._arc_features(data, i)
         if self.keys is None:
             numbers = (keys & np.uint64(2**self.bits - 1)).astype(np.int64)
@@ -421,7 +438,9 @@ class ParsingModel(LinearModel):
         return data.place.zeros((self.size,))
 
     def counts(self, data: ParsingData) -> list[int]:
-        """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula); 1 for n = 0."""
+        """Number of trees of each sentence: (n + 1)^(n - 1), or n^(n - 1) with a single root (Cayley's formula); 1
+        for n = 0.
+        """
         return [1 if n == 0 else (n + (not self.single_root)) ** (n - 1) for n in data.lengths.tolist()]
 
     def true_heads(self, data: ParsingData) -> np.ndarray:
@@ -451,7 +470,9 @@ class _Columns:
         self._known: dict[str | None, tuple[np.ndarray, np.ndarray]] = {}
 
     def numbered(self, field: str | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """The number (P,) of the value that each position's neighbour at an offset has, and the values, hashed; None: all the same."""
+        """The number (P,) of the value that each position's neighbour at an offset has, and the values, hashed;
+        None: all the same.
+        """
         if field not in self._known:
             self._known[field] = self._read(field)
         numbers, names = self._known[field]
@@ -501,8 +522,10 @@ def _vocabularies(lists: Any, templates: tuple[Template, ...]) -> list[np.ndarra
     """The keys of each template."""
     if len(lists) != len(templates) or any(np.ndim(keys) != 1 for keys in lists):
         raise ValueError(
-            f"vocabulary: expected the keys of each of {len(templates)} templates (blocks=True), as ParsingModel.vocabulary "
-            f"gives them with blocks, got {len(lists)} {'lists' if np.ndim(lists[0] if len(lists) else 0) else 'numbers'}"
+            f"vocabulary: expected the keys of each of {len(templates)} templates (blocks=True), as "
+            f"ParsingModel.vocabulary "
+            f"gives them with blocks, got {len(lists)} "
+            f"{'lists' if np.ndim(lists[0] if len(lists) else 0) else 'numbers'}"
         )
     found = [_vocabulary(f"vocabulary[{t}]", keys) for t, keys in enumerate(lists)]
     if len(np.unique(np.concatenate(found))) < sum(map(len, found)):

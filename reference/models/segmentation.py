@@ -2,9 +2,10 @@
 
     score(y; w) = sum_v y_v <w_node, x_v> - sum_e [y_a != y_b] <w_edge, g_e>,   e = (a, b),   g_e >= 0, w_edge >= 0
 
-An image is a triple: features x of its p nodes (p, F), edges (e, 2), features g of its edges (e, G). The signs of g and w_edge make every
-score supermodular, so that a minimum cut finds the best labelling (Pillutla et al., section 4.2.1 and Theorem 47), in training too: the task
-loss, the number of wrong nodes, is a sum over nodes. Weights are one vector w (F + G,), w_node first; w_edge must be >= 0.
+An image is a triple: features x of its p nodes (p, F), edges (e, 2), features g of its edges (e, G). The signs of g and
+w_edge make every score supermodular, so that a minimum cut finds the best labelling (Pillutla et al., section 4.2.1 and
+Theorem 47), in training too: the task loss, the number of wrong nodes, is a sum over nodes. Weights are one vector w
+(F + G,), w_node first; w_edge must be >= 0.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
 
 @dataclass(frozen=True, eq=False)
 class SegmentationData(Packed):
-    """Packed images: for each its node features (p, F), edges (e, 2), edge features (e, G) and labels (p,), the integers on the host."""
+    """Packed images: for each its node features (p, F), edges (e, 2), edge features (e, G) and labels (p,), the
+    integers on the host.
+    """
 
     features: tuple[Rows, ...]
     edges: tuple[np.ndarray, ...]
@@ -110,8 +113,8 @@ class SegmentationModel(LinearModel):
         Parameters
         ----------
         X : sequence of n triples (features, edges, edge_features)
-            Features (p, F) and edge features (e, G) >= 0 as dense arrays, CSR matrices, Rows or lists of active columns; edges (e, 2)
-            integers in 0..p-1. No node is joined to itself; p = 0 and e = 0 are fine.
+            Features (p, F) and edge features (e, G) >= 0 as dense arrays, CSR matrices, Rows or lists of active
+            columns; edges (e, 2) integers in 0..p-1. No node is joined to itself; p = 0 and e = 0 are fine.
         Y : sequence of n arrays (p,), optional
             Labels, 0 or 1 (or booleans) for each node.
         like : array, optional
@@ -136,7 +139,9 @@ class SegmentationModel(LinearModel):
         )
 
     def check(self, data: SegmentationData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with other numbers of features, TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model with other numbers of features, TypeError if it was not
+        packed.
+        """
         if not isinstance(data, SegmentationData):
             raise not_packed(data)
         for what, rows, width in (
@@ -148,14 +153,18 @@ class SegmentationModel(LinearModel):
                 raise ValueError(f"data: packed with {wrong} {what}, the model has {width}: it is another model's")
 
     def scores(self, data: SegmentationData, batch: np.ndarray, w: Array) -> CutScores:
-        """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError where w_edge < 0."""
+        """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError
+        where w_edge < 0.
+        """
         i, (node, edge) = _only(batch), self.split(w)
         check_edge_weights(edge)
         foreground = self.arrays.gather_sum(data.features[i], node[:, None])
         return self._scores(data, i, foreground, self.arrays.gather_sum(data.edge_features[i], edge[:, None]))
 
     def pullback(self, data: SegmentationData, batch: np.ndarray, w: Array, g: CutScores) -> Array:
-        """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the weights."""
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the
+        weights.
+        """
         i, xp = _only(batch), array_namespace(w)
         node = self.arrays.scatter_sum(data.features[i], g.unary[:, 1:])
         differ = -(g.pairwise[:, 0, 1] + g.pairwise[:, 1, 0])

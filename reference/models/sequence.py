@@ -5,8 +5,8 @@ counted as the errata say). Weights are one vector w (d,): first a matrix (F, L)
 side, then the transition matrix (L, L). Start and stop weights are two more features, active on a sequence's first and
 last position, so nothing else knows of them.
 
-Padding. ``scores`` lays the b sequences of a piece out as (b, n) with n the longest; ``place`` (b, n) holds, for each cell,
-the number of its position among the piece's own positions, and their count P for a cell past the end:
+Padding. ``scores`` lays the b sequences of a piece out as (b, n) with n the longest; ``place`` (b, n) holds, for each
+cell, the number of its position among the piece's own positions, and their count P for a cell past the end:
 
     lengths (3, 1)  ->  place  0 1 2      flat rows 0 1 2 3, row 4 = P stands for padding
                                3 4 4
@@ -134,7 +134,8 @@ class SequenceModel(LinearModel):
         Parameters
         ----------
         X : sequence of n items
-            Each a dense array (n_i, F), a CSR matrix, a Rows, or a list of n_i lists of active columns. Length 0 is fine.
+            Each a dense array (n_i, F), a CSR matrix, a Rows, or a list of n_i lists of active columns. Length 0 is
+            fine.
         Y : sequence of n label sequences, optional
             Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
         like : array, optional
@@ -176,11 +177,15 @@ class SequenceModel(LinearModel):
         return _stacked(each, self.n_features), offsets
 
     def check(self, data: ChainData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels; TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels;
+        TypeError if it was not packed.
+        """
         check_packed(data, ChainData, self.width, self.n_labels)
 
     def chunks(self, data: ChainData, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """Pieces of like lengths: at most ``max_cells`` padded positions (or one sequence), at most half of them padding."""
+        """Pieces of like lengths: at most ``max_cells`` padded positions (or one sequence), at most half of them
+        padding.
+        """
         lengths = data.lengths[batch]
         order = np.argsort(lengths, kind="stable")
         first = 0
@@ -192,7 +197,9 @@ class SequenceModel(LinearModel):
                 first = i
 
     def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
-        """The scores of a piece (b,) at weights w (d,): unary (b, n, L) padded with 0, pairwise (L, L), lengths (b,)."""
+        """The scores of a piece (b,) at weights w (d,): unary (b, n, L) padded with 0, pairwise (L, L), lengths
+        (b,).
+        """
         weights, pairwise = self.split(w)
         positions, place = _layout(data.offsets, batch)
         flat = self.arrays.gather_sum(data.rows.take(positions), weights)
@@ -205,8 +212,9 @@ class SequenceModel(LinearModel):
     def squared_diameters(self, data: ChainData) -> np.ndarray:
         """2 ||sum_t |x_t| ||^2 + 2 (n_i - 1)^2 for each sequence: position features, then transition counts.
 
-        Two labellings differ by sum_t x_t (e_{y_t} - e_{y'_t})^T, whose squared norm is a sum over pairs of positions of <x_s, x_t> times an
-        inner product within [-2, 2]; counts of n - 1 transitions have norm at most n - 1 and no negative inner product.
+        Two labellings differ by sum_t x_t (e_{y_t} - e_{y'_t})^T, whose squared norm is a sum over pairs of positions
+        of <x_s, x_t> times an inner product within [-2, 2]; counts of n - 1 transitions have norm at most n - 1 and no
+        negative inner product.
         """
         entries, width = host(data.rows.data).astype(np.float64), data.rows.width
         sequence = np.repeat(np.arange(data.n), np.diff(data.rows.indptr[data.offsets]))
@@ -217,7 +225,9 @@ class SequenceModel(LinearModel):
         return bounds
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
-        """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of a piece, as one (d,) in the
+        weights.
+        """
         positions, place = _layout(data.offsets, batch)
         xp = data.rows.place.xp
         cells = data.rows.place.integers(np.flatnonzero(place < len(positions)))

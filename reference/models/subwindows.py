@@ -2,8 +2,8 @@
 
     score(y; w) = sum over the pixels p of y of <w, x_p>,   loss(y) = 1 - IoU(y, y_true)
 
-The best boxes are found by efficient subwindow search. Source: Pillutla et al., section 4.2.2, after Lampert et al. (2008): a pixel has the
-visual word of the local feature at its place, or none.
+The best boxes are found by efficient subwindow search. Source: Pillutla et al., section 4.2.2, after Lampert et al.
+(2008): a pixel has the visual word of the local feature at its place, or none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ __all__ = ["SubwindowData", "SubwindowModel"]
 
 @dataclass(frozen=True, eq=False)
 class SubwindowData(Packed):
-    """Packed images: features of each one's pixels (H W, F), row by row, its sides (H, W) and the true boxes (n, 4) on the host, or None."""
+    """Packed images: features of each one's pixels (H W, F), row by row, its sides (H, W) and the true boxes (n, 4)
+    on the host, or None.
+    """
 
     features: tuple[Rows, ...]
     sides: tuple[tuple[int, int], ...]
@@ -106,7 +108,8 @@ class SubwindowModel(LinearModel):
         Parameters
         ----------
         X : sequence of n arrays
-            Features (H, W, F) of each pixel, floats; or visual words (H, W), integers in 0..F-1, -1 where there is none.
+            Features (H, W, F) of each pixel, floats; or visual words (H, W), integers in 0..F-1, -1 where there is
+            none.
         Y : sequence of n boxes (4,), optional
             Integers, within the image.
         like : array, optional
@@ -131,7 +134,9 @@ class SubwindowModel(LinearModel):
         return SubwindowData(tuple(rows for rows, _ in images), sides, np.array(truth, dtype=np.int64).reshape(-1, 4))
 
     def check(self, data: SubwindowData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model with another number of features, TypeError if it was
+        not packed.
+        """
         if not isinstance(data, SubwindowData):
             raise not_packed(data)
         width = next((rows.width for rows in data.features if rows.width != self.size), self.size)
@@ -146,7 +151,9 @@ class SubwindowModel(LinearModel):
         return BoxScores(array_namespace(w).reshape(pixels, data.sides[i]), self._place(data).floats(0.0), truth)
 
     def pullback(self, data: SubwindowData, batch: np.ndarray, w: Array, g: BoxScores) -> Array:
-        """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the weights."""
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of one image, as one (d,) in the
+        weights.
+        """
         pixels = array_namespace(w).reshape(g.pixels, (-1, 1))
         return self.arrays.scatter_sum(data.features[only(batch)], pixels)[:, 0]
 

@@ -1,8 +1,10 @@
-"""Tagging sentences: a linear chain over attributes of tokens, named by strings, with weights for attribute-label pairs.
+"""Tagging sentences: a linear chain over attributes of tokens, named by strings, with weights for attribute-label
+pairs.
 
-Of the weights of a SequenceModel, a matrix of attributes and labels and one of transitions, a tagger may have all, or only those of pairs that
-training data has; the others are 0 and no parameters. Label sequences that a scheme (BIO, IOB1, IOBES) does not have may be forbidden: a score
-of -inf for what may not follow, begin or end. Sources: Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
+Of the weights of a SequenceModel, a matrix of attributes and labels and one of transitions, a tagger may have all, or
+only those of pairs that training data has; the others are 0 and no parameters. Label sequences that a scheme
+(BIO, IOB1, IOBES) does not have may be forbidden: a score of -inf for what may not follow, begin or end. Sources:
+Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ class TaggingModel(SequenceModel):
     ----------
     labels : sequence of str
     templates : str, sequence of str, function or None
-        "chunks", "entities", "words" (sets that come with the package), or templates such as ``["bias", "word[-2..2]", "word|tag"]``
-        (:mod:`reference.models.token_templates`); a function of a sentence and a position that gives a list of strings, or a dictionary from
-        strings to numbers; None: sentences are lists of such lists or dictionaries.
+        "chunks", "entities", "words" (sets that come with the package), or templates such as
+        ``["bias", "word[-2..2]", "word|tag"]`` (:mod:`reference.models.token_templates`); a function of a sentence and
+        a position that gives a list of strings, or a dictionary from strings to numbers; None: sentences are lists of
+        such lists or dictionaries.
     vocabulary : sequence of str, optional
         The attributes that have weights; others are left out.
     bits : int, optional
@@ -66,7 +69,8 @@ class TaggingModel(SequenceModel):
 
     Notes
     -----
-    No weights for starts and stops: BOS and EOS are attributes. Hashing is the same in every process and never by chance.
+    No weights for starts and stops: BOS and EOS are attributes. Hashing is the same in every process and never by
+    chance.
 
     Source
     ------
@@ -79,7 +83,8 @@ class TaggingModel(SequenceModel):
     >>> Y = [["B-NP", "I-NP", "O"], ["B-NP", "I-NP"]]
     >>> model = TaggingModel.of(X, Y, ["bias", "word[-1..0]"], transitions="bio")
     >>> result = lbfgs(LogLoss(model, model.pack(X, Y)), lam=0.1)
-    >>> [[model.labels[i] for i in y] for y in model.predict(model.pack([{"word": ["a", "duck", "swims"]}]), None, result.x)]
+    >>> data = model.pack([{"word": ["a", "duck", "swims"]}])
+    >>> [[model.labels[i] for i in y] for y in model.predict(data, None, result.x)]
     [['B-NP', 'I-NP', 'O']]
     """
 
@@ -170,10 +175,13 @@ class TaggingModel(SequenceModel):
         return cls(labels, given, pairs=model.observed(data), label_pairs=model.observed_transitions(data), **settings)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files; TypeError where templates are a function."""
+        """The constructor's arguments as JSON-able values, for model files; TypeError where templates are a
+        function.
+        """
         if callable(self.templates):
             raise TypeError(
-                "templates: a function has no file form; make a model with templates=None of what it gives, and save that"
+                "templates: a function has no file form; make a model with templates=None of what it gives, and save "
+                "that"
             )
         return {
             "labels": list(self.labels),
@@ -193,8 +201,9 @@ class TaggingModel(SequenceModel):
         Parameters
         ----------
         X : sequence of n sentences
-            As the templates need them: with a list of templates, mappings from columns to sequences of n_i strings; with None, sequences of
-            n_i lists of strings or dictionaries from strings to numbers; with a function, what that takes.
+            As the templates need them: with a list of templates, mappings from columns to sequences of n_i strings;
+            with None, sequences of n_i lists of strings or dictionaries from strings to numbers; with a function, what
+            that takes.
         Y : sequence of n label sequences, optional
             Each (n_i,) names or indices.
         like : array, optional
@@ -207,7 +216,8 @@ class TaggingModel(SequenceModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sentence, for columns or labels that do not fit, and for labels that ``transitions`` does not allow.
+            Naming the sentence, for columns or labels that do not fit, and for labels that ``transitions`` does not
+            allow.
         """
         return self._packed(attributes_of(X, self.templates), Y, like)
 
@@ -252,7 +262,9 @@ class TaggingModel(SequenceModel):
             )
 
     def observed(self, data: ChainData) -> np.ndarray:
-        """The attribute-label pairs (m,) that occur in packed data with labels, for ``TaggingModel(..., pairs=...)``."""
+        """The attribute-label pairs (m,) that occur in packed data with labels, for
+        ``TaggingModel(..., pairs=...)``.
+        """
         seen = np.zeros(self.width * self.n_labels, dtype=bool)
         labels = np.repeat(self._true(data), np.diff(data.rows.indptr))
         seen[host(data.rows.indices) * self.n_labels + labels] = True
@@ -271,7 +283,7 @@ class TaggingModel(SequenceModel):
         """Whether some pairs or transitions have no weight, or are forbidden."""
         return self.pairs is not None or len(self.label_pairs) < self.n_labels**2 or self.transitions is not None
 
-    # scores --------------------------------------------------------------------------------------------------------------
+    # scores -----------------------------------------------------------------------------------------------------------
 
     def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
         """As SequenceModel's, and -inf for what the scheme does not allow."""
@@ -291,12 +303,16 @@ class TaggingModel(SequenceModel):
         return super().scores(data, batch, dw)
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
-        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the weights."""
+        """The adjoint of :meth:`pushforward`: a gradient with respect to the scores of a piece, as one (d,) in the
+        weights.
+        """
         whole = super().pullback(data, batch, w, g)
         return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
 
     def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there is no weight."""
+        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there
+        is no weight.
+        """
         place = Place.of(w)
         longer = place.xp.concat([w, place.zeros((1,))])
         return super().split(place.xp.take(longer, place.integers(self._places), axis=0))
@@ -310,7 +326,9 @@ class TaggingModel(SequenceModel):
 
     @cached_property
     def cells(self) -> np.ndarray:
-        """(d,): where each weight lies in the matrix of attributes and labels, in C order, and the transitions after it."""
+        """(d,): where each weight lies in the matrix of attributes and labels, in C order, and the transitions after
+        it.
+        """
         whole = self.width * self.n_labels
         pairs = np.arange(whole) if self.pairs is None else self.pairs
         return np.concatenate([pairs, whole + self.label_pairs])
@@ -324,9 +342,11 @@ class TaggingModel(SequenceModel):
 
 
 def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a scheme allows: (L, L) whether the second label may follow the first, (L,) may begin a sentence, (L,) may end one.
+    """What a scheme allows: (L, L) whether the second label may follow the first, (L,) may begin a sentence, (L,) may
+    end one.
 
-    bio: I-X only after B-X or I-X. iob1: B-X only after B-X or I-X. iobes: I-X and E-X after B-X or I-X and nowhere else.
+    bio: I-X only after B-X or I-X. iob1: B-X only after B-X or I-X. iobes: I-X and E-X after B-X or I-X and nowhere
+    else.
 
     Raises
     ------

@@ -1,15 +1,16 @@
-"""Templates of arc features: conjunctions of what is seen of a head, a modifier, what is between and how far apart they are.
+"""Templates of arc features: conjunctions of what is seen of a head, a modifier, what is between and how far apart they
+are.
 
-An atom is ``h.F`` or ``m.F``: a field F (word, tag, lemma, ...) of the head or the modifier; ``h+1.F``, ``m-2.F``: of a neighbour;
-``b.tag``: of a token between, once for each different tag; ``direction``: on which side the head is; ``distance``: the same, and how far.
-Derived fields are ``prefix`` and ``suffix``, a word's first five and last three letters. A template is a tuple of atoms, and a feature is a
-template with a value for each atom:
+An atom is ``h.F`` or ``m.F``: a field F (word, tag, lemma, ...) of the head or the modifier; ``h+1.F``, ``m-2.F``: of a
+neighbour; ``b.tag``: of a token between, once for each different tag; ``direction``: on which side the head is;
+``distance``: the same, and how far. Derived fields are ``prefix`` and ``suffix``, a word's first five and last three
+letters. A template is a tuple of atoms, and a feature is a template with a value for each atom:
 
     key(template, values) = sum over the atoms a of mix(hash(value_a) + salt(template, a))   mod 2^64
 
-a random number for each value of each atom of each template (tabulation hashing), so that two features share a key, or its lowest b bits,
-as rarely as random numbers do. Sources: McDonald et al. (2005), "Online large-margin training of dependency parsers", Table 1, for the features;
-Carter and Wegman (1979), Zobrist (1970), for the hashing.
+a random number for each value of each atom of each template (tabulation hashing), so that two features share a key, or
+its lowest b bits, as rarely as random numbers do. Sources: McDonald et al. (2005), "Online large-margin training of
+dependency parsers", Table 1, for the features; Carter and Wegman (1979), Zobrist (1970), for the hashing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _ATOM = re.compile(r"([hm])([+-][1-9])?\.([a-z]+)|b\.tag|direction|distance")
 
 
 def check_templates(templates: Iterable[Iterable[str]]) -> tuple[Template, ...]:
-    """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an atom that is none, or twice the same."""
+    """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an atom that is none, or twice the
+    same.
+    """
     found = [tuple(template) if not isinstance(template, str) else (template,) for template in templates]
     for template in found:
         for atom in template:
@@ -59,7 +62,9 @@ def hashes(values: Iterable[str]) -> np.ndarray:
 
 
 def keys_of(template: Template, atom: str, hashed: np.ndarray) -> np.ndarray:
-    """The share (v,) uint64 of an atom in the keys of a template's features, for each of its values, hashed; 0 where it is no atom of it."""
+    """The share (v,) uint64 of an atom in the keys of a template's features, for each of its values, hashed; 0 where
+    it is no atom of it.
+    """
     if atom not in template:
         return np.zeros(len(hashed), np.uint64)
     return _mix(hashed + hashes([f"{' '.join(sorted(template))} | {atom}"]))
@@ -77,7 +82,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
     return mixed
 
 
-# the templates that come with the package ------------------------------------------------------------------------------
+# the templates that come with the package -----------------------------------------------------------------------------
 
 _ARC: tuple[Template, ...] = (  # each with the distance; the first of these sets also with the direction alone
     ("h.word", "h.tag", "m.word", "m.tag"),
@@ -140,7 +145,7 @@ def _hundred() -> tuple[Template, ...]:
 TEMPLATES: dict[str, tuple[Template, ...]] = {
     "20": (
         *((*template, "distance") for template in _ARC[:11]),
-        *((*template, "direction") for template in (_ARC[0], _ARC[4], _ARC[5], _ARC[6], _ARC[7], _ARC[9], _ARC[13], _ARC[14])),
+        *((*_ARC[i], "direction") for i in (0, 4, 5, 6, 7, 9, 13, 14)),
         ("h.tag", "b.tag", "m.tag", "direction"),
     ),
     "100": _hundred(),

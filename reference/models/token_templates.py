@@ -1,15 +1,15 @@
 """Templates of token features for taggers: windows of columns, what words look like, conjunctions.
 
-An atom is a column with what is done to it and where it is looked up: ``word[-1]`` is the word before, ``tag`` or ``tag[0]`` the token's own
-tag, ``word.suffix3[1]`` the last three letters of the next word. A template is an atom, or a conjunction ``word[-1]|tag[0]``, and gives the
-attribute ``word[-1]|tag[0]=the|NN`` where all its positions lie in the sentence, else none. ``tag[-2..2]`` stands for five templates. ``bias``
-is the same everywhere, ``BOS`` and ``EOS`` are attributes of a sentence's first and last token. Numbers have one or two
-digits.
+An atom is a column with what is done to it and where it is looked up: ``word[-1]`` is the word before, ``tag`` or
+``tag[0]`` the token's own tag, ``word.suffix3[1]`` the last three letters of the next word. A template is an atom, or a
+conjunction ``word[-1]|tag[0]``, and gives the attribute ``word[-1]|tag[0]=the|NN`` where all its positions lie in the
+sentence, else none. ``tag[-2..2]`` stands for five templates. ``bias`` is the same everywhere, ``BOS`` and ``EOS`` are
+attributes of a sentence's first and last token. Numbers have one or two digits.
 
-What can be done to a column: lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper, digit, hyphen
-(1 where it is so or has one, else 0); prefix and suffix with a number of letters. In names, | and \\ of a value get a \\ before
-them: different attributes have different names. Source: Sha and Pereira (2003), "Shallow parsing with conditional random fields", Table 1,
-for what is looked at.
+What can be done to a column: lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper,
+digit, hyphen (1 where it is so or has one, else 0); prefix and suffix with a number of letters. In names, | and \\ of a
+value get a \\ before them: different attributes have different names. Source: Sha and Pereira (2003), "Shallow parsing
+with conditional random fields", Table 1, for what is looked at.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ TOKEN_TEMPLATES: dict[str, tuple[str, ...]] = {
 
 
 class TokenAttributes(NamedTuple):
-    """The attributes of N tokens: token t has entries indptr[t]:indptr[t+1] of ``numbers``, into ``names``, and of ``values``.
+    """The attributes of N tokens: token t has entries indptr[t]:indptr[t+1] of ``numbers``, into ``names``, and of
+    ``values``.
 
     offsets (n + 1,): the first token of each sentence.
     """
@@ -150,16 +151,19 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     Parameters
     ----------
     X : sequence of n sentences
-        With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of n_i attribute sets. With a
-        function: whatever it takes, the number of tokens being that of its first column, or len(sentence) where it is no mapping.
+        With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of
+        n_i attribute sets. With a function: whatever it takes, the number of tokens being that of its first column, or
+        len(sentence) where it is no mapping.
     templates : sequence of str, function or None
-        As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set: a sequence of strings, or
-        a mapping from strings to numbers (a string s for a number means the attribute name:s).
+        As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
+        a sequence of strings, or a mapping from strings to numbers (a string s for a number means the attribute
+        name:s).
 
     Raises
     ------
     ValueError, TypeError
-        Naming the sentence: columns that are missing or of unequal length, attributes that are none, numbers that are not finite.
+        Naming the sentence: columns that are missing or of unequal length, attributes that are none, numbers that are
+        not finite.
     """
     if templates is None:
         return _attribute_sets([list(x) for x in X])
@@ -181,7 +185,7 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     )
 
 
-# templates -------------------------------------------------------------------------------------------------------------
+# templates ------------------------------------------------------------------------------------------------------------
 
 
 def _written_out(template: str) -> list[str]:
@@ -206,7 +210,8 @@ def _parsed(atom: str) -> tuple[str, str, int, int]:
     column, treatment, letters, first, last = match.groups() if match else (None,) * 5
     if column is None or column in _ALONE or (treatment and not _known(treatment, letters)):
         raise ValueError(
-            f"templates: expected bias, BOS, EOS or atoms such as word[-1], tag[-2..2], word.lower or word.suffix3[1], got {atom!r:.80}"
+            f"templates: expected bias, BOS, EOS or atoms such as word[-1], tag[-2..2], word.lower or "
+            f"word.suffix3[1], got {atom!r:.80}"
         )
     low = int(first or 0)
     high = low if last is None else int(last)
@@ -219,7 +224,7 @@ def _known(treatment: str, letters: str | None) -> bool:
     return treatment in _CUTS and int(letters) > 0 if letters else treatment in _TREATMENTS
 
 
-# what is done to a value -------------------------------------------------------------------------------------------------
+# what is done to a value ----------------------------------------------------------------------------------------------
 
 
 def _shape(value: str) -> str:

@@ -1,8 +1,10 @@
-"""Labelled trees: features at each node, one weight for each feature and label, and weights of (parent's label, child's label).
+"""Labelled trees: features at each node, one weight for each feature and label, and weights of (parent's label, child's
+label).
 
-Sequence labelling where a node has a parent in the place of a predecessor (Pillutla et al., section 2.1: a score that decomposes over the
-nodes and edges of a tree). Weights are one vector w (d,): first a matrix (F + 1, L), the L weights of a feature side by side, then the
-matrix of pairs (L, L). The last feature is our own: it is active on roots, so that nothing else knows of them.
+Sequence labelling where a node has a parent in the place of a predecessor (Pillutla et al., section 2.1: a score that
+decomposes over the nodes and edges of a tree). Weights are one vector w (d,): first a matrix (F + 1, L), the L weights
+of a feature side by side, then the matrix of pairs (L, L). The last feature is our own: it is active on roots, so that
+nothing else knows of them.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ __all__ = ["TreeData", "TreeModel"]
 class TreeData(Packed):
     """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
 
-    rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, each counted within its tree, -1 for roots; labels
-    (N,) int64 in the rows' place, or None.
+    rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, each counted within its tree,
+    -1 for roots; labels (N,) int64 in the rows' place, or None.
     """
 
     rows: Rows
@@ -126,8 +128,9 @@ class TreeModel(LinearModel):
         Parameters
         ----------
         X : sequence of n pairs (features, parents)
-            Features: a dense array (p_i, F), a CSR matrix, a Rows, or a list of p_i lists of active columns; parents (p_i,): the parent
-            of each node, counted within its tree, -1 for a root. Trees of no nodes and forests are fine.
+            Features: a dense array (p_i, F), a CSR matrix, a Rows, or a list of p_i lists of active columns; parents
+            (p_i,): the parent of each node, counted within its tree, -1 for a root. Trees of no nodes and forests are
+            fine.
         Y : sequence of n label sequences, optional
             Each (p_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
         like : array, optional
@@ -140,8 +143,8 @@ class TreeModel(LinearModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the tree, for a wrong number of features, parents or labels, parents outside the tree or in a circle, unknown labels,
-            numbers that are not finite.
+            Naming the tree, for a wrong number of features, parents or labels, parents outside the tree or in a circle,
+            unknown labels, numbers that are not finite.
         """
         each, forests = [], []
         for i, x in enumerate(X):
@@ -164,7 +167,9 @@ class TreeModel(LinearModel):
         return TreeData(rows, lock(offsets), lock(parents), labels)
 
     def check(self, data: TreeData) -> None:
-        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels; TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model with another number of features, or of labels;
+        TypeError if it was not packed.
+        """
         check_packed(data, TreeData, self.width, self.n_labels)
 
     def scores(self, data: TreeData, batch: np.ndarray, w: Array) -> TreeScores:
@@ -175,7 +180,9 @@ class TreeModel(LinearModel):
         return TreeScores(unary, pairwise, data.parents[data.nodes(i)])
 
     def pullback(self, data: TreeData, batch: np.ndarray, w: Array, g: TreeScores) -> Array:
-        """The adjoint of :meth:`scores`: a gradient with respect to the scores of a tree, as one (d,) in the weights."""
+        """The adjoint of :meth:`scores`: a gradient with respect to the scores of a tree, as one (d,) in the
+        weights.
+        """
         xp = data.rows.place.xp
         weights = self.arrays.scatter_sum(data.rows.take(data.nodes(_only(data, batch))), g.unary)
         return xp.concat([xp.reshape(weights, (-1,)), xp.reshape(g.pairwise, (-1,))])
@@ -206,8 +213,9 @@ class TreeModel(LinearModel):
     def squared_diameters(self, data: TreeData) -> np.ndarray:
         """2 ||sum_v |x_v| ||^2 + 2 m_i^2 for each tree of m_i edges: features of nodes, then counts of pairs.
 
-        Two labellings differ by sum_v x_v (e_{y_v} - e_{y'_v})^T, whose squared norm is a sum over pairs of nodes of <x_s, x_t> times an inner
-        product within [-2, 2]; counts of m pairs have norm at most m and no negative inner product.
+        Two labellings differ by sum_v x_v (e_{y_v} - e_{y'_v})^T, whose squared norm is a sum over pairs of nodes of
+        <x_s, x_t> times an inner product within [-2, 2]; counts of m pairs have norm at most m and no negative inner
+        product.
         """
         entries, width = host(data.rows.data).astype(np.float64), data.rows.width
         tree = np.repeat(np.arange(data.n), np.diff(data.rows.indptr[data.offsets]))

@@ -1,9 +1,10 @@
-"""Localisation by a score with one hidden layer: a 1x1 convolution of the features, exponential linear units, a linear map.
+"""Localisation by a score with one hidden layer: a 1x1 convolution of the features, exponential linear units, a linear
+map.
 
     score(y; W1, W2) = < elu(phi_y * W1), W2 >,   elu(x) = x for x >= 0, exp(x) - 1 below
 
-with phi_y (h, w, C) the features of candidate y, (phi * W1)_ij = W1' phi_ij, W1 (C, m) and W2 (m, h, w). elu has a continuous slope, which is
-1 for x >= 0 and 1 + elu(x) below. Source: Pillutla et al., section 7.1.2.
+with phi_y (h, w, C) the features of candidate y, (phi * W1)_ij = W1' phi_ij, W1 (C, m) and W2 (m, h, w). elu has a
+continuous slope, which is 1 for x >= 0 and 1 + elu(x) below. Source: Pillutla et al., section 7.1.2.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     -----
     Scores cost C m P multiplications a candidate, and so do Jacobian-vector products about a point that was asked about
     before (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate
-    that has a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians about each of its points,
-    if they take no more than 512 MB in the features' dtype: its subproblems are then those of linear scores. At w = 0
-    all slopes vanish, so that runs begin at :meth:`initial`.
+    that has a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians about each of its
+    points, if they take no more than 512 MB in the features' dtype: its subproblems are then those of linear scores. At
+    w = 0 all slopes vanish, so that runs begin at :meth:`initial`.
 
     Source
     ------
@@ -159,7 +160,9 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     def explicit(
         self, data: CandidateData, w: Array, center: Array
     ) -> tuple[CandidateModel, CandidateData, float] | None:
-        """The linearised model as a linear one of candidates whose features are Jacobians (N, d), if these fit into 512 MB on the host."""
+        """The linearised model as a linear one of candidates whose features are Jacobians (N, d), if these fit into
+        512 MB on the host.
+        """
         best, losses = data.truth()
         if (
             not self._is_plain()
@@ -233,7 +236,9 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
 
 class _Remembering(TwoLayerModel):
-    """A two-layer model that is asked about one point w, and keeps what :meth:`_both` answers there, for each image once."""
+    """A two-layer model that is asked about one point w, and keeps what :meth:`_both` answers there, for each image
+    once.
+    """
 
     def __init__(self, model: TwoLayerModel) -> None:
         vars(self).update(vars(model))

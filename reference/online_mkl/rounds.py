@@ -4,8 +4,9 @@ Over the groups of weights theta_k of a :class:`KernelSequenceModel`, the proble
 
     min  (1/n) sum_i loss_i(f) + (lam/2) (sum_k ||theta_k||)^2 + (sigma/2) sum_k ||theta_k||^2
 
-and a round, with D the difference of the parts of the (expected) output and of the true one, takes a gradient step in every group, shrinks the groups' norms
-by the prox of the penalty, and scales the groups to their new norms, and back into a ball where one is given. Source: Martins et al. 2010, Algorithm 3, *corrected*.
+and a round, with D the difference of the parts of the (expected) output and of the true one, takes a gradient step in
+every group, shrinks the groups' norms by the prox of the penalty, and scales the groups to their new norms, and back
+into a ball where one is given. Source: Martins et al. 2010, Algorithm 3, *corrected*.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class MKLState(NamedTuple):
 
 @dataclass(frozen=True)
 class MKL(Piece):
-    """Algorithm 3, *corrected*, on a :class:`KernelProblem` from ``model.zeros(data)``; what :func:`reference.mkl` returns is ``weights``.
+    """Algorithm 3, *corrected*, on a :class:`KernelProblem` from ``model.zeros(data)``; what :func:`reference.mkl`
+    returns is ``weights``.
 
     penalty: of the groups' norms, such as ``SquaredL1(lam)``; step_size: a schedule. Other options are as there.
     """

@@ -29,7 +29,8 @@ AVERAGES = ("last", "uniform")
 class MKLResult(Result):
     """A :class:`Result` whose x is a :class:`KernelWeights`.
 
-    beta (p,): the kernels' weights at x; norms (nit, p): the groups' norms after each epoch, of the last model, whichever is returned.
+    beta (p,): the kernels' weights at x; norms (nit, p): the groups' norms after each epoch, of the last model,
+    whichever is returned.
     """
 
     beta: np.ndarray
@@ -110,7 +111,8 @@ def mkl(
 ) -> MKLResult:
     """Learn sequences by several kernels at once, and the kernels' weights.
 
-    theta_k <- (1 - gamma sigma) theta_k - gamma D_k,   b = prox_{gamma penalty}(||theta_1||, ..., ||theta_p||),   theta_k <- (b_k / ||theta_k||) theta_k
+    theta_k <- (1 - gamma sigma) theta_k - gamma D_k,   b = prox_{gamma penalty}(||theta_1||, ..., ||theta_p||),
+    theta_k <- (b_k / ||theta_k||) theta_k
 
     Parameters
     ----------
@@ -123,14 +125,16 @@ def mkl(
         A number is a constant step; ``steps.InverseSqrt(eta0)`` is eta0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
     loss : {"hinge", "crf"}
     penalty : Regularizer, optional
-        Another function of the p norms, even in each, in place of ``SquaredL1(lam)``: ``HalfSquaredL2(lam)`` is the SVM with the sum of the kernels,
-        ``L1(tau)`` the group lasso.
+        Another function of the p norms, even in each, in place of ``SquaredL1(lam)``: ``HalfSquaredL2(lam)`` is the SVM
+        with the sum of the kernels, ``L1(tau)`` the group lasso.
     sigma : float >= 0
         Weight of (sigma/2) sum_k ||theta_k||^2, taken by the gradient step.
     radius : float > 0, optional
-        Scales all groups back to norm ``radius`` together; ``reference.bounds.optimum_radius`` is one that never cuts the optimum off.
+        Scales all groups back to norm ``radius`` together; ``reference.bounds.optimum_radius`` is one that never cuts
+        the optimum off.
     average : {"last", "uniform"}
-        Which model is returned: the last, with the groups at 0 that the penalty left there, or the average of those that the rounds began with.
+        Which model is returned: the last, with the groups at 0 that the penalty left there, or the average of those
+        that the rounds began with.
     evaluate_every : int >= 1
         Epochs between rows of the history; the last epoch has one.
     callback : callable, optional
@@ -151,8 +155,9 @@ def mkl(
 
     Source
     ------
-    Martins et al., Algorithm 3, *corrected*: the prox is that of (gamma lam/2) ||.||_1^2, a ratio 0/0 is 0, and the norms follow (17) with both
-    lines mended: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2 ||D||^2.
+    Martins et al., Algorithm 3, *corrected*: the prox is that of (gamma lam/2) ||.||_1^2, a ratio 0/0 is 0, and the
+    norms follow (17) with both lines mended: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2
+    ||D||^2.
 
     Examples
     --------

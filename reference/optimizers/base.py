@@ -75,9 +75,10 @@ class Cornered(Objective, Protocol):
 class Traits(NamedTuple):
     """What an objective says of itself besides its values.
 
-    hinge: whether it is a hinge, which mu = 0 leaves as it is. mu: its own smoothing, None where it has none to speak of.
-    smoothing: by what it is smoothed. nonnegative: weights that must be >= 0. model: whose scores it takes.
-    smoothness, local_smoothness: of mu, bounds on how curved each component is, everywhere or where it has no kink; inf: unknown.
+    hinge: whether it is a hinge, which mu = 0 leaves as it is. mu: its own smoothing, None where it has none to speak
+    of. smoothing: by what it is smoothed. nonnegative: weights that must be >= 0. model: whose scores it takes.
+    smoothness, local_smoothness: of mu, bounds on how curved each component is, everywhere or where it has no kink;
+    inf: unknown.
     """
 
     hinge: bool

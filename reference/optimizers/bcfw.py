@@ -1,12 +1,14 @@
 """Block-coordinate Frank-Wolfe on the dual of the structural SVM, with the outputs found kept in working sets.
 
     min_w  lam/2 ||w||^2 + (1/n) sum_i max_y [loss_i(y) + <v_i(y), w>],   v_i(y) = phi(x_i, y) - phi(x_i, y_i)
-    max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||w(alpha)||^2,   w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
+    max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||w(alpha)||^2,
+    w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
-with each alpha_i in the simplex over the outputs of example i. Where some weights must be >= 0 (``objective.nonnegative``), clip(w(alpha))
-stands for w(alpha): :mod:`reference.optimizers.nonnegative`. Source: Lacoste-Julien et al. (2013), "Block-coordinate
-Frank-Wolfe optimization for structural SVMs", Algorithm 4, one of the methods in Pillutla et al., section 7.2; pairwise steps
-and cached outputs are ideas of Osokin et al. (2016), "Minding the gaps for block Frank-Wolfe optimization of structured SVMs".
+with each alpha_i in the simplex over the outputs of example i. Where some weights must be >= 0
+(``objective.nonnegative``), clip(w(alpha)) stands for w(alpha): :mod:`reference.optimizers.nonnegative`. Source:
+Lacoste-Julien et al. (2013), "Block-coordinate Frank-Wolfe optimization for structural SVMs", Algorithm 4, one of the
+methods in Pillutla et al., section 7.2; pairwise steps and cached outputs are ideas of Osokin et al. (2016), "Minding
+the gaps for block Frank-Wolfe optimization of structured SVMs".
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ EQUAL = (
 
 
 class WorkingSet(NamedTuple):
-    """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha (m,).
+    """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha
+    (m,).
 
     restless: whether the last visit began with a violation above EQUAL times the largest loss.
     """
@@ -44,9 +47,11 @@ class WorkingSet(NamedTuple):
 
 
 class BCFWState(NamedTuple):
-    """x = w(alpha) (d,), not clipped; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); mean, mean_loss: their averages over steps 1..t.
+    """x = w(alpha) (d,), not clipped; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); mean, mean_loss: their averages
+    over steps 1..t.
 
-    sets: the working sets, example number to :class:`WorkingSet`; an example without one has all weight on its true output.
+    sets: the working sets, example number to :class:`WorkingSet`; an example without one has all weight on its true
+    output.
     """
 
     x: Array
@@ -61,8 +66,8 @@ class BCFWState(NamedTuple):
 class BCFW(Piece):
     """Algorithm 4 of Lacoste-Julien et al., over working sets, on an unsmoothed hinge.
 
-    With ``cached_passes=0`` it is that algorithm; else pairwise steps and passes over the outputs found follow, as Osokin et
-    al. have them. Options are as :func:`reference.bcfw` has them; what that returns is the state's ``mean``.
+    With ``cached_passes=0`` it is that algorithm; else pairwise steps and passes over the outputs found follow, as
+    Osokin et al. have them. Options are as :func:`reference.bcfw` has them; what that returns is the state's ``mean``.
     """
 
     lam: float
@@ -89,7 +94,9 @@ class BCFW(Piece):
         return state
 
     def visit(self, objective: Cornered, state: BCFWState, i: int, *, oracle: bool) -> BCFWState:
-        """The oracle's output joins the set of example i and draws weight; then, in pairs, from the worst to the best."""
+        """The oracle's output joins the set of example i and draws weight; then, in pairs, from the worst to the
+        best.
+        """
         n, lam_n, where = objective.n, self.lam * objective.n, constraint(objective)
         x, found = state.x, state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)
         before = found.alpha @ found.losses
@@ -141,7 +148,8 @@ def scores(found: WorkingSet, w: Array) -> np.ndarray:
 def worst_pair(found: WorkingSet, w: Array) -> tuple[int, int, float]:
     """The lowest in score of the outputs that have weight, the highest of all, and how far they are apart.
 
-    A step makes two scores equal but for rounding; the first in the set is taken of those that are, so that rounding decides nothing.
+    A step makes two scores equal but for rounding; the first in the set is taken of those that are, so that rounding
+    decides nothing.
     """
     g = scores(found, w)
     low, high = np.where(found.alpha > 0, g, np.inf), g
@@ -162,7 +170,8 @@ def moved(
 ) -> tuple[Array, WorkingSet]:
     """alpha_i + gamma towards, and w to match; gamma in [0, most] has the highest dual, unless it is fixed.
 
-    n (dual at gamma - dual at 0) = gamma <towards, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y towards(y) v_i(y), all weights free
+    n (dual at gamma - dual at 0) = gamma <towards, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y towards(y) v_i(y),
+    all weights free
     """
     xp = array_namespace(x)
     weights = xp.asarray(towards, dtype=x.dtype, device=device(x))

@@ -49,10 +49,11 @@ class Inner(Protocol):
 
 @dataclass(frozen=True)
 class Casimir(Piece):
-    """Algorithm 4, on a hinge with a smoothing or any smooth objective; what :func:`reference.casimir` returns is the state's ``w``.
+    """Algorithm 4, on a hinge with a smoothing or any smooth objective; what :func:`reference.casimir` returns is the
+    state's ``w``.
 
-    schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k), as ``Corollary17`` to ``Corollary20`` have them. inner: what
-    minimises a subproblem, such as ``OnePass(SVRG(), step_size)``. warm_start: "center", "last" or "extrapolated".
+    schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k), as ``Corollary17`` to ``Corollary20`` have them. inner:
+    what minimises a subproblem, such as ``OnePass(SVRG(), step_size)``. warm_start: "center", "last" or "extrapolated".
 
     Examples
     --------
@@ -97,7 +98,9 @@ class Casimir(Piece):
 
 @dataclass(frozen=True)
 class OnePass(Piece):
-    """A subproblem is solved by one pass with steps of a constant size (section 7.3.1); delta is for who goes on until (26)."""
+    """A subproblem is solved by one pass with steps of a constant size (section 7.3.1); delta is for who goes on
+    until (26).
+    """
 
     inner: InnerPass
     step_size: float

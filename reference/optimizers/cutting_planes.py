@@ -1,10 +1,11 @@
 """One-slack cutting planes: the mean hinge is replaced by the maximum of the planes found so far.
 
-    min_w  lam/2 ||w||^2 + max_j [b_j + <a_j, w>],   a_j = a subgradient of the mean hinge at w_j, b_j the mean task loss there
+    min_w  lam/2 ||w||^2 + max_j [b_j + <a_j, w>],
+    a_j = a subgradient of the mean hinge at w_j, b_j the mean task loss there
     max_alpha  <b, alpha> - ||sum_j alpha_j a_j||^2 / (2 lam),   alpha in the simplex,   w = -1/lam sum_j alpha_j a_j
 
-Source: Joachims, Finley and Yu (2009), "Cutting-plane training of structural SVMs", Algorithm 3 (one slack); Teo et al. (2010), "Bundle
-methods for regularized risk minimization"; one of the baselines in Pillutla et al., Table 1.
+Source: Joachims, Finley and Yu (2009), "Cutting-plane training of structural SVMs", Algorithm 3 (one slack); Teo et al.
+(2010), "Bundle methods for regularized risk minimization"; one of the baselines in Pillutla et al., Table 1.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MASTER = 1e-3  # the small problem is solved to this share of the gap
 
 
 class CuttingPlanesState(NamedTuple):
-    """x = w(alpha) (d,), the minimiser of the model; planes a (m, d) with, on the host, b (m,), alpha (m,), products <a_j, a_k> (m, m).
+    """x = w(alpha) (d,), the minimiser of the model; planes a (m, d) with, on the host, b (m,), alpha (m,), products
+    <a_j, a_k> (m, m).
 
     best (d,), fun: the iterate of the lowest objective so far, and that; dual: the value of the model's dual at alpha.
     """
@@ -42,7 +44,8 @@ class CuttingPlanesState(NamedTuple):
 
 @dataclass(frozen=True)
 class CuttingPlanes(Piece):
-    """Algorithm 3 of Joachims et al., on an unsmoothed hinge; what :func:`reference.cutting_planes` returns is ``best``.
+    """Algorithm 3 of Joachims et al., on an unsmoothed hinge; what :func:`reference.cutting_planes` returns is
+    ``best``.
 
     tol: the relative gap that is asked for, below which the small problem need not be solved.
     """

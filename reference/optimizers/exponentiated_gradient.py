@@ -1,12 +1,16 @@
-"""Online exponentiated gradient on the dual of the CRF's log loss and of the structural hinge: one example's distribution at a time.
+"""Online exponentiated gradient on the dual of the CRF's log loss and of the structural hinge: one example's
+distribution at a time.
 
-    min_w  lam/2 ||w||^2 + (1/n) sum_i mu log sum_y exp([loss_i(y) + <v_i(y), w>] / mu),   v_i(y) = phi(x_i, y) - phi(x_i, y_i)
-    max_alpha  (1/n) sum_i [mu H(alpha_i) + sum_y alpha_i(y) loss_i(y)] - lam/2 ||w(alpha)||^2,   w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
+    min_w  lam/2 ||w||^2 + (1/n) sum_i mu log sum_y exp([loss_i(y) + <v_i(y), w>] / mu),
+    v_i(y) = phi(x_i, y) - phi(x_i, y_i)
+    max_alpha  (1/n) sum_i [mu H(alpha_i) + sum_y alpha_i(y) loss_i(y)] - lam/2 ||w(alpha)||^2,
+    w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
-with each alpha_i in the simplex over the outputs of example i and H its entropy; the log loss has mu = 1 and no task loss, the hinge mu = 0. An
-alpha_i is kept as local scores theta_i, alpha_i(y) ~ exp(score of y under theta_i), so that the structure's exp oracle gives its
-marginals and, exactly, its entropy: H = log Z(theta_i) - <theta_i, marginals>. Source: Collins, Globerson, Koo, Carreras and Bartlett (2008),
-"Exponentiated gradient algorithms for conditional random fields and max-margin Markov networks"; a baseline of Pillutla et al., Table 1.
+with each alpha_i in the simplex over the outputs of example i and H its entropy; the log loss has mu = 1 and no task
+loss, the hinge mu = 0. An alpha_i is kept as local scores theta_i, alpha_i(y) ~ exp(score of y under theta_i), so that
+the structure's exp oracle gives its marginals and, exactly, its entropy: H = log Z(theta_i) - <theta_i, marginals>.
+Source: Collins, Globerson, Koo, Carreras and Bartlett (2008), "Exponentiated gradient algorithms for conditional random
+fields and max-margin Markov networks"; a baseline of Pillutla et al., Table 1.
 """
 
 from __future__ import annotations
@@ -34,17 +38,20 @@ ROUNDING = 16  # times eps: a dual that falls by so much of its terms has not fa
 
 
 class Point(NamedTuple):
-    """alpha_i of one example: local scores theta, and parts, the marginals (or the truth's, where all weight lies on it)."""
+    """alpha_i of one example: local scores theta, and parts, the marginals (or the truth's, where all weight lies on
+    it).
+    """
 
     theta: Scores
     parts: Scores
 
 
 class EGState(NamedTuple):
-    """x = w(alpha) (d,), not clipped; points: example number to :class:`Point`; an example without one has all weight on its true output.
+    """x = w(alpha) (d,), not clipped; points: example number to :class:`Point`; an example without one has all weight
+    on its true output.
 
-    On the host, (n,) each: values mu H(alpha_i) + sum_y alpha_i(y) loss_i(y); steps, the next step sizes; rates, the dual's gain at the
-    last step taken, over its size. calls: of the exp oracle, so far. k: epochs done.
+    On the host, (n,) each: values mu H(alpha_i) + sum_y alpha_i(y) loss_i(y); steps, the next step sizes; rates, the
+    dual's gain at the last step taken, over its size. calls: of the exp oracle, so far. k: epochs done.
     """
 
     x: Array
@@ -58,7 +65,8 @@ class EGState(NamedTuple):
 
 @dataclass(frozen=True)
 class ExponentiatedGradient(Piece):
-    """Online exponentiated gradient, on a log loss or a hinge; what :func:`reference.exponentiated_gradient` returns is ``x``.
+    """Online exponentiated gradient, on a log loss or a hinge; what :func:`reference.exponentiated_gradient` returns is
+    ``x``.
 
     The updates are Collins et al.'s; the step size of each example, which grows or shrinks as its dual rises, and the
     sampling by gains are ours. Options are as there; mu: 1 for the log loss, 0 for the hinge itself.

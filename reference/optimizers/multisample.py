@@ -3,8 +3,8 @@
     F_T(w) = sum_t lam/2 ||w||^2 + max_y [loss_t(y) + <v_t(y), w>],   v_t(y) = phi(x_t, y) - phi(x_t, y_t)
     D_T(alpha) = sum_t sum_y alpha_t(y) loss_t(y) - lam T/2 ||w||^2,   w = -1/(lam T) sum_t sum_y alpha_t(y) v_t(y)
 
-alpha_t >= 0 of sum <= 1. Step t adds block t, so w first becomes (t-1)/t w; max D_T = min F_T. Source: Branson et al. (2013),
-"Efficient large-scale structured learning", Algorithms 1 to 3, *corrected* (see ``sample_updates``).
+alpha_t >= 0 of sum <= 1. Step t adds block t, so w first becomes (t-1)/t w; max D_T = min F_T. Source: Branson et al.
+(2013), "Efficient large-scale structured learning", Algorithms 1 to 3, *corrected* (see ``sample_updates``).
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ __all__ = ["Mixture", "Multisample", "MultisampleState"]
 
 
 class Mixture(NamedTuple):
-    """An example's block as one output: sum_y alpha(y) v(y) / sum_y alpha(y), a direction (d,), and the loss likewise."""
+    """An example's block as one output: sum_y alpha(y) v(y) / sum_y alpha(y), a direction (d,), and the loss
+    likewise.
+    """
 
     direction: Array
     loss: float
 
 
 class MultisampleState(NamedTuple):
-    """x = w (d,); loss = sum_t sum_y alpha_t(y) loss_t(y); mean = (w^0 + ... + w^{t-1})/t after t steps; blocks: how many there are.
+    """x = w (d,); loss = sum_t sum_y alpha_t(y) loss_t(y); mean = (w^0 + ... + w^{t-1})/t after t steps; blocks: how
+    many there are.
 
-    best: the highest dual after a pass. weights (n,), on the host: sum_y alpha_i(y) of each example's block, and mixtures, its :class:`Mixture`, by example number; both empty
-    in an online run, which does not come back to a block.
+    best: the highest dual after a pass. weights (n,), on the host: sum_y alpha_i(y) of each example's block, and
+    mixtures, its :class:`Mixture`, by example number; both empty in an online run, which does not come back to a block.
     """
 
     x: Array
@@ -57,8 +60,8 @@ class MultisampleState(NamedTuple):
 class Multisample(Piece):
     """Algorithm 3, *corrected*, with the updates of Algorithms 1 and 2, on an unsmoothed hinge.
 
-    With ``online=True`` each visit is a new block, as printed. Options are as :func:`reference.multisample` has them; what
-    that returns is the state's ``x``, or its ``mean``.
+    With ``online=True`` each visit is a new block, as printed. Options are as :func:`reference.multisample` has them;
+    what that returns is the state's ``x``, or its ``mean``.
     """
 
     lam: float
@@ -133,7 +136,9 @@ def updated(
 
 
 def _of_classes(Q: np.ndarray, b: np.ndarray, losses: np.ndarray, lam_t: float) -> np.ndarray:
-    """The closed form over the wrong classes; the true one has direction 0 and loss 0, and so have wrong ones that do not matter."""
+    """The closed form over the wrong classes; the true one has direction 0 and loss 0, and so have wrong ones that
+    do not matter.
+    """
     wrong = (np.diag(Q) > 0) | (losses > 0)
     alpha = np.zeros(len(b))
     if np.any(wrong):

@@ -1,7 +1,8 @@
 """Weights that must be >= 0: the slice N of an objective's weights, if it names one (``objective.nonnegative``).
 
     min_{w, w_N >= 0}  lam/2 ||w||^2 + (1/n) sum_i max_y [loss_i(y) + <v_i(y), w>]
-    max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||clip(w(alpha))||^2,   w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
+    max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||clip(w(alpha))||^2,
+    w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
 clip replaces the entries below 0 of N by 0: the w that attains the inner minimum of the Lagrangian is clip(w(alpha)).
 """
@@ -38,14 +39,16 @@ def clipped(x: Array, where: slice | None) -> Array:
 
 
 def best_step(x: Array, v: Array, gain: float, most: float, lam_n: float, where: slice) -> float:
-    """The gamma in [0, most] of the highest dual along w(alpha) = x - gamma/(lam n) v; ``gain``: its slope at 0, times n.
+    """The gamma in [0, most] of the highest dual along w(alpha) = x - gamma/(lam n) v; ``gain``: its slope at 0, times
+    n.
 
-    n dual'(gamma) = gain + <clip(x - gamma/(lam n) v) - clip(x), v>, which falls, linearly between the gamma where an entry of ``where`` changes sign
+    n dual'(gamma) = gain + <clip(x - gamma/(lam n) v) - clip(x), v>, which falls, linearly between the gamma where an
+    entry of ``where`` changes sign
 
     Notes
     -----
-    Bisection over those gamma, in order, then the root of a linear function: O(m log m) for m = len(where). A direction too long for its square
-    to be a number is not taken.
+    Bisection over those gamma, in order, then the root of a linear function: O(m log m) for m = len(where). A direction
+    too long for its square to be a number is not taken.
     """
     x, v = host(x).astype(np.float64), host(v).astype(np.float64)
     inside, along = x[where], v[where]

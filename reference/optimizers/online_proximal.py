@@ -1,11 +1,13 @@
-"""The online proximal algorithm: a gradient step on the loss of a batch, then the regularizers' proxes, one after another.
+"""The online proximal algorithm: a gradient step on the loss of a batch, then the regularizers' proxes, one after
+another.
 
-min_w F(w) + sum_j R_j(w) over a set, F = (1/n) sum_i f_i. For a batch at step t, with g a subgradient of its mean loss at w_t:
+min_w F(w) + sum_j R_j(w) over a set, F = (1/n) sum_i f_i. For a batch at step t, with g a subgradient of its mean loss
+at w_t:
 
     z <- w_t - gamma_t g,    z <- prox_{gamma_t R_j}(z) for j = 1, ..., J,    w_{t+1} = projection of z onto the set
 
-Where a part (sigma/2) ||w||^2 of the objective makes it strongly convex, the loss may absorb it: g + sigma w_t stands for g. Source: Martins
-et al. 2010, Algorithm 1 and section 3.3.
+Where a part (sigma/2) ||w||^2 of the objective makes it strongly convex, the loss may absorb it: g + sigma w_t stands
+for g. Source: Martins et al. 2010, Algorithm 1 and section 3.3.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Prox-linear: the scores linearised, a convex problem solved, again and again. For scores that are not linear in the weights.
+"""Prox-linear: the scores linearised, a convex problem solved, again and again. For scores that are not linear in the
+weights.
 
 min_w F(w) + lam/2 ||w||^2 with F(w) = (1/n) sum_i h(g_i(w)), h convex and g smooth. About w_{k-1},
 
-    F_eta(w; w_{k-1}) = (1/n) sum_i h(g_i(w_{k-1}) + J_i(w_{k-1}) (w - w_{k-1})) + lam/2 ||w||^2 + 1/(2 eta) ||w - w_{k-1}||^2
+    F_eta(w; w_{k-1}) = (1/n) sum_i h(g_i(w_{k-1}) + J_i(w_{k-1}) (w - w_{k-1})) + lam/2 ||w||^2 + 1/(2 eta)
+    ||w - w_{k-1}||^2
 
-is minimised by a convex solver. With c = w_{k-1} / (1 + eta lam) and w = c + v its quadratics are (lam + 1/eta)/2 ||v||^2 and a constant, so
-that any optimiser of ours solves it. Source: Pillutla et al., Algorithm 5 and section 6.
+is minimised by a convex solver. With c = w_{k-1} / (1 + eta lam) and w = c + v its quadratics are (lam + 1/eta)/2
+||v||^2 and a constant, so that any optimiser of ours solves it. Source: Pillutla et al., Algorithm 5 and section 6.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ __all__ = ["Model", "ProxLinear", "ProxLinearState"]
 
 
 class Model(NamedTuple):
-    """F_eta(.; w): convex, the loss over scores linearised about w (d,); in v = u - center its quadratics are lam_eta/2 ||v||^2 and a constant."""
+    """F_eta(.; w): convex, the loss over scores linearised about w (d,); in v = u - center its quadratics are
+    lam_eta/2 ||v||^2 and a constant.
+    """
 
     convex: StructuralHinge | Weighted | LinearizedObjective
     w: Array
@@ -64,7 +68,8 @@ class ProxLinearState(NamedTuple):
 
 @dataclass(frozen=True)
 class ProxLinear(Piece):
-    """Algorithm 5. inner: minimises the :class:`Model` of the k-th step, ``inner(model, k, rng) -> (v, found)``, v (d,).
+    """Algorithm 5. inner: minimises the :class:`Model` of the k-th step, ``inner(model, k, rng) -> (v, found)``, v
+    (d,).
 
     Examples
     --------

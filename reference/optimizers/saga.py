@@ -1,12 +1,13 @@
 """SAGA: stochastic gradients whose noise is taken out by the last gradient of each example.
 
-min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A table has a gradient g_i of each example, all at one
-point to begin with; a step on example i is
+min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A table has a gradient
+g_i of each example, all at one point to begin with; a step on example i is
 
-    w <- [w - gamma (grad f_i(w) - g_i + (1/n) sum_j g_j) + gamma kappa z] / [1 + gamma (lam + kappa)],   g_i <- grad f_i(w)
+    w <- [w - gamma (grad f_i(w) - g_i + (1/n) sum_j g_j) + gamma kappa z] / [1 + gamma (lam + kappa)],
+    g_i <- grad f_i(w)
 
-with the same w on the right of both: the quadratics are taken implicitly, as in :mod:`reference.optimizers.svrg`. An inner solver of Casimir.
-Source: Defazio, Bach and Lacoste-Julien (2014); for its use, Pillutla et al., section 5.3.
+with the same w on the right of both: the quadratics are taken implicitly, as in :mod:`reference.optimizers.svrg`. An
+inner solver of Casimir. Source: Defazio, Bach and Lacoste-Julien (2014); for its use, Pillutla et al., section 5.3.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class SAGA(InnerPass):
     def one_pass(
         self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
     ) -> tuple[Array, int, Table]:
-        """A step for each example in ``order``, from the snapshot; without a memory all gradients are those at the snapshot."""
+        """A step for each example in ``order``, from the snapshot; without a memory all gradients are those at the
+        snapshot.
+        """
         objective, mu = problem.objective, problem.mu
         w, (x, gradients, mean) = at.x, memory or table_at(at, objective)
         kept = list(gradients)

@@ -1,9 +1,11 @@
-"""Updates of one dual block over the outputs sampled for it: expand and swap moves, the exact maximum, the exact maximum for classes.
+"""Updates of one dual block over the outputs sampled for it: expand and swap moves, the exact maximum, the exact
+maximum for classes.
 
     max_alpha  <b, alpha> - <alpha, Q alpha>/2,  alpha >= 0, sum alpha <= 1
     b_j = loss_j + <w, v_j> at alpha = 0,  Q_jk = <v_j, v_k> / (lam t)
 
-This is what the block adds to the dual, D_t(alpha) - D_t(0), with w at alpha = 0. Source: Branson et al., equations (9) to (25), *corrected*.
+This is what the block adds to the dual, D_t(alpha) - D_t(0), with w at alpha = 0. Source: Branson et al., equations (9)
+to (25), *corrected*.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ def expand_and_swap(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarr
     """One round of the samples in their order: each takes the better of two moves, of the best length.
 
     expand: alpha_j <- alpha_j + a;  a = clip( g_j / Q_jj, 0, 1 - sum alpha )
-    swap: alpha <- (1 - a) alpha + a e_j;  a = clip( (g_j - <alpha, g>) / ||v_j - u||^2_Q, 0, 1 ),  u = sum_k alpha_k v_k
+    swap: alpha <- (1 - a) alpha + a e_j;   a = clip( (g_j - <alpha, g>) / ||v_j - u||^2_Q, 0, 1 ),
+    u = sum_k alpha_k v_k
 
     with g = b - Q alpha. No move lowers the dual.
 
@@ -36,12 +39,13 @@ def expand_and_swap(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarr
 
     Notes
     -----
-    O(m^2). Where alpha = 0 the two moves are the same. The print only swaps once the weights sum to 1; then the samples after the first
-    cannot take weight from it until it has been filled up.
+    O(m^2). Where alpha = 0 the two moves are the same. The print only swaps once the weights sum to 1; then the samples
+    after the first cannot take weight from it until it has been filled up.
 
     Source
     ------
-    Branson et al., Algorithm 1, *corrected*: the swap's length has ||v_j - u||^2, the print's ||v_j + u||^2 may lower the dual.
+    Branson et al., Algorithm 1, *corrected*: the swap's length has ||v_j - u||^2, the print's ||v_j + u||^2 may lower
+    the dual.
     """
     alpha, g = alpha.copy(), b - Q @ alpha
     for j in range(len(b)):
@@ -73,8 +77,8 @@ def exact_update(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
     Notes
     -----
-    Repeating expand and swap moves does not get there (*corrected*, Branson et al., Algorithm 1, line 16): an expanding sample never takes
-    weight back.
+    Repeating expand and swap moves does not get there (*corrected*, Branson et al., Algorithm 1, line 16): an expanding
+    sample never takes weight back.
     """
     m = len(b)
     with_truth, gains = np.zeros((m + 1, m + 1)), np.append(0.0, b)
@@ -87,7 +91,8 @@ def exact_update(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 def multiclass_update(c: np.ndarray, squared_norm: float) -> np.ndarray:
     """argmin_alpha P/2 (||alpha||^2 + (sum alpha)^2) + <c, alpha> over alpha >= 0, sum alpha <= 1, in closed form.
 
-    alpha_j = max(0, theta - c_j) / P;  theta = min( s/(m+1), (P+s)/m ),  s the sum of the m smallest of c: those below theta
+    alpha_j = max(0, theta - c_j) / P;   theta = min( s/(m+1), (P+s)/m ),
+    s the sum of the m smallest of c: those below theta
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Stochastic (sub)gradient descent with averaging.
 
-min_w F(w) + lam/2 ||w||^2, one batch at a time: w <- (1 - gamma_t lam) w - gamma_t g_t. Source: Pillutla et al., section 7.2.
+min_w F(w) + lam/2 ||w||^2, one batch at a time: w <- (1 - gamma_t lam) w - gamma_t g_t. Source: Pillutla et al.,
+section 7.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Concave quadratics on the simplex, the small problems inside dual methods: Newton steps on a working set, pairs where they are blocked."""
+"""Concave quadratics on the simplex, the small problems inside dual methods: Newton steps on a working set, pairs
+where they are blocked.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,10 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
 
     Notes
     -----
-    A step goes to the best point of the affine hull of the variables with weight and the one of largest g, or as far as weights stay
-    >= 0; where that is nowhere, weight moves between the two variables that differ most in g. After at most ``STEPS`` m of them (rounding may hide a
-    small ``tol``) the point reached is returned. O(m) and O(s^3) a step, s the variables with weight.
+    A step goes to the best point of the affine hull of the variables with weight and the one of largest g, or as far as
+    weights stay >= 0; where that is nowhere, weight moves between the two variables that differ most in g. After at
+    most ``STEPS`` m of them (rounding may hide a small ``tol``) the point reached is returned. O(m) and O(s^3) a step,
+    s the variables with weight.
     """
     for _ in range(STEPS * len(b)):
         g = b - Q @ alpha
@@ -49,7 +52,9 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
 
 
 def _newton(Q: np.ndarray, g: np.ndarray, alpha: np.ndarray) -> np.ndarray | None:
-    """The step to the best point of the working set's affine hull, cut where a weight becomes 0; None if that is at once."""
+    """The step to the best point of the working set's affine hull, cut where a weight becomes 0; None if that is at
+    once.
+    """
     free = np.union1d(np.flatnonzero(alpha > 0), np.argmax(g))
     curvature = Q[np.ix_(free, free)]
     top = float(np.max(np.diag(curvature)))

@@ -49,9 +49,9 @@ class Subproblem(NamedTuple):
         return v / (1.0 + gamma * (self.lam + self.kappa))
 
 
-# A pass from ``at``, over the examples in the given order, with steps of the given size: pass(problem, at, order, step_size, memory)
-# gives the new point (d,), how many oracles of one example it asked for, and what the next pass of the subproblem is handed as memory
-# (the first is handed None).
+# A pass from ``at``, over the examples in the given order, with steps of the given size: pass(problem, at, order,
+# step_size, memory) gives the new point (d,), how many oracles of one example it asked for, and what the next pass of
+# the subproblem is handed as memory (the first is handed None).
 Pass = Callable[[Subproblem, Snapshot, np.ndarray, float, Any], tuple[Array, int, Any]]
 
 

@@ -1,13 +1,14 @@
 """SVRG: stochastic gradients whose noise is taken out by a full gradient, once a pass.
 
-min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A pass starts from a snapshot s and
-its full gradient, and takes one step for each example of a random order:
+min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A pass starts from a
+snapshot s and its full gradient, and takes one step for each example of a random order:
 
     v_i(w) = grad f_i(w) - grad f_i(s) + grad F(s)
     w <- [w - gamma v_i(w) + gamma kappa z] / [1 + gamma (lam + kappa)]
 
-The quadratics are taken implicitly (a proximal step). kappa = 0 is SVRG itself; Casimir (Pillutla et al., Algorithm 4) solves its
-subproblems (25) with kappa > 0. Source: Johnson and Zhang (2013); Pillutla et al., sections 5.3, 7.2 and 7.3.1.
+The quadratics are taken implicitly (a proximal step). kappa = 0 is SVRG itself; Casimir (Pillutla et al., Algorithm 4)
+solves its subproblems (25) with kappa > 0. Source: Johnson and Zhang (2013); Pillutla et al., sections 5.3, 7.2 and
+7.3.1.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ __all__ = ["SVRG"]
 class SVRG(InnerPass):
     """Variance-reduced steps of a constant size, on a smooth objective; a state is a :class:`Snapshot`.
 
-    lam, mu, average: as :func:`reference.svrg` has them. As a pass inside of Casimir it takes lam, mu and the step size from
-    there, and ``SVRG()`` is enough.
+    lam, mu, average: as :func:`reference.svrg` has them. As a pass inside of Casimir it takes lam, mu and the step size
+    from there, and ``SVRG()`` is enough.
     """
 
     lam: float = 0.0

@@ -164,7 +164,9 @@ class HalfSquaredNorm(OfNorm):
 
 @dataclass(frozen=True)
 class Ball(OfNorm):
-    """The indicator of {N(x) <= radius}, for a norm N given by ``_norm`` and ``_dual_norm``; the prox is the projection."""
+    """The indicator of {N(x) <= radius}, for a norm N given by ``_norm`` and ``_dual_norm``; the prox is the
+    projection.
+    """
 
     radius: float
 

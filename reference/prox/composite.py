@@ -1,8 +1,8 @@
 """Sums of regularizers whose proxes are taken one after another, as the online proximal algorithm does.
 
-Applied in order, the proxes of R_1, ..., R_J are a prox of their sum if the R_j are norms of groups that form a tree and
-inner groups come first: l1 (groups of one coordinate) before the groups that hold them. In other orders, or for groups
-that cross, the result is another point: good enough for the algorithm's regret, but no prox of the sum.
+Applied in order, the proxes of R_1, ..., R_J are a prox of their sum if the R_j are norms of groups that form a tree
+and inner groups come first: l1 (groups of one coordinate) before the groups that hold them. In other orders, or for
+groups that cross, the result is another point: good enough for the algorithm's regret, but no prox of the sum.
 
 Source: Martins et al. 2010, Algorithm 1 and section 3.2 ("other variants"); Jenatton et al. 2011 for the trees.
 """
@@ -208,7 +208,8 @@ def _obstacle(parts: Sequence[Any]) -> str | None:
             if found is not None:
                 k, other = found
                 return (
-                    f"group {k} of part {i} ({type(parts[i]).__name__}) is neither inside nor outside {other} of part {j} "
+                    f"group {k} of part {i} ({type(parts[i]).__name__}) is neither inside nor outside {other} of "
+                    f"part {j} "
                     f"({type(parts[j]).__name__}): groups must not cross, and inner ones come first"
                 )
     return None

@@ -2,8 +2,8 @@
 
 Each is psi(||x_1||, ..., ||x_K||), and its prox scales group k by b_k / n_k with n_k = ||x_k|| and b = prox_psi(n).
 
-Source: Martins et al. 2010, Proposition 1, *corrected*: psi must be even in each coordinate (or be restricted to u >= 0),
-and a group of norm 0 stays 0, where the printed b_k / n_k is 0/0.
+Source: Martins et al. 2010, Proposition 1, *corrected*: psi must be even in each coordinate
+(or be restricted to u >= 0), and a group of norm 0 stays 0, where the printed b_k / n_k is 0/0.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class L21(_Grouped, ScaledNorm):
 class SquaredL21(_Grouped, HalfSquaredNorm):
     """(lam/2) (sum_k ||x_k||)^2, the regularizer of multiple kernel learning.
 
-    prox: Proposition 1 with the prox of (lam/2) ||.||_1^2 on the norms. conjugate: max_k ||y_k||^2 / (2 lam), inf if y is
-    not 0 outside the groups.
+    prox: Proposition 1 with the prox of (lam/2) ||.||_1^2 on the norms. conjugate: max_k ||y_k||^2 / (2 lam), inf if y
+    is not 0 outside the groups.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ class SquaredL21(_Grouped, HalfSquaredNorm):
 class L21Ball(_Grouped, Ball):
     """The indicator of {sum_k ||x_k|| <= radius}.
 
-    prox: the projection, by Proposition 1 from the l1 ball. conjugate: radius max_k ||y_k||, inf if y is not 0 outside the
-    groups.
+    prox: the projection, by Proposition 1 from the l1 ball. conjugate: radius max_k ||y_k||, inf if y is not 0 outside
+    the groups.
 
     Parameters
     ----------

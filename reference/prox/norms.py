@@ -203,8 +203,8 @@ class Simplex(Regularizer):
 class WeightedSquaredL1(HalfSquaredNorm):
     """(lam/2) (sum_m d_m |x_m|)^2 with weights d >= 0; a coordinate of weight 0 is free.
 
-    prox: sign(x_m) max(|x_m| - tau d_m, 0), by selection. conjugate: max_m (|y_m| / d_m)^2 / (2 lam), inf if y_m is not 0
-    where d_m is.
+    prox: sign(x_m) max(|x_m| - tau d_m, 0), by selection. conjugate: max_m (|y_m| / d_m)^2 / (2 lam), inf if y_m is not
+    0 where d_m is.
 
     Parameters
     ----------
@@ -237,7 +237,8 @@ class WeightedSquaredL1(HalfSquaredNorm):
     def _weights(self, point: Point) -> Array:
         if point.x.shape[-1] != len(self.weights):
             raise ValueError(
-                f"x: expected {len(self.weights)} coordinates along the last axis, one a weight, got {point.x.shape[-1]}"
+                f"x: expected {len(self.weights)} coordinates along the last axis, one a weight, got "
+                f"{point.x.shape[-1]}"
             )
         return point.send(self.weights)
 

@@ -1,8 +1,8 @@
 """Projections and proxes that select coordinates above a threshold: simplex, l1 ball, l1, squared l1.
 
-A projection, or the prox of a squared norm, sorts y = |x| (or x) in descending order, finds rho, how many coordinates stay
-positive, and moves all by the threshold that the first rho set. The lines are the papers', in float64: whether a coordinate within rounding of the threshold
-becomes 0 is left to rounding. ``accelerated`` decides it exactly.
+A projection, or the prox of a squared norm, sorts y = |x| (or x) in descending order, finds rho, how many coordinates
+stay positive, and moves all by the threshold that the first rho set. The lines are the papers', in float64: whether a
+coordinate within rounding of the threshold becomes 0 is left to rounding. ``accelerated`` decides it exactly.
 
 Source: Martins et al. 2010, section 3.1, Algorithm 2; supplement, Algorithm 4; Duchi et al. 2008 for the simplex.
 """
@@ -78,7 +78,8 @@ def project_simplex(x: Array, radius: float = 1.0, *, out: Array | None = None) 
 
     Notes
     -----
-    O(p log p). Equal coordinates stay equal. A number added to all of x changes nothing, beyond what rounding x + c takes.
+    O(p log p). Equal coordinates stay equal. A number added to all of x changes nothing, beyond what rounding x + c
+    takes.
 
     Source
     ------
@@ -179,7 +180,8 @@ def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array
 
     z_m = sign(x_m) max(|x_m| - tau d_m, 0) with tau = lam S_rho / (1 + lam A_rho): u = |x| / d in descending order,
     S_j = sum_{r<=j} d_r |x_r|, A_j = sum_{r<=j} d_r^2 and rho = max {j : u_(j) > lam S_j / (1 + lam A_j)}. The
-    fraction is largest at j = rho and is found by that: rounding would decide the condition for weights 1e8 times apart.
+    fraction is largest at j = rho and is found by that: rounding would decide the condition for weights 1e8 times
+    apart.
 
     Parameters
     ----------

@@ -1,3 +1,5 @@
-"""Sparse CRFs with safe screening: the elastic-net problem, rules that prove weights to be 0, solvers, paths. Source: Zhang and Qiu."""
+"""Sparse CRFs with safe screening: the elastic-net problem, rules that prove weights to be 0, solvers, paths.
+Source: Zhang and Qiu.
+"""
 
 import reference.screening.known  # noqa: F401, registers what is known of our models

@@ -1,12 +1,14 @@
-"""The paper's screening rule: a ball from the dual's gradient and strong convexity, cut by half-spaces; listed outputs only.
+"""The paper's screening rule: a ball from the dual's gradient and strong convexity, cut by half-spaces; listed outputs
+only.
 
 In the paper's coordinates theta_i lacks the last output of example i, and theta* lies in
 
     ||theta - (that - (n/m) grad D(that))|| <= (n/m) ||grad D(that)||,   sum(theta_k) <= 1 for each k        (Theorem 3)
 
-with D of the problem that is left, m/n its modulus of strong convexity (Lemma 2). G is affine in theta, so the largest |G_j| over ball and one
-half-space is problem (4), which has a closed form (Theorem 4). Floating point: centre and radius are taken to be right to
-||n B||_F ||delta|| / (m alpha beta), delta as in :mod:`reference.screening.rules`, and to 4096 eps (1 + radius); sets grow by that.
+with D of the problem that is left, m/n its modulus of strong convexity (Lemma 2). G is affine in theta, so the largest
+|G_j| over ball and one half-space is problem (4), which has a closed form (Theorem 4). Floating point: centre and
+radius are taken to be right to ||n B||_F ||delta|| / (m alpha beta), delta as in :mod:`reference.screening.rules`, and
+to 4096 eps (1 + radius); sets grow by that.
 
 Source: Zhang and Qiu, section 3, *corrected*.
 """
@@ -28,10 +30,12 @@ __all__ = ["HalfSpaceRule"]
 
 @dataclass(frozen=True)
 class HalfSpaceRule:
-    """The paper's rule: a ball from the dual's gradient and strong convexity, cut by half-spaces sum(theta_k) <= 1; listed outputs only.
+    """The paper's rule: a ball from the dual's gradient and strong convexity, cut by half-spaces sum(theta_k) <= 1;
+    listed outputs only.
 
-    a0 = theta - (n/m) grad D(theta), r = (n/m) ||grad D(theta)||, in coordinates without each example's last output; m is the modulus.
-    A weight is screened where the largest |G_j| over the ball and one half-space k, problem (4), is at most beta, for any k that is tried.
+    a0 = theta - (n/m) grad D(theta), r = (n/m) ||grad D(theta)||, in coordinates without each example's last output; m
+    is the modulus. A weight is screened where the largest |G_j| over the ball and one half-space k, problem (4), is at
+    most beta, for any k that is tried.
 
     Parameters
     ----------
@@ -55,8 +59,8 @@ class HalfSpaceRule:
 
     Source
     ------
-    Zhang and Qiu, Lemma 2 (sharpened), Theorem 3 (*corrected*: D of the reduced problem everywhere), equations (1) to (4) (*corrected*: with
-    the constant), Theorem 4 (*corrected*), Theorem 5, Remark 1.
+    Zhang and Qiu, Lemma 2 (sharpened), Theorem 3 (*corrected*: D of the reduced problem everywhere), equations (1) to
+    (4) (*corrected*: with the constant), Theorem 4 (*corrected*), Theorem 5, Remark 1.
     """
 
     modulus: int = 2
@@ -116,8 +120,8 @@ def smallest_on_ball_and_half_space(b: np.ndarray, p: np.ndarray, c: float, cent
 
     Notes
     -----
-    With g = (<p, center> - c)/||p||: the ball alone, <b, center> - r ||b||, if g <= -r or r <b, p>/||p|| >= g ||b||; nothing if g > r; else the
-    distance along p is g, and sqrt(r^2 - g^2) is left for what of b is orthogonal to p.
+    With g = (<p, center> - c)/||p||: the ball alone, <b, center> - r ||b||, if g <= -r or r <b, p>/||p|| >= g ||b||;
+    nothing if g > r; else the distance along p is g, and sqrt(r^2 - g^2) is left for what of b is orthogonal to p.
 
     Source
     ------
@@ -148,7 +152,9 @@ def _drop(along: np.ndarray, length: np.ndarray, over: float, radius: float) -> 
 
 
 class DualBall(NamedTuple):
-    """The ball that holds theta*: G at its centre (d,), its radius, and of the centre each block's sum (n,), with the numbers of outputs (n,)."""
+    """The ball that holds theta*: G at its centre (d,), its radius, and of the centre each block's sum (n,), with
+    the numbers of outputs (n,).
+    """
 
     at_centre: np.ndarray
     radius: float
@@ -157,10 +163,11 @@ class DualBall(NamedTuple):
 
 
 def dual_ball(state: State, modulus: int) -> DualBall:
-    """Centre a0 = theta - (n/m) grad D(theta) and radius (n/m) ||grad D(theta)|| at theta_i = p(. | x_i; y), m the modulus.
+    """Centre a0 = theta - (n/m) grad D(theta) and radius (n/m) ||grad D(theta)|| at theta_i = p(. | x_i; y), m the
+    modulus.
 
-    Block i of the gradient is B_i' v / n, v = w(theta) - y, which is (score_i(last; v) - score_i(y; v)) / n: a pass over the data for the scores,
-    one for G at the centre.
+    Block i of the gradient is B_i' v / n, v = w(theta) - y, which is (score_i(last; v) - score_i(y; v)) / n: a pass
+    over the data for the scores, one for G at the centre.
 
     Source
     ------
@@ -192,7 +199,9 @@ def dual_ball(state: State, modulus: int) -> DualBall:
 
 
 def _along(state: State, k: int, m: int) -> np.ndarray:
-    """n <B_j, p> (d,), p the indicator of block k: m phi_kj(last) - sum_y phi_kj(y), with the sign of G: its negative."""
+    """n <B_j, p> (d,), p the indicator of block k: m phi_kj(last) - sum_y phi_kj(y), with the sign of G: its
+    negative.
+    """
     problem = state.problem
     if hasattr(problem.scored, "along"):
         found: np.ndarray = problem.scored.along(k)

@@ -1,7 +1,8 @@
-"""Proximal Newton on a working set, for the elastic-net CRF: the fast solver, as :mod:`reference.screening.solvers` wraps it.
+"""Proximal Newton on a working set, for the elastic-net CRF: the fast solver, as :mod:`reference.screening.solvers`
+wraps it.
 
-Source: Lee, Sun and Saunders (2014), proximal Newton-type methods; Friedman, Hastie and Tibshirani (2010), coordinate descent on the quadratic
-model; Byrd, Nocedal and Schnabel (1994), limited-memory matrices.
+Source: Lee, Sun and Saunders (2014), proximal Newton-type methods; Friedman, Hastie and Tibshirani (2010), coordinate
+descent on the quadratic model; Byrd, Nocedal and Schnabel (1994), limited-memory matrices.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ __all__ = ["ProximalNewton"]
 SUFFICIENT = 1e-4  # of the decrease that the linear model promises
 HALVINGS = 20
 PATIENCE = 10  # steps in which the gap is to fall to half
-RIDGE = 1e-10  # of the largest curvature, or of beta^2, which has its unit: keeps steps finite where features are collinear or F is flat
+# of the largest curvature, or of beta^2, which has its unit: keeps steps finite where features are collinear or F is
+# flat
+RIDGE = 1e-10
 
 
 class Newton(NamedTuple):
     """The memory of proximal Newton: where it stands, oracle calls, steps so far.
 
-    moves, changes (m, d): the last moves of w and changes of G, where there is no Hessian; curvature: in all directions that they do not tell
-    of. goal: a gap to be reached by step ``due``. slower: where goals are missed, the memory of accelerated proximal gradient, which goes on.
+    moves, changes (m, d): the last moves of w and changes of G, where there is no Hessian; curvature: in all directions
+    that they do not tell of. goal: a gap to be reached by step ``due``. slower: where goals are missed, the memory of
+    accelerated proximal gradient, which goes on.
     """
 
     state: State
@@ -45,7 +49,8 @@ class Newton(NamedTuple):
 class ProximalNewton:
     """Proximal Newton on a working set, its steps by coordinate descent.
 
-    x = argmin_x <G_A, x - w> + (x - w)' B (x - w)/2 + beta (alpha/2 ||x||^2 + ||x||_1),   A = {j: w_j != 0 or |G_j| > beta}
+    x = argmin_x <G_A, x - w> + (x - w)' B (x - w)/2 + beta (alpha/2 ||x||^2 + ||x||_1),
+    A = {j: w_j != 0 or |G_j| > beta}
 
     and w moves towards x on A as far as P falls enough, nearly always all the way. B is the Hessian of F on A where
     outputs are listed, else that of limited-memory BFGS.
@@ -55,13 +60,13 @@ class ProximalNewton:
     memory : int >= 1
         Pairs of moves and changes that BFGS keeps, also along a path.
     largest : int >= 1
-        Working sets beyond this size are left to :class:`AcceleratedProximalGradient`, as are problems that it solves too slowly: where 10 steps do
-        not halve the gap.
+        Working sets beyond this size are left to :class:`AcceleratedProximalGradient`, as are problems that it solves
+        too slowly: where 10 steps do not halve the gap.
 
     Notes
     -----
-    A step takes one oracle call an example, one product with the features each way (forward only of weights that are not 0), the Hessian, and
-    O(|A|^2) a sweep of coordinate descent; one call more for each time the step is halved.
+    A step takes one oracle call an example, one product with the features each way (forward only of weights that are
+    not 0), the Hessian, and O(|A|^2) a sweep of coordinate descent; one call more for each time the step is halved.
 
     Examples
     --------
@@ -74,7 +79,8 @@ class ProximalNewton:
 
     Source
     ------
-    Lee, Sun and Saunders (2014); Friedman, Hastie and Tibshirani (2010); Byrd, Nocedal and Schnabel (1994), equation (3.5).
+    Lee, Sun and Saunders (2014); Friedman, Hastie and Tibshirani (2010); Byrd, Nocedal and Schnabel (1994), equation
+    (3.5).
     """
 
     memory: int = 20
@@ -168,14 +174,17 @@ class ProximalNewton:
 
 
 def convex(moves: np.ndarray, changes: np.ndarray) -> np.ndarray:
-    """Whether <move, change> is clearly positive, for each pair (..., d): without it the BFGS matrix is indefinite, or none."""
+    """Whether <move, change> is clearly positive, for each pair (..., d): without it the BFGS matrix is indefinite,
+    or none.
+    """
     along, squares = np.sum(moves * changes, axis=-1), np.sum(moves**2, axis=-1) * np.sum(changes**2, axis=-1)
     found: np.ndarray = along > 1e-10 * np.sqrt(squares)
     return found
 
 
 def line_search(state: State, x: np.ndarray) -> tuple[State, int] | None:
-    """The first of w + t (x - w), t = 1, 1/2, 1/4, ... at which P falls by 1e-4 of what its linear model promises, and how many were tried.
+    """The first of w + t (x - w), t = 1, 1/2, 1/4, ... at which P falls by 1e-4 of what its linear model promises, and
+    how many were tried.
 
     None where 20 halvings do not do, or nothing is promised.
     """

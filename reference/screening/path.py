@@ -1,7 +1,8 @@
-"""A path of elastic-net CRFs: from beta_max down, each problem started at the solution of the last and screened from there.
+"""A path of elastic-net CRFs: from beta_max down, each problem started at the solution of the last and screened from
+there.
 
-At the first state of each problem, the last one's solution, the rule screens for all that follows (static, sequential screening); then the
-solver runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
+At the first state of each problem, the last one's solution, the rule screens for all that follows
+(static, sequential screening); then the solver runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ __all__ = ["PathPoint", "SparsePath", "sparse_path"]
 
 @dataclass(frozen=True)
 class PathPoint:
-    """The solution at one beta. support: numbers of the weights that are not 0, int64; values: these weights, in the data's place.
+    """The solution at one beta. support: numbers of the weights that are not 0, int64; values: these weights, in the
+    data's place.
 
-    fun, gap: P and a bound on its distance from the optimum. iterations, oracle_calls, work (active weights summed over iterations),
-    solver_seconds, screening_seconds, screenings, success: as in :class:`SparseResult`.
+    fun, gap: P and a bound on its distance from the optimum. iterations, oracle_calls, work (active weights summed over
+    iterations), solver_seconds, screening_seconds, screenings, success: as in :class:`SparseResult`.
     """
 
     beta: float
@@ -60,7 +62,8 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class SparsePath:
-    """The solutions along a path. alpha; beta_max; size: number of weights d; points: one :class:`PathPoint` for each beta.
+    """The solutions along a path. alpha; beta_max; size: number of weights d; points: one :class:`PathPoint` for each
+    beta.
 
     interrupted: whether Ctrl-C ended it, at the last point.
     """
@@ -112,7 +115,8 @@ def sparse_path(
     objective : LogLoss
         Over any model whose scores are linear in the weights.
     betas : sequence (k,) of floats > 0, optional
-        Best from large to small; default: ``count`` values from :func:`beta_max` to ``ratio`` of it, equally spaced on the logarithmic scale.
+        Best from large to small; default: ``count`` values from :func:`beta_max` to ``ratio`` of it, equally spaced on
+        the logarithmic scale.
     alpha : float >= 0
     count : int >= 1, optional
         Default 100.

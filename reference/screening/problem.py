@@ -7,16 +7,17 @@ with theta_i a distribution over the outputs of example i, H its entropy, S_beta
 
     G(theta) = mean_i E_theta_i phi_i - phi_i(y_i),     the paper's -(1/n) sum_i A_i o theta_i
 
-which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>, so gradient and loss are all that a
-certificate takes: no outputs are listed, and chains, trees or parses do as well as classes.
+which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>, so gradient and
+loss are all that a certificate takes: no outputs are listed, and chains, trees or parses do as well as classes.
 
 The gap P(w) + D(theta(w)) is the sum over weights of the regulariser's Fenchel-Young losses
 
     alpha beta/2 (w_j - S_beta(u_j)/(alpha beta))^2 + |w_j| (beta - sign(w_j) clip(u_j, -beta, beta)),   u = -G
 
-each >= 0, so that it is known to 1e-15 and better near the optimum, where P and D agree in all their digits. With alpha = 0 theta must have
-|G(theta)| <= beta: s theta + (1 - s) (the true outputs), s = min(1, beta / ||G||_inf), and what the example's outputs lose by that, the divergence
-KL(s theta_i + (1 - s) e_{y_i} || theta_i), is known from t_i = theta_i(y_i) = exp(-loss_i(w)).
+each >= 0, so that it is known to 1e-15 and better near the optimum, where P and D agree in all their digits. With
+alpha = 0 theta must have |G(theta)| <= beta: s theta + (1 - s) (the true outputs), s = min(1, beta / ||G||_inf), and
+what the example's outputs lose by that, the divergence KL(s theta_i + (1 - s) e_{y_i} || theta_i), is known from
+t_i = theta_i(y_i) = exp(-loss_i(w)).
 
 Source: Zhang and Qiu, equations (P) and (D), Theorems 1 and 2, Lemma 1. alpha = 0 is not in the paper.
 """
@@ -45,10 +46,11 @@ ROUNDING = 4096  # units of rounding, that sums are taken to be right to
 class State(NamedTuple):
     """Weights w (d,) of a problem and what is known there; arrays are NumPy float64.
 
-    y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). answer: what is known at y. fun: P(w).
-    s: the dual point is s theta + (1 - s) (the true outputs), so that G there is ``s * gradient``; 1 unless alpha = 0. divergence:
-    mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point), a bound on P(w) - min P. scores: those at w, as ``problem.scored`` has
-    them; None: not kept. more_calls: oracle calls for what the answer did not have.
+    y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). answer: what
+    is known at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
+    ``s * gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point),
+    a bound on P(w) - min P. scores: those at w, as ``problem.scored`` has them; None: not kept. more_calls: oracle
+    calls for what the answer did not have.
     """
 
     problem: ElasticNetCRF
@@ -104,7 +106,9 @@ class Features:
 
     @cached_property
     def farthest(self) -> np.ndarray | None:
-        """The largest n |G_j(theta)| over all theta (d,), with room for rounding; None where the model does not bound it."""
+        """The largest n |G_j(theta)| over all theta (d,), with room for rounding; None where the model does not
+        bound it.
+        """
         if self.whole is not None:
             return None if self.whole.farthest is None else self.whole.farthest[self.columns]
         model, data = self.problem.objective.model, self.problem.objective.data
@@ -194,7 +198,8 @@ class ElasticNetCRF:
         return answer.loss, answer.gradient
 
     def evaluate(self, w: Array, scores: Any = None) -> State:
-        """Everything at w (d,): one oracle call an example and ``more_calls``; scores at w are taken as they are, where given.
+        """Everything at w (d,): one oracle call an example and ``more_calls``; scores at w are taken as they are, where
+        given.
 
         Raises
         ------
@@ -211,7 +216,8 @@ class ElasticNetCRF:
         return self.state(w, answer.loss, w, answer, scores)
 
     def state(self, w: np.ndarray, loss: float, y: np.ndarray, answer: Answer, scores: Any = None) -> State:
-        """What follows from F at w (d,) and the answer at y (d,): the gap without another gradient where the two are not one.
+        """What follows from F at w (d,) and the answer at y (d,): the gap without another gradient where the two are
+        not one.
 
         KL(theta || p(. | w)) is F(w) - F(y) - <G(y), w - y>, to which rounding adds its own.
         """
@@ -231,7 +237,8 @@ class ElasticNetCRF:
         return State(self, w, y, loss, answer, fun, gap, s, divergence, scores, more_calls)
 
     def resumed(self, state: State) -> tuple[State, int]:
-        """The state at the weights of another one, of this problem with another beta or reduced, and the oracle calls that it took.
+        """The state at the weights of another one, of this problem with another beta or reduced, and the oracle calls
+        that it took.
 
         None, but a product back for the weights that had left, where the last gradient is that of its weights.
         """
@@ -259,7 +266,9 @@ class ElasticNetCRF:
         return 1.0 if self.alpha > 0 or steepest <= self.beta else self.beta / steepest
 
     def fenchel_young(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """r(w_j) + r*(-G_j) + G_j w_j >= 0 for each weight (d,), r the regulariser of one weight; with alpha = 0, |G| <= beta."""
+        """r(w_j) + r*(-G_j) + G_j w_j >= 0 for each weight (d,), r the regulariser of one weight; with alpha = 0,
+        |G| <= beta.
+        """
         u = -gradient
         clipped = np.clip(u, -self.beta, self.beta)
         bend: np.ndarray = np.abs(w) * (self.beta - np.sign(w) * clipped)
@@ -290,7 +299,8 @@ class ElasticNetCRF:
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """The distance (d,) of -G_j from the subdifferential of the regulariser at w_j; all 0 at the optimum only.
 
-        |G_j + alpha beta w_j + beta sign(w_j)|, at w_j = 0: max(|G_j| - beta, 0). With r its norm, ||w - w*|| <= r / (alpha beta).
+        |G_j + alpha beta w_j + beta sign(w_j)|, at w_j = 0: max(|G_j| - beta, 0). With r its norm, ||w - w*|| <=
+        r / (alpha beta).
         """
         off = np.abs(gradient + self.alpha * self.beta * w + self.beta * np.sign(w))
         found: np.ndarray = np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
@@ -372,7 +382,9 @@ def _any_leave(w: np.ndarray, left: np.ndarray) -> bool:
 
 
 def _divergence(loss: np.ndarray, s: float) -> np.ndarray:
-    """KL(s theta_i + (1 - s) e_{y_i} || theta_i) (n,), theta_i(y_i) = exp(-loss_i): sum_y theta f(p/theta), f(x) = x log x - x + 1 >= 0."""
+    """KL(s theta_i + (1 - s) e_{y_i} || theta_i) (n,), theta_i(y_i) = exp(-loss_i): sum_y theta f(p/theta), f(x) = x
+    log x - x + 1 >= 0.
+    """
     t, others = np.exp(-loss), -np.expm1(-loss)  # theta_i(y_i) and the rest
     q = t + (1 - s) * others  # p(y_i)
     near = (1 - s) * others < 0.01 * t

@@ -17,7 +17,8 @@ __all__ = ["AcceleratedProximalGradient"]
 
 
 class Momentum(NamedTuple):
-    """The memory of accelerated proximal gradient: where it stands, and before, with its scores; t; the extrapolation c; L in use; oracle calls.
+    """The memory of accelerated proximal gradient: where it stands, and before, with its scores; t; the extrapolation
+    c; L in use; oracle calls.
 
     The next y is w + c (w - before).
     """
@@ -35,26 +36,29 @@ class Momentum(NamedTuple):
 class AcceleratedProximalGradient:
     """Accelerated proximal gradient with backtracking, steps that grow again, and restarts.
 
-    x+ = prox(y - G(y)/L),  prox(v) = S_{beta/L}(v) / (1 + alpha beta/L),  y+ = x+ + (t - 1)/t+ (x+ - x),  t+ = (1 + sqrt(1 + 4 t^2))/2
+    x+ = prox(y - G(y)/L),   prox(v) = S_{beta/L}(v) / (1 + alpha beta/L),   y+ = x+ + (t - 1)/t+ (x+ - x),
+    t+ = (1 + sqrt(1 + 4 t^2))/2
 
-    L is multiplied by ``grow`` until F(x+) <= F(y) + <G(y), x+ - y> + L/2 ||x+ - y||^2, and by ``shrink`` after each iteration. Where
-    <y - x+, x+ - x> > 0 the momentum starts anew.
+    L is multiplied by ``grow`` until F(x+) <= F(y) + <G(y), x+ - y> + L/2 ||x+ - y||^2, and by ``shrink`` after each
+    iteration. Where <y - x+, x+ - x> > 0 the momentum starts anew.
 
     Parameters
     ----------
     curvature : float > 0, optional
-        The first L; default: that with which the last problem of a path ended, or else the curvature of F along its gradient.
+        The first L; default: that with which the last problem of a path ended, or else the curvature of F along its
+        gradient.
     grow : float > 1
     shrink : float in (0, 1]
     skip_zeros : bool
-        Whether products with the features may skip weights that are 0 where they gain by it; False: only what screening has removed is left out.
+        Whether products with the features may skip weights that are 0 where they gain by it; False: only what screening
+        has removed is left out.
 
     Notes
     -----
-    An iteration takes two oracle calls an example, at y and x+, the latter for the loss alone, and one product with the features each way: scores at y
-    follow from those at x+ and x. The state's gap is that of x+ with the dual point of y, F(x+) - F(y) - <G(y), x+ - y> being what the two
-    differ by; where rounding hides that, the gradient at x+ is asked for too. One call and a product more for each time L grows, two calls for
-    the first L.
+    An iteration takes two oracle calls an example, at y and x+, the latter for the loss alone, and one product with the
+    features each way: scores at y follow from those at x+ and x. The state's gap is that of x+ with the dual point of
+    y, F(x+) - F(y) - <G(y), x+ - y> being what the two differ by; where rounding hides that, the gradient at x+ is
+    asked for too. One call and a product more for each time L grows, two calls for the first L.
 
     Examples
     --------

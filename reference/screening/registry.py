@@ -51,7 +51,8 @@ class Known(NamedTuple):
     example i, for L1GapRule
     feature_totals(model, data): a :class:`FeatureTotals`, for CountRule
     listed_spread(model, data): a :class:`ListedSpread`, for L2GapRule and HalfSpaceRule
-    restrict(model, columns): the model with the weights ``columns`` (k,) alone, in a better way than zeros at the others
+    restrict(model, columns): the model with the weights ``columns`` (k,) alone, in a better way than zeros at the
+    others
 
     The first three may answer None: not of this model.
     """
@@ -99,7 +100,9 @@ def feature_range(model: Any, data: Any) -> np.ndarray | None:
 
 
 def feature_totals(model: Any, data: Any) -> FeatureTotals | None:
-    """Between what each feature's sum over the examples lies, whatever their outputs (d,); None: no bounds are known."""
+    """Between what each feature's sum over the examples lies, whatever their outputs (d,); None: no bounds are
+    known.
+    """
     ask = known_of(type(model)).feature_totals
     return None if ask is None else ask(model, data)
 

@@ -1,7 +1,7 @@
 """A linear model with some of its weights: the others are 0 for good, and leave the arrays where they can.
 
-What screening leaves of a problem (Zhang and Qiu, Lemma 1). Of classes and of sequences, features that have no weight left leave the
-packed data too; other models compute with weights of 0.
+What screening leaves of a problem (Zhang and Qiu, Lemma 1). Of classes and of sequences, features that have no weight
+left leave the packed data too; other models compute with weights of 0.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class RestrictedModel(LinearModel):
     columns : int array (k,)
         Numbers of weights of ``model``, in order.
     features : int array (m,), optional
-        The columns of packed rows that ``model`` is for, of those that data to be narrowed have; None: data stay as they are.
+        The columns of packed rows that ``model`` is for, of those that data to be narrowed have; None: data stay as
+        they are.
 
     Attributes
     ----------
@@ -105,7 +106,9 @@ class RestrictedModel(LinearModel):
         return data if self.features is None else data._replace(rows=data.rows.select(self.features))
 
     def check(self, data: Any) -> None:
-        """Raise ValueError if ``data`` is not the narrowed data of the model that was restricted, TypeError if it was not packed."""
+        """Raise ValueError if ``data`` is not the narrowed data of the model that was restricted, TypeError if it
+        was not packed.
+        """
         self.model.check(data)
 
     def zeros(self, data: Any) -> Array:
@@ -206,7 +209,8 @@ def with_rows_of(
     always: np.ndarray,
     narrowed: Callable[[int, int], Any],
 ) -> RestrictedModel:
-    """A model whose weights begin with a matrix (F, L) of features and labels, with rows left out that have no weight among ``columns``.
+    """A model whose weights begin with a matrix (F, L) of features and labels, with rows left out that have no weight
+    among ``columns``.
 
     always: rows that stay. narrowed(F', d'): the model with so many rows and weights.
     """

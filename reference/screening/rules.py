@@ -1,20 +1,23 @@
 """Safe screening rules: weights that are 0 at the optimum, known before it is.
 
-At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). A rule has a set that holds theta*, and the largest |G_j| there:
+At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). A rule has a set that holds theta*, and
+the largest |G_j| there:
 
-    rule              theta* lies in                                                largest |G_j(theta)|
-    L1GapRule         sum_i ||theta_i - theta*_i||_1^2 <= 2 n gap (Pinsker)          |G_j| + sqrt(2 n gap) range_j / n
-    L2GapRule         ||theta - theta*||^2 <= n gap                                  |G_j| + sqrt(n gap) centred_j / n
-    CountRule         anything                                                       max(most_j - gold_j, gold_j - least_j) / n
-    HalfSpaceRule     ||theta - a0|| <= r, and sum of block k <= 1                   problem (4) of the paper
-    UnionRule         all of its rules' sets                                         any of them
+    rule           theta* lies in                                        largest |G_j(theta)|
+    L1GapRule      sum_i ||theta_i - theta*_i||_1^2 <= 2 n gap (Pinsker) |G_j| + sqrt(2 n gap) range_j / n
+    L2GapRule      ||theta - theta*||^2 <= n gap                         |G_j| + sqrt(n gap) centred_j / n
+    CountRule      anything                                              max(most_j - gold_j, gold_j - least_j) / n
+    HalfSpaceRule  ||theta - a0|| <= r, and sum of block k <= 1          problem (4) of the paper
+    UnionRule      all of its rules' sets                                any of them
 
-Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the unit of rounding of their dtype;
-bounds are raised by that, and radii by what such an error of G does to them: the root of the gap by no less than ||delta|| / sqrt(2 alpha beta). CountRule's
-sums are taken to be right to 4096 eps (beta + (|least_j| + |most_j|) / n). That is the slack of every rule; it is never 0, so nothing at
-|G_j(theta*)| = beta exactly is ever removed.
+Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the unit
+of rounding of their dtype; bounds are raised by that, and radii by what such an error of G does to them: the root of
+the gap by no less than ||delta|| / sqrt(2 alpha beta). CountRule's sums are taken to be right to 4096 eps
+(beta + (|least_j| + |most_j|) / n). That is the slack of every rule; it is never 0, so nothing at |G_j(theta*)| = beta
+exactly is ever removed.
 
-Source: Zhang and Qiu, section 2, rule (R'); the rules by the gap are not in the paper, whose own rule is in :mod:`reference.screening.half_space`.
+Source: Zhang and Qiu, section 2, rule (R'); the rules by the gap are not in the paper, whose own rule is in
+:mod:`reference.screening.half_space`.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ class Rule(Protocol):
 class L1GapRule:
     """Screen by the duality gap and the features' ranges: the rule that lists no outputs.
 
-    |G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2) / n <= beta  implies  w*_j = 0,  R_ij = (max_y phi_ij(y) - min_y phi_ij(y)) / 2
+    |G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2) / n <= beta  implies  w*_j = 0,
+    R_ij = (max_y phi_ij(y) - min_y phi_ij(y)) / 2
 
     Raises
     ------
@@ -53,8 +57,8 @@ class L1GapRule:
 
     Notes
     -----
-    O(d) beyond the gradient. -H is 1-strongly convex in l1 on the simplex (Pinsker), differences of distributions sum to 0, and
-    Cauchy-Schwarz adds up the examples. Any upper bound in place of R_ij is safe.
+    O(d) beyond the gradient. -H is 1-strongly convex in l1 on the simplex (Pinsker), differences of distributions sum
+    to 0, and Cauchy-Schwarz adds up the examples. Any upper bound in place of R_ij is safe.
     """
 
     def screen(self, state: State) -> np.ndarray:
@@ -107,7 +111,8 @@ class CountRule:
 
     Notes
     -----
-    One pass over the data for a whole path, then O(d). Of an indicator it asks how often it could fire but does not, and does but need not.
+    One pass over the data for a whole path, then O(d). Of an indicator it asks how often it could fire but does not,
+    and does but need not.
 
     Examples
     --------
@@ -180,13 +185,16 @@ def listed_spread(state: State) -> Any:
     found = state.problem.features.spread
     if found is None:
         raise UnsupportedError(
-            f"rule: the outputs of {type(state.problem.objective.model).__name__} are not listed; L1GapRule does without"
+            f"rule: the outputs of {type(state.problem.objective.model).__name__} are not listed; L1GapRule does "
+            f"without"
         )
     return found
 
 
 def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
-    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack of floating point, :func:`rounding`, written out: few passes over d numbers."""
+    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack of floating point, :func:`rounding`, written out:
+    few passes over d numbers.
+    """
     problem, unit, span = state.problem, ROUNDING * state.problem.eps, state.problem.features.range
     per_span = 0.0 if span is None else unit / np.sqrt(problem.n)
     if problem.alpha > 0:

@@ -1,11 +1,11 @@
 """The log loss by way of its scores, which are linear in the weights: products with the features apart from inference.
 
-F(w) = f(Z(w)): ``forward`` makes the scores Z of all examples from weights, one product; ``loss`` and ``loss_and_gradient`` are inference at
-scores, the latter with one product back. Scores between those of two weights need no product, so a solver that goes along lines saves half
-of them. How Z looks is each class's own affair:
+F(w) = f(Z(w)): ``forward`` makes the scores Z of all examples from weights, one product; ``loss`` and
+``loss_and_gradient`` are inference at scores, the latter with one product back. Scores between those of two weights
+need no product, so a solver that goes along lines saves half of them. How Z looks is each class's own affair:
 
     Pieces    the model's scores of one piece of the examples after another, in memory
-    Whole     the weights themselves, so that each question costs its products; for scores that are too many, or not finite
+    Whole     the weights themselves, so that each question costs its products; for scores too many, or not finite
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ SWEEPS, ENOUGH = 200, 1e-10  # of coordinate descent
 
 
 class Answer(NamedTuple):
-    """What is known at scores. loss: F. gradient: of F (d,). losses: of each example (n,), None where they do not fall out. NumPy float64.
+    """What is known at scores. loss: F. gradient: of F (d,). losses: of each example (n,), None where they do not fall
+    out. NumPy float64.
 
-    moment: that of which one product back is n times the gradient, also for weights that are not asked about; None: not kept.
+    moment: that of which one product back is n times the gradient, also for weights that are not asked about; None: not
+    kept.
     """
 
     loss: float
@@ -217,7 +219,8 @@ class Pieces:
 
 
 def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    """argmin_x <q, x - w> + (x - w)' H (x - w) / 2 + beta (alpha/2 ||x||^2 + ||x||_1) (k,), by coordinate descent from w.
+    """argmin_x <q, x - w> + (x - w)' H (x - w) / 2 + beta (alpha/2 ||x||^2 + ||x||_1) (k,), by coordinate descent from
+    w.
 
     H (k, k) has a positive diagonal. It ends once a sweep gains 1e-10 of what the best one did, or after 200 sweeps.
     """

@@ -1,11 +1,12 @@
 """Solving the elastic-net CRF while screening: the paper's loop around any solver.
 
-A solver is an object with three methods; its memory is anything with fields ``state`` (a :class:`State`: where it stands) and ``calls`` (oracle
-calls so far, in examples):
+A solver is an object with three methods; its memory is anything with fields ``state`` (a :class:`State`: where it
+stands) and ``calls`` (oracle calls so far, in examples):
 
-    start(state, before) -> memory                  from here; before: None, or the memory with which it ended on a problem like this
+    start(state, before) -> memory                  from here; before: None, or its last memory of a problem like this
     step(memory) -> memory                          one iteration, on the problem memory.state.problem
-    narrow(memory, state, columns) -> memory        go on with the weights ``columns`` alone, from ``state`` on the reduced problem
+    narrow(memory, state, columns) -> memory        go on with the weights ``columns`` alone, from ``state``, which is
+                                                    on the reduced problem
 
 Source: Zhang and Qiu, Algorithm 1.
 """
@@ -51,7 +52,9 @@ class Solver(Protocol):
 
 
 class Screening(NamedTuple):
-    """One use of a rule. iteration: after so many; gap: there; kept: weights left after it; size: weights of the whole problem."""
+    """One use of a rule. iteration: after so many; gap: there; kept: weights left after it; size: weights of the
+    whole problem.
+    """
 
     iteration: int
     gap: float
@@ -72,8 +75,8 @@ class Screening(NamedTuple):
 class SparseResult(Result):
     """A :class:`Result` with what screening did.
 
-    support: numbers of the weights of x that are not 0, int64. screenings: one :class:`Screening` each time the rule was used.
-    solver_seconds, screening_seconds: of these. work: weights that were active, summed over iterations.
+    support: numbers of the weights of x that are not 0, int64. screenings: one :class:`Screening` each time the rule
+    was used. solver_seconds, screening_seconds: of these. work: weights that were active, summed over iterations.
     """
 
     support: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
@@ -108,8 +111,8 @@ def solve_sparse(
 ) -> SparseResult:
     """Minimise F(w) + beta (alpha/2 ||w||^2 + ||w||_1), removing weights as soon as a rule proves them 0.
 
-    Each time the gap has fallen below gamma times that of the last screening, the rule is asked; weights that it screens leave the problem, its
-    arrays and the solver's memory.
+    Each time the gap has fallen below gamma times that of the last screening, the rule is asked; weights that it
+    screens leave the problem, its arrays and the solver's memory.
 
     Parameters
     ----------
@@ -121,23 +124,25 @@ def solve_sparse(
     beta : float > 0
         :func:`beta_max` is the least at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the unit of rounding, is read as that.
+        Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the unit of rounding, is read
+        as that.
     rule : rule or None
-        An object with ``screen(state)``, booleans (state.problem.size,): True where the optimal weight is 0; default ``L1GapRule()``, None: no screening.
+        An object with ``screen(state)``, booleans (state.problem.size,): True where the optimal weight is 0; default
+        ``L1GapRule()``, None: no screening.
     gamma : float in (0, 1)
     solver : solver, optional
         An object with ``start``, ``step`` and ``narrow``; default ``ProximalNewton()``.
     iterations : int >= 0
         At most so many.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each iteration, w (d,) being the weights that would be returned then. Stops the run by returning
-        True or raising StopIteration.
+        Called as ``callback(row, w)`` after each iteration, w (d,) being the weights that would be returned then. Stops
+        the run by returning True or raising StopIteration.
 
     Returns
     -------
     SparseResult
-        ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum of the whole problem; ``success`` is False where the
-        iterations ran out or Ctrl-C ended them (``interrupted``): then these are the last weights.
+        ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum of the whole problem; ``success`` is
+        False where the iterations ran out or Ctrl-C ended them (``interrupted``): then these are the last weights.
 
     Raises
     ------
@@ -154,7 +159,7 @@ def solve_sparse(
     --------
     >>> from reference import LogLoss, MulticlassModel, beta_max, solve_sparse
     >>> model = MulticlassModel(n_features=3, labels=["a", "b"])
-    >>> data = model.pack([[0, 2], [0, 1, 2], [1, 2]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0, 2], [0, 1, 2], [1, 2]], ["a", "b", "b"])  # active features and labels of three examples
     >>> objective = LogLoss(model, data)
     >>> result = solve_sparse(objective, beta=0.9 * beta_max(objective))
     >>> result.success, len(result.support)
@@ -179,7 +184,8 @@ def solve_problem(
     callback: Callable[[Row, Array], Any] | None = None,
     before: Any = None,
 ) -> tuple[SparseResult, Any]:
-    """:func:`solve_sparse` on a problem; options as there. With the solver's memory, which ``before`` takes for the next of a path.
+    """:func:`solve_sparse` on a problem; options as there. With the solver's memory, which ``before`` takes for the
+    next of a path.
 
     w0: None: where that memory stands, or else 0.
     """
@@ -207,8 +213,9 @@ def check_solver(solver: Any) -> None:
 
 
 class Standing(NamedTuple):
-    """The solver's memory, of the weights ``columns`` alone; oracle calls besides the solver's; the gap at the last screening;
-    what screening did; iterations, the weights that were active in them, and the seconds that screening took.
+    """The solver's memory, of the weights ``columns`` alone; oracle calls besides the solver's; the gap at the last
+    screening; what screening did; iterations, the weights that were active in them, and the seconds that screening
+    took.
     """
 
     memory: Any

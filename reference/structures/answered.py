@@ -24,7 +24,9 @@ CLOSE = 1e-4  # how far a value may be from the score of its output, relative to
 
 
 def answered_by(kind: type[Structure], oracle: Oracle) -> type[Structure]:
-    """The structure ``kind``, not of batches, with ``oracle`` in the place of ``best``; TypeError for what is not callable."""
+    """The structure ``kind``, not of batches, with ``oracle`` in the place of ``best``; TypeError for what is not
+    callable.
+    """
     if not callable(oracle):
         raise TypeError(f"oracle: expected a callable, from scores to (value, output), got {oracle!r}")
     name = f"{kind.__name__}(oracle={getattr(oracle, '__name__', type(oracle).__name__)})"

@@ -1,12 +1,14 @@
-"""Dependency trees: every token of a sentence has a head, another token or the root, and following heads leads to the root.
+"""Dependency trees: every token of a sentence has a head, another token or the root, and following heads leads to the
+root.
 
-score(y) = sum_m values[m, y_m] over the tokens m + 1 = 1..n, with heads y_m in 0..n, 0 being the root; the arcs may cross. Trees are
-spanning arborescences of the tokens and the root. Source: Martins et al., section 4 (dependency parsing).
+score(y) = sum_m values[m, y_m] over the tokens m + 1 = 1..n, with heads y_m in 0..n, 0 being the root; the arcs may
+cross. Trees are spanning arborescences of the tokens and the root. Source: Martins et al., section 4
+(dependency parsing).
 
 The best tree, K best trees and max-marginals are in ``arborescence_max``; sums over all trees in ``arborescence_sum``.
 
-Conventions. Outputs are int64 heads (n,). A token is never its own head: values[m, m + 1] is ignored, with gradient 0. With n = 0 there is
-one output, of score 0. Exactly one root arc if ``single_root``, one or more if not.
+Conventions. Outputs are int64 heads (n,). A token is never its own head: values[m, m + 1] is ignored, with gradient 0.
+With n = 0 there is one output, of score 0. Exactly one root arc if ``single_root``, one or more if not.
 """
 
 from __future__ import annotations
@@ -82,12 +84,16 @@ class Arborescence(Structure):
         self.single_root = bool(single_root)
 
     def best(self) -> tuple[Array, Array]:
-        """Highest score and heads (n,) of a tree that has it; see :func:`maximum_arborescence`. Raises InfeasibleError."""
+        """Highest score and heads (n,) of a tree that has it; see :func:`maximum_arborescence`. Raises
+        InfeasibleError.
+        """
         value, heads = self.ops.maximum_arborescence(self.scores, self.single_root)
         return feasible(value, "best"), heads
 
     def topk(self, k: int) -> KBest:
-        """The k best trees, labels (k, n); see :func:`top_k_arborescences`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best trees, labels (k, n); see :func:`top_k_arborescences`. Fewer, or none, where fewer are
+        possible: never InfeasibleError.
+        """
         k = positive_k(k, self.scores.values.shape[0])
         found: KBest = self.ops.top_k_arborescences(self.scores, k, self.single_root)
         return found
@@ -152,7 +158,9 @@ class Arborescence(Structure):
         return self._with(super().constrained(allowed).scores)
 
     def augment(self, loss: ArborescenceScores) -> Arborescence:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
+        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for
+        another shape.
+        """
         return self._with(super().augment(loss).scores)
 
     def _with(self, scores: ArborescenceScores) -> Arborescence:

@@ -1,11 +1,12 @@
 """Best dependency trees: the algorithm of Chu and Liu and of Edmonds, one contraction at a time.
 
-Every token takes its best head; a cycle of tokens that arises becomes one token, whose possible heads are scored by what the cycle
-gains with them. Source: McDonald et al. (2005), figure 3, after Chu and Liu (1965) and Edmonds (1967): the minimum spanning trees
-of Martins et al., section 4.
+Every token takes its best head; a cycle of tokens that arises becomes one token, whose possible heads are scored by
+what the cycle gains with them. Source: McDonald et al. (2005), figure 3, after Chu and Liu (1965) and Edmonds (1967):
+the minimum spanning trees of Martins et al., section 4.
 
-With a single root the root is a last resort: trees are ordered by their number of root arcs first and by their score second, and as
-only root arcs count, a token takes one only if it has no other head. More than one in the end: there is no such tree.
+With a single root the root is a last resort: trees are ordered by their number of root arcs first and by their score
+second, and as only root arcs count, a token takes one only if it has no other head. More than one in the end: there is
+no such tree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ __all__ = ["ArborescenceScores", "max_marginals", "maximum_arborescence", "top_k
 
 
 class ArborescenceScores(NamedTuple):
-    """The scores (n, n + 1) of the heads of n tokens: values[m, h] of head h, 0 the root, for token m + 1; -inf forbids. values[m, m + 1] is ignored."""
+    """The scores (n, n + 1) of the heads of n tokens: values[m, h] of head h, 0 the root, for token m + 1; -inf
+    forbids. values[m, m + 1] is ignored.
+    """
 
     values: Array
 
@@ -41,7 +44,8 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
     Returns
     -------
     value : array ()
-        The sum of the arcs' scores, token after token; -inf where every tree uses a forbidden arc, nan where a score is nan or +inf.
+        The sum of the arcs' scores, token after token; -inf where every tree uses a forbidden arc, nan where a score is
+        nan or +inf.
     heads : int64 array (n,)
         0 for the root, m for token m; -1 throughout if there is no tree.
 
@@ -104,8 +108,8 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
 
     Notes
     -----
-    The trees but for the best are divided by the first token whose head differs, and each part, by its best tree, waits for its turn; at
-    most k n best trees are computed. Equal scores in the order in which they were found.
+    The trees but for the best are divided by the first token whose head differs, and each part, by its best tree, waits
+    for its turn; at most k n best trees are computed. Equal scores in the order in which they were found.
 
     Source
     ------
@@ -163,8 +167,9 @@ def _with_arc(values: np.ndarray, m: int, h: int) -> np.ndarray:
 class Contraction(NamedTuple):
     """How to undo that the tokens of a cycle became one, the last.
 
-    heads (k,) before; cycle (c,) and kept (k - c,) rows; leaving (k - c,): the row of the cycle that is the best head of each kept one;
-    entered (k - c + 1,): the row of the cycle that takes each possible head of it, the root first and then the kept rows.
+    heads (k,) before; cycle (c,) and kept (k - c,) rows; leaving (k - c,): the row of the cycle that is the best head
+    of each kept one; entered (k - c + 1,): the row of the cycle that takes each possible head of it, the root first and
+    then the kept rows.
     """
 
     heads: np.ndarray
@@ -190,7 +195,9 @@ def best_heads(values: np.ndarray, single_root: bool) -> np.ndarray | None:
 
 
 def greedy_heads(values: np.ndarray, single_root: bool) -> np.ndarray | None:
-    """The first best head of each token, the root as a last resort if it is to be single; None if a token has no head."""
+    """The first best head of each token, the root as a last resort if it is to be single; None if a token has no
+    head.
+    """
     if len(values) == 0:
         return np.zeros(0, np.int64)
     heads = np.argmax(values, axis=1)
@@ -217,7 +224,9 @@ def find_cycle(heads: np.ndarray) -> np.ndarray:
 
 
 def contract(values: np.ndarray, heads: np.ndarray, cycle: np.ndarray) -> tuple[np.ndarray, Contraction]:
-    """The scores after the rows of a cycle have become one, the last; a head of the cycle scores the gain over the arc that it replaces."""
+    """The scores after the rows of a cycle have become one, the last; a head of the cycle scores the gain over the
+    arc that it replaces.
+    """
     kept = np.setdiff1d(np.arange(len(values)), cycle)
     columns = np.concatenate([[0], kept + 1])
     gain = (values[cycle] - values[cycle, heads[cycle], None])[:, columns]

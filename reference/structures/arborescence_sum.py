@@ -1,9 +1,11 @@
-"""Sums over dependency trees by the matrix-tree theorem, without a subtraction: log-partition function, arc marginals, number of trees.
+"""Sums over dependency trees by the matrix-tree theorem, without a subtraction: log-partition function, arc marginals,
+number of trees.
 
-The sum over all trees of the product of their arcs' weights is a determinant (Tutte 1948; for dependency trees Koo et al. 2007, Smith and
-Smith 2007, McDonald and Satta 2007). Elimination as Grassmann, Taksar and Heyman (1985) do it for Markov chains adds, multiplies and
-divides positive numbers only, so that it can be done with logarithms. These are Python integers, multiples of 1 / ONE:
-a product of weights is then exact, and scores of 1e300 that tie, or nearly, are told apart.
+The sum over all trees of the product of their arcs' weights is a determinant (Tutte 1948; for dependency trees Koo et
+al. 2007, Smith and Smith 2007, McDonald and Satta 2007). Elimination as Grassmann, Taksar and Heyman (1985) do it for
+Markov chains adds, multiplies and divides positive numbers only, so that it can be done with logarithms. These are
+Python integers, multiples of 1 / ONE: a product of weights is then exact, and scores of 1e300 that tie, or nearly, are
+told apart.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ NOTHING = 1000  # exp(-NOTHING) is 0
 class Elimination(NamedTuple):
     """One token taken out of the graph.
 
-    token; others (r,): the tokens left; columns (r + 1,): the root and these as heads; p (r + 1,): the share of each head of the token in
-    its pivot; direct, through (r, r + 1): the share of each new weight that was there before, and that leads through the token.
+    token; others (r,): the tokens left; columns (r + 1,): the root and these as heads; p (r + 1,): the share of each
+    head of the token in its pivot; direct, through (r, r + 1): the share of each new weight that was there before, and
+    that leads through the token.
     """
 
     token: int
@@ -43,7 +46,8 @@ def tree_partition(
 ) -> tuple[Array, ArborescenceScores]:
     """mu times the log-partition function of dependency trees, and its gradient, the arc marginals (the exp oracle).
 
-    mu log sum_y exp(score(y) / mu) = mu sum_k log S_k,  S_k = sum_h w_kh,  then  w_ih += w_ik w_kh / S_k  for all i, h but k
+    mu log sum_y exp(score(y) / mu) = mu sum_k log S_k,   S_k = sum_h w_kh,
+    then  w_ih += w_ik w_kh / S_k  for all i, h but k
 
     Parameters
     ----------
@@ -62,10 +66,11 @@ def tree_partition(
 
     Notes
     -----
-    w = exp(scores / mu), kept as logarithms. The marginals are the derivative of these steps, taken backwards: the absolute error is some
-    units of the last place of 1, whatever the size of the scores and of mu. With a single root, S_k leaves
-    the root out until the last token: then sum_y is sum_r w_r0 tau_r, tau_r being the weight of all trees of the tokens with root r.
-    The token with the largest S_k goes first, so that a token that can only be the single root comes last. Time O(n^3), memory O(n^3).
+    w = exp(scores / mu), kept as logarithms. The marginals are the derivative of these steps, taken backwards: the
+    absolute error is some units of the last place of 1, whatever the size of the scores and of mu. With a single root,
+    S_k leaves the root out until the last token: then sum_y is sum_r w_r0 tau_r, tau_r being the weight of all trees of
+    the tokens with root r. The token with the largest S_k goes first, so that a token that can only be the single root
+    comes last. Time O(n^3), memory O(n^3).
 
     Source
     ------
@@ -164,9 +169,11 @@ def backward(shape: tuple[int, ...], steps: list[Elimination]) -> np.ndarray:
 
 
 def number_of_trees(allowed: np.ndarray, single_root: bool) -> int:
-    """How many trees have allowed arcs (n, n + 1) only, exactly: a determinant by Bareiss' elimination, in Python's integers.
+    """How many trees have allowed arcs (n, n + 1) only, exactly: a determinant by Bareiss' elimination, in Python's
+    integers.
 
-    The matrix is the arcs' Laplacian; for a single root its first column becomes that of the root arcs (Koo et al. 2007).
+    The matrix is the arcs' Laplacian; for a single root its first column becomes that of the root arcs
+    (Koo et al. 2007).
     """
     n = len(allowed)
     arcs = allowed.astype(object) * 1

@@ -148,22 +148,30 @@ class Structure:
         return self
 
     def states(self, y: Any) -> np.ndarray:
-        """The state of each variable in output ``y``: host int64 (p,), negative where a variable has none. Default: y itself."""
+        """The state of each variable in output ``y``: host int64 (p,), negative where a variable has none. Default:
+        y itself.
+        """
         return host(y).astype(np.int64)
 
     def constrained(self, allowed: Any) -> Structure:
-        """The outputs in which each variable has an allowed state: booleans ``allowed`` (p, states). Raises ValueError, TypeError."""
+        """The outputs in which each variable has an allowed state: booleans ``allowed`` (p, states). Raises
+        ValueError, TypeError.
+        """
         if self.variables is None:
             raise self._lacks("constrained")
         field = limited(getattr(self.scores, self.variables), allowed)
         return type(self).unchecked(self.scores._replace(**{self.variables: field}))
 
     def augment(self, loss: Scores) -> Structure:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for another shape."""
+        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for
+        another shape.
+        """
         return type(self).unchecked(add(self.scores, loss))
 
     def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
-        """The max over outputs, smoothed: value and gradient (Definition 6; mu = 0 is the max itself). Raises InfeasibleError."""
+        """The max over outputs, smoothed: value and gradient (Definition 6; mu = 0 is the max itself). Raises
+        InfeasibleError.
+        """
         value, gradient = smoothing(self, mu)
         return (feasible(value, "smooth_max") if hasattr(value, "ndim") else value), gradient
 
@@ -206,14 +214,17 @@ def at_most(name: str, count: int, numbers: int) -> int:
     most = max(MOST // max(numbers, 1), 1)
     if count > most:
         raise ValueError(
-            f"{name}: expected at most {most} outputs, which take {max(numbers, 1)} numbers each where 2^28 are the limit, "
+            f"{name}: expected at most {most} outputs, which take {max(numbers, 1)} numbers each where 2^28 are the "
+            f"limit, "
             f"got {shown(count)}"
         )
     return count
 
 
 def k_best(scores: Array, labels: Array, k: int) -> KBest:
-    """Sorted scores (..., j), j <= k, and labels (..., j) or (..., j, n) as KBest: padded to k, labels -1 beside -inf."""
+    """Sorted scores (..., j), j <= k, and labels (..., j) or (..., j, n) as KBest: padded to k, labels -1 beside
+    -inf.
+    """
     xp = array_namespace(scores)
     rank = scores.ndim - 1  # the axis
     found = scores > -xp.inf
@@ -229,7 +240,9 @@ def k_best(scores: Array, labels: Array, k: int) -> KBest:
 
 
 def limited(field: Array, allowed: Any) -> Array:
-    """The scores ``field`` (..., p, states) with -inf for the states that booleans ``allowed`` (p, states) do not allow."""
+    """The scores ``field`` (..., p, states) with -inf for the states that booleans ``allowed`` (p, states) do not
+    allow.
+    """
     xp = array_namespace(field)
     allowed = unmasked("allowed", allowed)
     allowed = allowed if is_array_api_obj(allowed) else np.asarray(allowed)

@@ -1,9 +1,9 @@
 """Best Max-Marginal First: the k best outputs of any structure that answers constrained max-marginals.
 
-The outputs are divided into disjoint sets, each given by the states that are allowed to each variable, and each with its
-best output. The best output not found yet differs from the best of its own set in the state of some variable, so it is the
-largest of the max-marginals of other states; there its set is cut in two. Source: Pillutla et al., section 4.2.1,
-appendix C.1 and Algorithm 10 (after Yanover and Weiss).
+The outputs are divided into disjoint sets, each given by the states that are allowed to each variable, and each with
+its best output. The best output not found yet differs from the best of its own set in the state of some variable, so it
+is the largest of the max-marginals of other states; there its set is cut in two. Source: Pillutla et al., section
+4.2.1, appendix C.1 and Algorithm 10 (after Yanover and Weiss).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ __all__ = ["bmmf"]
 def bmmf(structure: Structure, k: int) -> KBest:
     """The k best distinct outputs, from max-marginals under constraints (the top-K oracle).
 
-    y^(k) = argmax of score(y) over C^(s) with y_v = j, where (v, j, s) is the largest phi^(s)(v, j) with j != y^(s)_v, and
-    phi^(s)(v, j) = max of score(y) over C^(s) with y_v = j; then C^(k) = C^(s) with y_v = j, and C^(s) loses y_v = j
+    y^(k) = argmax of score(y) over C^(s) with y_v = j, where (v, j, s) is the largest phi^(s)(v, j) with j != y^(s)_v,
+    and phi^(s)(v, j) = max of score(y) over C^(s) with y_v = j; then C^(k) = C^(s) with y_v = j, and C^(s) loses
+    y_v = j
 
     Parameters
     ----------
@@ -33,8 +34,8 @@ def bmmf(structure: Structure, k: int) -> KBest:
     Returns
     -------
     KBest
-        scores (k,) from high to low, then -inf; labels (k, p), -1 beyond ``count``; count (), the number of outputs found: k,
-        or all that are not forbidden.
+        scores (k,) from high to low, then -inf; labels (k, p), -1 beyond ``count``; count (), the number of outputs
+        found: k, or all that are not forbidden.
 
     Raises
     ------
@@ -45,15 +46,17 @@ def bmmf(structure: Structure, k: int) -> KBest:
 
     Notes
     -----
-    k calls of ``best`` and at most 2 k - 3 sets of max-marginals, besides O(k p L) to look at each: those of the last two
-    sets would not be looked at, and are not asked for. Memory O(k p L). Equal scores in the order in which they were found:
-    the older set first, then the smaller variable, then the smaller state. The sets are disjoint, so that nothing is found
-    twice, however max-marginals are rounded; the order of scores that differ by less than their rounding is that of ``best``.
+    k calls of ``best`` and at most 2 k - 3 sets of max-marginals, besides O(k p L) to look at each: those of the last
+    two sets would not be looked at, and are not asked for. Memory O(k p L). Equal scores in the order in which they
+    were found: the older set first, then the smaller variable, then the smaller state. The sets are disjoint, so that
+    nothing is found twice, however max-marginals are rounded; the order of scores that differ by less than their
+    rounding is that of ``best``.
 
     Source
     ------
-    Pillutla et al., Algorithm 10 and Theorem 46, *corrected* so that scores may tie and k may exceed the number of outputs:
-    y^(k) is an actual maximiser over C^(k), not decoded variable by variable; only finite max-marginals are candidates.
+    Pillutla et al., Algorithm 10 and Theorem 46, *corrected* so that scores may tie and k may exceed the number of
+    outputs: y^(k) is an actual maximiser over C^(k), not decoded variable by variable; only finite max-marginals are
+    candidates.
     """
     if not isinstance(structure, Structure):
         raise TypeError(f"structure: expected a Structure, got {type(structure).__name__}")

@@ -1,8 +1,9 @@
 """Sets of boxes as an interval for each side, with a bound on their scores: the space that subwindow search parts.
 
-Source: Pillutla et al., section 4.2.2, after Lampert et al. (2008): the positive pixels of the largest box and the negative ones of the
-smallest. Beyond it: where no pixel can be positive and boxes have none in common, the highest pixel, as a box has at least one; and a bound
-on the loss 1 - IoU, by the least intersection over the union with the largest box.
+Source: Pillutla et al., section 4.2.2, after Lampert et al. (2008): the positive pixels of the largest box and the
+negative ones of the smallest. Beyond it: where no pixel can be positive and boxes have none in common, the highest
+pixel, as a box has at least one; and a bound on the loss 1 - IoU, by the least intersection over the union with the
+largest box.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ __all__ = ["BoxSet", "BoxSets"]
 
 
 class BoxSet(NamedTuple):
-    """The boxes with each side in an interval, its ends among it; none of the intervals has ends that no box of the set reaches."""
+    """The boxes with each side in an interval, its ends among it; none of the intervals has ends that no box of the
+    set reaches.
+    """
 
     top: tuple[int, int]
     left: tuple[int, int]

@@ -2,9 +2,10 @@
 
     score(y) = sum of pixels[i, j] over the pixels of y, + loss (1 - IoU(y, truth))
 
-A box is (top, left, bottom, right) in pixels, half-open: rows top..bottom-1, columns left..right-1. It has at least one pixel: the empty
-box is no output. The best boxes are found by best-first branch and bound over sets of boxes, an interval for each side. Source: Pillutla
-et al., sections 4.2.2 and 7.1.2, Algorithm 13 and Proposition 15, after Lampert et al. (2008).
+A box is (top, left, bottom, right) in pixels, half-open: rows top..bottom-1, columns left..right-1. It has at least one
+pixel: the empty box is no output. The best boxes are found by best-first branch and bound over sets of boxes, an
+interval for each side. Source: Pillutla et al., sections 4.2.2 and 7.1.2, Algorithm 13 and Proposition 15, after
+Lampert et al. (2008).
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ __all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
 class BoxScores(NamedTuple):
     """The scores of an image's boxes; a gradient with respect to them has the same shapes.
 
-    pixels (H, W), -inf forbids the boxes that hold the pixel; loss (), the weight of 1 - IoU with ``truth``, a box (4,), int64 on the host;
-    truth is None where there is no such loss.
+    pixels (H, W), -inf forbids the boxes that hold the pixel; loss (), the weight of 1 - IoU with ``truth``, a box
+    (4,), int64 on the host; truth is None where there is no such loss.
     """
 
     pixels: Array
@@ -46,10 +47,10 @@ def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
 
     Notes
     -----
-    Best-first branch and bound over intervals [top, top'] x [left, left'] x ...: no box of a set scores more than the positive pixels of
-    its largest box plus the negative ones of its smallest, each from an integral image, plus the loss at the least overlap. Exhaustive in
-    the worst case, such as large images of noise without a region. Scores that differ by less than the rounding of sums
-    over the image count as equal; for ties see ``branch_and_bound``.
+    Best-first branch and bound over intervals [top, top'] x [left, left'] x ...: no box of a set scores more than the
+    positive pixels of its largest box plus the negative ones of its smallest, each from an integral image, plus the
+    loss at the least overlap. Exhaustive in the worst case, such as large images of noise without a region. Scores that
+    differ by less than the rounding of sums over the image count as equal; for ties see ``branch_and_bound``.
 
     Source
     ------
@@ -101,7 +102,8 @@ def iou(a: Any, b: Any) -> np.ndarray:
 class Boxes(Structure):
     """All boxes of an image, scored by the sum of their pixels.
 
-    The max and top-K oracles search; the exp oracle would have to visit every box, and is left to lists of boxes: :meth:`among`.
+    The max and top-K oracles search; the exp oracle would have to visit every box, and is left to lists of boxes:
+    :meth:`among`.
 
     Parameters
     ----------
@@ -150,14 +152,18 @@ class Boxes(Structure):
         return feasible(found.scores[0], "best"), found.labels[0, ...]
 
     def topk(self, k: int) -> KBest:
-        """The k best boxes, labels (k, 4); see :func:`best_boxes`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best boxes, labels (k, 4); see :func:`best_boxes`. Fewer, or none, where fewer are possible: never
+        InfeasibleError.
+        """
         boxes, place = self.ops.best_boxes(self.scores, positive_k(k, 4)), Place.of(self.scores.pixels)
         values = np.array([float(self.score(y)) for y in boxes], dtype=np.float64)
         order = np.argsort(-values, kind="stable")
         return k_best(place.floats(values[order]), place.integers(boxes[order]), k)
 
     def among(self, boxes: Any) -> Table:
-        """The boxes (m, 4) alone, as listed outputs 0..m-1: every oracle, none that searches. Raises ValueError, TypeError."""
+        """The boxes (m, 4) alone, as listed outputs 0..m-1: every oracle, none that searches. Raises ValueError,
+        TypeError.
+        """
         listed = within("boxes", checked_boxes("boxes", boxes), tuple(self.scores.pixels.shape))
         if listed.ndim != 2 or len(listed) == 0:
             raise ValueError(f"boxes: expected shape (m, 4) with m >= 1, got {listed.shape}")
@@ -171,7 +177,9 @@ class Boxes(Structure):
         return total if self.scores.truth is None else total + self.scores.loss * self._loss([top, left, bottom, right])
 
     def parts(self, y: Any) -> BoxScores:
-        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth; -1 in all places, no box at all, has none."""
+        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth; -1 in all places, no box at all,
+        has none.
+        """
         place = Place.of(self.scores.pixels)
         sides = host(arrays.integers("y", y, place))
         inside = np.zeros(self.scores.pixels.shape)
@@ -183,7 +191,9 @@ class Boxes(Structure):
         return BoxScores(place.floats(inside), place.floats(loss), self.scores.truth)
 
     def augment(self, loss: BoxScores) -> Structure:
-        """The same with ``loss`` added to the scores, pixels and weight; its truth is taken where there was none. Raises ValueError."""
+        """The same with ``loss`` added to the scores, pixels and weight; its truth is taken where there was none.
+        Raises ValueError.
+        """
         other = super().augment(loss)
         if self.scores.truth is None:
             other.scores = other.scores._replace(truth=loss.truth)

@@ -1,13 +1,15 @@
 """Linear chains: one label a position, scores on labels and on neighbouring pairs.
 
 score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's boxes are functions, arrays in and
-arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. Log-partition and marginals are in
-``chain_sum``, the k best labellings and max-marginals in ``chain_k_best``, labellings drawn at random in ``chain_samples``.
-Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space, see the ledger).
+arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. Log-partition and marginals
+are in ``chain_sum``, the k best labellings and max-marginals in ``chain_k_best``, labellings drawn at random in
+``chain_samples``. Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space,
+see the ledger).
 
 Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
-length are padding: their scores are ignored, their marginals are 0, their labels are -1. To the functions a label outside
-0..L-1 has no parts; the view refuses it, but for -1 throughout, which stands for no labelling. Ties go to the smallest label at the last position, then backwards (the first index in every argmax).
+length are padding: their scores are ignored, their marginals are 0, their labels are -1. To the functions a label
+outside 0..L-1 has no parts; the view refuses it, but for -1 throughout, which stands for no labelling. Ties go to the
+smallest label at the last position, then backwards (the first index in every argmax).
 """
 
 from __future__ import annotations
@@ -191,12 +193,16 @@ class Chain(Structure):
         return feasible(value, "best"), labels
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
-        """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`. Raises InfeasibleError."""
+        """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`. Raises
+        InfeasibleError.
+        """
         value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
         return feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings; see :func:`top_k_viterbi`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best labellings; see :func:`top_k_viterbi`. Fewer, or none, where fewer are possible: never
+        InfeasibleError.
+        """
         *batch, n, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * n)
         at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels)  # the search keeps so many for each label
@@ -204,7 +210,9 @@ class Chain(Structure):
         return found
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
+        InfeasibleError.
+        """
         *batch, n, n_labels = self.scores.unary.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * max(n, n_labels))
         numbers = uniforms(rng, (*batch, size, n), self.scores.unary)
@@ -218,11 +226,15 @@ class Chain(Structure):
         return found
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of labels (..., n) in 0..L-1, past a chain's length any; -1 throughout: no labelling, 0. Raises ValueError."""
+        """Score (...,) of labels (..., n) in 0..L-1, past a chain's length any; -1 throughout: no labelling, 0.
+        Raises ValueError.
+        """
         return self.ops.score(self.scores, self._labels(y))
 
     def parts(self, y: Any) -> ChainScores:
-        """Indicator of the parts of labels (..., n), as :meth:`score` takes them; see :func:`parts`. Raises ValueError."""
+        """Indicator of the parts of labels (..., n), as :meth:`score` takes them; see :func:`parts`. Raises
+        ValueError.
+        """
         parts: ChainScores = self.ops.parts(self.scores, self._labels(y))
         return parts
 

@@ -28,19 +28,21 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     Returns
     -------
     KBest
-        scores (..., k) from high to low, then -inf; labels (..., k, n), -1 past a chain's length and beyond ``count``; count
-        (...,), the number of labellings found: k, or all that are not forbidden. The empty chain has one, of score 0.
+        scores (..., k) from high to low, then -inf; labels (..., k, n), -1 past a chain's length and beyond ``count``;
+        count (...,), the number of labellings found: k, or all that are not forbidden. The empty chain has one, of
+        score 0.
 
     Notes
     -----
-    Time O(n L^2 k log(k L)) by sorting, memory O(n L k) (and k L^2 for a moment). Ties: the smaller label at the last position first,
-    then backwards, so that the first labelling is :func:`viterbi`'s. Scores are compared as summed and rounded from the first
-    position on; of labellings that become equal only by a later rounding, the one that was ahead stays ahead.
+    Time O(n L^2 k log(k L)) by sorting, memory O(n L k) (and k L^2 for a moment). Ties: the smaller label at the last
+    position first, then backwards, so that the first labelling is :func:`viterbi`'s. Scores are compared as summed and
+    rounded from the first position on; of labellings that become equal only by a later rounding, the one that was ahead
+    stays ahead.
 
     Source
     ------
-    Pillutla et al., Algorithm 2, *corrected*: entries of score -inf are dropped, so that nothing is returned twice or although
-    forbidden where there are fewer than k labellings.
+    Pillutla et al., Algorithm 2, *corrected*: entries of score -inf are dropped, so that nothing is returned twice or
+    although forbidden where there are fewer than k labellings.
     """
     xp = array_namespace(scores.unary)
     unary, lengths = scores.unary, scores.lengths
@@ -92,13 +94,14 @@ def max_marginals(scores: ChainScores) -> ChainScores:
     Returns
     -------
     ChainScores
-        unary (..., n, L); pairwise (..., n-1, L, L) **also where the scores share one matrix**: these are values, one for each
-        part of an output, and no gradient. -inf past a chain's length and for parts that no possible labelling has.
+        unary (..., n, L); pairwise (..., n-1, L, L) **also where the scores share one matrix**: these are values, one
+        for each part of an output, and no gradient. -inf past a chain's length and for parts that no possible labelling
+        has.
 
     Notes
     -----
-    Time O(n L^2), memory O(n L^2). The largest at each position, over labels or over pairs, is :func:`viterbi`'s value up to rounding:
-    sums run from both ends.
+    Time O(n L^2), memory O(n L^2). The largest at each position, over labels or over pairs, is :func:`viterbi`'s value
+    up to rounding: sums run from both ends.
 
     Source
     ------

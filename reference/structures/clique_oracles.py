@@ -1,7 +1,7 @@
 """The oracles of pairwise graphs, by messages between the cliques of a clique tree.
 
-The messages are those of trees, between cliques of variables instead of variables (``clique_tree``). Scores come to the host once,
-and answers go back to where they came from. Source: Pillutla et al., Remark 10.
+The messages are those of trees, between cliques of variables instead of variables (``clique_tree``). Scores come to the
+host once, and answers go back to where they came from. Source: Pillutla et al., Remark 10.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MAX_TABLE = 2**20
 class GraphScores(NamedTuple):
     """The scores of a graph; a gradient with respect to them has the same shapes.
 
-    unary (p, L); pairwise (e, L, L), by the states of an edge's first and second variable; edges (e, 2) and counts (p,), the
-    number of states of each variable, or None where all have L: NumPy int64 on the host.
+    unary (p, L); pairwise (e, L, L), by the states of an edge's first and second variable; edges (e, 2) and counts
+    (p,), the number of states of each variable, or None where all have L: NumPy int64 on the host.
     """
 
     unary: Array
@@ -150,7 +150,8 @@ def clique_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> Gra
 
     Notes
     -----
-    Time and memory O(p L^(width + 1)). The largest of each variable and of each edge is :func:`clique_max_product`'s value.
+    Time and memory O(p L^(width + 1)). The largest of each variable and of each edge is :func:`clique_max_product`'s
+    value.
 
     Source
     ------
@@ -192,7 +193,9 @@ def _log_sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 class Cliques:
-    """The scores on the host, and the clique tree of their graph. Raises ValueError if a table would exceed ``max_table``."""
+    """The scores on the host, and the clique tree of their graph. Raises ValueError if a table would exceed
+    ``max_table``.
+    """
 
     def __init__(self, scores: GraphScores, max_table: int) -> None:
         self.place = Place.of(scores.unary)
@@ -220,7 +223,9 @@ class Cliques:
         return tables
 
     def of_variables(self, each: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
-        """(p, L): the cliques' tables reduced to each variable; ``otherwise`` for states that do not exist, or without tables."""
+        """(p, L): the cliques' tables reduced to each variable; ``otherwise`` for states that do not exist, or
+        without tables.
+        """
         found = np.full(self.unary.shape, otherwise)
         for v, c in enumerate(self.tree.nodes if each else ()):
             found[v, : self.counts[v]] = reduce(each[c], self.tree.axes(c, (v,)))

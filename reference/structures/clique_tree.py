@@ -1,8 +1,8 @@
 """Clique trees: a graph's variables in overlapping cliques that form a tree, and messages between them.
 
-Every edge lies within a clique, and the cliques that hold a variable are connected. So messages along the tree, one number
-for each state of the variables that two cliques share, answer on any graph what messages between variables answer on a tree.
-All on the host, in float64. Source: Pillutla et al., Remark 10.
+Every edge lies within a clique, and the cliques that hold a variable are connected. So messages along the tree, one
+number for each state of the variables that two cliques share, answer on any graph what messages between variables
+answer on a tree. All on the host, in float64. Source: Pillutla et al., Remark 10.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Reduction = Callable[[np.ndarray, tuple[int, ...]], np.ndarray]  # max or log su
 
 
 class CliqueTree(NamedTuple):
-    """Cliques of variables (each in ascending order), parents before children; the first is the root, with parent -1."""
+    """Cliques of variables (each in ascending order), parents before children; the first is the root, with parent
+    -1.
+    """
 
     cliques: tuple[tuple[int, ...], ...]
     parents: tuple[int, ...]
@@ -50,8 +52,8 @@ def clique_tree(p: int, edges: tuple[tuple[int, int], ...]) -> CliqueTree:
     Notes
     -----
     Finding a tree of least width is NP-hard; this heuristic finds one on trees, cycles and most small graphs. Every
-    variable is in a clique, also of a graph without edges; without variables the root is empty. The last trees are kept. The
-    heuristic takes time O(p^2) at least: seconds for thousands of variables, whatever the width.
+    variable is in a clique, also of a graph without edges; without variables the root is empty. The last trees are
+    kept. The heuristic takes time O(p^2) at least: seconds for thousands of variables, whatever the width.
     """
     import networkx
     from networkx.algorithms.approximation import treewidth_min_fill_in
@@ -93,14 +95,16 @@ def towards_the_root(
 ) -> tuple[float, list[np.ndarray], list[np.ndarray]]:
     """Messages from every clique to its parent.
 
-    message_c = reduction over the variables that the parent lacks of inside_c;  inside_c = table_c + sum of its children's messages
+    message_c = reduction over the variables that the parent lacks of inside_c;
+    inside_c = table_c + sum of its children's messages
 
     Returns
     -------
     value : float
         The reduction of everything; -inf where everything is forbidden, and the lists then are not complete.
     messages, inside : lists of arrays
-        A message over the variables shared with the parent, less its largest entry (what is taken away adds up to the value).
+        A message over the variables shared with the parent, less its largest entry (what is taken away adds up to the
+        value).
     """
     messages, inside = [np.zeros(())] * len(tables), list(tables)
     value = 0.0
@@ -122,7 +126,8 @@ def beliefs(
 ) -> list[np.ndarray]:
     """For each clique the reduction of everything over all variables but its own, up to a constant of each clique.
 
-    Messages from the parents are the reduction of what is not below: table, the parent's own message, the other children's.
+    Messages from the parents are the reduction of what is not below: table, the parent's own message, the other
+    children's.
     """
     from_parent = [np.zeros(())] * len(tables)
     found = []
@@ -141,7 +146,9 @@ def beliefs(
 
 
 def decode(tree: CliqueTree, inside: list[np.ndarray], p: int) -> np.ndarray:
-    """The states (p,) of an output that attains the max, root first, then given what is chosen; the first state of equals."""
+    """The states (p,) of an output that attains the max, root first, then given what is chosen; the first state of
+    equals.
+    """
     y = np.full(p, -1)
     for c, clique in enumerate(tree.cliques):
         table = inside[c][tuple(int(y[v]) if y[v] >= 0 else slice(None) for v in clique)]

@@ -1,13 +1,13 @@
 """Binary variables whose neighbours prefer equal labels: exact answers by minimum cuts.
 
-score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e], to be maximised over y in {0, 1}^p. It must be
-supermodular (its negative, the energy, submodular): pairwise[e, 0, 0] + pairwise[e, 1, 1] >= pairwise[e, 0, 1] + pairwise[e, 1, 0].
-The scores, the network and its maximum flow by augmenting paths are in ``cut_network``. Source: Pillutla et al.,
-Algorithm 11 (*corrected*) and Theorem 47, after Kolmogorov and Zabin (2004).
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e], to be maximised over y in {0, 1}^p. It
+must be supermodular (its negative, the energy, submodular): pairwise[e, 0, 0] + pairwise[e, 1, 1] >= pairwise[e, 0, 1]
++ pairwise[e, 1, 0]. The scores, the network and its maximum flow by augmenting paths are in ``cut_network``. Source:
+Pillutla et al., Algorithm 11 (*corrected*) and Theorem 47, after Kolmogorov and Zabin (2004).
 
-Conventions. Scores of -inf forbid: labels of a variable, and the pairs (0, 1) and (1, 0) of an edge. An edge that falls short of
-supermodularity by rounding (4 eps times the sum of its magnitudes, eps of the scores' dtype) counts as one of excess 0. Ties: of all
-best labellings, the one with the fewest ones (its ones are common to all of them).
+Conventions. Scores of -inf forbid: labels of a variable, and the pairs (0, 1) and (1, 0) of an edge. An edge that falls
+short of supermodularity by rounding (4 eps times the sum of its magnitudes, eps of the scores' dtype) counts as one of
+excess 0. Ties: of all best labellings, the one with the fewest ones (its ones are common to all of them).
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def node_max_marginals(scores: CutScores) -> Array:
 
 
 def max_marginals(scores: CutScores) -> CutScores:
-    """For each label of a variable, and each pair of labels of an edge, the highest score of a labelling that has it; -inf if none has.
+    """For each label of a variable, and each pair of labels of an edge, the highest score of a labelling that has it;
+    -inf if none has.
 
     Notes
     -----
@@ -96,7 +97,9 @@ def max_marginals(scores: CutScores) -> CutScores:
 
 
 class _Constrained:
-    """Best scores under constraints y_v = j, one minimum cut each; the best labelling of all answers those that it satisfies."""
+    """Best scores under constraints y_v = j, one minimum cut each; the best labelling of all answers those that it
+    satisfies.
+    """
 
     def __init__(self, scores: CutScores) -> None:
         self.scores, self.network = scores, Network.of(scores)
@@ -139,8 +142,8 @@ class Cut(Structure):
     unary : array (p, 2)
         Score of each label of each variable; -inf forbids it.
     pairwise : array (e, 2, 2)
-        Score of each pair of labels of an edge's first and second variable, with pairwise[e, 0, 0] + pairwise[e, 1, 1] >=
-        pairwise[e, 0, 1] + pairwise[e, 1, 0] up to rounding; -inf forbids a pair of different labels.
+        Score of each pair of labels of an edge's first and second variable, with pairwise[e, 0, 0] + pairwise[e, 1, 1]
+        >= pairwise[e, 0, 1] + pairwise[e, 1, 0] up to rounding; -inf forbids a pair of different labels.
     edges : int array (e, 2)
         The variables of each edge; an edge may occur twice.
 
@@ -210,7 +213,9 @@ class Cut(Structure):
         return self.ops.score(self.scores, self._checked(y))
 
     def parts(self, y: Any) -> CutScores:
-        """Indicator of the parts of labels (p,), shaped like the scores; -1 everywhere, no labelling at all, has none."""
+        """Indicator of the parts of labels (p,), shaped like the scores; -1 everywhere, no labelling at all, has
+        none.
+        """
         y = arrays.integers("y", y, Place.of(self.scores.unary))
         return self._parts(
             y if np.all(host(y) == -1) and tuple(y.shape) == (self.scores.unary.shape[0],) else self._checked(y)
@@ -229,8 +234,8 @@ class Cut(Structure):
     def count(self) -> int:
         """The number of labellings that are not forbidden, as a Python int.
 
-        Raises IntractableError where forbidden pairs link more than 20 variables: counting the closed sets of a partial order is
-        #P-complete (Provan and Ball, 1983).
+        Raises IntractableError where forbidden pairs link more than 20 variables: counting the closed sets of a partial
+        order is #P-complete (Provan and Ball, 1983).
         """
         unary, pairwise, edges = self._on_host()
         linked = np.unique(edges[np.any(pairwise == -np.inf, axis=(1, 2))])

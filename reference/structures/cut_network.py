@@ -1,8 +1,8 @@
 """The scores of binary variables in a graph, the network whose cuts are their labellings, and its maximum flow (Dinic).
 
-score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b] with (a, b) = edges[e]. Each edge is a constant, a term for each of
-its two variables, and a cost for different labels: the capacities of a pair of arcs. Source: Pillutla et al., appendix C.2, after
-Kolmogorov and Zabin (2004).
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b] with (a, b) = edges[e]. Each edge is a constant, a term for
+each of its two variables, and a cost for different labels: the capacities of a pair of arcs. Source: Pillutla et al.,
+appendix C.2, after Kolmogorov and Zabin (2004).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["CutScores", "Flow", "Network", "refuse_edge", "refuse_unfit_edges", 
 class CutScores(NamedTuple):
     """The scores of p binary variables and e edges between them; a gradient with respect to them has the same shapes.
 
-    unary (p, 2); pairwise (e, 2, 2), indexed by the labels of the edge's first and second variable; edges (e, 2), NumPy int64 on
-    the host.
+    unary (p, 2); pairwise (e, 2, 2), indexed by the labels of the edge's first and second variable; edges (e, 2), NumPy
+    int64 on the host.
     """
 
     unary: Array
@@ -34,10 +34,11 @@ CutScores.layout = ("edges",)  # type: ignore[attr-defined]  # not scores: every
 
 
 class Network(NamedTuple):
-    """What a labelling costs, as a cut: arcs from the source s to variables of label 1, to the sink t from those of label 0.
+    """What a labelling costs, as a cut: arcs from the source s to variables of label 1, to the sink t from those of
+    label 0.
 
-    terminal (p,): > 0 the capacity of s -> v, < 0 minus that of v -> t; inf and -inf fix the label. capacity (e, 2): of a -> b,
-    which is cut where y_a = 1 and y_b = 0, and of b -> a; inf forbids. Both NumPy float64.
+    terminal (p,): > 0 the capacity of s -> v, < 0 minus that of v -> t; inf and -inf fix the label. capacity (e, 2): of
+    a -> b, which is cut where y_a = 1 and y_b = 0, and of b -> a; inf forbids. Both NumPy float64.
     """
 
     terminal: np.ndarray
@@ -46,10 +47,11 @@ class Network(NamedTuple):
 
     @classmethod
     def of(cls, scores: CutScores) -> Network | None:
-        """The network of the scores; None where a variable has no label left. Raises ValueError for an edge that cuts cannot express.
+        """The network of the scores; None where a variable has no label left. Raises ValueError for an edge that cuts
+        cannot express.
 
-        With w = psi_00 + psi_11 - psi_01 - psi_10 >= 0, an edge's scores are psi_00 + alpha y_a + beta y_b - (w/2) |y_a - y_b|.
-        A forbidden pair (0, 1) or (1, 0) is an arc of capacity inf over the scores that make w = 0.
+        With w = psi_00 + psi_11 - psi_01 - psi_10 >= 0, an edge's scores are psi_00 + alpha y_a + beta y_b - (w/2)
+        |y_a - y_b|. A forbidden pair (0, 1) or (1, 0) is an arc of capacity inf over the scores that make w = 0.
         """
         unary, pairwise = host(scores.unary).astype(np.float64), host(scores.pairwise).astype(np.float64)
         edges = scores.edges
@@ -73,7 +75,9 @@ class Network(NamedTuple):
 
 
 class Flow:
-    """A network's residual graph and Dinic's algorithm. Arcs 2i and 2i + 1 are opposite; the source is node p, the sink p + 1."""
+    """A network's residual graph and Dinic's algorithm. Arcs 2i and 2i + 1 are opposite; the source is node p, the
+    sink p + 1.
+    """
 
     def __init__(self, network: Network) -> None:
         p = len(network.terminal)
@@ -93,7 +97,9 @@ class Flow:
         self.residual += [forth, back]
 
     def maximise(self) -> float:
-        """Augment until no path from source to sink is left; the flow that went through, inf if a path cannot be filled."""
+        """Augment until no path from source to sink is left; the flow that went through, inf if a path cannot be
+        filled.
+        """
         total = 0.0
         while (levels := self.levels())[self.sink] >= 0:
             total += self.block(levels)
@@ -149,7 +155,8 @@ class Flow:
 
 
 def refuse_unfit_edges(scores: CutScores) -> None:
-    """Raise the ValueError of the first edge that cuts cannot express: not supermodular, or a pair of equal labels forbidden.
+    """Raise the ValueError of the first edge that cuts cannot express: not supermodular, or a pair of equal labels
+    forbidden.
 
     A lack of at most 4 eps (|psi_00| + |psi_01| + |psi_10| + |psi_11|), eps of the scores' dtype, is rounding.
     """
@@ -179,7 +186,8 @@ def refuse_edge(scores: CutScores, e: int) -> None:
         )
     lacking = (psi[0, 1] + psi[1, 0]) - (psi[0, 0] + psi[1, 1])
     raise ValueError(
-        f"pairwise: expected the scores of equal labels to add up to at least those of different ones; at edge {e} ({a}, {b}), "
+        f"pairwise: expected the scores of equal labels to add up to at least those of different ones; at edge {e} "
+        f"({a}, {b}), "
         f"{psi[0, 0]:g} + {psi[1, 1]:g} falls short of {psi[0, 1]:g} + {psi[1, 0]:g} by {lacking:g}"
     )
 

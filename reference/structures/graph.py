@@ -1,10 +1,11 @@
 """Graphs of small treewidth: exact answers on any pairwise graph whose clique tree fits in memory.
 
-score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e]. Time and memory are exponential in the treewidth: what
-would not fit is refused. Source: Pillutla et al., Remark 10.
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e]. Time and memory are exponential in the
+treewidth: what would not fit is refused. Source: Pillutla et al., Remark 10.
 
-Conventions. Variable v has the states below counts[v]; scores at and past it are ignored. No variables: one output, of score 0. An
-edge may occur twice (its scores add). Ties: the smallest states of the root's variables first, then clique by clique downwards.
+Conventions. Variable v has the states below counts[v]; scores at and past it are ignored. No variables: one output, of
+score 0. An edge may occur twice (its scores add). Ties: the smallest states of the root's variables first, then clique
+by clique downwards.
 """
 
 from __future__ import annotations
@@ -132,7 +133,9 @@ class Graph(Structure):
         return labels
 
     def max_marginals(self) -> GraphScores:
-        """The highest score of a labelling with each part; see :func:`clique_max_marginals`. All -inf where there is none."""
+        """The highest score of a labelling with each part; see :func:`clique_max_marginals`. All -inf where there is
+        none.
+        """
         found: GraphScores = self.ops.clique_max_marginals(self.scores, self.max_table)
         return found
 
@@ -141,7 +144,9 @@ class Graph(Structure):
         return self.ops.clique_node_max_marginals(self.scores, self.max_table)
 
     def constrained(self, allowed: Any) -> Structure:
-        """The labellings in which each variable has an allowed state: ``allowed`` (p, L), booleans in the scores' place."""
+        """The labellings in which each variable has an allowed state: ``allowed`` (p, L), booleans in the scores'
+        place.
+        """
         return self._like(super().constrained(allowed))
 
     def augment(self, loss: GraphScores) -> Structure:

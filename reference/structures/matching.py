@@ -1,11 +1,12 @@
 """Matchings: each row of a score matrix takes a column of its own, min(p, q) pairs in all.
 
-score(y) = sum_v values[v, y_v] over the matched rows. The max oracle is an assignment problem, solved by shortest augmenting
-paths with potentials (Kuhn 1955; Edmonds and Karp 1972); the max-marginals come from one optimum and all-pairs longest paths in
-its residual graph. Source: Pillutla et al., section 4.2, appendix C.3, Algorithm 12 (*corrected*) and Theorem 48.
+score(y) = sum_v values[v, y_v] over the matched rows. The max oracle is an assignment problem, solved by shortest
+augmenting paths with potentials (Kuhn 1955; Edmonds and Karp 1972); the max-marginals come from one optimum and
+all-pairs longest paths in its residual graph. Source: Pillutla et al., section 4.2, appendix C.3, Algorithm 12
+(*corrected*) and Theorem 48.
 
-Conventions. Outputs are int64 (p,): the column of each row, -1 for a row without one, which happens only where p > q. With p = 0
-or q = 0 there is one output, of score 0. Which of several best matchings is returned is not specified.
+Conventions. Outputs are int64 (p,): the column of each row, -1 for a row without one, which happens only where p > q.
+With p = 0 or q = 0 there is one output, of score 0. Which of several best matchings is returned is not specified.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class MatchingScores(NamedTuple):
 class Optimum(NamedTuple):
     """A best matching of p <= q rows with its potentials, the proof that it is one.
 
-    column (p,) of each row; u (p,), v (q,) with u_i + v_j >= values_ij, equal on the matching; v >= 0, and 0 on unmatched columns.
+    column (p,) of each row; u (p,), v (q,) with u_i + v_j >= values_ij, equal on the matching; v >= 0, and 0 on
+    unmatched columns.
     """
 
     column: np.ndarray
@@ -55,7 +57,8 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     Returns
     -------
     value : array ()
-        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair, nan where a score is nan or +inf.
+        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair, nan where a score
+        is nan or +inf.
     columns : int64 array (p,)
         -1 for rows without a column, and everywhere if there is no matching.
 
@@ -65,7 +68,8 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
 
     Source
     ------
-    Pillutla et al., appendix C.3 (the max oracle), *corrected*: every row or every column is matched, whatever the signs.
+    Pillutla et al., appendix C.3 (the max oracle), *corrected*: every row or every column is matched, whatever the
+    signs.
     """
     values = host(scores.values).astype(np.float64)
     p, q = values.shape
@@ -97,11 +101,12 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
 
     Notes
     -----
-    Delta(z, v) is the heaviest path from column z to row v in the residual graph of the best matching y*: an arc row to column of weight
-    +phi for each allowed pair outside y*, an arc column to row of weight -phi for each pair of y*. A row's column is part of its node
-    here, and weights are reduced by the potentials, which cancel along a path and leave losses >= 0: no path pays twice. Where
-    p < q, the q - p unmatched columns are one more node: a path may end in it (its column stays free) or start from it, as if rows
-    of score 0 held them. Time O(min(p, q)^3 + p q), memory O(p q).
+    Delta(z, v) is the heaviest path from column z to row v in the residual graph of the best matching y*: an arc row to
+    column of weight +phi for each allowed pair outside y*, an arc column to row of weight -phi for each pair of y*. A
+    row's column is part of its node here, and weights are reduced by the potentials, which cancel along a path and
+    leave losses >= 0: no path pays twice. Where p < q, the q - p unmatched columns are one more node: a path may end in
+    it (its column stays free) or start from it, as if rows of score 0 held them. Time O(min(p, q)^3 + p q), memory
+    O(p q).
 
     Source
     ------
@@ -183,7 +188,8 @@ class Matching(Structure):
     Parameters
     ----------
     values : array (p, q)
-        Score of pairing each row with each column; -inf forbids the pair. All rows are matched if p <= q, else all columns.
+        Score of pairing each row with each column; -inf forbids the pair. All rows are matched if p <= q, else all
+        columns.
 
     Raises
     ------
@@ -201,7 +207,8 @@ class Matching(Structure):
     scores: MatchingScores
     variables = "values"
     intractable = {
-        "expectation": "the partition function of matchings is a permanent, #P-complete (Pillutla et al., Proposition 14)",
+        "expectation": "the partition function of matchings is a permanent, #P-complete (Pillutla et al., "
+        "Proposition 14)",
         "count": "the number of matchings is the permanent of a 0-1 matrix, #P-complete (Valiant 1979)",
     }
 
@@ -218,7 +225,9 @@ class Matching(Structure):
         return feasible(value, "best"), columns
 
     def topk(self, k: int) -> KBest:
-        """The k best matchings, labels (k, p); see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best matchings, labels (k, p); see :func:`bmmf`. Fewer, or none, where fewer are possible: never
+        InfeasibleError.
+        """
         return bmmf(self, k)
 
     def max_marginals(self) -> MatchingScores:
@@ -227,7 +236,9 @@ class Matching(Structure):
         return found
 
     def parts(self, y: Any) -> MatchingScores:
-        """Indicator (p, q) of the pairs of a matching y (p,), a row without a column (-1) having none; -1 throughout: no matching. Raises ValueError."""
+        """Indicator (p, q) of the pairs of a matching y (p,), a row without a column (-1) having none; -1
+        throughout: no matching. Raises ValueError.
+        """
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))
         if tuple(y.shape) != (values.shape[0],):
@@ -263,7 +274,9 @@ class Matching(Structure):
     # the variables, for searches that limit them: the smaller side, each with one state -----------------------------
 
     def states(self, y: Any) -> np.ndarray:
-        """The state of each variable of columns y (p,): of rows their column; where p > q, of columns their row (q,)."""
+        """The state of each variable of columns y (p,): of rows their column; where p > q, of columns their row
+        (q,).
+        """
         columns = np.asarray(host(y), np.int64)
         if not self._by_columns:
             return columns

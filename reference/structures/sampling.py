@@ -1,7 +1,7 @@
 """Drawing whole outputs: random numbers from the host, and the choice that one of them makes among scores.
 
-An output of a chain or a tree is drawn exactly, with no burn-in, where messages have been passed one way: position by position, each
-given those before it. Branson et al. (2013) take such draws as the samples of a multi-sample update.
+An output of a chain or a tree is drawn exactly, with no burn-in, where messages have been passed one way: position by
+position, each given those before it. Branson et al. (2013) take such draws as the samples of a multi-sample update.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ def uniforms(rng: int | np.random.Generator | None, shape: tuple[int, ...], like
 
 
 def choose(logits: Array, uniform: Array) -> Array:
-    """The index (...,) that a number in [0, 1] picks with probability proportional to exp(logits), (..., m): the inverse of the distribution function.
+    """The index (...,) that a number in [0, 1] picks with probability proportional to exp(logits), (..., m): the
+    inverse of the distribution function.
 
-    The first index whose cumulative weight exceeds the share ``uniform`` of the whole; never one of weight 0, unless all are.
+    The first index whose cumulative weight exceeds the share ``uniform`` of the whole; never one of weight 0, unless
+    all are.
     """
     xp = array_namespace(logits)
     top = xp.max(logits, axis=-1, keepdims=True)

@@ -1,7 +1,8 @@
 """The k best outputs by best-first branch and bound, over any space with a bound and a split.
 
-Sets of outputs wait in a queue, the one of the highest bound first: a single output is a best one of what is left, any other set is
-split. Source: Pillutla et al., Algorithm 13 (*corrected*) and Proposition 15; Lampert et al. (2008) for boxes.
+Sets of outputs wait in a queue, the one of the highest bound first: a single output is a best one of what is left, any
+other set is split. Source: Pillutla et al., Algorithm 13 (*corrected*) and Proposition 15; Lampert et al. (2008) for
+boxes.
 """
 
 from __future__ import annotations
@@ -63,12 +64,14 @@ def branch_and_bound(space: SearchSpace, k: int = 1, *, tolerance: float = 0.0) 
 
     Notes
     -----
-    Exact for any bound; a bad one makes it visit every output. Ties: a single output comes before sets of the same bound, the first to be
-    found before later ones; of sets, the latest. That reaches an output soon, and among equal scores prefers none.
+    Exact for any bound; a bad one makes it visit every output. Ties: a single output comes before sets of the same
+    bound, the first to be found before later ones; of sets, the latest. That reaches an output soon, and among equal
+    scores prefers none.
 
     Source
     ------
-    Pillutla et al., Algorithm 13, *corrected*: it ends when the queue is empty, and empty splits are left out. Proposition 15.
+    Pillutla et al., Algorithm 13, *corrected*: it ends when the queue is empty, and empty splits are left out.
+    Proposition 15.
 
     Examples
     --------
@@ -104,7 +107,8 @@ def branch_and_bound(space: SearchSpace, k: int = 1, *, tolerance: float = 0.0) 
             )
         if alone and bound > least + tolerance:
             raise ValueError(
-                f"bound: the output {space.single(outputs)!r} has score {bound}, but a set that it is in has the bound {least}: "
+                f"bound: the output {space.single(outputs)!r} has score {bound}, but a set that it is in has the "
+                f"bound {least}: "
                 "that is no upper bound"
             )
         if bound > -math.inf:

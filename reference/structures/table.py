@@ -28,7 +28,8 @@ class TableScores(NamedTuple):
 
 
 def argmax(scores: TableScores) -> tuple[Array, Array]:
-    """Highest score (...,) and the first output (...,) int64 that has it; value -inf and output -1 if all are forbidden.
+    """Highest score (...,) and the first output (...,) int64 that has it; value -inf and output -1 if all are
+    forbidden.
 
     max_y psi(y). Source: Pillutla et al., Definition 6.
     """
@@ -49,7 +50,8 @@ def softmax(scores: TableScores, mu: float = 1.0) -> tuple[Array, TableScores]:
 
 
 def sample(scores: TableScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    """Outputs (..., size) drawn with probability exp(psi(y) / mu) / Z, one by each of the numbers ``uniforms`` (..., size) in [0, 1).
+    """Outputs (..., size) drawn with probability exp(psi(y) / mu) / Z, one by each of the numbers ``uniforms``
+    (..., size) in [0, 1).
 
     With them mu log Z (...,); value -inf and outputs -1 if all are forbidden.
     """
@@ -124,7 +126,9 @@ class Table(Structure):
         return found
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
+        InfeasibleError.
+        """
         *batch, m = self.scores.values.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * m)
         numbers = uniforms(rng, (*batch, size), self.scores.values)

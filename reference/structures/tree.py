@@ -1,14 +1,15 @@
 """Rooted trees and forests: one label a node, scores on labels and on pairs of a node and its parent.
 
-score(y) = sum_v unary[v, y_v] + sum_{v not a root} pairwise[v, y_parent(v), y_v]. The paper's boxes are functions, arrays in and arrays
-out, over any number of leading batch axes; :class:`Tree` is the view for people. The k best labellings and max-marginals are in
-``tree_k_best``, labellings drawn at random in ``tree_samples``. Source: Pillutla et al., appendix B: Algorithm 7 (max-product), 8 (K max-product) and 9 (sum-product; here in log
-space, see the ledger). A chain is a tree.
+score(y) = sum_v unary[v, y_v] + sum_{v not a root} pairwise[v, y_parent(v), y_v]. The paper's boxes are functions,
+arrays in and arrays out, over any number of leading batch axes; :class:`Tree` is the view for people. The k best
+labellings and max-marginals are in ``tree_k_best``, labellings drawn at random in ``tree_samples``. Source: Pillutla et
+al., appendix B: Algorithm 7 (max-product), 8 (K max-product) and 9 (sum-product; here in log space, see the ledger). A
+chain is a tree.
 
-Conventions. A tree of no nodes has exactly one output, the empty one, of score 0. Several roots make a forest, whose labellings are
-those of its trees, together. To the functions a label that does not exist has no parts; the view refuses it, but for -1 throughout,
-which stands for no labelling. Ties go to the smallest label of each root, then of its children given theirs, and so on (the first index
-in every argmax). Nothing recurs: depth is no limit.
+Conventions. A tree of no nodes has exactly one output, the empty one, of score 0. Several roots make a forest, whose
+labellings are those of its trees, together. To the functions a label that does not exist has no parts; the view refuses
+it, but for -1 throughout, which stands for no labelling. Ties go to the smallest label of each root, then of its
+children given theirs, and so on (the first index in every argmax). Nothing recurs: depth is no limit.
 """
 
 from __future__ import annotations
@@ -120,8 +121,9 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     value : array (...,)
         -inf where every labelling is forbidden.
     marginals : TreeScores
-        unary (..., p, L); pairwise shaped like the scores' pairwise, 0 for roots. **A pairwise matrix that is shared is one set of
-        scores, so its gradient is summed over nodes and over the batch.** All 0 where no labelling is feasible.
+        unary (..., p, L); pairwise shaped like the scores' pairwise, 0 for roots. **A pairwise matrix that is shared is
+        one set of scores, so its gradient is summed over nodes and over the batch.** All 0 where no labelling is
+        feasible.
 
     Raises
     ------
@@ -130,14 +132,15 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
 
     Notes
     -----
-    Time O(p L^2) with an exponential for each term; memory O(p L), and p L^2 where the answer has it. Messages go up as logarithms,
-    each normalised, so nothing underflows. Downwards, P(y_v) is the sum over y_parent of P(y_parent) P(y_v | y_parent), each
-    distribution normalised: no message goes down, rounding does not grow with depth, and marginals sum to 1 at any scale.
+    Time O(p L^2) with an exponential for each term; memory O(p L), and p L^2 where the answer has it. Messages go up as
+    logarithms, each normalised, so nothing underflows. Downwards, P(y_v) is the sum over y_parent of P(y_parent)
+    P(y_v | y_parent), each distribution normalised: no message goes down, rounding does not grow with depth, and
+    marginals sum to 1 at any scale.
 
     Source
     ------
-    Pillutla et al., Algorithm 9 and Lemma 7 (ii), *corrected*: in log space, normalised; edges by conditional probabilities, where
-    Remark 44 divides messages that may be 0.
+    Pillutla et al., Algorithm 9 and Lemma 7 (ii), *corrected*: in log space, normalised; edges by conditional
+    probabilities, where Remark 44 divides messages that may be 0.
     """
     xp = array_namespace(scores.unary)
     walk, parents = order(scores.parents), scores.parents.tolist()
@@ -174,8 +177,8 @@ def score(scores: TreeScores, labels: Array) -> Array:
 def parts(scores: TreeScores, labels: Array) -> TreeScores:
     """The indicator of the parts of one labelling (..., p) of each tree, shaped like ``scores``.
 
-    A shared pairwise matrix gets the number of times each pair of labels occurs, summed over the batch. Labels that do not
-    exist (such as -1) have no parts.
+    A shared pairwise matrix gets the number of times each pair of labels occurs, summed over the batch. Labels that do
+    not exist (such as -1) have no parts.
     """
     xp = array_namespace(scores.unary)
     here = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
@@ -184,7 +187,9 @@ def parts(scores: TreeScores, labels: Array) -> TreeScores:
 
 
 def _pairs(xp: Any, scores: TreeScores, weighed: Array, here: Array) -> Array:
-    """sum over nodes (or for each) of weighed[parent] times here[v], both (..., p, L), shaped like the pairwise scores."""
+    """sum over nodes (or for each) of weighed[parent] times here[v], both (..., p, L), shaped like the pairwise
+    scores.
+    """
     nodes, parents, has_parent = linked(scores)
     if scores.pairwise.ndim > 2:
         up = Place.of(scores.unary).integers(np.maximum(scores.parents, 0))
@@ -223,7 +228,8 @@ class Tree(Structure):
     unary : array (..., p, L)
         Score of each label at each node; -inf forbids it. Leading axes are a batch.
     pairwise : array (L, L) or (..., p, L, L)
-        Score of (label of the parent, label of the node): one matrix for all nodes, or one for each; a root's is ignored.
+        Score of (label of the parent, label of the node): one matrix for all nodes, or one for each; a root's is
+        ignored.
     parents : int array (p,)
         Parent of each node, -1 for a root; in any order, several roots or none.
     counts : int array (p,), optional
@@ -232,8 +238,8 @@ class Tree(Structure):
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, parents outside -1..p-1 or in a circle, counts outside 1..L, nan or +inf, dtypes other than float32 and
-        float64 (integers and booleans become float64), arrays of different namespaces or devices.
+        Shapes that do not fit, parents outside -1..p-1 or in a circle, counts outside 1..L, nan or +inf, dtypes other
+        than float32 and float64 (integers and booleans become float64), arrays of different namespaces or devices.
 
     Examples
     --------
@@ -274,7 +280,9 @@ class Tree(Structure):
         return feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings; see :func:`top_k_max_product`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best labellings; see :func:`top_k_max_product`. Fewer, or none, where fewer are possible: never
+        InfeasibleError.
+        """
         *batch, p, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * p)
         at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels)  # the search keeps so many for each label
@@ -282,7 +290,9 @@ class Tree(Structure):
         return found
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises InfeasibleError."""
+        """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
+        InfeasibleError.
+        """
         *batch, p, n_labels = self.scores.unary.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * max(p, n_labels))
         numbers = uniforms(rng, (*batch, size, p), self.scores.unary)
@@ -300,7 +310,9 @@ class Tree(Structure):
         return self.ops.score(self.scores, self._labels(y))
 
     def parts(self, y: Any) -> TreeScores:
-        """Indicator of the parts of labels (..., p), as :meth:`score` takes them; see :func:`parts`. Raises ValueError."""
+        """Indicator of the parts of labels (..., p), as :meth:`score` takes them; see :func:`parts`. Raises
+        ValueError.
+        """
         parts: TreeScores = self.ops.parts(self.scores, self._labels(y))
         return parts
 

@@ -20,7 +20,8 @@ __all__ = ["max_marginals", "top_k_max_product"]
 def top_k_max_product(scores: TreeScores, k: int) -> KBest:
     """The k highest-scoring distinct labellings of each tree (the top-K oracle).
 
-    m_v^(k)(y_u) = max^(k) of psi_v(y_v) + psi_{u,v}(y_u, y_v) + sum_{c in C(v)} m_c^(l_c)(y_v) over y_v and all ranks l_c <= K
+    m_v^(k)(y_u) = max^(k) of psi_v(y_v) + psi_{u,v}(y_u, y_v) + sum_{c in C(v)} m_c^(l_c)(y_v) over y_v and all ranks
+    l_c <= K
 
     Parameters
     ----------
@@ -31,8 +32,8 @@ def top_k_max_product(scores: TreeScores, k: int) -> KBest:
     Returns
     -------
     KBest
-        scores (..., k) from high to low, then -inf; labels (..., k, p), -1 beyond ``count``; count (...,), the number of labellings found:
-        k, or all that are not forbidden. The tree of no nodes has one, of score 0.
+        scores (..., k) from high to low, then -inf; labels (..., k, p), -1 beyond ``count``; count (...,), the number
+        of labellings found: k, or all that are not forbidden. The tree of no nodes has one, of score 0.
 
     Raises
     ------
@@ -41,15 +42,17 @@ def top_k_max_product(scores: TreeScores, k: int) -> KBest:
 
     Notes
     -----
-    Children are merged one at a time: the k best sums of two sorted lists are among the pairs of ranks (i, j) with i j <= k, so that
-    a node costs O(L^2 k log(k L)) and a child O(L k log^2 k), by sorting; memory O(p L k). Ties: the smaller label at the root first, then
-    the better rank of what is below its first children, then of the next; so the first labelling is :func:`max_product`'s. Scores are
-    compared as summed and rounded from below; of labellings that become equal only by a later rounding, the one ahead stays ahead.
+    Children are merged one at a time: the k best sums of two sorted lists are among the pairs of ranks (i, j) with i
+    j <= k, so that a node costs O(L^2 k log(k L)) and a child O(L k log^2 k), by sorting; memory O(p L k). Ties: the
+    smaller label at the root first, then the better rank of what is below its first children, then of the next; so the
+    first labelling is :func:`max_product`'s. Scores are compared as summed and rounded from below; of labellings that
+    become equal only by a later rounding, the one ahead stays ahead.
 
     Source
     ------
-    Pillutla et al., Algorithm 8, *corrected*: the labels of leaves are stored, too; ranks of children are merged two lists at a time, not
-    as K^|C(v)| tuples (66); entries of score -inf are dropped, so that nothing is returned twice or although forbidden.
+    Pillutla et al., Algorithm 8, *corrected*: the labels of leaves are stored, too; ranks of children are merged two
+    lists at a time, not as K^|C(v)| tuples (66); entries of score -inf are dropped, so that nothing is returned twice
+    or although forbidden.
     """
     xp, place = array_namespace(scores.unary), Place.of(scores.unary)
     walk, parents = order(scores.parents), scores.parents.tolist()
@@ -93,14 +96,18 @@ def top_k_max_product(scores: TreeScores, k: int) -> KBest:
 
 
 class _Merge(NamedTuple):
-    """How the k best sums of two lists came about: pair (..., [label,] rank) is the number of a pair (i, j) of ranks."""
+    """How the k best sums of two lists came about: pair (..., [label,] rank) is the number of a pair (i, j) of
+    ranks.
+    """
 
     pair: Array
     i: np.ndarray
     j: np.ndarray
 
     def apart(self, place: Place, rank: Array, label: Array | None = None) -> tuple[Array, Array]:
-        """The ranks in both lists of what has a rank (..., k) in the merged one, of a label (..., k) where there are labels."""
+        """The ranks in both lists of what has a rank (..., k) in the merged one, of a label (..., k) where there are
+        labels.
+        """
         xp, kept = place.xp, self.pair.shape[-1]
         table = (
             self.pair if label is None else xp.reshape(self.pair, (*self.pair.shape[:-2], self.pair.shape[-2] * kept))
@@ -125,7 +132,9 @@ def _merged(place: Place, a: Array, b: Array, k: int) -> tuple[Array, _Merge]:
 
 
 def _largest(x: Array, k: int) -> tuple[Array, Array]:
-    """The k largest along the last axis (or all), from high to low, and their indices; among equals the smaller index first."""
+    """The k largest along the last axis (or all), from high to low, and their indices; among equals the smaller
+    index first.
+    """
     xp = array_namespace(x)
     order = xp.argsort(x, axis=-1, descending=True, stable=True)[..., : min(k, x.shape[-1])]
     order = xp.asarray(order, copy=True)  # a view would keep the whole order, L times as much
@@ -144,8 +153,9 @@ def max_marginals(scores: TreeScores) -> TreeScores:
     Returns
     -------
     TreeScores
-        unary (..., p, L); pairwise (..., p, L, L) **also where the scores share one matrix**: these are values, one for each part of an
-        output, and no gradient. -inf for a root's pairs, for labels that do not exist and for parts that no possible labelling has.
+        unary (..., p, L); pairwise (..., p, L, L) **also where the scores share one matrix**: these are values, one for
+        each part of an output, and no gradient. -inf for a root's pairs, for labels that do not exist and for parts
+        that no possible labelling has.
 
     Raises
     ------
@@ -154,8 +164,8 @@ def max_marginals(scores: TreeScores) -> TreeScores:
 
     Notes
     -----
-    Time O(p L^2), memory O(p L^2). The largest at each node is :func:`max_product`'s value up to rounding: what is not below a node is
-    summed from above, its brothers from both ends, so that nothing is subtracted.
+    Time O(p L^2), memory O(p L^2). The largest at each node is :func:`max_product`'s value up to rounding: what is not
+    below a node is summed from above, its brothers from both ends, so that nothing is subtracted.
 
     Source
     ------

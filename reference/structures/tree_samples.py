@@ -15,7 +15,9 @@ __all__ = ["filtered", "sample"]
 
 
 def filtered(xp: Any, scaled: TreeScores, walk: Order) -> tuple[Array, list[Array]]:
-    """log sum_y exp(score(y)) (...,), and log P(y_v | scores of v and below), (..., L), for each node v; all -inf where nothing is feasible."""
+    """log sum_y exp(score(y)) (...,), and log P(y_v | scores of v and below), (..., L), for each node v; all -inf
+    where nothing is feasible.
+    """
     parents = scaled.parents.tolist()
     log_z = no_nodes(xp, scaled)
     below = [scaled.unary[..., v, :] for v in range(len(parents))]
@@ -31,7 +33,8 @@ def filtered(xp: Any, scaled: TreeScores, walk: Order) -> tuple[Array, list[Arra
 def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
     """Labellings of each tree drawn with probability exp(score(y) / mu) / Z, independently, exactly.
 
-    Roots from their marginals; then y_v ~ P(y_v | scores of v and below) exp(pairwise[v, y_parent(v), y_v] / mu), normalised.
+    Roots from their marginals; then y_v ~ P(y_v | scores of v and below) exp(pairwise[v, y_parent(v), y_v] / mu),
+    normalised.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""The scores of rooted trees and forests, and the order in which their nodes are visited. What the oracles of trees share."""
+"""The scores of rooted trees and forests, and the order in which their nodes are visited. What the oracles of trees
+share.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ __all__ = [
 class TreeScores(NamedTuple):
     """The scores of a tree, or of a batch of trees of one form; a gradient with respect to them has the same shapes.
 
-    unary (..., p, L); pairwise (L, L) shared by all nodes, or (..., p, L, L), pairwise[v, label of v's parent, label of v], where a
-    root's entry is ignored; parents (p,) NumPy int64 on the host, -1 for a root; counts (p,) NumPy int64, the number of labels of each
-    node, or None where all have L: labels at and past a node's count do not exist.
+    unary (..., p, L); pairwise (L, L) shared by all nodes, or (..., p, L, L), pairwise[v, label of v's parent, label of
+    v], where a root's entry is ignored; parents (p,) NumPy int64 on the host, -1 for a root; counts (p,) NumPy int64,
+    the number of labels of each node, or None where all have L: labels at and past a node's count do not exist.
     """
 
     unary: Array
@@ -86,7 +88,9 @@ def possible(xp: Any, scores: TreeScores) -> Array:
 
 
 def linked(scores: TreeScores) -> tuple[Array, Array, Array]:
-    """What nodes with parents are, as indices in the scores' place: their number (m,), their parents (m,), and which nodes they are (p,)."""
+    """What nodes with parents are, as indices in the scores' place: their number (m,), their parents (m,), and which
+    nodes they are (p,).
+    """
     place = Place.of(scores.unary)
     below = np.flatnonzero(scores.parents >= 0)
     return place.integers(below), place.integers(scores.parents[below]), place.floats(scores.parents >= 0)

@@ -39,7 +39,8 @@ def check_objective(objective: Any, *needed: str) -> None:
     for name in ("n", "value_and_gradient", *needed):
         if not hasattr(objective, name):
             raise TypeError(
-                "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, data); "
+                "objective: expected an object with n and value_and_gradient(w, batch, mu), such as LogLoss(model, "
+                "data); "
                 f"{type(objective).__name__} has no {name}"
             )
 
@@ -72,7 +73,9 @@ def one_of(name: str, value: Any, choices: tuple[str, ...], more: str = "") -> N
 
 
 def check_hinge(optimizer: str, objective: Examples, lam: float, tol: float | None) -> None:
-    """Raise unless ``optimizer``, a method for the dual of the unsmoothed structural hinge, can run: lam > 0, tol >= 0."""
+    """Raise unless ``optimizer``, a method for the dual of the unsmoothed structural hinge, can run: lam > 0,
+    tol >= 0.
+    """
     known = traits(objective)
     if known.hinge and not isinstance(known.smoothing, Max | None):
         raise ValueError(
@@ -114,10 +117,13 @@ def is_nonlinear(objective: Examples) -> bool:
 
 
 def refuse_nonlinear(optimizer: str, objective: Examples) -> None:
-    """Raise ValueError if an objective's scores are not linear, for an optimiser whose steps or bounds need convexity."""
+    """Raise ValueError if an objective's scores are not linear, for an optimiser whose steps or bounds need
+    convexity.
+    """
     if is_nonlinear(objective):
         raise ValueError(
-            f"objective: its scores are not linear in the weights, and {optimizer} needs a convex objective: prox_linear and sgd do not"
+            f"objective: its scores are not linear in the weights, and {optimizer} needs a convex objective: "
+            f"prox_linear and sgd do not"
         )
 
 
@@ -129,16 +135,20 @@ def check_start(x: Array, where: slice | None) -> None:
     if np.any(inside < 0):
         k = int(np.flatnonzero(inside < 0)[0])
         raise ValueError(
-            f"w0: weights {where.start}..{where.stop - 1} must be >= 0, got {float(inside[k])} for weight {where.start + k}"
+            f"w0: weights {where.start}..{where.stop - 1} must be >= 0, got {float(inside[k])} for weight "
+            f"{where.start + k}"
         )
 
 
 def refuse_constraint(optimizer: str, objective: Objective) -> None:
-    """Raise ValueError if an objective has weights that must be >= 0, for an optimiser that lets all weights go free."""
+    """Raise ValueError if an objective has weights that must be >= 0, for an optimiser that lets all weights go
+    free.
+    """
     where = constraint(objective)
     if where is not None:
         raise ValueError(
-            f"objective: its weights {where.start}..{where.stop - 1} must be >= 0, which {optimizer} does not see to: bcfw and sgd keep them so"
+            f"objective: its weights {where.start}..{where.stop - 1} must be >= 0, which {optimizer} does not see "
+            f"to: bcfw and sgd keep them so"
         )
 
 
@@ -159,6 +169,7 @@ class CheckedSchedule:
         if steps.shape != t.shape or not np.all(np.isfinite(steps) & ((steps > 0) if self.positive else (steps >= 0))):
             sign = ">" if self.positive else ">="
             raise ValueError(
-                f"step_size: expected {len(t)} finite steps {sign} 0 from {self.schedule}, got shape {steps.shape}: {steps}"
+                f"step_size: expected {len(t)} finite steps {sign} 0 from {self.schedule}, got shape {steps.shape}: "
+                f"{steps}"
             )
         return steps

@@ -67,10 +67,12 @@ def bcfw(
 
     A visit of example i finds s = argmax_y loss_i(y) + <v_i(y), w> and moves alpha_i towards it:
 
-    alpha_i <- (1 - gamma) alpha_i + gamma e_s,  gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
+    alpha_i <- (1 - gamma) alpha_i + gamma e_s,
+    gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
 
-    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the worst to the
-    best of the outputs found so far, in pairs, and visits that do only this follow, of the examples that had something to move at their last visit.
+    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the
+    worst to the best of the outputs found so far, in pairs, and visits that do only this follow, of the examples that
+    had something to move at their last visit.
 
     Parameters
     ----------
@@ -83,27 +85,28 @@ def bcfw(
     cached_passes : int >= 0
         Passes over the working sets after each pass of oracles. 0: plain block-coordinate Frank-Wolfe.
     capacity : int >= 1
-        Outputs kept for an example, as far as can be: a new output takes the place of one of weight 0, the one of the lowest score; where all
-        have weight, the set grows.
+        Outputs kept for an example, as far as can be: a new output takes the place of one of weight 0, the one of the
+        lowest score; where all have weight, the set grows.
     average : {"last", "weighted"}
-        Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. Cached passes make the last one better; the
-        average is for ``cached_passes=0``.
+        Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. Cached passes make the last one
+        better; the average is for ``cached_passes=0``.
     line_search : bool
-        Whether gamma is as above, or, where weights are kept >= 0, the best for that dual; else gamma = 2n/(2n + visits so far).
+        Whether gamma is as above, or, where weights are kept >= 0, the best for that dual; else
+        gamma = 2n/(2n + visits so far).
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each epoch (a pass of oracles and the cached passes after it), with a :class:`Row`
-        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
-        True or raising StopIteration.
+        Called as ``callback(row, w)`` after each epoch (a pass of oracles and the cached passes after it), with a
+        :class:`Row` and the weights (d,) that would be returned then, which are to be left as they are. Stops the run
+        by returning True or raising StopIteration.
 
     Returns
     -------
     Result
-        ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate that would be
-        returned: the average's dual point is the average of the dual points. ``success`` is False where a ``tol`` > 0 was not reached,
-        and where the objective left the finite numbers. A gap next to rounding may come out below 0; a ``tol`` below the rounding of
-        the dtype is reached only where objective and dual are 0.
+        ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate
+        that would be returned: the average's dual point is the average of the dual points. ``success`` is False where a
+        ``tol`` > 0 was not reached, and where the objective left the finite numbers. A gap next to rounding may come
+        out below 0; a ``tol`` below the rounding of the dtype is reached only where objective and dual are 0.
 
     Raises
     ------
@@ -114,8 +117,8 @@ def bcfw(
 
     Notes
     -----
-    The dual never decreases along the last iterates under line search, up to rounding. A step whose direction is too long for its
-    square to be a number is not taken. Memory: O(d) for each output kept.
+    The dual never decreases along the last iterates under line search, up to rounding. A step whose direction is too
+    long for its square to be a number is not taken. Memory: O(d) for each output kept.
 
     Source
     ------
@@ -125,7 +128,7 @@ def bcfw(
     --------
     >>> from reference import MulticlassModel, StructuralHinge, bcfw
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = bcfw(StructuralHinge(model, data), lam=0.1, tol=1e-3, rng=0)
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)

@@ -1,4 +1,5 @@
-"""Casimir: its run, where the paper leaves things open: constants from the data, iterations taken back, smoothing in stages.
+"""Casimir: its run, where the paper leaves things open: constants from the data, iterations taken back, smoothing in
+stages.
 
 Source: Pillutla et al., sections 7.2 and 7.3.1.
 """
@@ -36,8 +37,8 @@ CHOICES = {
 
 
 class Standing(NamedTuple):
-    """What a run has come to: its plan (None in a checkpoint where the schedule was given), the box's state, the mu that led
-    there and what that is worth; iterations kept and taken back; oracle calls that plans took.
+    """What a run has come to: its plan (None in a checkpoint where the schedule was given), the box's state, the mu
+    that led there and what that is worth; iterations kept and taken back; oracle calls that plans took.
     """
 
     plan: Any  # a :class:`Plan`
@@ -189,31 +190,35 @@ def casimir(
     Parameters
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
-        A hinge with a smoothing (its unsmoothed self is what is minimised), the log loss, or a smooth finite sum of yours.
+        A hinge with a smoothing (its unsmoothed self is what is minimised), the log loss, or a smooth finite sum of
+        yours.
     w0 : array (d,), optional
         Start; default ``objective.zeros()``.
     lam : float >= 0
         Weight of the squared norm.
     mu : float, optional
-        Constant smoothing: the optimum is met up to mu D, D the width of the smoothing. Default for a hinge with lam > 0: stages
-        of constant smoothing 1, 1/2, 1/4, ..., each ended when its smoothed problem is solved to 0.3 of the gap; kappa is
-        chosen anew for each, and momentum starts again. With lam = 0 it is 1.
+        Constant smoothing: the optimum is met up to mu D, D the width of the smoothing. Default for a hinge with
+        lam > 0: stages of constant smoothing 1, 1/2, 1/4, ..., each ended when its smoothed problem is solved to 0.3 of
+        the gap; kappa is chosen anew for each, and momentum starts again. With lam = 0 it is 1.
     kappa : float, optional
-        Weight of the proximal term, > 0; default L/n - lam where L/n > 4 lam and lam otherwise (Proposition 29), L/(n+1) where lam = 0
-        (Proposition 31), with L the smoothness of components that backtracking finds at the start.
+        Weight of the proximal term, > 0; default L/n - lam where L/n > 4 lam and lam otherwise (Proposition 29),
+        L/(n+1) where lam = 0 (Proposition 31), with L the smoothness of components that backtracking finds at the
+        start.
     schedule : optional
-        None: constant mu and kappa, as above. ``"const"``: the same without stages, mu being 1 where none is given. ``"adapt"``: mu_k falls
-        from ``mu``, by default 2 (:func:`casimir_svrg_adapt`). ``"theory"``: Proposition 29's own constants for an ``accuracy``, subproblems solved
-        until (26) holds; slow, meant for small problems and for checking the bounds. Or an object with ``lam``, ``alpha_0``,
-        ``kappa_k(k)``, ``mu_k(k)`` and ``delta_k(k)``, such as ``reference.bounds.Corollary18``.
+        None: constant mu and kappa, as above. ``"const"``: the same without stages, mu being 1 where none is given.
+        ``"adapt"``: mu_k falls from ``mu``, by default 2 (:func:`casimir_svrg_adapt`). ``"theory"``: Proposition 29's
+        own constants for an ``accuracy``, subproblems solved until (26) holds; slow, meant for small problems and for
+        checking the bounds. Or an object with ``lam``, ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)`` and ``delta_k(k)``,
+        such as ``reference.bounds.Corollary18``.
     accuracy : float > 0, optional
         For ``"theory"``: the distance to the optimum that is asked for.
     inner : {"svrg", "saga", "gradient"} or function
         What solves a subproblem: passes of SVRG, of SAGA, or full gradient steps. Or a function that makes one pass,
-        ``inner(problem, at, order, step_size, memory) -> (x, calls, memory)``: from ``at.x`` (d,), where ``at.value`` and ``at.gradient`` are F_mu
-        and its gradient, to x. ``problem`` has ``objective``, ``mu``, ``lam``, ``kappa``, ``center`` (z), and ``problem.gradient(at)`` is the
-        subproblem's; ``order`` is a permutation of the examples; ``calls`` says how many oracles of one example it asked for; ``memory`` is what
-        the last pass of this subproblem returned as such, None in its first.
+        ``inner(problem, at, order, step_size, memory) -> (x, calls, memory)``: from ``at.x`` (d,), where ``at.value``
+        and ``at.gradient`` are F_mu and its gradient, to x. ``problem`` has ``objective``, ``mu``, ``lam``, ``kappa``,
+        ``center`` (z), and ``problem.gradient(at)`` is the subproblem's; ``order`` is a permutation of the examples;
+        ``calls`` says how many oracles of one example it asked for; ``memory`` is what the last pass of this subproblem
+        returned as such, None in its first.
     stop : {"budget", "gradient"}
         When a subproblem is solved: after one pass (n steps of SVRG or SAGA, or one gradient step); or when
         ||grad F_{mu,kappa}(w; z)||^2 <= (lam + kappa) delta kappa ||w - z||^2, which implies (26).
@@ -230,38 +235,39 @@ def casimir(
         and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
         True or raising StopIteration.
     checkpoint, resume : path, optional
-        A file to keep what the run needs to go on, and such a file to go on from, by the same options (for subproblems solved until (26) holds,
-        the same ``epochs`` too, as these cut the last one short).
+        A file to keep what the run needs to go on, and such a file to go on from, by the same options (for subproblems
+        solved until (26) holds, the same ``epochs`` too, as these cut the last one short).
 
     Returns
     -------
     Result
-        The last w_k. In a row, ``epoch`` counts passes, ``objective`` is the unsmoothed one, ``dual`` the best met (the weights of
-        the smoothed max are a dual point), ``exact`` the share of examples whose smoothed max was certified. The certificate is
-        objective - dual.
+        The last w_k. In a row, ``epoch`` counts passes, ``objective`` is the unsmoothed one, ``dual`` the best met (the
+        weights of the smoothed max are a dual point), ``exact`` the share of examples whose smoothed max was certified.
+        The certificate is objective - dual.
 
     Raises
     ------
     ValueError
-        Options out of range, an unsmoothed objective, weights that must be >= 0, no step size where no curvature can be found, no theory to go
-        by, more gradients than SAGA can keep.
+        Options out of range, an unsmoothed objective, weights that must be >= 0, no step size where no curvature can be
+        found, no theory to go by, more gradients than SAGA can keep.
 
     Notes
     -----
-    A pass of SVRG or SAGA makes 2n calls, a gradient step n, and with ``stop="gradient"`` each subproblem n more for the gradient that ends it; what
-    the search for step sizes asks is counted, the evaluation of objective and dual after an iteration is not. An iteration whose step size was guessed and after which F_{mu,kappa} is larger, as that evaluation shows, is taken back and L doubled.
-    Memory of SAGA: n d numbers, at most 2^27.
+    A pass of SVRG or SAGA makes 2n calls, a gradient step n, and with ``stop="gradient"`` each subproblem n more for
+    the gradient that ends it; what the search for step sizes asks is counted, the evaluation of objective and dual
+    after an iteration is not. An iteration whose step size was guessed and after which F_{mu,kappa} is larger, as that
+    evaluation shows, is taken back and L doubled. Memory of SAGA: n d numbers, at most 2^27.
 
     Source
     ------
-    Pillutla et al., Algorithm 4, (22)-(29), Corollaries 17 and 19, Propositions 29 and 31, sections 5.1 and 7.3.1, *corrected*: L
-    holds for each component, not only for their average.
+    Pillutla et al., Algorithm 4, (22)-(29), Corollaries 17 and 19, Propositions 29 and 31, sections 5.1 and 7.3.1,
+    *corrected*: L holds for each component, not only for their average.
 
     Examples
     --------
     >>> from reference import MulticlassModel, StructuralHinge, casimir, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> result = casimir(hinge, lam=0.1, tol=0.1, rng=0)  # to within a tenth of the unsmoothed optimum
     >>> result.success, result.certificate <= 0.1 * result.fun

@@ -24,9 +24,11 @@ MU = 2.0  # where they begin: the paper's choice for named entities
 
 
 class Plan(NamedTuple):
-    """schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k); the step size and the stopping rule that go with it; oracles asked for.
+    """schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k); the step size and the stopping rule that go with it;
+    oracles asked for.
 
-    smoothed: whether the objective is handed mu_k at all; staged: whether mu is halved, by :func:`constant` again, when its problem is solved.
+    smoothed: whether the objective is handed mu_k at all; staged: whether mu is halved, by :func:`constant` again, when
+    its problem is solved.
     """
 
     schedule: Choice
@@ -73,7 +75,9 @@ def plan_of(
     rng: np.random.Generator | None,
     steps: Backtracking,
 ) -> Plan:
-    """What ``schedule`` stands for, with the arguments of ``casimir`` beside it; ValueError where they do not go together."""
+    """What ``schedule`` stands for, with the arguments of ``casimir`` beside it; ValueError where they do not go
+    together.
+    """
     named = schedule is None or schedule == "const"  # these leave alone what has no mu
     known = traits(objective)
     smoothed = known.mu is not None or mu is not None or not named
@@ -93,7 +97,8 @@ def plan_of(
         _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
     if not all(hasattr(schedule, name) for name in ("lam", "alpha_0", "kappa_k", "mu_k", "delta_k")):
         raise ValueError(
-            f"schedule: expected 'const', 'adapt', 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, got {schedule!r}"
+            f"schedule: expected 'const', 'adapt', 'theory' or an object with lam, alpha_0, kappa_k, mu_k, delta_k, "
+            f"got {schedule!r}"
         )
     if schedule.lam != lam:
         raise ValueError(f"schedule: made for lam = {schedule.lam}, got lam = {lam}")
@@ -103,7 +108,9 @@ def plan_of(
 def constant(
     objective: Objective, start: Array, lam: float, mu: float | None, kappa: float | None, rng: Any, steps: Backtracking
 ) -> tuple[Corollary17 | Corollary19, int]:
-    """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the oracle calls that took."""
+    """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the
+    oracle calls that took.
+    """
     own = traits(objective).mu
     if mu is None and own is not None:
         mu = float(own) or 1.0
@@ -142,7 +149,9 @@ def adaptive(
 def _balanced(
     objective: Objective, start: Array, lam: float, mu: float | None, rng: Any, steps: Backtracking
 ) -> tuple[float, int]:
-    """kappa of Proposition 29, of 31 where lam = 0, for the smoothness found at the start; the oracle calls that took."""
+    """kappa of Proposition 29, of 31 where lam = 0, for the smoothness found at the start; the oracle calls that
+    took.
+    """
     n = objective.n
     with np.errstate(over="ignore", invalid="ignore"):
         step, guess = steps.propose(objective, Guess(), start, rng.permutation(n), mu, lam)

@@ -79,7 +79,8 @@ def _checksum(header: str, members: dict[str, np.ndarray]) -> int:
 
 
 def encode(x: Any, arrays: list[np.ndarray], known: dict[int, tuple[int, Any]]) -> Any:
-    """Numbers, strings, None, lists, mappings, arrays, NamedTuples and dataclasses of such as JSON; arrays go to ``arrays``, once each.
+    """Numbers, strings, None, lists, mappings, arrays, NamedTuples and dataclasses of such as JSON; arrays go to
+    ``arrays``, once each.
 
     known: id of an array to its number and to itself, so that no other gets this id.
     """

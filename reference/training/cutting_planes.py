@@ -39,7 +39,8 @@ class Planes(Bracketed):
         integer("capacity", self.box.capacity, 1)
         if not getattr(objective, "loss_augmented", True):
             raise UnsupportedError(
-                f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; StructuralHinge has"
+                f"objective: cutting_planes needs planes with a task loss, which {type(objective).__name__} has not; "
+                f"StructuralHinge has"
             )
 
     def evaluate(self, objective: Objective, state: CuttingPlanesState) -> Report:
@@ -64,7 +65,8 @@ def cutting_planes(
 ) -> Result:
     """Train a structural SVM by one-slack cutting planes, until the duality gap is small.
 
-    w_{k+1} = argmin_w  lam/2 ||w||^2 + max_{j <= k} [b_j + <a_j, w>],  b_j + <a_j, w> <= F(w) the tangent plane of the mean hinge F at w_j
+    w_{k+1} = argmin_w  lam/2 ||w||^2 + max_{j <= k} [b_j + <a_j, w>],
+    b_j + <a_j, w> <= F(w) the tangent plane of the mean hinge F at w_j
 
     Parameters
     ----------
@@ -75,13 +77,15 @@ def cutting_planes(
     epochs : int >= 0
         At most so many planes: each takes a pass over the examples.
     capacity : int >= 1
-        Planes kept, as far as can be: beyond, the oldest of those of weight 0 are dropped; where all have weight, the set grows.
+        Planes kept, as far as can be: beyond, the oldest of those of weight 0 are dropped; where all have weight, the
+        set grows.
 
     Returns
     -------
     Result
-        Of the iterate of lowest objective; ``certificate`` is the duality gap, that objective less the dual, and so are the gaps in
-        ``history``. ``success`` is False where a ``tol`` > 0 was not reached, and where the objective left the finite numbers.
+        Of the iterate of lowest objective; ``certificate`` is the duality gap, that objective less the dual, and so are
+        the gaps in ``history``. ``success`` is False where a ``tol`` > 0 was not reached, and where the objective left
+        the finite numbers.
 
     Raises
     ------
@@ -94,9 +98,9 @@ def cutting_planes(
 
     Notes
     -----
-    The objective at w_k comes with its plane: nothing is evaluated besides. The dual never decreases; the gap is at most eps after O(1/(lam eps))
-    planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The small problem over the simplex is solved to a thousandth of the gap.
-    Memory O(capacity d).
+    The objective at w_k comes with its plane: nothing is evaluated besides. The dual never decreases; the gap is at
+    most eps after O(1/(lam eps)) planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The small problem over the
+    simplex is solved to a thousandth of the gap. Memory O(capacity d).
 
     Source
     ------
@@ -106,7 +110,7 @@ def cutting_planes(
     --------
     >>> from reference import MulticlassModel, StructuralHinge, cutting_planes
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = cutting_planes(StructuralHinge(model, data), lam=0.1, tol=1e-3)
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)

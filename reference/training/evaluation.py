@@ -13,8 +13,9 @@ __all__ = ["Evaluation", "evaluate"]
 
 
 class Evaluation(NamedTuple):
-    """At w: objective F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed F_mu(w); slope, a bound on how far
-    F_mu(w) + lam/2 ||w||^2 is from its own minimum; exact, the share of exact oracles. lam = 0 bounds nothing: -inf, inf.
+    """At w: objective F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed F_mu(w); slope, a bound on how
+    far F_mu(w) + lam/2 ||w||^2 is from its own minimum; exact, the share of exact oracles. lam = 0 bounds nothing:
+    -inf, inf.
     """
 
     objective: float

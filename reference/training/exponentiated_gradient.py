@@ -67,12 +67,14 @@ def exponentiated_gradient(
 ) -> Result:
     """Train a CRF, or a structural SVM, by online exponentiated gradient on its dual, until the duality gap is small.
 
-    A visit of example i multiplies its probabilities by exponentials of the dual's gradient, which is a step of its local scores:
+    A visit of example i multiplies its probabilities by exponentials of the dual's gradient, which is a step of its
+    local scores:
 
-    alpha_i(y) <- alpha_i(y)^(1 - eta) exp(eta [loss_i(y) + score_i(y; w)] / mu) / norm,   theta_i <- (1 - eta) theta_i + eta [loss_i + scores_i(w)] / mu,
+    alpha_i(y) <- alpha_i(y)^(1 - eta) exp(eta [loss_i(y) + score_i(y; w)] / mu) / norm,
+    theta_i <- (1 - eta) theta_i + eta [loss_i + scores_i(w)] / mu,
 
-    and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. Where the dual would fall, the step is not taken and the next one is half
-    as long; else it is a tenth longer, at most 1 for mu > 0.
+    and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. Where the dual would fall, the step is not taken
+    and the next one is half as long; else it is a tenth longer, at most 1 for mu > 0.
 
     Parameters
     ----------
@@ -88,10 +90,11 @@ def exponentiated_gradient(
     epochs : int >= 0
         At most so many times n visits.
     sampling : {"gains", "permutation"}
-        From the third epoch on: which examples are visited. "gains": four in five visits go to examples in proportion to what their last step gained,
-        over its size; "permutation": each example once.
+        From the third epoch on: which examples are visited. "gains": four in five visits go to examples in proportion
+        to what their last step gained, over its size; "permutation": each example once.
     evaluate_every : int >= 1
-        Epochs from one evaluation of the objective, with its row, its callback and the look at ``tol``, to the next. One costs about half an epoch.
+        Epochs from one evaluation of the objective, with its row, its callback and the look at ``tol``, to the next.
+        One costs about half an epoch.
     rng : int, numpy.random.Generator or None
         Which examples are visited, drawn with NumPy on the host.
     callback : callable, optional
@@ -102,8 +105,8 @@ def exponentiated_gradient(
     Returns
     -------
     Result
-        ``certificate`` is the duality gap of the weights. ``success`` is False where a ``tol`` > 0 was not reached. A gap next to rounding may
-        come out below 0.
+        ``certificate`` is the duality gap of the weights. ``success`` is False where a ``tol`` > 0 was not reached. A
+        gap next to rounding may come out below 0.
 
     Raises
     ------
@@ -116,9 +119,10 @@ def exponentiated_gradient(
 
     Notes
     -----
-    The dual never falls, up to rounding, unless outputs other than the truth cost nothing. One call of the exp oracle a visit, but that an example's
-    first visit tries up to twelve distributions, ever nearer to the truth. Memory: local scores and marginals of each
-    example. For the hinge itself the gap falls like 1/epochs, and ``bcfw`` is the better choice.
+    The dual never falls, up to rounding, unless outputs other than the truth cost nothing. One call of the exp oracle a
+    visit, but that an example's first visit tries up to twelve distributions, ever nearer to the truth. Memory: local
+    scores and marginals of each example. For the hinge itself the gap falls like 1/epochs, and ``bcfw`` is the better
+    choice.
 
     Source
     ------
@@ -128,7 +132,7 @@ def exponentiated_gradient(
     --------
     >>> from reference import LogLoss, MulticlassModel, exponentiated_gradient
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = exponentiated_gradient(LogLoss(model, data), lam=0.1, tol=1e-6, rng=0)
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)
@@ -145,7 +149,8 @@ def _check(
     """The temperature and the first step size, all arguments checked."""
     if isinstance(objective, Weighted):
         raise TypeError(
-            "objective: exponentiated_gradient knows no weights of examples, got Weighted; lbfgs, svrg, bcfw and others do"
+            "objective: exponentiated_gradient knows no weights of examples, got Weighted; lbfgs, svrg, bcfw and "
+            "others do"
         )
     check_kind(Exponentiated, objective)
     if not 0 < real("lam", lam) < np.inf:

@@ -50,7 +50,9 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
 
 
 def numbers_of(weights: Any) -> Array:
-    """The array that says where weights are, and how many: themselves, or the first array among the fields of a NamedTuple."""
+    """The array that says where weights are, and how many: themselves, or the first array among the fields of a
+    NamedTuple.
+    """
     return weights if is_array_api_obj(weights) else next(field for field in weights if is_array_api_obj(field))
 
 
@@ -61,8 +63,8 @@ def path_of(name: str, path: Any) -> Path | None:
 
 
 def _described(option: Any) -> Any:
-    """An option as JSON has it: a number, a string or None as it is; of a dataclass its fields, of an array a checksum, of
-    another object or function its name.
+    """An option as JSON has it: a number, a string or None as it is; of a dataclass its fields, of an array a checksum,
+    of another object or function its name.
     """
     if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
         option = option.item()

@@ -23,8 +23,8 @@ __all__ = ["INNER", "Searched", "Spent", "searched"]
 
 
 class Spent(NamedTuple):
-    """What goes from one subproblem to the next: the guess of the smoothness; passes made and oracles asked for so far, without
-    those of the guess; first: the last subproblem's value where its solver started.
+    """What goes from one subproblem to the next: the guess of the smoothness; passes made and oracles asked for so far,
+    without those of the guess; first: the last subproblem's value where its solver started.
     """
 
     guess: Guess = Guess()
@@ -35,10 +35,11 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Searched(Piece):
-    """A subproblem is solved by one pass, where ``epochs`` is None; else by as many as make its gradient small enough for (26),
-    until so many are spent on all subproblems together.
+    """A subproblem is solved by one pass, where ``epochs`` is None; else by as many as make its gradient small enough
+    for (26), until so many are spent on all subproblems together.
 
-    There a pass with a guessed step size that ends higher is taken back; after the only pass that is left to the caller.
+    There a pass with a guessed step size that ends higher is taken back; after the only pass that is left to the
+    caller.
     """
 
     inner: InnerPass

@@ -62,8 +62,9 @@ def lbfgs(
     Returns
     -------
     Result
-        ``success`` is False where the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a bound
-        on the distance to the optimum by strong convexity; there is none where scores are not linear in the weights.
+        ``success`` is False where the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a
+        bound on the distance to the optimum by strong convexity; there is none where scores are not linear in the
+        weights.
 
     Raises
     ------
@@ -78,7 +79,7 @@ def lbfgs(
     --------
     >>> from reference import LogLoss, MulticlassModel, lbfgs
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = lbfgs(LogLoss(model, data), lam=0.1)
     >>> result.success, result.certificate < 1e-6
     (True, True)
@@ -139,5 +140,8 @@ def lbfgs(
 
 def _message(scipy: str) -> str:
     if scipy.startswith("ABNORMAL"):
-        return "the line search failed: the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding allows no more"
+        return (
+            "the line search failed: the objective has kinks (an unsmoothed hinge: use bcfw or sgd), or rounding "
+            "allows no more"
+        )
     return scipy

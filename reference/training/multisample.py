@@ -70,9 +70,11 @@ def multisample(
 ) -> Result:
     """Train a structural SVM by dual updates over several outputs of an example, until the duality gap is small.
 
-    A visit of example i takes k outputs y_1, ..., y_k, y_1 the one of highest loss_i(y) + <v_i(y), w>, and raises the dual over their weights:
+    A visit of example i takes k outputs y_1, ..., y_k, y_1 the one of highest loss_i(y) + <v_i(y), w>, and raises the
+    dual over their weights:
 
-    max_alpha  sum_j alpha_j (loss_i(y_j) + <v_i(y_j), w>) - ||sum_j alpha_j v_i(y_j)||^2 / (2 lam t),  alpha >= 0, sum alpha <= 1
+    max_alpha  sum_j alpha_j (loss_i(y_j) + <v_i(y_j), w>) - ||sum_j alpha_j v_i(y_j)||^2 / (2 lam t),
+    alpha >= 0, sum alpha <= 1
 
     Then all weights of all blocks are multiplied by the number in [0, 1] that suits the dual best, which keeps
     lam ||w||^2 <= max_{i, y} loss_i(y).
@@ -97,10 +99,11 @@ def multisample(
     mu : float > 0
         Temperature of ``"gibbs"``.
     update : {"moves", "exact"}
-        One round of expand and swap moves, or the maximum: in closed form for a new block of a :class:`MulticlassModel`.
+        One round of expand and swap moves, or the maximum: in closed form for a new block of a
+        :class:`MulticlassModel`.
     online : bool
-        Whether an example met again is a new one, with a block of its own (Algorithm 3 as printed: T blocks after T steps, O(d) memory), or
-        goes on from the weights that it has (n blocks: the dual rises to the optimum).
+        Whether an example met again is a new one, with a block of its own (Algorithm 3 as printed: T blocks after T
+        steps, O(d) memory), or goes on from the weights that it has (n blocks: the dual rises to the optimum).
     average : {"last", "uniform"}
         Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, for which Theorem 2.1 speaks.
     epochs : int >= 0
@@ -111,8 +114,8 @@ def multisample(
     Returns
     -------
     Result
-        ``certificate`` is the duality gap: the objective at the returned weights less the highest dual after a pass. Duals in
-        ``history`` are such, D_T / T: they bound this problem's optimum after complete passes only.
+        ``certificate`` is the duality gap: the objective at the returned weights less the highest dual after a pass.
+        Duals in ``history`` are such, D_T / T: they bound this problem's optimum after complete passes only.
 
     Raises
     ------
@@ -129,18 +132,19 @@ def multisample(
     -----
     Whatever the samples are, each step has the best output, and raises D_T by at least f(w; Z_t) - ||lam w +
     v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
-    visit, whatever k is. A visit takes O(k d + k^2) beside the oracle; memory O(k d), and O(n d) for blocks to come back to. An update over
-    directions too long for their products to be numbers is not made.
+    visit, whatever k is. A visit takes O(k d + k^2) beside the oracle; memory O(k d), and O(n d) for blocks to come
+    back to. An update over directions too long for their products to be numbers is not made.
 
     Source
     ------
-    Branson et al. (2013), supplement: Algorithms 1 to 3, Lemmas 2.2 to 2.5, *corrected*; the radius sqrt(1/lam) of the print holds for losses up to 1.
+    Branson et al. (2013), supplement: Algorithms 1 to 3, Lemmas 2.2 to 2.5, *corrected*; the radius sqrt(1/lam) of the
+    print holds for losses up to 1.
 
     Examples
     --------
     >>> from reference import MulticlassModel, StructuralHinge, multisample
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = multisample(StructuralHinge(model, data), lam=0.1, k=2, tol=1e-3, rng=0)
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)

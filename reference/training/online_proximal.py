@@ -94,13 +94,15 @@ def online_proximal(
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
         A hinge, the log loss, or a finite sum of yours.
     regularizer : Regularizer or sequence of them
-        R, its weight within: ``L1(tau)``, ``L21(tau, groups)`` (group lasso), ``SquaredL21(lam, groups)`` (multiple kernel learning),
-        ``L21Ball(radius, groups)`` (projected subgradient) ... A sequence's proxes are taken in its order, as :class:`Sequential` does:
-        inner groups before those that hold them where the prox of the sum is wanted; groups that cross, in any order.
+        R, its weight within: ``L1(tau)``, ``L21(tau, groups)`` (group lasso), ``SquaredL21(lam, groups)``
+        (multiple kernel learning), ``L21Ball(radius, groups)`` (projected subgradient) ... A sequence's proxes are
+        taken in its order, as :class:`Sequential` does: inner groups before those that hold them where the prox of the
+        sum is wanted; groups that cross, in any order.
     w0 : array (d,), optional
         Start; default ``objective.zeros()``, as in the paper.
     step_size : float or schedule
-        A number is a constant step; ``steps.InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
+        A number is a constant step; ``steps.InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``steps.Pegasos()`` is
+        1/(sigma t).
     sigma : float >= 0
         Weight of (sigma/2) ||w||^2, taken by the gradient step. (``ElasticNet`` has it in the prox instead.)
     project : Regularizer, optional
@@ -109,19 +111,21 @@ def online_proximal(
         Smoothing, handed to the objective.
     batch_size : int >= 1
     average : {"last", "uniform"}
-        Which model is returned: w_{T+1}, sparse where the proxes make it so; or the average of w_1, ..., w_T, which the bounds are about.
+        Which model is returned: w_{T+1}, sparse where the proxes make it so; or the average of w_1, ..., w_T, which the
+        bounds are about.
 
     Returns
     -------
     Result
-        ``fun`` is F + R + sigma/2 ||.||^2 at the model, inf where R is an indicator that the averaged model leaves. Its certificate says that no gap is
-        proved; ``reference.bounds`` has the regret bounds. ``success`` is False where the objective left the finite numbers.
+        ``fun`` is F + R + sigma/2 ||.||^2 at the model, inf where R is an indicator that the averaged model leaves. Its
+        certificate says that no gap is proved; ``reference.bounds`` has the regret bounds. ``success`` is False where
+        the objective left the finite numbers.
 
     Raises
     ------
     ValueError, TypeError
-        Options out of range; what is no regularizer, or no indicator of a set; weights that must be >= 0; a schedule that does not give one finite
-        step > 0 for each batch.
+        Options out of range; what is no regularizer, or no indicator of a set; weights that must be >= 0; a schedule
+        that does not give one finite step > 0 for each batch.
 
     Notes
     -----
@@ -138,7 +142,8 @@ def online_proximal(
     overlapping groups                          ``[L21(tau, one), L21(tau, another)]``, disjoint groups in each
     ==========================================  ================================================================
 
-    A step costs a gradient and the proxes, O(d) each. An objective that is not finite ends the run: start within the set where R is an indicator.
+    A step costs a gradient and the proxes, O(d) each. An objective that is not finite ends the run: start within the
+    set where R is an indicator.
 
     Source
     ------
@@ -148,7 +153,7 @@ def online_proximal(
     --------
     >>> from reference import L1, LogLoss, MulticlassModel, online_proximal, steps
     >>> model = MulticlassModel(n_features=3, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = online_proximal(LogLoss(model, data), L1(0.1), step_size=steps.InverseSqrt(0.5), epochs=20, rng=0)
     >>> result.nit, [bool(w == 0) for w in result.x[-2:]]  # feature 2 never occurs
     (20, [True, True])

@@ -30,11 +30,13 @@ def casimir_svrg_const(
     objective, w0, lam
         As for :func:`casimir`.
     mu : float > 0, optional
-        Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum. Default 1; the log loss has its own.
+        Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum. Default 1; the log loss has
+        its own.
     kappa : float > 0, optional
         Default as above, L being the smoothness of the examples' losses at mu, as backtracking finds it at the start.
     **options
-        Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``, ``callback``, ...
+        Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``,
+        ``callback``, ...
 
     Returns
     -------
@@ -57,7 +59,7 @@ def casimir_svrg_const(
     --------
     >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_const, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> casimir_svrg_const(hinge, lam=0.1, mu=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
     True
@@ -74,7 +76,8 @@ def casimir_svrg_adapt(
     kappa: float | None = None,
     **options: Any,
 ) -> Result:
-    """Minimise F(w) + lam/2 ||w||^2 by Casimir with a smoothing that falls as it runs, each subproblem by one pass of SVRG.
+    """Minimise F(w) + lam/2 ||w||^2 by Casimir with a smoothing that falls as it runs, each subproblem by one pass of
+    SVRG.
 
     lam > 0:  mu_k = mu (1 - sqrt(q)/2)^{k/2}, q = lam/(lam + kappa),  kappa_k = kappa = lam
     lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L that of the examples' losses at mu
@@ -88,8 +91,8 @@ def casimir_svrg_adapt(
     kappa : float > 0, optional
         Default as above.
     **options
-        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing falls), ``warm_start``, ``epochs``, ``tol``, ``rng``,
-        ``callback``, ...
+        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing falls), ``warm_start``,
+        ``epochs``, ``tol``, ``rng``, ``callback``, ...
 
     Returns
     -------
@@ -106,13 +109,14 @@ def casimir_svrg_adapt(
 
     Source
     ------
-    Pillutla et al., section 7.2 (Casimir-SVRG-adapt), Propositions 30 and 32; the paper tunes a constant step size on a grid instead.
+    Pillutla et al., section 7.2 (Casimir-SVRG-adapt), Propositions 30 and 32; the paper tunes a constant step size on a
+    grid instead.
 
     Examples
     --------
     >>> from reference import MulticlassModel, StructuralHinge, casimir_svrg_adapt, smoothings
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> casimir_svrg_adapt(hinge, lam=0.1, tol=0.1, rng=0).success  # within a tenth of the unsmoothed optimum
     True

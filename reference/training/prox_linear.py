@@ -34,10 +34,11 @@ CHOICES = {"schedule": ("const", "adapt"), "accept": ("decrease", "always")}
 
 
 class ProxLinearProblem(NamedTuple):
-    """What an inner solver is given: to minimise objective(v) + lam/2 ||v||^2, ``objective`` being convex and as any optimiser takes it, from ``start`` (d,), in at most so many ``passes``.
+    """What an inner solver is given: to minimise objective(v) + lam/2 ||v||^2, ``objective`` being convex and as any
+    optimiser takes it, from ``start`` (d,), in at most so many ``passes``.
 
-    ``lam`` is that of the subproblem, lam + 1/eta. ``mu``, ``L``: smoothing and smoothness of components, where they are prescribed. ``solved``:
-    a callback that ends a run whose gap is small enough. ``rng``: the run's random numbers.
+    ``lam`` is that of the subproblem, lam + 1/eta. ``mu``, ``L``: smoothing and smoothness of components, where they
+    are prescribed. ``solved``: a callback that ends a run whose gap is small enough. ``rng``: the run's random numbers.
     """
 
     objective: StructuralHinge | Weighted | LinearizedObjective
@@ -60,8 +61,9 @@ class Found(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """w (d,); fun, the objective there; eta; k, the steps done; halved, how often eta was; refused, the steps that were not accepted; missed, the
-    subproblems that were not solved to their tolerance; calls, the oracles asked for; first, the objective at the start; bound, on the norm of the prox-gradient where the last step began.
+    """w (d,); fun, the objective there; eta; k, the steps done; halved, how often eta was; refused, the steps that were
+    not accepted; missed, the subproblems that were not solved to their tolerance; calls, the oracles asked for; first,
+    the objective at the start; bound, on the norm of the prox-gradient where the last step began.
 
     step: the box's state after the step that is to be judged; None of a state that is settled.
     """
@@ -81,7 +83,9 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A function that solves subproblems, as :func:`prox_linear` takes it, with the schedule and the budget it is given."""
+    """A function that solves subproblems, as :func:`prox_linear` takes it, with the schedule and the budget it is
+    given.
+    """
 
     function: Callable[[ProxLinearProblem], Result]
     hinge: bool
@@ -220,36 +224,41 @@ def prox_linear(
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F a loss over scores that are smooth in w, by the prox-linear algorithm.
 
-    w_k ~ argmin_w F_eta(w; w_{k-1}),  F_eta the objective with its scores linearised about w_{k-1}, plus 1/(2 eta) ||w - w_{k-1}||^2
+    w_k ~ argmin_w F_eta(w; w_{k-1}),
+    F_eta the objective with its scores linearised about w_{k-1}, plus 1/(2 eta) ||w - w_{k-1}||^2
 
     Parameters
     ----------
     objective : StructuralHinge, LogLoss, or Weighted of one
-        Over a model with ``scores``, ``pushforward`` and ``pullback``, such as ``TwoLayerModel`` or ``DifferentiableModel``. A hinge with a
-        smoothing, as ``casimir`` needs it; its unsmoothed self is what is minimised.
+        Over a model with ``scores``, ``pushforward`` and ``pullback``, such as ``TwoLayerModel`` or
+        ``DifferentiableModel``. A hinge with a smoothing, as ``casimir`` needs it; its unsmoothed self is what is
+        minimised.
     w0 : array (d,), optional
-        Start; default ``model.initial(data, rng)`` where the model has it, else zeros (where a network may have no slope).
+        Start; default ``model.initial(data, rng)`` where the model has it, else zeros (where a network may have no
+        slope).
     lam : float >= 0
         Weight of the squared norm.
     eta : float > 0
-        Step length. It is halved whenever a subproblem's solution w breaks F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}), which holds for
-        eta <= 1/L, L the smoothness of scores: that step is taken back.
+        Step length. It is halved whenever a subproblem's solution w breaks F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}),
+        which holds for eta <= 1/L, L the smoothness of scores: that step is taken back.
     mu : float > 0, optional
-        Smoothing of a hinge's subproblems; default 1 for the default solver and a budget. Otherwise none is prescribed: ``casimir`` then lets it
-        fall by itself, until the subproblem is solved.
+        Smoothing of a hinge's subproblems; default 1 for the default solver and a budget. Otherwise none is prescribed:
+        ``casimir`` then lets it fall by itself, until the subproblem is solved.
     schedule : {"adapt", "const"}
         In the k-th step, mu_k = mu/k and L_k = k L; or mu_k = mu and L_k = L.
     L : float > 0, optional
-        Smoothness of the components of the first subproblem, for steps of 1/(L_k + lam + 1/eta + kappa); default: found, anew for each.
+        Smoothness of the components of the first subproblem, for steps of 1/(L_k + lam + 1/eta + kappa); default:
+        found, anew for each.
     budget : int >= 1, optional
         Passes of the inner solver for each subproblem. Default 5; with a tolerance, at most 1000.
     tolerance : float > 0, optional
-        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k. ``success`` is False where the budget did not suffice; with the
-        default solver a constant ``mu`` keeps the gap above what smoothing costs.
+        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k. ``success`` is False where the
+        budget did not suffice; with the default solver a constant ``mu`` keeps the gap above what smoothing costs.
     inner : function, optional
-        What solves a subproblem: ``inner(problem) -> Result``, of a :class:`reference.training.prox_linear.ProxLinearProblem`. Default
-        ``casimir_svrg`` there. Any optimiser will
-        do: ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)`` for a hinge without smoothing.
+        What solves a subproblem: ``inner(problem) -> Result``, of a
+        :class:`reference.training.prox_linear.ProxLinearProblem`. Default ``casimir_svrg`` there. Any optimiser will
+        do: ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)`` for a hinge
+        without smoothing.
     accept : {"decrease", "always"}
         Whether w_k is taken only where the objective is not larger there (else w_k = w_{k-1}), or always.
     fixed_eta : bool
@@ -257,7 +266,8 @@ def prox_linear(
     iterations : int >= 0
         Subproblems, those of steps that were taken back included.
     tol : float >= 0, optional
-        Stop when the norm of the prox-gradient is at most this, where the last step began; needs subproblems that are solved well.
+        Stop when the norm of the prox-gradient is at most this, where the last step began; needs subproblems that are
+        solved well.
     rng : int, numpy.random.Generator or None
         For the start and the orders of examples, drawn with NumPy on the host.
     callback : callable, optional
@@ -268,31 +278,32 @@ def prox_linear(
     Returns
     -------
     Result
-        ``nit`` is the number of steps, halvings not counted. In a row, ``epoch`` counts subproblems, and ``prox_gradient`` is
-        ||w_{k-1} - w||/eta with w what the inner solver found; the norm of the prox-gradient at w_{k-1} is within
-        sqrt(2 gap / (lam + 1/eta))/eta of it. There is no certificate: the objective is not convex.
+        ``nit`` is the number of steps, halvings not counted. In a row, ``epoch`` counts subproblems, and
+        ``prox_gradient`` is ||w_{k-1} - w||/eta with w what the inner solver found; the norm of the prox-gradient at
+        w_{k-1} is within sqrt(2 gap / (lam + 1/eta))/eta of it. There is no certificate: the objective is not convex.
 
     Raises
     ------
     ValueError, TypeError
-        Options out of range; what is no objective of ours; a hinge without smoothing where the inner solver needs one; weights that must be >= 0.
+        Options out of range; what is no objective of ours; a hinge without smoothing where the inner solver needs one;
+        weights that must be >= 0.
 
     Notes
     -----
-    ``oracle_calls`` are the inner solver's and n for each evaluation that decides: of the objective and of F_eta at the subproblem's solution, with a
-    tolerance or tol also those of its gap. An
-    oracle of a subproblem costs a score and a Jacobian-vector product, and a vector-Jacobian product for the gradient.
+    ``oracle_calls`` are the inner solver's and n for each evaluation that decides: of the objective and of F_eta at the
+    subproblem's solution, with a tolerance or tol also those of its gap. An oracle of a subproblem costs a score and a
+    Jacobian-vector product, and a vector-Jacobian product for the gradient.
 
     Source
     ------
-    Pillutla et al., Algorithm 5, Theorem 35, Remark 36, Proposition 37, sections 6.1 and 7.3.2; *corrected* 6.1.1: gaps are measured, as
-    (lam + 1/eta) ||v||^2 <= eps_k bounds none by eps_k. Halving eta is a step beyond the paper.
+    Pillutla et al., Algorithm 5, Theorem 35, Remark 36, Proposition 37, sections 6.1 and 7.3.2; *corrected* 6.1.1: gaps
+    are measured, as (lam + 1/eta) ||v||^2 <= eps_k bounds none by eps_k. Halving eta is a step beyond the paper.
 
     Examples
     --------
     >>> from reference import MulticlassModel, StructuralHinge, prox_linear, smoothings
-    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])  # linear scores: prox-linear is then the proximal point algorithm
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> model = MulticlassModel(n_features=2, labels=["a", "b"])  # linear scores: the proximal point algorithm
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> hinge = StructuralHinge(model, data, smoothing=smoothings.Entropy())
     >>> result = prox_linear(hinge, lam=0.1, eta=10.0, tolerance=0.1, iterations=3, rng=0)
     >>> result.nit, result.history[-1].prox_gradient < 0.05
@@ -319,9 +330,11 @@ def prox_linear(
 
 
 def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
-    """Solve a subproblem of :func:`prox_linear` by Casimir-SVRG with constant smoothing; ``options`` are others of ``casimir``, such as ``warm_start``.
+    """Solve a subproblem of :func:`prox_linear` by Casimir-SVRG with constant smoothing; ``options`` are others of
+    ``casimir``, such as ``warm_start``.
 
-    Where L is given, kappa is that of Proposition 29 for it, and steps are 1 / (L + lam + kappa). Without mu, smoothing falls in stages.
+    Where L is given, kappa is that of Proposition 29 for it, and steps are 1 / (L + lam + kappa). Without mu, smoothing
+    falls in stages.
 
     Source
     ------
@@ -379,7 +392,8 @@ def _check(objective: Objective, mu: float | None, inner: Any) -> None:
         raise TypeError(f"inner: expected a function of a problem that returns a Result, got {inner!r}")
     if inner is None and isinstance(traits(objective).smoothing, Max):
         raise ValueError(
-            "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, data, smoothing=Entropy())"
+            "objective: casimir, which solves the subproblems, needs a smoothing, such as StructuralHinge(model, "
+            "data, smoothing=Entropy())"
         )
     if mu is not None:
         if not traits(objective).hinge:

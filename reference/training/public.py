@@ -55,8 +55,8 @@ DOCS = {
 def runs(**defaults: Any) -> Callable[[F], F]:
     """Decorate a function that ends in ``**run: Unpack[RunOptions]``, to be handed to ``minimize``.
 
-    It takes the options named here, with these defaults, and ``callback``, ``checkpoint`` and ``resume``: they enter its
-    signature, and its docstring where that does not describe them itself.
+    It takes the options named here, with these defaults, and ``callback``, ``checkpoint`` and ``resume``: they enter
+    its signature, and its docstring where that does not describe them itself.
     """
     options = defaults | {"callback": None, "checkpoint": None, "resume": None}
 
@@ -82,7 +82,9 @@ def runs(**defaults: Any) -> Callable[[F], F]:
 
 
 def _described(doc: str, order: list[str]) -> str:
-    """The docstring, its parameters completed by those of :data:`DOCS` that it does not have, in the order of the signature."""
+    """The docstring, its parameters completed by those of :data:`DOCS` that it does not have, in the order of the
+    signature.
+    """
     before, title, rest = doc.partition("Parameters\n    ----------")
     parameters, returns, after = rest.partition("\n\n    Returns\n")
     entries = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", parameters)

@@ -18,10 +18,10 @@ __all__ = ["Report", "Result", "Row"]
 class Row:
     """One pass over the data.
 
-    epoch: passes so far. oracle_calls: examples' oracles so far, evaluations of the objective not counted. seconds: time so far
-    without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: where known. exact: the share
-    of examples whose smoothed max is certified exact there, where smoothings are asked. prox_gradient: the norm of the prox-gradient of a
-    nonconvex objective, where the step began.
+    epoch: passes so far. oracle_calls: examples' oracles so far, evaluations of the objective not counted. seconds:
+    time so far without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap:
+    where known. exact: the share of examples whose smoothed max is certified exact there, where smoothings are asked.
+    prox_gradient: the norm of the prox-gradient of a nonconvex objective, where the step began.
     """
 
     epoch: int
@@ -65,9 +65,10 @@ class Report(NamedTuple):
 class Result:
     """The outcome of an optimisation; names as in SciPy where SciPy has them.
 
-    x: weights (d,); ``iterate`` says which: "last" or the average taken. fun: objective at x. nit: passes or iterations.
-    certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none. interrupted: whether Ctrl-C ended it;
-    x is then the iterate of the lowest objective in ``history``, or the start (fun nan if that was not evaluated).
+    x: weights (d,); ``iterate`` says which: "last" or the average taken. fun: objective at x. nit: passes or
+    iterations. certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none.
+    interrupted: whether Ctrl-C ended it; x is then the iterate of the lowest objective in ``history``, or the start
+    (fun nan if that was not evaluated).
     """
 
     x: Array

@@ -1,4 +1,6 @@
-"""A run: history, clock, callback, interrupts and checkpoints of whatever goes on in steps; :mod:`minimize` drives it."""
+"""A run: history, clock, callback, interrupts and checkpoints of whatever goes on in steps; :mod:`minimize` drives
+it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Point(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What is whole: so many rows, the iterate of the last and the best of all; the state after it, that of the random numbers, the clock.
+    """What is whole: so many rows, the iterate of the last and the best of all; the state after it, that of the random
+    numbers, the clock.
 
     first: the objective at the start.
     """
@@ -75,11 +78,11 @@ class Run:
     rng, callback
         As the optimiser takes them.
     checkpoint : path, optional
-        Written after an epoch, with an interrupt and at the end, but not so often that it would take more than a tenth of the time. What was
-        done since the last time may be lost where the state changes in place: see ``form``.
+        Written after an epoch, with an interrupt and at the end, but not so often that it would take more than a tenth
+        of the time. What was done since the last time may be lost where the state changes in place: see ``form``.
     resume : path, optional
-        The checkpoint to go on from: rows, weights and seconds are those of a run that was not cut in two. Its random numbers go on as well; the
-        start is not looked at. ``epochs`` counts those done before.
+        The checkpoint to go on from: rows, weights and seconds are those of a run that was not cut in two. Its random
+        numbers go on as well; the start is not looked at. ``epochs`` counts those done before.
     reached : callable, optional
         Of a :class:`Point`: whether it is good enough to stop at.
     form : type, optional
@@ -216,7 +219,9 @@ class Run:
 
     @property
     def ending(self) -> tuple[bool, str] | None:
-        """Success, and the sentence about it, of a run that diverged or that the callback stopped; None of any other."""
+        """Success, and the sentence about it, of a run that diverged or that the callback stopped; None of any
+        other.
+        """
         if self.history and not np.isfinite(self.fun):
             return False, f"diverged in epoch {self.done}: objective {self.fun}; take shorter steps"
         if self.stopped:

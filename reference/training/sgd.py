@@ -103,7 +103,8 @@ def sgd(
         Smoothing, handed to the objective.
     step_size : float or schedule, optional
         A number is a constant step; default ``steps.Pegasos(offset=max(n, 1/lam))``, which starts at 1/(lam n) or 1,
-        whichever is less: needs lam > 0. It knows nothing of the features' scale: where they are large, shorter steps are steadier.
+        whichever is less: needs lam > 0. It knows nothing of the features' scale: where they are large, shorter steps
+        are steadier.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.
@@ -111,12 +112,14 @@ def sgd(
     Returns
     -------
     Result
-        Its certificate says that plain SGD proves no gap. ``success`` is False where the objective left the finite numbers.
+        Its certificate says that plain SGD proves no gap. ``success`` is False where the objective left the finite
+        numbers.
 
     Raises
     ------
     ValueError
-        Options out of range, a start below 0 where weights must not be, a schedule that does not give one finite step >= 0 for each batch, no step size at lam = 0.
+        Options out of range, a start below 0 where weights must not be, a schedule that does not give one finite
+        step >= 0 for each batch, no step size at lam = 0.
 
     Source
     ------
@@ -126,7 +129,7 @@ def sgd(
     --------
     >>> from reference import LogLoss, MulticlassModel, sgd
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = sgd(LogLoss(model, data), lam=0.1, epochs=20, rng=0)
     >>> [model.labels[y] for y in model.predict(data, None, result.x)]
     ['a', 'b', 'b']

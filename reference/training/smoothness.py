@@ -1,8 +1,8 @@
 """Step sizes from how curved the components of a finite sum are, found by trial.
 
-f is L-smooth only if f(w - g/L) <= f(w) - ||g||^2 / (2L), with g its gradient at w. SVRG's step needs an L over components, not
-that of their average (Pillutla et al., section 7.3.1, *corrected*: with the average's L it diverges where one component is
-much more curved than the rest).
+f is L-smooth only if f(w - g/L) <= f(w) - ||g||^2 / (2L), with g its gradient at w. SVRG's step needs an L over
+components, not that of their average (Pillutla et al., section 7.3.1, *corrected*: with the average's L it diverges
+where one component is much more curved than the rest).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ TRIED = 32  # components that a guess is tried on, each pass
 
 
 class Guess(NamedTuple):
-    """What is known of the smoothness: L, None before the first pass; whether the last step was a guess, which holds where it
-    was tried; oracles of one example asked for so far.
+    """What is known of the smoothness: L, None before the first pass; whether the last step was a guess, which holds
+    where it was tried; oracles of one example asked for so far.
     """
 
     L: float | None = None
@@ -35,9 +35,10 @@ class Guess(NamedTuple):
 class Backtracking(Piece):
     """The step size of each pass: as given, or 1 / (L + curvature) with L found by backtracking on a few components.
 
-    L never exceeds ``objective.smoothness(mu)``, where there is such a bound on every component's smoothness: it is safe, but may
-    be a hundred times what the data ask for. A component that even twice ``objective.local_smoothness(mu)`` does not satisfy is at
-    a kink, of the top-K strategy where ranks tie, and is left out of the search.
+    L never exceeds ``objective.smoothness(mu)``, where there is such a bound on every component's smoothness: it is
+    safe, but may be a hundred times what the data ask for. A component that even twice
+    ``objective.local_smoothness(mu)`` does not satisfy is at a kink, of the top-K strategy where ranks tie, and is left
+    out of the search.
 
     Parameters
     ----------
@@ -50,7 +51,8 @@ class Backtracking(Piece):
     def propose(
         self, objective: Objective, guess: Guess, w: Array, order: np.ndarray, mu: float | None, curvature: float
     ) -> tuple[float, Guess]:
-        """The step size for a pass from w (d,), where ``curvature`` is that of what is added to the objective, such as lam + kappa.
+        """The step size for a pass from w (d,), where ``curvature`` is that of what is added to the objective, such as
+        lam + kappa.
 
         A guess is tried on the first examples of the pass's order.
 
@@ -146,7 +148,8 @@ def component_smoothness(
 
 
 def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
-    """A lower bound on the smoothness of a batch's components: their largest slope of the gradient over a unit step down.
+    """A lower bound on the smoothness of a batch's components: their largest slope of the gradient over a unit step
+    down.
 
     max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i / ||g_i||
 
@@ -171,5 +174,7 @@ def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) 
 
 
 def rounding(w: Array) -> float:
-    """What an inequality between losses at weights like w may miss, as a share of the loss and the level of smoothing."""
+    """What an inequality between losses at weights like w may miss, as a share of the loss and the level of
+    smoothing.
+    """
     return 64 * float(array_namespace(w).finfo(w.dtype).eps)

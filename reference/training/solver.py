@@ -20,7 +20,9 @@ __all__ = ["Ending", "Report", "Solver", "check_kind"]
 
 
 class Ending(NamedTuple):
-    """How a run ended: success and the sentence about it, which iterate it returns, what proves it, steps done (None: passes)."""
+    """How a run ended: success and the sentence about it, which iterate it returns, what proves it, steps done
+    (None: passes).
+    """
 
     outcome: tuple[bool, str]
     iterate: str = "last"

@@ -27,8 +27,8 @@ AVERAGES = ("last", "uniform")
 
 
 class Tried(NamedTuple):
-    """at: where the next pass starts, a :class:`Snapshot` (in a checkpoint its x); the guess of the components' smoothness;
-    passes that were taken back, passes done; the seconds of the last snapshot, which is the next pass's.
+    """at: where the next pass starts, a :class:`Snapshot` (in a checkpoint its x); the guess of the components'
+    smoothness; passes that were taken back, passes done; the seconds of the last snapshot, which is the next pass's.
     """
 
     at: Any
@@ -40,7 +40,9 @@ class Tried(NamedTuple):
 
 @dataclass(frozen=True)
 class Backtracked(Solver):
-    """A run of :class:`SVRG`: its step is found before each pass; a pass after which the objective is larger is taken back."""
+    """A run of :class:`SVRG`: its step is found before each pass; a pass after which the objective is larger is
+    taken back.
+    """
 
     box: SVRG
     steps: Backtracking
@@ -129,9 +131,10 @@ def svrg(
     mu : float, optional
         Smoothing, handed to the objective.
     step_size : float, optional
-        Constant step gamma; default 1 / (L + lam), L the smoothness of the components. It is found by backtracking on a few random
-        ones, each pass from half its last value, and a pass after which the objective is larger is taken back and L doubled; L
-        never exceeds ``objective.smoothness(mu)``, where the objective has that method and an answer.
+        Constant step gamma; default 1 / (L + lam), L the smoothness of the components. It is found by backtracking on a
+        few random ones, each pass from half its last value, and a pass after which the objective is larger is taken
+        back and L doubled; L never exceeds ``objective.smoothness(mu)``, where the objective has that method and an
+        answer.
     epochs : int >= 0
         Passes over the data, each in a new random order, those taken back included.
     average : {"last", "uniform"}
@@ -142,31 +145,32 @@ def svrg(
     Returns
     -------
     Result
-        With lam > 0 and convex F the certificate, and the ``gap`` of each row, is ||grad F(w) + lam w||^2 / (2 lam): the duality
-        gap of the smoothed problem at the dual point grad F(w). ``success`` is False where ``tol`` was not reached, or the objective
-        ended above its start or left the finite numbers.
+        With lam > 0 and convex F the certificate, and the ``gap`` of each row, is ||grad F(w) + lam w||^2 / (2 lam):
+        the duality gap of the smoothed problem at the dual point grad F(w). ``success`` is False where ``tol`` was not
+        reached, or the objective ended above its start or left the finite numbers.
 
     Raises
     ------
     ValueError
-        Options out of range; an unsmoothed hinge; weights that must be >= 0; tol at lam = 0; no step size where no curvature can be found.
+        Options out of range; an unsmoothed hinge; weights that must be >= 0; tol at lam = 0; no step size where no
+        curvature can be found.
 
     Notes
     -----
-    A pass makes 2n calls: n for the full gradient, which also is the objective's value, and n for the steps; an example's
-    gradient at the snapshot is counted with the full gradient. The gradient after the last pass only evaluates and is
-    not counted.
+    A pass makes 2n calls: n for the full gradient, which also is the objective's value, and n for the steps; an
+    example's gradient at the snapshot is counted with the full gradient. The gradient after the last pass only
+    evaluates and is not counted.
 
     Source
     ------
-    Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L must hold for
-    each component, not only for their average.
+    Johnson and Zhang (2013); Pillutla et al., section 7.2 (the average restarts) and 7.3.1 (the step), *corrected*: L
+    must hold for each component, not only for their average.
 
     Examples
     --------
     >>> from reference import LogLoss, MulticlassModel, svrg
     >>> model = MulticlassModel(n_features=2, labels=["a", "b"])
-    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # the active features of three examples, and their labels
+    >>> data = model.pack([[0], [0, 1], [1]], ["a", "b", "b"])  # active features and labels of three examples
     >>> result = svrg(LogLoss(model, data), lam=0.1, tol=1e-6, rng=0)
     >>> result.success, result.certificate <= 1e-6 * result.fun
     (True, True)

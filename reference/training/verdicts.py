@@ -24,7 +24,9 @@ class Bracketed(Solver):
         return objective.zeros()
 
     def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        """Whether a gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that size."""
+        """Whether a gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that
+        size.
+        """
         if tol is None or point.gap is None:
             return False
         resolution = float(array_namespace(point.x).finfo(point.x.dtype).eps)

@@ -1,7 +1,8 @@
-"""Block-coordinate Frank-Wolfe where some weights must be >= 0, over problems whose weights are all dense: a pass of visits.
+"""Block-coordinate Frank-Wolfe where some weights must be >= 0, over problems whose weights are all dense: a pass of
+visits.
 
-clip(x) takes the place of w(alpha) = x and is not linear, so scores of outputs do not follow from distances, as they do in
-:mod:`accelerated.compiled.epochs.bcfw`: directions are kept, and a step costs O(d) for each output of the example.
+clip(x) takes the place of w(alpha) = x and is not linear, so scores of outputs do not follow from distances, as they do
+in :mod:`accelerated.compiled.epochs.bcfw`: directions are kept, and a step costs O(d) for each output of the example.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ class DirectionSets(NamedTuple):
 
 
 class Point(NamedTuple):
-    """x = w(alpha) and its mean (d,); w (1, 1, d) = clip(x), whose entries first..last - 1 are >= 0. They change in place."""
+    """x = w(alpha) and its mean (d,); w (1, 1, d) = clip(x), whose entries first..last - 1 are >= 0. They change in
+    place.
+    """
 
     x: np.ndarray
     mean: np.ndarray
@@ -131,7 +134,9 @@ def clip(point):
 
 @kernel
 def join_best(problem, i, capacity, sets, point, work, scratch):
-    """The best output joins the set, unless one of its direction and loss is there; where that is full, in the place of an idle one."""
+    """The best output joins the set, unless one of its direction and loss is there; where that is full, in the place
+    of an idle one.
+    """
     v, m, first, place = scratch.v, sets.outputs[i], sets.slots[i], sets.outputs[i]
     ready = prepared(problem, point.w, 0.0, work)
     oracle(problem, i, 1.0, np.zeros((0, 8)), point.w, ready, 0.0, work)
@@ -165,7 +170,9 @@ def score_outputs(sets, i, point, scratch):
 
 @kernel
 def worst_pair(sets, i, point, scratch):
-    """As the reference's: the lowest in score of those that have weight, the highest of all, and how far they are apart."""
+    """As the reference's: the lowest in score of those that have weight, the highest of all, and how far they are
+    apart.
+    """
     score_outputs(sets, i, point, scratch)
     m, g, low, high = sets.outputs[i], scratch.scores, np.inf, -np.inf
     alpha = sets.alpha[sets.slots[i] : sets.slots[i] + m]
@@ -182,7 +189,9 @@ def worst_pair(sets, i, point, scratch):
 
 @kernel
 def step(sets, i, most, lam_n, fixed, point, scratch):
-    """alpha_i <- alpha_i + gamma towards, and x and w to match; gamma in [0, most] has the highest dual, or is ``fixed`` >= 0."""
+    """alpha_i <- alpha_i + gamma towards, and x and w to match; gamma in [0, most] has the highest dual, or is
+    ``fixed`` >= 0.
+    """
     v, m, first, gain = scratch.v, sets.outputs[i], sets.slots[i], 0.0
     v[:] = 0.0
     for a in range(m):
@@ -209,7 +218,9 @@ def slope(point, v, gain, free, ratio):
 
 @kernel
 def best_step(point, v, gain, most, lam_n):
-    """As :func:`reference.optimizers.nonnegative.best_step`: bisection over the gamma where an entry changes sign, then a linear root."""
+    """As :func:`reference.optimizers.nonnegative.best_step`: bisection over the gamma where an entry changes sign,
+    then a linear root.
+    """
     free, bound, count = 0.0, 0.0, 0
     turns = np.empty(point.last - point.first + 2)
     for j in range(len(v)):

@@ -1,8 +1,10 @@
-"""The steps of a visit of block-coordinate Frank-Wolfe, on scores of outputs and squared distances D of their directions alone.
+"""The steps of a visit of block-coordinate Frank-Wolfe, on scores of outputs and squared distances D of their
+directions alone.
 
 Scores of outputs, loss(y) + <v(y), w>, matter up to a number common to an example's outputs; moving w by
--(v_b - v_a) gamma / (lam n) adds -gamma (D_ca - D_cb) / (2 lam n) to the score of c, but for what is common. The scratch that
-these functions take has g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances.
+-(v_b - v_a) gamma / (lam n) adds -gamma (D_ca - D_cb) / (2 lam n) to the score of c, but for what is common. The
+scratch that these functions take has g, change, spread (outputs,): scores, changes of the weights in this visit, sums
+of weighted distances.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def first_above(g, bound):
 
 @kernel
 def visit_begins(sets, i, scratch):
-    """No weight has changed yet. The best output, and how far its score lies above the worst that has weight, the largest loss."""
+    """No weight has changed yet. The best output, and how far its score lies above the worst that has weight, the
+    largest loss.
+    """
     largest_loss = 0.0
     for a in range(sets.outputs[i]):
         scratch.change[a] = 0.0
@@ -95,7 +99,9 @@ def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
 
 @kernel
 def pairwise_steps(sets, i, lam_n, enough, scratch):
-    """Weight from the worst output that has any to the best, until their scores are ``enough`` close; whether any moved."""
+    """Weight from the worst output that has any to the best, until their scores are ``enough`` close; whether any
+    moved.
+    """
     m, slots, start, room, moved = sets.outputs[i], sets.slots[i], sets.pairs[i], sets.room[i], False
     for _ in range(PAIRWISE_STEPS):
         low, high = extremes(sets, i, scratch)

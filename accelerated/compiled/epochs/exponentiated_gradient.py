@@ -1,7 +1,8 @@
-"""Exponentiated gradient over packed sequences: visits that change a sequence's local scores, its marginals and its features' weights.
+"""Exponentiated gradient over packed sequences: visits that change a sequence's local scores, its marginals and its
+features' weights.
 
-Weights W (F, Lp), A (1, L, L). A visit changes the weights at once, so that the growth of their squared norm, and with it the dual's gain, is a sum
-over what the sequence touches; where the dual falls, the change is taken back.
+Weights W (F, Lp), A (1, L, L). A visit changes the weights at once, so that the growth of their squared norm, and with
+it the dual's gain, is a sum over what the sequence touches; where the dual falls, the change is taken back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Points(NamedTuple):
-    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, L, L); visited (n,)."""
+    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, L, L); visited
+    (n,).
+    """
 
     theta: np.ndarray
     theta_A: np.ndarray
@@ -33,7 +36,9 @@ class Points(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """A sequence in the making: scores at w, theta and marginals (n, Lp), changes of weights; for transitions (1, L, L)."""
+    """A sequence in the making: scores at w, theta and marginals (n, Lp), changes of weights; for transitions
+    (1, L, L).
+    """
 
     scores: np.ndarray
     theta: np.ndarray
@@ -62,7 +67,8 @@ class Visits(NamedTuple):
 
 @kernel
 def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
-    """A visit for each sequence in ``order``: points, ``visits`` and the weights change in place. Returns the oracle calls.
+    """A visit for each sequence in ``order``: points, ``visits`` and the weights change in place. Returns the oracle
+    calls.
 
     cost (L, L) is the model's, problem.cost that of the objective: 0 for the log loss.
     """
@@ -160,7 +166,9 @@ def take_step(problem, i, keep, share, points, A, new):
 
 @kernel
 def expected(problem, i, mu, new, work):
-    """mu H + the mean task loss under new.theta, and how large its terms are; new.nodes and new.edges become the marginals."""
+    """mu H + the mean task loss under new.theta, and how large its terms are; new.nodes and new.edges become the
+    marginals.
+    """
     first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], new.edges.shape[1]
     for a in range(L):
         for b in range(L):
@@ -216,7 +224,9 @@ def move(problem, i, points, factor, W, A, new):
 
 @inlined
 def move_pairs(pairs, position, factor, moves, t, W):
-    """The weights of a position's pairs, which may be -inf and then do not move; returns the growth of their squared norm."""
+    """The weights of a position's pairs, which may be -inf and then do not move; returns the growth of their squared
+    norm.
+    """
     growth = 0.0
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):

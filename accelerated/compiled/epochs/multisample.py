@@ -24,7 +24,8 @@ SMALLEST = 1e-6  # a common factor below this is multiplied out
 
 
 class Options(NamedTuple):
-    """lam; k outputs a visit, at most as many as there are if they are the best; mu: temperature of draws, 0: the k best;
+    """lam; k outputs a visit, at most as many as there are if they are the best; mu: temperature of draws, 0: the k
+    best;
 
     exact: the exact update, not moves; online: a new block each visit.
     """
@@ -37,7 +38,8 @@ class Options(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of n sequences: known (n,), whether there is one; weights, losses (n,), its sum of weights and its mixture's loss;
+    """Blocks of n sequences: known (n,), whether there is one; weights, losses (n,), its sum of weights and its
+    mixture's loss;
 
     the mixture's direction: rows (R, L) along ``touched``, transitions (n, L, L). Online there are neither.
     """
@@ -59,12 +61,13 @@ class Point(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """For up to k outputs of a visit and its block's mixture, which is number 0 where there is one, of sequences of up to n positions.
+    """For up to k outputs of a visit and its block's mixture, which is number 0 where there is one, of sequences of up
+    to n positions.
 
-    outputs (k, n): labels; values (k,); losses, inner (k + 1,): task losses, products with the weights; products (k + 1, k + 1):
-    of directions; change, share (k + 1,): of each output, in the weights and in the mixture. differ (n,): where an output is
-    not the truth; squares (n, n): products of the features there; place (F,): of a feature in ``touched``; row (F,), zero;
-    across, mixed, moves, shares (n, Lp): by position and label; counts (L, L), zero.
+    outputs (k, n): labels; values (k,); losses, inner (k + 1,): task losses, products with the weights; products
+    (k + 1, k + 1): of directions; change, share (k + 1,): of each output, in the weights and in the mixture. differ
+    (n,): where an output is not the truth; squares (n, n): products of the features there; place (F,): of a feature in
+    ``touched``; row (F,), zero; across, mixed, moves, shares (n, Lp): by position and label; counts (L, L), zero.
     """
 
     outputs: np.ndarray
@@ -91,8 +94,8 @@ class Scratch(NamedTuple):
 def multisample_epoch(problem, touched, order, uniforms, options, loss, blocks, before, after, point):
     """A visit of each sequence in ``order``, once each; returns the loss and the number of blocks.
 
-    uniforms: the numbers that decide draws, k - 1 times the length of each. ``after``, with ``before``'s weights and losses, gets
-    the blocks; W and A change in place.
+    uniforms: the numbers that decide draws, k - 1 times the length of each. ``after``, with ``before``'s weights and
+    losses, gets the blocks; W and A change in place.
     """
     W, A, k = point.W, point.A, options.k
     work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1])
@@ -300,7 +303,9 @@ def multiply_features(problem, first, n, scratch):
 
 @inlined
 def output_across(labels, first, n, k, sign, scratch):
-    """across[u, label] = the features of position u times output k's direction; counts: its transitions. With sign -1 all 0 again."""
+    """across[u, label] = the features of position u times output k's direction; counts: its transitions. With sign
+    -1 all 0 again.
+    """
     outputs = scratch.outputs
     for t in range(n):
         truth, y = labels[first + t], outputs[k, t]
@@ -358,7 +363,9 @@ def describe_mixture(problem, touched, i, n, found, s, W, A, before, scratch):
 
 @kernel
 def updated(base, m, lam_t, shrink, start, exact, scratch):
-    """quadratic.alpha: the block's new weights, quadratic.start those before; whether they differ. Not where a product is no number."""
+    """quadratic.alpha: the block's new weights, quadratic.start those before; whether they differ. Not where a
+    product is no number.
+    """
     quadratic, finite = scratch.quadratic, True
     for j in range(m):
         quadratic.start[j] = quadratic.alpha[j] = start if j < base else 0.0
@@ -381,7 +388,9 @@ def updated(base, m, lam_t, shrink, start, exact, scratch):
 
 @kernel
 def changes(m, lam_t, shrink, scratch):
-    """change: what each direction's factor in w changes by; by how much the loss grows, and ||w||^2, w shrunk by then."""
+    """change: what each direction's factor in w changes by; by how much the loss grows, and ||w||^2, w shrunk by
+    then.
+    """
     gained, longer = 0.0, 0.0
     for j in range(m):
         moved = scratch.quadratic.alpha[j] - scratch.quadratic.start[j]
@@ -428,7 +437,9 @@ def move_mixture(touched, i, s, passed, before, point, scratch):
 
 @kernel
 def move_outputs(problem, i, n, base, found, factors, after, point, scratch):
-    """The same of the outputs, which add their share to the mixture too, where it has one; factors: s, passed and that."""
+    """The same of the outputs, which add their share to the mixture too, where it has one; factors: s, passed and
+    that.
+    """
     s, passed, mixes = factors
     first, outputs, labels, W, sum_W = problem.offsets[i], scratch.outputs, problem.labels, point.W, point.sum_W
     for t in range(n):

@@ -1,9 +1,10 @@
 """Rounds of online multiple kernel learning over packed sequences.
 
-Implicit group k is scale[k] A[k], coefficients A (K, L, N) over the N positions, and F[k] = A[k] Gram_k (L, N) is kept beside it: a round of the hinge
-changes few coefficients, each of which adds a row of the Gram matrix to a row of F, and shrinking a group changes its scale alone. Explicit
-group e is w_scale[e] W[e], W (E, d, L). The sum of the models that rounds began with is S A - U (+ what stood before a group last became 0, or its scale small): `S`
-gathers the scales, `U` each change times the S before it.
+Implicit group k is scale[k] A[k], coefficients A (K, L, N) over the N positions, and F[k] = A[k] Gram_k (L, N) is kept
+beside it: a round of the hinge changes few coefficients, each of which adds a row of the Gram matrix to a row of F, and
+shrinking a group changes its scale alone. Explicit group e is w_scale[e] W[e], W (E, d, L). The sum of the models that
+rounds began with is S A - U (+ what stood before a group last became 0, or its scale small): `S` gathers the scales,
+`U` each change times the S before it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = ["Grams", "Learned", "Loss", "Positions", "Tables", "mkl_rounds"]
 
 
 class Positions(NamedTuple):
-    """offsets (n + 1,), labels (N,), cost (L, L) by (true, predicted); sparse rows of explicit features: indptr, indices, data."""
+    """offsets (n + 1,), labels (N,), cost (L, L) by (true, predicted); sparse rows of explicit features: indptr,
+    indices, data.
+    """
 
     offsets: np.ndarray
     labels: np.ndarray
@@ -34,7 +37,9 @@ class Positions(NamedTuple):
 
 
 class Grams(NamedTuple):
-    """place (K,): number of a dense matrix among whole (D, N, N), or -1 - number of a sparse one among starts (S, N + 1), columns and values."""
+    """place (K,): number of a dense matrix among whole (D, N, N), or -1 - number of a sparse one among starts
+    (S, N + 1), columns and values.
+    """
 
     place: np.ndarray
     whole: np.ndarray
@@ -46,8 +51,9 @@ class Grams(NamedTuple):
 class Learned(NamedTuple):
     """What rounds change: see the head of this module. tables (q, L, L); squared (p,): squared group norms.
 
-    group (p,), of the rounds: implicit group k as k, explicit group e as -1 - e, the transitions as K + E. sums of models (``average``): S (K + E,), U (K, L, N),
-    U_W (E, d, L), before (K, L, N), before_W (E, d, L), sum_T (q, L, L); empty where none is kept.
+    group (p,), of the rounds: implicit group k as k, explicit group e as -1 - e, the transitions as K + E. sums of
+    models (``average``): S (K + E,), U (K, L, N), U_W (E, d, L), before (K, L, N), before_W (E, d, L), sum_T (q, L, L);
+    empty where none is kept.
     """
 
     A: np.ndarray
@@ -66,8 +72,8 @@ class Learned(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """crf: the log loss, or the hinge. kind: 0 for the penalty (weight/2) (sum of norms)^2, 1 for weight/2 times the sum of squares, 2
-    for weight times the sum. radius: inf for none.
+    """crf: the log loss, or the hinge. kind: 0 for the penalty (weight/2) (sum of norms)^2, 1 for weight/2 times the
+    sum of squares, 2 for weight times the sum. radius: inf for none.
     """
 
     crf: bool
@@ -176,7 +182,9 @@ def _scores(positions, learned, first, n, scores):
 
 @kernel
 def _difference(positions, first, n, crf, pairwise, work, D, D_T):
-    """D (n, L) and D_T (L, L): the parts of the best loss-augmented output, or the expected ones, less the true one's."""
+    """D (n, L) and D_T (L, L): the parts of the best loss-augmented output, or the expected ones, less the true
+    one's.
+    """
     L = D_T.shape[0]
     _clear(D[:n])
     _clear(D_T)

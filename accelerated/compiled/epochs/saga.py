@@ -30,8 +30,9 @@ __all__ = ["Answers", "saga_epoch", "saga_table"]
 
 
 class Answers(NamedTuple):
-    """The last answer for each sequence: labels, as :class:`Kept` has them (its pairs unused), and edges (n, L, L), the gradient with
-    respect to the transitions; the mean over sequences of the gradients, mean_W (F, Lp) and mean_A (1, L, L).
+    """The last answer for each sequence: labels, as :class:`Kept` has them (its pairs unused), and edges (n, L, L), the
+    gradient with respect to the transitions; the mean over sequences of the gradients, mean_W (F, Lp) and mean_A
+    (1, L, L).
     """
 
     kept: Kept
@@ -61,12 +62,14 @@ def saga_table(problem, x, mu, found, answers):
 def saga_epoch(problem, touched_rows, steps, mu, answers, shift, w):
     """One step for each example in ``steps.order``: w becomes the last iterate, and the answers follow.
 
-    With g_i the last gradient of sequence i, G the mean of all, a = 1 / (1 + gamma (lam + kappa)) and the ``shift`` c = a gamma kappa z, a step is
+    With g_i the last gradient of sequence i, G the mean of all, a = 1 / (1 + gamma (lam + kappa)) and the ``shift``
+    c = a gamma kappa z, a step is
 
         delta = grad f_i(w) - g_i,   w <- a w - a gamma (delta + G) + c,   G <- G + delta / n
 
-    delta touches the rows of the sequence's features. With the new G the step is w <- a (w - gamma (1 - 1/n) delta) + (c - a gamma G): so the sparse
-    part may come before the rest, and a row that is not touched, whose G stays, waits; after m steps it makes up for them at once:
+    delta touches the rows of the sequence's features. With the new G the step is w <- a (w - gamma (1 - 1/n) delta) +
+    (c - a gamma G): so the sparse part may come before the rest, and a row that is not touched, whose G stays, waits;
+    after m steps it makes up for them at once:
 
         w <- a^m w + Q_m (c - a gamma G),   Q_m = 1 + a + ... + a^(m-1)
     """

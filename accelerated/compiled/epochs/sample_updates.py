@@ -1,4 +1,6 @@
-"""Updates of one dual block over the outputs sampled for it, as :mod:`reference.optimizers.sample_updates` makes them."""
+"""Updates of one dual block over the outputs sampled for it, as :mod:`reference.optimizers.sample_updates` makes
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ __all__ = ["Quadratic", "exact_update", "expand_and_swap", "quadratic_room"]
 
 
 class Quadratic(NamedTuple):
-    """<b, alpha> - <alpha, Q alpha>/2 of up to k outputs: Q (k, k), b, alpha, start (k,), the weights before; g (k,): b - Q alpha;
+    """<b, alpha> - <alpha, Q alpha>/2 of up to k outputs: Q (k, k), b, alpha, start (k,), the weights before; g (k,):
+    b - Q alpha;
 
     with the true output, first, for the exact update: with_truth (k + 1, k + 1), gains, weights (k + 1,), simplex.
     """

@@ -21,12 +21,12 @@ __all__ = ["sgd_epoch"]
 def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean, signed):
     """One step for each example in ``order``: w and the weighted mean of its iterates change in place.
 
-    steps: step sizes gamma; shares: the weights of the iterates after each step in the mean; weighed: the sum of those so far;
-    signed: from which of A[0, 0] to which weights must be >= 0.
+    steps: step sizes gamma; shares: the weights of the iterates after each step in the mean; weighed: the sum of those
+    so far; signed: from which of A[0, 0] to which weights must be >= 0.
 
-    A step costs the rows that the example touches, not F: the rows are s V, shrinking changes s alone; and with S the sum of
-    shares * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The sum over t of
-    shares_t s_t V_t, each V_t written as the sum of its changes.)
+    A step costs the rows that the example touches, not F: the rows are s V, shrinking changes s alone; and with S the
+    sum of shares * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The
+    sum over t of shares_t s_t V_t, each V_t written as the sum of its changes.)
     """
     (V, A), (mean_V, mean_A) = w, mean
     work = room(problem, order, 0, len(order), A)

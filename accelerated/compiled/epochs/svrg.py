@@ -23,7 +23,9 @@ __all__ = ["Steps", "missed", "svrg_epoch"]
 
 
 class Steps(NamedTuple):
-    """Examples in ``order``, the step length gamma, a = 1 / (1 + gamma (lam + kappa)), and whether iterates are ``averaged``."""
+    """Examples in ``order``, the step length gamma, a = 1 / (1 + gamma (lam + kappa)), and whether iterates are
+    ``averaged``.
+    """
 
     order: np.ndarray
     gamma: float
@@ -35,14 +37,15 @@ class Steps(NamedTuple):
 def svrg_epoch(problem, touched_rows, steps, mu, kept, start, shift, w, sums):
     """One step for each example in ``steps.order`` from the snapshot ``start``: w becomes the last iterate.
 
-    A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with b the ``shift``, a = 1 / (1 + gamma (lam + kappa)) and b = a gamma (kappa z - grad F(x)).
-    Where ``averaged``, the iterates are added to ``sums``. Oracles at the snapshot are called for what is not in ``kept``. touched_rows: from the
-    function of that name.
+    A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with b the ``shift``, a = 1 / (1 + gamma (lam + kappa)) and
+    b = a gamma (kappa z - grad F(x)). Where ``averaged``, the iterates are added to ``sums``. Oracles at the snapshot
+    are called for what is not in ``kept``. touched_rows: from the function of that name.
 
     The sparse part touches the rows of the example, and comes before w <- a w + b; a row that is not touched waits, and
     after m steps makes up for them at once:
 
-        w <- a^m w + Q_m b,   sum of its m iterates = a Q_m w + P_m b,   Q_m = 1 + a + ... + a^(m-1), P_m = Q_1 + ... + Q_m
+        w <- a^m w + Q_m b,   sum of its m iterates = a Q_m w + P_m b,
+        Q_m = 1 + a + ... + a^(m-1), P_m = Q_1 + ... + Q_m
     """
     order, gamma, a, averaged = steps
     (X, X_A), (b, b_A), (W, A), (sum_W, sum_A) = start, shift, w, sums

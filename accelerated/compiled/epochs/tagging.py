@@ -14,7 +14,9 @@ __all__ = ["tag_range"]
 
 @kernel
 def tag_range(problem, batch, lo, hi, W, A, start, labels):
-    """labels[start[k]:] = best labels of sequence batch[k], for k in lo..hi-1; -1 if all its labellings are forbidden."""
+    """labels[start[k]:] = best labels of sequence batch[k], for k in lo..hi-1; -1 if all its labellings are
+    forbidden.
+    """
     work = new_work(longest_of(problem, batch, lo, hi), A.shape[1])
     load(A[0], 1.0, work.matrix)
     for k in range(lo, hi):

@@ -1,4 +1,6 @@
-"""Working sets of alignments, whose labels are columns: a visit weighs the pairs in which an alignment is not the true one."""
+"""Working sets of alignments, whose labels are columns: a visit weighs the pairs in which an alignment is not the
+true one.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (outputs,) as steps take them; apart (outputs,): squared distances; direction (d,); work: as oracles take it."""
+    """g, change, spread (outputs,) as steps take them; apart (outputs,): squared distances; direction (d,); work: as
+    oracles take it.
+    """
 
     g: np.ndarray
     change: np.ndarray

@@ -1,4 +1,5 @@
-"""Alignments as a problem: all weights are dense, A (1, 1, d) and no W; an example's features (F, p q), one after another of all pairs.
+"""Alignments as a problem: all weights are dense, A (1, 1, d) and no W; an example's features (F, p q), one after
+another of all pairs.
 
 A label is the column of a row, or -1 for none; where rows may stay unaligned, the last weight is the score of none.
 """
@@ -18,9 +19,11 @@ __all__ = ["AlignmentProblem", "AlignmentWork", "add_change", "alignment_room", 
 
 
 class AlignmentProblem(NamedTuple):
-    """Example i has rows rows[i]..rows[i + 1] - 1 of ``columns``, the true ones, widths[i] columns, and pairs offsets[i]..offsets[i + 1] - 1.
+    """Example i has rows rows[i]..rows[i + 1] - 1 of ``columns``, the true ones, widths[i] columns, and pairs
+    offsets[i]..offsets[i + 1] - 1.
 
-    n_features: of a pair, F; those of example i start at F * offsets[i]. null: whether rows may stay unaligned; augmented: whether losses are added to scores. mu = 0: the maximum.
+    n_features: of a pair, F; those of example i start at F * offsets[i]. null: whether rows may stay unaligned;
+    augmented: whether losses are added to scores. mu = 0: the maximum.
     """
 
     features: np.ndarray
@@ -34,7 +37,9 @@ class AlignmentProblem(NamedTuple):
 
 
 class AlignmentWork(NamedTuple):
-    """Room for one example: pairs, a number for each; cells, the matrix of a matching; found, the best column of each row; numbers (1,), the task loss."""
+    """Room for one example: pairs, a number for each; cells, the matrix of a matching; found, the best column of
+    each row; numbers (1,), the task loss.
+    """
 
     pairs: np.ndarray
     cells: np.ndarray
@@ -78,7 +83,9 @@ def pair_score(problem, i, r, c, w):
 
 @inlined
 def pair_loss(problem, i, r, c):
-    """The task loss of row r with column c: without ``null``, a pair of a row that truly has none has displaced another."""
+    """The task loss of row r with column c: without ``null``, a pair of a row that truly has none has displaced
+    another.
+    """
     true = problem.columns[problem.rows[i] + r]
     if c == true or (c < 0 and not problem.null):
         return 0.0

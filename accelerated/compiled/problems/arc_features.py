@@ -1,8 +1,9 @@
 """Features of arcs, made from the keys of their tokens while they are used: scores, sums of features and lists of them.
 
-A sentence owns positions a..a+n, the first its root; values (n, n + 1) hold a number for modifier m, head h in row m - 1. For each head the
-modifiers on one side are visited from near to far, and ``seen`` gathers the different tags between. A key's weight is its place in a
-hash table, or, where the table is empty, its lowest bits, in the block of its template where templates have blocks.
+A sentence owns positions a..a+n, the first its root; values (n, n + 1) hold a number for modifier m, head h in row
+m - 1. For each head the modifiers on one side are visited from near to far, and ``seen`` gathers the different tags
+between. A key's weight is its place in a hash table, or, where the table is empty, its lowest bits, in the block of its
+template where templates have blocks.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ __all__ = [
 class ArcFeatures(NamedTuple):
     """Packed sentences and the features of a model, keys as int64 for the same bits.
 
-    head (P, T), modifier (P, T), tags (P,), between (V, T - S), reach (2 D, T), distances (D,); mask: of the lowest bits of a key; block: of weights
-    for each template, or 0; slots (2^c,) keys and numbers (2^c,), -1 where a slot is free: the table.
+    head (P, T), modifier (P, T), tags (P,), between (V, T - S), reach (2 D, T), distances (D,); mask: of the lowest
+    bits of a key; block: of weights for each template, or 0; slots (2^c,) keys and numbers (2^c,), -1 where a slot is
+    free: the table.
     """
 
     head: np.ndarray
@@ -98,7 +100,8 @@ def arc_scores(f, a, n, w, values):
 def leveled_scores(f, a, n, w, levels, values):
     """As `arc_scores`, with the weights of template t times levels[t]; templates of level 0 cost nothing.
 
-    One template after another, as few of its weights are often met: first the numbers of all, then the weights, so that many are fetched at once.
+    One template after another, as few of its weights are often met: first the numbers of all, then the weights, so that
+    many are fetched at once.
     """
     S, N, mask = f.head.shape[1] - f.between.shape[1], n + 1, f.mask
     rows = np.empty(2 * n + 1, np.int64)  # of the reach keys, at m - h + n
@@ -166,7 +169,9 @@ def _score_between(f, a, n, w, levels, rows, totals):
 
 @kernel
 def list_arcs(f, a, n, values, index, shares, templates):
-    """Number, value and template of each feature of each arc whose value is not 0, into arrays with room for all; how many there are."""
+    """Number, value and template of each feature of each arc whose value is not 0, into arrays with room for all;
+    how many there are.
+    """
     S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
     seen, stamps, stamp, found = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0, 0
     for h in range(n + 1):

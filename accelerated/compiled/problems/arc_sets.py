@@ -1,7 +1,7 @@
 """Working sets of sentences, whose labels are heads.
 
-A visit scores all arcs where it asks for the best tree, and else those of the set's trees; weights change at the features of arcs on
-which its trees differ.
+A visit scores all arcs where it asks for the best tree, and else those of the set's trees; weights change at the
+features of arcs on which its trees differ.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def distance_of(f, a, n, sets, i, first, second, features):
 
 @kernel
 def mark_arcs(sets, i, n, arcs):
-    """arcs (n, n + 1) = 1 at the arcs of the trees of sentence i, where these are not all alike; 0 elsewhere, as before."""
+    """arcs (n, n + 1) = 1 at the arcs of the trees of sentence i, where these are not all alike; 0 elsewhere, as
+    before.
+    """
     first = sets.cells[i]
     for a in range(1, sets.outputs[i]):
         for m in range(n):
@@ -151,7 +153,9 @@ def score_trees(sets, i, n, values, scratch):
 
 @kernel
 def change_arcs(sets, i, n, factor, arcs, scratch):
-    """arcs (n, n + 1) = factor * the change of the weight of each arc, 0 for those of all trees; returns the change of the weighted losses."""
+    """arcs (n, n + 1) = factor * the change of the weight of each arc, 0 for those of all trees; returns the change
+    of the weighted losses.
+    """
     first, loss = sets.cells[i], 0.0
     arcs[:] = 0.0
     for a in range(sets.outputs[i]):

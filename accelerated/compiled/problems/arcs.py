@@ -18,7 +18,8 @@ __all__ = ["ArcProblem"]
 
 
 class ArcProblem(NamedTuple):
-    """Sentence i owns positions offsets[i]:offsets[i + 1], the first its root; heads (P,) are true, and whether each tree has one root.
+    """Sentence i owns positions offsets[i]:offsets[i + 1], the first its root; heads (P,) are true, and whether each
+    tree has one root.
 
     augmented: whether losses are added to scores. mu = 0: the maximum, else the log-partition at temperature mu.
     """

@@ -1,4 +1,6 @@
-"""Working sets of images, whose one label is the number of a candidate: directions are differences of two rows of features."""
+"""Working sets of images, whose one label is the number of a candidate: directions are differences of two rows of
+features.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Candidates of images as problems: all of an image's weights are dense, A (1, 1, d) and no W; features (N, d) as they are kept.
+"""Candidates of images as problems: all of an image's weights are dense, A (1, 1, d) and no W; features (N, d) as they
+are kept.
 
 Features are float32 or float64, weights and sums float64: a feature is widened when it is read.
 """
@@ -20,9 +21,11 @@ __all__ = ["CandidateProblem", "add_row", "add_weighted", "dot", "score_range"]
 
 
 class CandidateProblem(NamedTuple):
-    """Images of candidates offsets[i]..offsets[i + 1] - 1; best (n,) within the image; losses (N,), of which ``augmented`` says whether they count.
+    """Images of candidates offsets[i]..offsets[i + 1] - 1; best (n,) within the image; losses (N,), of which
+    ``augmented`` says whether they count.
 
-    outputs: over how many of the best the max is smoothed by squared l2; ENTROPY: over all, by entropy; MAX: not at all.
+    outputs: over how many of the best the max is smoothed by squared l2; ENTROPY: over all, by entropy; MAX: not at
+    all.
     """
 
     features: np.ndarray

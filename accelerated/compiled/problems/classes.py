@@ -18,7 +18,8 @@ __all__ = ["ClassProblem", "class_room", "class_scores"]
 
 
 class ClassProblem(NamedTuple):
-    """Example i has entries offsets[i]:offsets[i + 1] of ``indices`` and ``data``, and class labels[i]; cost (L, L) by (true, predicted).
+    """Example i has entries offsets[i]:offsets[i + 1] of ``indices`` and ``data``, and class labels[i]; cost (L, L) by
+    (true, predicted).
 
     outputs: over how many of the best the max is smoothed by squared l2; or ENTROPY, or MAX.
     """
@@ -32,7 +33,9 @@ class ClassProblem(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one example: its list; excess (Lp,), the weights of classes less the truth; here (L,), classes where it is not 0."""
+    """Room for one example: its list; excess (Lp,), the weights of classes less the truth; here (L,), classes where
+    it is not 0.
+    """
 
     listed: Listed
     excess: np.ndarray
@@ -47,7 +50,9 @@ def class_room(L, outputs):
 
 @kernel
 def class_scores(problem, i, s, W, scores):
-    """scores (Lp,) = s * the sum over the features of their rows of W, plus the task losses; returns the truth's own score."""
+    """scores (Lp,) = s * the sum over the features of their rows of W, plus the task losses; returns the truth's own
+    score.
+    """
     y = problem.labels[i]
     scores[:] = 0.0
     for e in range(problem.offsets[i], problem.offsets[i + 1]):

@@ -1,4 +1,6 @@
-"""Labellings of a packed sequence as planes of the structural hinge: feature differences from the truth, and task losses."""
+"""Labellings of a packed sequence as planes of the structural hinge: feature differences from the truth, and task
+losses.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ __all__ = ["planes_of"]
 
 @kernel
 def planes_of(problem, i, outputs, weights, pairwise, losses):
-    """Add to weights (c, F, L) and pairwise (c, L, L) what each of outputs (c, n) has more than the truth; losses (c,) = task losses."""
+    """Add to weights (c, F, L) and pairwise (c, L, L) what each of outputs (c, n) has more than the truth; losses
+    (c,) = task losses.
+    """
     first = problem.offsets[i]
     for k in range(outputs.shape[0]):
         losses[k] = 0.0

@@ -1,37 +1,37 @@
 """What a packed problem answers, each question with one body for each type of problem: loops ask, and are written once.
 
-A problem is a NamedTuple of packed examples. Its weights are two arrays: the rows of W (F, Lp), of which an example touches few,
-and A (1, p, q), all of which it may touch; either may be empty. One example i is
+A problem is a NamedTuple of packed examples. Its weights are two arrays: the rows of W (F, Lp), of which an example
+touches few, and A (1, p, q), all of which it may touch; either may be empty. One example i is
 
-    work = room(problem, batch, lo, hi, A)                once, for examples batch[lo:hi]
-    ready = prepared(problem, A, mu, work)                once for each A
-    loss = oracle(problem, i, s, W, A, ready, mu, work)   the (smoothed) loss at weights s W, A
-    add_rows(problem, i, factor, work, G)                 G (F, Lp) += factor * its gradient in W
-    add_dense(problem, i, factor, work, G)                G (1, p, q) += factor * its gradient in A, but for what ...
-    flush(problem, factor, ready, work, G)                ... waits for this: all since the last flush
-    task_loss(problem, i, work)                           the mean task loss under the oracle's weights
-    exact(problem, work)                                  whether the oracle's answer is that of the smoothing itself
-    touched(problem, i)                                   the rows of W that it touches, some of them more than once
+    work = room(problem, batch, lo, hi, A)              once, for examples batch[lo:hi]
+    ready = prepared(problem, A, mu, work)              once for each A
+    loss = oracle(problem, i, s, W, A, ready, mu, work) the (smoothed) loss at weights s W, A
+    add_rows(problem, i, factor, work, G)               G (F, Lp) += factor * its gradient in W
+    add_dense(problem, i, factor, work, G)              G (1, p, q) += factor * its gradient in A, but for what ...
+    flush(problem, factor, ready, work, G)              ... waits for this: all since the last flush
+    task_loss(problem, i, work)                         the mean task loss under the oracle's weights
+    exact(problem, work)                                whether the oracle's answer is that of the smoothing itself
+    touched(problem, i)                                 the rows of W that it touches, some of them more than once
 
 and, for passes that come back to an answer (:mod:`accelerated.compiled.problems.answers`),
 
-    remember(problem, i, work, kept)                      what the oracle has left, nothing since the last flush before it
-    recall(problem, i, kept, work)                        puts it back: as after the oracle; False where it was not kept
-    remember_rows, recall_rows                            the same of what ``add_rows`` asks for alone
-    subtract(problem, i, work, other)                     before the next: work becomes its answer less that of other
-    add_difference(problem, i, factor, work, other, G)    G (F, Lp) += factor * (the gradient in W in work - that in other)
+    remember(problem, i, work, kept)                    what the oracle has left; a flush comes just before
+    recall(problem, i, kept, work)                      puts it back: as after the oracle; False where it was not kept
+    remember_rows, recall_rows                          the same of what ``add_rows`` asks for alone
+    subtract(problem, i, work, other)                   before the next: work becomes its answer less that of other
+    add_difference(problem, i, factor, work, other, G)  G (F, Lp) += factor * (gradient in work - that in other)
 
 and, where positions have labels (:mod:`accelerated.compiled.problems.sequence`),
 
-    parent(problem, i, t)                                 the position above t, of which A weighs the pair of labels: in a sequence t - 1, or -1
-    decode(problem, i, A, work)                           the best value of work.scores and the prepared A, its labels in work.labels
+    parent(problem, i, t)                               the position above t; in a sequence t - 1; -1: none
+    decode(problem, i, A, work)                         the best value of work.scores and A; work.labels: its labels
 
 and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.working_sets`),
 
-    scratch = visiting(problem, order, sets, w)           once, for examples ``order``
-    join_best(problem, i, capacity, sets, w, scratch)     the best output joins the set of example i
-    score_set(problem, i, joined, sets, w, scratch)       g = scores of its outputs, but for what all have in common
-    move(problem, i, factor, S, sets, w, sums, scratch)   w += factor * sum_a change_a v_a, sums += S times that; the loss's change
+    scratch = visiting(problem, order, sets, w)         once, for examples ``order``
+    join_best(problem, i, capacity, sets, w, scratch)   the best output joins the set of example i
+    score_set(problem, i, joined, sets, w, scratch)     g = scores of its outputs, but for what all have in common
+    move(problem, i, factor, S, sets, w, sums, scratch) w += factor * sum_a change_a v_a, sums += S times that
 
 The Python functions of these names are only the places that the bodies hang on.
 """
@@ -180,10 +180,14 @@ def join_best(problem: Any, i: Any, capacity: Any, sets: Any, w: Any, scratch: A
 
 
 def score_set(problem: Any, i: Any, joined: Any, sets: Any, w: Any, scratch: Any) -> Any:
-    """scratch.g = the scores of the outputs of example i, but for what all have in common; ``joined``: after ``join_best``."""
+    """scratch.g = the scores of the outputs of example i, but for what all have in common; ``joined``: after
+    ``join_best``.
+    """
     raise TypeError("score_set is called from kernels only")
 
 
 def move(problem: Any, i: Any, factor: Any, S: Any, sets: Any, w: Any, sums: Any, scratch: Any) -> Any:
-    """w += factor * the sum of changes times directions, sums += S times that where they are kept; returns the change of the weighted losses."""
+    """w += factor * the sum of changes times directions, sums += S times that where they are kept; returns the
+    change of the weighted losses.
+    """
     raise TypeError("move is called from kernels only")

@@ -1,7 +1,9 @@
-"""Weights of single feature-label pairs, beside features with a row of W: what a tagger with the pairs of its training data has.
+"""Weights of single feature-label pairs, beside features with a row of W: what a tagger with the pairs of its training
+data has.
 
-Most attributes of text occur with few labels, so a row each would be mostly empty. Their weights lie one after another in the last rows of
-W (F, Lp), and a position lists those it uses. So whatever walks over all of W needs to know nothing of them.
+Most attributes of text occur with few labels, so a row each would be mostly empty. Their weights lie one after another
+in the last rows of W (F, Lp), and a position lists those it uses. So whatever walks over all of W needs to know nothing
+of them.
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ __all__ = [
 
 
 class Pairs(NamedTuple):
-    """Position p has pairs indptr[p]:indptr[p+1]: of label ``labels``, with weight W[rows, columns], counted ``data`` times.
+    """Position p has pairs indptr[p]:indptr[p+1]: of label ``labels``, with weight W[rows, columns], counted ``data``
+    times.
 
-    free (R, Lp) uint8: 1 where the weights in the rows of features may change, (0, Lp) where all may; transitions (L, L): the same of A.
+    free (R, Lp) uint8: 1 where the weights in the rows of features may change, (0, Lp) where all may; transitions
+    (L, L): the same of A.
     """
 
     indptr: np.ndarray

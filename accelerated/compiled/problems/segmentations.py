@@ -1,4 +1,5 @@
-"""Binary labellings of graphs as a problem: all weights are dense, A (1, 1, d) and no W; entries of edges point past those of nodes.
+"""Binary labellings of graphs as a problem: all weights are dense, A (1, 1, d) and no W; entries of edges point past
+those of nodes.
 
 Weights of edge features are >= 0, so that a minimum cut is the oracle.
 """
@@ -27,7 +28,8 @@ class Entries(NamedTuple):
 
 
 class SegmentationProblem(NamedTuple):
-    """Image i has nodes offsets[i]..offsets[i + 1] - 1 with true labels, and edges starts[i]..starts[i + 1] - 1 between its nodes ``ends`` (E, 2).
+    """Image i has nodes offsets[i]..offsets[i + 1] - 1 with true labels, and edges starts[i]..starts[i + 1] - 1 between
+    its nodes ``ends`` (E, 2).
 
     augmented: whether losses are added to scores. mu = 0: the maximum.
     """
@@ -42,8 +44,8 @@ class SegmentationProblem(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one image: scores, what the foreground has more (p,); strength, what edges take off (e,); found, the best labels (p,);
-    numbers (1,), the task loss.
+    """Room for one image: scores, what the foreground has more (p,); strength, what edges take off (e,); found, the
+    best labels (p,); numbers (1,), the task loss.
     """
 
     scores: np.ndarray

@@ -1,8 +1,9 @@
 """Room for one sequence of a packed problem, and its scores from its features.
 
 A problem, of whatever type, holds sequences: number i owns positions offsets[i]:offsets[i+1], position p has entries
-indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). Weights are s W, with
-W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L). ``pairs`` (:mod:`accelerated.compiled.problems.pairs`): features with a weight for one label.
+indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). Weights are
+s W, with W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L). ``pairs``
+(:mod:`accelerated.compiled.problems.pairs`): features with a weight for one label.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ __all__ = ["Work", "augmented_scores", "gather", "longest_of", "new_work"]
 class Work(NamedTuple):
     """Room for one sequence of up to n positions, and for sums over sequences.
 
-    scores (n, Lp): scores, then node marginals; labels (n,); matrix, transposed (Lp, Lp): the prepared transitions; pairs (Lp, Lp) and
-    edges (1, L, L): expected transitions, to be flushed; chain: the chain kernels' own; outputs: the best outputs, for TopKProblem.
+    scores (n, Lp): scores, then node marginals; labels (n,); matrix, transposed (Lp, Lp): the prepared transitions;
+    pairs (Lp, Lp) and edges (1, L, L): expected transitions, to be flushed; chain: the chain kernels' own; outputs: the
+    best outputs, for TopKProblem.
     """
 
     scores: np.ndarray
@@ -41,7 +43,9 @@ class Work(NamedTuple):
 
 @kernel
 def new_work(longest, n_labels, outputs=0):
-    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: the k of a TopKProblem."""
+    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: the k of a
+    TopKProblem.
+    """
     Lp = padded(n_labels)
     return Work(
         np.empty((longest, Lp)),
@@ -57,7 +61,9 @@ def new_work(longest, n_labels, outputs=0):
 
 @inlined
 def gather(problem, position, W, scores, t):
-    """scores[t] = the sum over a position's features of their rows of W (F, Lp): four rows a sweep, in the order of storage."""
+    """scores[t] = the sum over a position's features of their rows of W (F, Lp): four rows a sweep, in the order of
+    storage.
+    """
     first, last = problem.indptr[position], problem.indptr[position + 1]
     fill(0.0, scores, t)
     for b in range((last - first) // 4):
@@ -76,7 +82,9 @@ def gather(problem, position, W, scores, t):
 
 @kernel
 def augmented_scores(problem, i, s, W, A, inverse_mu, scores):
-    """scores[:n] = (scores + cost of sequence i) * inverse_mu, padded with -inf; returns the true labelling's own score."""
+    """scores[:n] = (scores + cost of sequence i) * inverse_mu, padded with -inf; returns the true labelling's own
+    score.
+    """
     first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], A.shape[1]
     gold = 0.0
     for t in range(n):

@@ -25,10 +25,11 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances; scores (n, Lp): a copy;
+    """g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances; scores
+    (n, Lp): a copy;
 
-    differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight changes;
-    counts (L, L), zero; work: as oracles take it, with the prepared A.
+    differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight
+    changes; counts (L, L), zero; work: as oracles take it, with the prepared A.
     """
 
     g: np.ndarray
@@ -138,8 +139,8 @@ def add_column(problem, position, factor, label, G):
 
 @answers(oracles.move, MaxProblem)
 def move(problem, i, factor, S, sets, w, sums, scratch):
-    """The changes sum to 0, so the true output's features drop out, and so do positions where the outputs agree. (Differences of
-    weights would not sum to 0: a weight next to 1 has lost what a tiny one has gained.)
+    """The changes sum to 0, so the true output's features drop out, and so do positions where the outputs agree.
+    (Differences of weights would not sum to 0: a weight next to 1 has lost what a tiny one has gained.)
     """
     (W, A), (U_W, U_A), average = w, sums, len(sums.dense) > 0
     n, work = problem.offsets[i + 1] - problem.offsets[i], scratch.work

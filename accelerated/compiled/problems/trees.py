@@ -1,8 +1,8 @@
 """Trees and forests as problems: sequences but for a position's parent, and for the messages.
 
-A problem has the fields of a sequence's (:mod:`accelerated.compiled.problems.sequence`) and the forms of its trees: node t of tree i has
-its parent at above[offsets[i] + t], counted within the tree, which has as many nodes for roots; ``upward`` lists the nodes of each tree,
-the deepest first.
+A problem has the fields of a sequence's (:mod:`accelerated.compiled.problems.sequence`) and the forms of its trees:
+node t of tree i has its parent at above[offsets[i] + t], counted within the tree, which has as many nodes for roots;
+``upward`` lists the nodes of each tree, the deepest first.
 """
 
 from __future__ import annotations

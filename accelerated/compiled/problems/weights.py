@@ -10,7 +10,9 @@ __all__ = ["Weights", "zeros_like"]
 
 
 class Weights(NamedTuple):
-    """rows (F, Lp): W, of which an example touches few; dense (1, p, q): A, which it may touch all over. They change in place."""
+    """rows (F, Lp): W, of which an example touches few; dense (1, p, q): A, which it may touch all over. They change
+    in place.
+    """
 
     rows: np.ndarray
     dense: np.ndarray

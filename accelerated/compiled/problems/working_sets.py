@@ -1,7 +1,9 @@
-"""The outputs found so far for each sequence (or sentence, whose labels are heads), packed: what block-coordinate Frank-Wolfe keeps.
+"""The outputs found so far for each sequence (or sentence, whose labels are heads), packed: what block-coordinate
+Frank-Wolfe keeps.
 
-Directions are never stored: a step needs their squared distances, which follow from the labellings and the inner products of the
-features of a sequence's positions, and its own update of w touches the features of the positions whose labels differ.
+Directions are never stored: a step needs their squared distances, which follow from the labellings and the inner
+products of the features of a sequence's positions, and its own update of w touches the features of the positions whose
+labels differ.
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ ROOM = 8  # outputs that a sequence has room for at first
 
 
 class WorkingSets(NamedTuple):
-    """Example i of n_i = lengths[i] labels (of positions; heads; or one, the number of a candidate) has outputs[i] outputs, room for room[i], restless[i] says whether its last visit had something to move; its parts of the long arrays start at
+    """Example i of n_i = lengths[i] labels (of positions; heads; or one, the number of a candidate) has outputs[i]
+    outputs, room for room[i], restless[i] says whether its last visit had something to move; its parts of the long
+    arrays start at
 
-    slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared distances
-    of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
+    slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared
+    distances of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
 
     used (3,): how much of alpha, labels and distances is taken.
     """
@@ -61,7 +65,9 @@ def new_sets(problem: Any, width: int) -> WorkingSets:
 
 
 def empty_sets(lengths, squares):
-    """Sets (n,) of one output each, labels and weight still 0, for sequences of these lengths; squares (n,): room for their products."""
+    """Sets (n,) of one output each, labels and weight still 0, for sequences of these lengths; squares (n,): room
+    for their products.
+    """
     n = len(lengths)
     sizes = np.array([n * ROOM, lengths.sum() * ROOM, n * ROOM**2])
     return WorkingSets(

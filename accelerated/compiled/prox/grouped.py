@@ -1,6 +1,8 @@
-"""Proxes of functions of group norms, one after another, on the norms n (K + 1,) of disjoint parts; the last is of what is in no group.
+"""Proxes of functions of group norms, one after another, on the norms n (K + 1,) of disjoint parts; the last is of what
+is in no group.
 
-A group of an operation is a union of parts, and its prox scales them all: n changes in place, and part a is scaled by the ratio.
+A group of an operation is a union of parts, and its prox scales them all: n changes in place, and part a is scaled by
+the ratio.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ RIDGE, SUM, SQUARE, POWER, SUM_BALL, BALL = range(6)
 class Proxes(NamedTuple):
     """Operation o with g = gamma / (1 + gamma damp[o]), and N_k the norms of its groups:
 
-    RIDGE: every part / (1 + g weight). SUM: prox of g weight sum_k w_k N_k. SQUARE: of g weight/2 (sum_k N_k)^2. POWER: of g weight/2 sum_k N_k^power.
-    SUM_BALL: projection onto sum_k N_k <= weight. BALL: onto ||.|| <= weight. member (O, K + 1): a part's group, -1 for none; groups (O,): how many;
-    alike (O,): group k is part k; weights (O, most): w.
+    RIDGE: every part / (1 + g weight). SUM: prox of g weight sum_k w_k N_k. SQUARE: of g weight/2 (sum_k N_k)^2. POWER:
+    of g weight/2 sum_k N_k^power. SUM_BALL: projection onto sum_k N_k <= weight. BALL: onto ||.|| <= weight. member
+    (O, K + 1): a part's group, -1 for none; groups (O,): how many; alike (O,): group k is part k; weights (O, most): w.
     """
 
     kind: np.ndarray
@@ -36,7 +38,9 @@ class Proxes(NamedTuple):
 
 @kernel
 def shrink_norms(proxes, gamma, n, before, after, levels):
-    """n becomes the norms after all operations. before, after (most,): room; levels (O,): the last threshold of each, where to look for the next."""
+    """n becomes the norms after all operations. before, after (most,): room; levels (O,): the last threshold of
+    each, where to look for the next.
+    """
     for o in range(len(proxes.kind)):
         kind, g = proxes.kind[o], gamma / (1.0 + gamma * proxes.damp[o])
         if kind == RIDGE:
@@ -144,7 +148,9 @@ def ball_level(n, count, radius, level):
 
 @kernel
 def power_root(n, half, q):
-    """The root u of u + half q u^(q-1) = n, for q > 1, half > 0: Newton's method on the logarithm, from the right, for v = log(u/n)."""
+    """The root u of u + half q u^(q-1) = n, for q > 1, half > 0: Newton's method on the logarithm, from the right,
+    for v = log(u/n).
+    """
     if n == 0.0 or half == 0.0:
         return n
     c = np.log(half) + np.log(q) + (q - 2.0) * np.log(n)

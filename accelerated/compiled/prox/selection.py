@@ -120,8 +120,8 @@ def select(v, d, n, level, over, low, sums):
 
     over: S, M and how many are above; sums: S, M and how many above low.
     low is the root of S, M, the sums of so many numbers, or the floor (then S = M = size = 0). v and d are overwritten.
-    Newton from below ends when a step leaves its set as it is: sets only shrink, so their sizes tell. Rounding may end it
-    before, by a step that is none; then the sums before are those of the larger root.
+    Newton from below ends when a step leaves its set as it is: sets only shrink, so their sizes tell. Rounding may end
+    it before, by a step that is none; then the sums before are those of the larger root.
     """
     (S_above, M_above, above), (S, M, size) = over, sums
     t = low

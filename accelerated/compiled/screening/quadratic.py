@@ -10,7 +10,8 @@ __all__ = ["descend_in_place"]
 
 @kernel
 def descend_in_place(H, q, x, lam, beta, sweeps, enough):
-    """x becomes the minimiser of a quadratic with Hessian H (k, k), whose gradient at x is q, plus lam/2 ||x||^2 + beta ||x||_1.
+    """x becomes the minimiser of a quadratic with Hessian H (k, k), whose gradient at x is q, plus lam/2 ||x||^2 + beta
+    ||x||_1.
 
     It ends once a sweep gains ``enough`` of what the best one did; q stays the gradient at x.
     """

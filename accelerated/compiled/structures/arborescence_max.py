@@ -1,8 +1,10 @@
-"""Best dependency trees in O(n^2): each token takes its best head; where these form cycles, paths of best heads grow until they reach
-the root or a finished token, and a path that comes back to itself is contracted (Gabow, Galil, Spencer and Tarjan 1986, on a dense matrix).
+"""Best dependency trees in O(n^2): each token takes its best head; where these form cycles, paths of best heads grow
+until they reach the root or a finished token, and a path that comes back to itself is contracted (Gabow, Galil, Spencer
+and Tarjan 1986, on a dense matrix).
 
-Arcs stay in place as tokens merge: row and column v of the matrix are of the cycle that v stands for, and beside each score is the arc
-m * (n + 1) + h that it belongs to. Column 0 is left to the root arcs, which are kept apart: with a single root they are a last resort.
+Arcs stay in place as tokens merge: row and column v of the matrix are of the cycle that v stands for, and beside each
+score is the arc m * (n + 1) + h that it belongs to. Column 0 is left to the root arcs, which are kept apart: with a
+single root they are a last resort.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def best_tree(values, single_root):
 
 @kernel
 def best_heads(values, single_root, heads):
-    """Whether there is a tree under values (n, n + 1), C order, no nan or +inf; then heads (n,) are those of a best one."""
+    """Whether there is a tree under values (n, n + 1), C order, no nan or +inf; then heads (n,) are those of a best
+    one.
+    """
     n = values.shape[0]
     if n == 0:
         return True
@@ -86,7 +90,9 @@ def best_with_each_arc(values, single_root):
 
 @kernel
 def best_parts(limited, heads, fixed, single_root):
-    """Best trees whose heads are ``heads`` up to a token, not before ``fixed``, where they differ: which there are (n,), scores, heads (n, n)."""
+    """Best trees whose heads are ``heads`` up to a token, not before ``fixed``, where they differ: which there are
+    (n,), scores, heads (n, n).
+    """
     n = len(heads)
     limited = limited.copy()
     possible, scores, found = np.zeros(n, np.bool_), np.empty(n), np.empty((n, n), np.int64)
@@ -184,7 +190,9 @@ def _grow(a, root, single_root, heads):
 
 @kernel
 def _contract(a, arc_of, root, root_arc, gain, status, path, bottom, depth):
-    """The tokens path[bottom:depth] become one, by the name of the first of them: a head of it scores the gain over the arc that it replaces."""
+    """The tokens path[bottom:depth] become one, by the name of the first of them: a head of it scores the gain over
+    the arc that it replaces.
+    """
     r = path[bottom]
     lost = gain[r]
     for j in range(a.shape[1]):
@@ -215,7 +223,9 @@ def _contract(a, arc_of, root, root_arc, gain, status, path, bottom, depth):
 
 @kernel
 def _unwind(chosen, parent, nodes, single_root, heads):
-    """The heads: the last cycle first, a cycle's arc takes the place of those of all nodes that its token is in. False if there is more than one root."""
+    """The heads: the last cycle first, a cycle's arc takes the place of those of all nodes that its token is in.
+    False if there is more than one root.
+    """
     n, n_roots = len(heads), 0
     settled = np.zeros(nodes, np.bool_)
     for top in range(nodes - 1, 0, -1):

@@ -1,9 +1,9 @@
-"""Sums over dependency trees in O(n^3): elimination without a subtraction (Grassmann, Taksar and Heyman 1985), and its derivative.
+"""Sums over dependency trees in O(n^3): elimination without a subtraction (Grassmann, Taksar and Heyman 1985), and its
+derivative.
 
-Two ways. Weights as plain numbers, each row divided by its largest, are fast, but lose those below e^-400. What is lost weighs at most
-n^4 times that in all, beside the product of the rows' sums: if the sum over trees is not far above, the logarithms are
-taken, in
-fixed-point numbers that hold scores of any size exactly.
+Two ways. Weights as plain numbers, each row divided by its largest, are fast, but lose those below e^-400. What is lost
+weighs at most n^4 times that in all, beside the product of the rows' sums: if the sum over trees is not far above, the
+logarithms are taken, in fixed-point numbers that hold scores of any size exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ FAR = 1e12  # what is lost of the difference of two differences of that size is 
 
 @kernel
 def sum_over_trees(values, mu, single_root):
-    """mu log sum_y exp(score(y) / mu) over trees, and the marginals (n, n + 1), of values (n, n + 1), C order. (-inf, zeros): there is none."""
+    """mu log sum_y exp(score(y) / mu) over trees, and the marginals (n, n + 1), of values (n, n + 1), C order.
+    (-inf, zeros): there is none.
+    """
     n = values.shape[0]
     if not are_scores(values):
         return np.nan, np.full((n, n + 1), np.nan)
@@ -265,7 +267,9 @@ def _pivot(log_w, order, first, t, significand, pivot):
 
 @kernel
 def _bring_back(order, t, p, through, out):
-    """Token order[t] comes back: the marginals among order[t + 1:] are divided into what was there and what led through it."""
+    """Token order[t] comes back: the marginals among order[t + 1:] are divided into what was there and what led
+    through it.
+    """
     k, rest = order[t], 1.0
     for r in range(t + 1, len(order)):
         i = order[r]

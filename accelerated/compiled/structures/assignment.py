@@ -1,10 +1,10 @@
 """Assignment problems: every row of a score matrix takes a column of its own, p <= q.
 
-Potentials u (p,), v (q,) keep u_i + v_j >= a_ij, with equality on the matched pairs. Three stages give more and more rows a
-column (after Jonker and Volgenant 1987). Each row takes its best column while that is free. Then rows outbid each other, which
-raises the price v of a column until its new row is indifferent to its next best. Then each row left is matched along a path that
-loses least, by Dijkstra's algorithm. v starts at the columns' maxima if p = q, and at 0 else, so that it is 0 on columns that
-stay unmatched.
+Potentials u (p,), v (q,) keep u_i + v_j >= a_ij, with equality on the matched pairs. Three stages give more and more
+rows a column (after Jonker and Volgenant 1987). Each row takes its best column while that is free. Then rows outbid
+each other, which raises the price v of a column until its new row is indifferent to its next best. Then each row left
+is matched along a path that loses least, by Dijkstra's algorithm. v starts at the columns' maxima if p = q, and at 0
+else, so that it is 0 on columns that stay unmatched.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _greedy(a, u, v, column, row, free, scratch):
 def _bid(a, u, v, column, row, free, n_free, scratch):
     """One round of bids by the free rows, in 4 p steps at most; the number of rows left in ``free``.
 
-    A row pays for its best column what it would lose by the next best, and the owner bids at once; if it would lose nothing, it takes
-    whichever of the two is free, or the owner waits for the next round.
+    A row pays for its best column what it would lose by the next best, and the owner bids at once; if it would lose
+    nothing, it takes whichever of the two is free, or the owner waits for the next round.
     """
     waiting, at, steps = 0, 0, 4 * a.shape[0]
     i = -1
@@ -150,7 +150,8 @@ def _bid(a, u, v, column, row, free, n_free, scratch):
 def _augment(a, u, v, column, row, free, n_free, gain):
     """Match the free rows, each along a path of largest gain. False if a row has none.
 
-    gain (1, >= q) of the best path to each column, -inf once the column is settled; then its price is inf, so that no path reaches it again.
+    gain (1, >= q) of the best path to each column, -inf once the column is settled; then its price is inf, so that no
+    path reaches it again.
     """
     q = a.shape[1]
     price = np.empty(q)

@@ -1,7 +1,7 @@
 """Subwindow search: best-first branch and bound over sets of boxes, as the reference's, in the same order.
 
-A set of boxes is eight numbers: first and last top, left, bottom and right. The queue is a binary heap of keys (bound, rank), each with the
-row of ``sets`` that holds its set; the row of a set that leaves is used again.
+A set of boxes is eight numbers: first and last top, left, bottom and right. The queue is a binary heap of keys
+(bound, rank), each with the row of ``sets`` that holds its set; the row of a set that leaves is used again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ AFTER = 2**62  # ranks of single boxes lie below those of sets
 
 
 class Image(NamedTuple):
-    """Integral images (H + 1, W + 1) of the positive and the negative pixels, and of the forbidden ones (nothing where there are none);
-    the highest pixels of 2^j rows from row i on, [j, i], and of columns; the weight of 1 - IoU, and the truth (4,) or (0,)."""
+    """Integral images (H + 1, W + 1) of the positive and the negative pixels, and of the forbidden ones
+    (nothing where there are none); the highest pixels of 2^j rows from row i on, [j, i], and of columns; the weight of
+    1 - IoU, and the truth (4,) or (0,).
+    """
 
     positive: np.ndarray
     negative: np.ndarray
@@ -150,7 +152,8 @@ def scores_of_boxes(image, boxes, scores):
 
 
 class Queue(NamedTuple):
-    """The sets that wait, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and what is found (k, 4).
+    """The sets that wait, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and what is found
+    (k, 4).
 
     state: how many wait, rows used, sets met, boxes found, splits.
     """

@@ -30,10 +30,12 @@ from accelerated.compiled.sweeps import (
 from accelerated.kernel import inlined, kernel
 
 # When the scaled domain is safe. Factors are exp(score - largest score), and 0 below exp(-400).
-# 1. No transition is forbidden and all their factors are >= exp(-LIMIT): then normalisers are >= exp(-LIMIT) and backward
-#    messages <= exp(LIMIT), so all paths lost to an underflow together weigh at most n L exp(2 LIMIT - 400) of Z, whatever
+# 1. No transition is forbidden and all their factors are >= exp(-LIMIT): then normalisers are >= exp(-LIMIT) and
+# backward messages <= exp(LIMIT), so all paths lost to an underflow together weigh at most n L exp(2 LIMIT - 400) of Z,
+# whatever
 #    the unary scores are. Known once per matrix.
-# 2. Some are forbidden, but at each position every factor and every forward probability is 0 or >= exp(-LIMIT), and so is
+# 2. Some are forbidden, but at each position every factor and every forward probability is 0 or >= exp(-LIMIT), and so
+# is
 #    the normaliser: then no product underflows, and a 0 is a true one. Costs a look at each position.
 # 3. Else: log domain, about ten times slower. (A test of forward and backward messages cannot do without 2: a path that
 #    falls out of both in the middle of a chain, and dominates, is seen by neither.)
@@ -84,7 +86,9 @@ def prepare(pairwise, inverse_mu, factor, factor_t):
 
 @kernel
 def _extremes(matrix, L, rows):
-    """The largest and the smallest finite of matrix (L, L), 0 if none is finite; whether all are. rows (8, Lp) is scratch."""
+    """The largest and the smallest finite of matrix (L, L), 0 if none is finite; whether all are. rows (8, Lp) is
+    scratch.
+    """
     fill(
         -np.inf, rows, 0
     )  # largest, smallest finite and smallest of each column, so that whole rows are compared at once
@@ -112,9 +116,9 @@ def _extremes(matrix, L, rows):
 def max_product(scores, n, pairwise, first, stride, matrix, best, labels):
     """Largest score, labels[0:n] a maximiser; scores and best (>= n, Lp), padded with -inf.
 
-    pairwise[first + (t - 1) * stride], of (E, L, L), lies between t - 1 and t; with stride 0 the caller has loaded it into
-    matrix (Lp, Lp), else matrix is scratch. No back-pointers: scores[t] becomes the score of the best path that ends in each
-    label, best[t] what came from t - 1.
+    pairwise[first + (t - 1) * stride], of (E, L, L), lies between t - 1 and t; with stride 0 the caller has loaded it
+    into matrix (Lp, Lp), else matrix is scratch. No back-pointers: scores[t] becomes the score of the best path that
+    ends in each label, best[t] what came from t - 1.
     """
     if n == 0:
         return 0.0
@@ -235,7 +239,9 @@ def _nothing_lost(scores, forward, t, top, c):
 
 @kernel
 def _scaled_backward(nodes, n, L, factor_t, factor, forward):
-    """nodes (n, Lp) = forward * backward, factor (n, Lp) *= backward, 0 where forward is (there backward may be huge)."""
+    """nodes (n, Lp) = forward * backward, factor (n, Lp) *= backward, 0 where forward is
+    (there backward may be huge).
+    """
     fill(1.0 / total(forward, n - 1), nodes, n - 1)
     for t in range(n - 1, -1, -1):
         for j in range(nodes.shape[1]):
@@ -295,7 +301,8 @@ def viterbi_range(lo, hi, chains, value, labels):
 
 @kernel
 def forward_backward_range(lo, hi, chains, mu, value, nodes, edges):
-    """value (B,) = mu log sum exp(score / mu), nodes (N, L) = marginals, edges (E, L, L) += marginals of each matrix's uses.
+    """value (B,) = mu log sum exp(score / mu), nodes (N, L) = marginals, edges (E, L, L) += marginals of each matrix's
+    uses.
 
     An impossible chain has value -inf and marginals 0, an empty one value 0.
     """

@@ -1,8 +1,9 @@
 """Linear chains: the k best labellings by recursive enumeration, and max-marginals.
 
-Max-product once; then each further labelling costs one walk down the one before it. To find the next best of what ends in a
-label, replace what the last one came from by its own next best, and take the best of L candidates again (Jimenez and Marzal's
-recursive enumeration). Sums are the reference's, in the same order, so ties fall alike: the smaller label from the end.
+Max-product once; then each further labelling costs one walk down the one before it. To find the next best of what ends
+in a label, replace what the last one came from by its own next best, and take the best of L candidates again (Jimenez
+and Marzal's recursive enumeration). Sums are the reference's, in the same order, so ties fall alike: the smaller label
+from the end.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ EPSILON = 2.0**-52
 class KBestWork(NamedTuple):
     """Room for k labellings of a chain of n positions, to be used again for any other: `k_best_workspace`.
 
-    A visited node (a label at a position; number 0 is the end of the chain) has the next candidate from each label before it, and a
-    list of entries, the best first: the candidates chosen so far.
+    A visited node (a label at a position; number 0 is the end of the chain) has the next candidate from each label
+    before it, and a list of entries, the best first: the candidates chosen so far.
     """
 
     messages: np.ndarray  # (n, Lp) best score of what ends in each label
@@ -66,15 +67,16 @@ def k_best_workspace(n, L, k):
 
 @kernel
 def k_best(scores, n, pairwise, first, stride, matrix, mu, values, labels, work):
-    """(count, whether they are certified), k = len(values): values[:count] from high to low, labels[:count, :n] theirs. scores stay as they are.
+    """(count, whether they are certified), k = len(values): values[:count] from high to low, labels[:count, :n] theirs.
+    scores stay as they are.
 
-    scores (>= n, Lp), padded with -inf; pairwise, first, stride and matrix as for `max_product`; values (k,) and labels (k, >= n)
-    are written up to count only; work from `k_best_workspace`, for at least n, L and k.
+    scores (>= n, Lp), padded with -inf; pairwise, first, stride and matrix as for `max_product`; values (k,) and labels
+    (k, >= n) are written up to count only; work from `k_best_workspace`, for at least n, L and k.
 
-    Certified: the max smoothed by squared l2 at mu > 0 over these is that over all labellings, because the next one would get weight
-    0 (Pillutla et al., Proposition 4: mu <= sum_{i <= count} (values[i] - next), less a bound on rounding), or because there are no
-    more. With mu > 0 enumeration stops there; with mu = 0 at k, or certified where there are fewer. At count = k nothing is known of the
-    next: never certified, even where it is the last.
+    Certified: the max smoothed by squared l2 at mu > 0 over these is that over all labellings, because the next one
+    would get weight 0 (Pillutla et al., Proposition 4: mu <= sum_{i <= count} (values[i] - next), less a bound on
+    rounding), or because there are no more. With mu > 0 enumeration stops there; with mu = 0 at k, or certified where
+    there are fewer. At count = k nothing is known of the next: never certified, even where it is the last.
 
     Where a score is nan, or +inf meets a forbidden transition, the best value is nan or inf, and never certified.
     """
@@ -91,7 +93,9 @@ def k_best(scores, n, pairwise, first, stride, matrix, mu, values, labels, work)
 
 @inlined
 def _forward(scores, n, pairwise, first, stride, matrix, work):
-    """messages and best, by the steps of `max_product`; whether they can be trusted: no transition or message nan or +inf."""
+    """messages and best, by the steps of `max_product`; whether they can be trusted: no transition or message nan or
+    +inf.
+    """
     messages, best, L, sound = work.messages, work.best, pairwise.shape[1], True
     for j in range(scores.shape[1]):
         messages[0, j] = scores[0, j]
@@ -155,7 +159,9 @@ def _choose(candidates, origin, nodes, value, links, s, entry, own, last):
 
 @inlined
 def _first(x, s, value, last):
-    """The first i <= last with x[s, i] == value, last where there is none (nan); without a branch, as it may be anywhere."""
+    """The first i <= last with x[s, i] == value, last where there is none (nan); without a branch, as it may be
+    anywhere.
+    """
     first = last
     for i in range(x.shape[1]):
         first = min(first, i if x[s, i] == value else last)
@@ -202,7 +208,9 @@ def _next_best(scores, n, pairwise, first, stride, entries, work):
 
 @inlined
 def _trace(n, pairwise, first, stride, entry, visit, labels, visited, entries, work):
-    """labels[:n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is asked."""
+    """labels[:n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is
+    asked.
+    """
     node, best, messages, candidates = work.node, work.best, work.messages, work.candidates
     nodes, origin, value, links = work.nodes, work.origin, work.value, work.links
     L, Lp = pairwise.shape[1], messages.shape[1]
@@ -239,7 +247,9 @@ def _trace(n, pairwise, first, stride, entry, visit, labels, visited, entries, w
 
 @kernel
 def top_k_range(lo, hi, chains, values, labels):
-    """values (B, k) and labels (B, k, n) of the k best outputs, written up to each chain's number of outputs and length."""
+    """values (B, k) and labels (B, k, n) of the k best outputs, written up to each chain's number of outputs and
+    length.
+    """
     unary, pairwise, start, length, edge_start, edge_stride = chains
     L, k = unary.shape[1], values.shape[1]
     n, Lp = longest(lo, hi, length), padded(L)

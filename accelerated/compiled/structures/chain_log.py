@@ -1,4 +1,6 @@
-"""Sum-product of one chain in the log domain: slower than the scaled one by a factor of ten, and safe for any scores."""
+"""Sum-product of one chain in the log domain: slower than the scaled one by a factor of ten, and safe for any
+scores.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ __all__ = ["log_forward", "log_sum_product", "log_total"]
 
 @kernel
 def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges):
-    """`sum_product` in the log domain, with pairwise[first + (t - 1) * stride] * inverse_mu, (E, K, K), between t - 1 and t.
+    """`sum_product` in the log domain, with pairwise[first + (t - 1) * stride] * inverse_mu, (E, K, K), between t - 1
+    and t.
 
     scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to
     largest 0;

@@ -15,7 +15,8 @@ __all__ = ["draw_labelling", "sample_range"]
 
 @kernel
 def sample_range(lo, hi, chains, mu, uniforms, value, labels):
-    """value (B,) = mu log Z; labels (B, size, n): draws by the numbers uniforms (B, size, n) in [0, 1]. Chains as in `viterbi_range`.
+    """value (B,) = mu log Z; labels (B, size, n): draws by the numbers uniforms (B, size, n) in [0, 1]. Chains as in
+    `viterbi_range`.
 
     An impossible chain has value -inf and keeps its labels, an empty one has value 0.
     """
@@ -61,7 +62,9 @@ def draw_labelling(forward, n, pairwise, first, stride, inverse_mu, uniforms, ro
 
 @kernel
 def _choose(rows, L, uniform):
-    """The first index whose cumulative weight exp(rows[0]) exceeds the share ``uniform`` of the whole; rows[1] is scratch."""
+    """The first index whose cumulative weight exp(rows[0]) exceeds the share ``uniform`` of the whole; rows[1] is
+    scratch.
+    """
     top, below = largest(rows, 0), 0.0
     for j in range(rows.shape[1]):
         rows[1, j] = exp(rows[0, j] - top)

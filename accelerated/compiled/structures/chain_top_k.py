@@ -1,7 +1,8 @@
-"""The max smoothed by squared l2 over the best outputs of a chain: the top-K oracle, its weights kept beside the labellings.
+"""The max smoothed by squared l2 over the best outputs of a chain: the top-K oracle, its weights kept beside the
+labellings.
 
-With psi the best scores: value = sum_i u_i psi_i + (mu/2)(1 - ||u||^2), u = the projection of psi/mu onto the simplex; the gradient is
-sum_i u_i parts(y_i). Pillutla et al., Propositions 3 and 4, Algorithm 6 *corrected*.
+With psi the best scores: value = sum_i u_i psi_i + (mu/2)(1 - ||u||^2), u = the projection of psi/mu onto the simplex;
+the gradient is sum_i u_i parts(y_i). Pillutla et al., Propositions 3 and 4, Algorithm 6 *corrected*.
 """
 
 from __future__ import annotations
@@ -66,7 +67,9 @@ def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
 
 @inlined
 def weights_of(psi, count, mu, u):
-    """The projection of psi[:count] / mu, falling, onto the simplex: u[:m] > 0, with m the answer, and the rest is 0."""
+    """The projection of psi[:count] / mu, falling, onto the simplex: u[:m] > 0, with m the answer, and the rest is
+    0.
+    """
     total, m = 0.0, 0  # of z_i = (psi_i - psi_1) / mu over the support
     for i in range(count):
         z = (psi[i] - psi[0]) / mu
@@ -82,7 +85,9 @@ def weights_of(psi, count, mu, u):
 
 @inlined
 def mixture(count, labels, weights, t, gold, here, share):
-    """How many labels position t has under weights[:count] minus the true output: here[:m] with share[:m]; 0 where all agree with it."""
+    """How many labels position t has under weights[:count] minus the true output: here[:m] with share[:m]; 0 where
+    all agree with it.
+    """
     here[0], share[0], m = gold, -1.0, 1
     for i in range(count):
         label, at = labels[i, t], 0

@@ -1,8 +1,10 @@
-"""Tables over the variables of cliques, flat in C order, and smaller arrays beside them: added to them, or reduced from them.
+"""Tables over the variables of cliques, flat in C order, and smaller arrays beside them: added to them, or reduced from
+them.
 
-An array of some of a table's variables has a stride for each of the table's axes, 0 for a variable that it lacks. Axes beside one another
-that are one axis to both are one run: a walk goes along a table in blocks, the last run, and a counter of mixed radix over the other runs
-says where the next block lies in the smaller array. Offsets, sizes and strides are uint64, so that no index is tested for wrap-around.
+An array of some of a table's variables has a stride for each of the table's axes, 0 for a variable that it lacks. Axes
+beside one another that are one axis to both are one run: a walk goes along a table in blocks, the last run, and a
+counter of mixed radix over the other runs says where the next block lies in the smaller array. Offsets, sizes and
+strides are uint64, so that no index is tested for wrap-around.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
 class Walks(NamedTuple):
-    """Walk k has the runs first[k] : first[k + 1], outer ones first: entries of the table, and strides in the smaller array."""
+    """Walk k has the runs first[k] : first[k + 1], outer ones first: entries of the table, and strides in the
+    smaller array.
+    """
 
     first: np.ndarray  # int64
     size: np.ndarray
@@ -31,7 +35,9 @@ class Walks(NamedTuple):
 
 @inlined
 def advance(lo, hi, walks, digit, base):
-    """Where the next block lies; runs lo : hi, of which the last is the block. Digits are 0 before the first and after the last."""
+    """Where the next block lies; runs lo : hi, of which the last is the block. Digits are 0 before the first and
+    after the last.
+    """
     for run in range(hi - 2, lo - 1, -1):
         base += walks.stride[run]
         digit[run - lo] += ONE
@@ -114,7 +120,8 @@ def sums_along(k, walks, digit, table, first, last, out, base):
 
 @kernel
 def reduced(mu, k, walks, digit, table, first, last, message, room):
-    """message: the largest of table[first:last] with each of its states, with mu > 0 their log sum exp, less its own largest, the answer.
+    """message: the largest of table[first:last] with each of its states, with mu > 0 their log sum exp, less its own
+    largest, the answer.
 
     room: for a table and two messages.
     """

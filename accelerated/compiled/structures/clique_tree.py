@@ -1,7 +1,7 @@
 """Clique trees: messages between cliques, the best labelling, max-marginals and marginals of variables and edges.
 
-The scores are one vector: those of variables (p, L), then those of edges (e, L, L); each state of each is a part. mu = 0 stands for maxima,
-mu > 0 for log sums. Maxima are the reference's to the last bit: sums are added in its order.
+The scores are one vector: those of variables (p, L), then those of edges (e, L, L); each state of each is a part.
+mu = 0 stands for maxima, mu > 0 for log sums. Maxima are the reference's to the last bit: sums are added in its order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 class Layout(NamedTuple):
     """A clique tree of C cliques, parents before children, as offsets (uint64 where numbers of tables are counted).
 
-    Walks: c of clique c's table and its message to its parent, C + c of its parent's table and that message, 2 C + q of part q.
+    Walks: c of clique c's table and its message to its parent, C + c of its parent's table and that message, 2 C + q of
+    part q.
     """
 
     table: np.ndarray  # (C + 1,) uint64: clique c has the entries table[c] : table[c + 1]
@@ -67,7 +68,9 @@ def _room(layout):
 
 @kernel
 def _fill(c, scores, mu, layout, digit, tables, first):
-    """tables from ``first`` on: the sum of the scores that clique c is home to, over mu if that is not 0; whether none is nan or +inf."""
+    """tables from ``first`` on: the sum of the scores that clique c is home to, over mu if that is not 0; whether
+    none is nan or +inf.
+    """
     last = first + layout.table[c + 1] - layout.table[c]
     for i in range(first, last):
         tables[i] = 0.0
@@ -85,7 +88,9 @@ def _fill(c, scores, mu, layout, digit, tables, first):
 
 @kernel
 def _towards_the_root(scores, mu, layout, digit, room, places, inside, messages):
-    """The value; inside, from places[c] on: c's table with all messages from children, messages: those to parents, less their largest entries."""
+    """The value; inside, from places[c] on: c's table with all messages from children, messages: those to parents,
+    less their largest entries.
+    """
     message, start, child, walks = layout.message, layout.start, layout.child, layout.walks
     C, value = len(layout.start) - 1, 0.0
     for c in range(C - 1, -1, -1):
@@ -116,7 +121,9 @@ def best_of_cliques(scores, layout, labels):
 
 @kernel
 def _decode(layout, digit, inside, labels):
-    """The states of a best labelling, clique by clique from the root down; of equals the first in the order of the table."""
+    """The states of a best labelling, clique by clique from the root down; of equals the first in the order of the
+    table.
+    """
     size, stride, variable = layout.size, layout.stride, layout.variable
     free = np.empty(len(digit), np.int64)
     for c in range(len(layout.start) - 1):
@@ -196,7 +203,9 @@ def _later(layout):
 
 @kernel
 def _towards_the_children(c, mu, layout, digit, room, messages, above, later, belief):
-    """above of c's children: the reduction of what is not below them. belief: the table with the message from above; it gets the children's."""
+    """above of c's children: the reduction of what is not below them. belief: the table with the message from above;
+    it gets the children's.
+    """
     C, message, walks, start, child = len(layout.start) - 1, layout.message, layout.walks, layout.start[c], layout.child
     n, m = layout.table[c + 1] - layout.table[c], layout.start[c + 1] - layout.start[c]
     for j in range(m - 2, -1, -1):  # rows of later: the sums of the messages of the children after each

@@ -1,8 +1,11 @@
 """Minimum cuts by two search trees that grow towards each other and are kept from one augmenting path to the next.
 
-Written from Boykov and Kolmogorov (2004), section 3: growth, augmentation, adoption; the graph is that of ``cut_network``. All roundings are harmless: an arc is saturated by subtracting itself, which is exactly 0, so no path is found twice. Indices are
-unsigned, because a signed one is asked each time whether it counts from the end (a quarter of the time), and numba makes a float of
-an unsigned and a signed number; hence ONE. Loops stand in the functions that need them where a helper would cost as much. A ``journal`` records what changes (``cut_marginals``); None records nothing.
+Written from Boykov and Kolmogorov (2004), section 3: growth, augmentation, adoption; the graph is that of
+``cut_network``. All roundings are harmless: an arc is saturated by subtracting itself, which is exactly 0, so no path
+is found twice. Indices are unsigned, because a signed one is asked each time whether it counts from the end
+(a quarter of the time), and numba makes a float of an unsigned and a signed number; hence ONE. Loops stand in the
+functions that need them where a helper would cost as much. A ``journal`` records what changes (``cut_marginals``); None
+records nothing.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ FAR = np.uint64(2**32)
 class Search(NamedTuple):
     """Both trees, and what waits.
 
-    node (p, 4): SIDE, PARENT (an arc to it), STAMP and DISTANCE (how far from the terminal, as of that time). active (p): a ring of
-    nodes, of which those in it are ``waiting``. orphan (p): a ring of orphans. clock: the time; first and number of the active;
-    how many orphans have been served, and have come.
+    node (p, 4): SIDE, PARENT (an arc to it), STAMP and DISTANCE (how far from the terminal, as of that time). active
+    (p): a ring of nodes, of which those in it are ``waiting``. orphan (p): a ring of orphans. clock: the time; first
+    and number of the active; how many orphans have been served, and have come.
     """
 
     node: np.ndarray
@@ -153,7 +156,9 @@ def save_edge(arc, graph, journal):
 
 @inlined
 def _augment(bridge, graph, search, journal):
-    """Fill the path over arc ``bridge`` from the source's tree to the sink's: its least residual; nodes cut off become orphans."""
+    """Fill the path over arc ``bridge`` from the source's tree to the sink's: its least residual; nodes cut off
+    become orphans.
+    """
     _, _, head, residual, terminal = graph
     node = search.node
     amount = residual[bridge]

@@ -1,8 +1,9 @@
 """Max-marginals of binary variables: each constraint continues from the optimal flow and its trees, and is taken back.
 
-To force a variable to the other side is to give it an arc of capacity inf there; the score falls by the flow that this adds (after Kohli
-and Torr, 2005, who reuse flow and trees for other changes of capacities). A ``Journal`` holds what was touched, so that a constraint
-costs what it changes, not a copy of the graph. Two levels: a node, then the other end of each of its edges.
+To force a variable to the other side is to give it an arc of capacity inf there; the score falls by the flow that this
+adds (after Kohli and Torr, 2005, who reuse flow and trees for other changes of capacities). A ``Journal`` holds what
+was touched, so that a constraint costs what it changes, not a copy of the graph. Two levels: a node, then the other end
+of each of its edges.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ __all__ = ["Journal", "all_margins", "new_journal", "node_margins", "roving_marg
 
 
 class Journal(NamedTuple):
-    """What to put back: nodes[0] entries of nodes and edges[0] of edges, each saved once an epoch, before its first change in it.
+    """What to put back: nodes[0] entries of nodes and edges[0] of edges, each saved once an epoch, before its first
+    change in it.
 
     node (2 p) with terminal (2 p) and record (2 p, 4), rows of Search.node; edge (2 e) with residual (2 e, 2).
     """
@@ -84,9 +86,11 @@ def node_margins(value, graph, search, journal, nodes):
 
 @kernel
 def roving_margins(value, graph, search, nodes):
-    """The same where no capacity is inf: what flowed to one variable stays there as an arc of its own, for the next one to draw on.
+    """The same where no capacity is inf: what flowed to one variable stays there as an arc of its own, for the next one
+    to draw on.
 
-    That is a maximum flow still (of the same network, up to a constant), and neighbours draw most of their flow from each other.
+    That is a maximum flow still (of the same network, up to a constant), and neighbours draw most of their flow from
+    each other.
     """
     best = search.node[:, SIDE].copy()
     for v in range(len(nodes)):
@@ -143,7 +147,9 @@ def all_margins(value, graph, search, journal, nodes, pairs):
 
 @kernel
 def _force(v, side, graph, search, journal):
-    """Bind v to the source (label 1) or the sink (label 0) in a new epoch: the flow that this adds; inf if it is forbidden."""
+    """Bind v to the source (label 1) or the sink (label 0) in a new epoch: the flow that this adds; inf if it is
+    forbidden.
+    """
     journal.epoch[0] += 1
     node, own = search.node, graph.terminal[v]
     added = max(0.0, -own if side == SOURCE else own)

@@ -1,7 +1,8 @@
 """The network of binary variables' scores as a residual graph, built in one sweep over the edges.
 
-Node v has an arc from the source of capacity terminal[v] if that is positive, else one to the sink of capacity -terminal[v]; inf may be
-a capacity. Arcs 2k and 2k + 1 are the two directions of edge k, so the opposite of an arc is arc ^ 1.
+Node v has an arc from the source of capacity terminal[v] if that is positive, else one to the sink of capacity
+-terminal[v]; inf may be a capacity. Arcs 2k and 2k + 1 are the two directions of edge k, so the opposite of an arc is
+arc ^ 1.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ ONE = np.uint64(1)
 
 
 class Graph(NamedTuple):
-    """A residual graph: the arcs that leave v are arc[first[v] : first[v + 1]]; they lead to head (2 e) and have residual (2 e)."""
+    """A residual graph: the arcs that leave v are arc[first[v] : first[v + 1]]; they lead to head (2 e) and have
+    residual (2 e).
+    """
 
     first: np.ndarray
     arc: np.ndarray
@@ -76,7 +79,9 @@ def build(unary, pairwise, edges, eps, graph):
 
 @kernel
 def build_agreeing(difference, strength, edges, graph):
-    """The same of scores that label 1 has more, difference (p,), and that edges take off where their ends differ, strength (e,) >= 0."""
+    """The same of scores that label 1 has more, difference (p,), and that edges take off where their ends differ,
+    strength (e,) >= 0.
+    """
     for v in range(len(difference)):
         graph.terminal[v] = difference[v]
     for k in range(len(edges)):
@@ -107,7 +112,9 @@ def _sort_arcs(graph):
 
 @kernel
 def _fill_short_paths(graph):
-    """Fill the paths of one edge between the terminals: no tree is needed for those, and in weakly coupled graphs most are."""
+    """Fill the paths of one edge between the terminals: no tree is needed for those, and in weakly coupled graphs
+    most are.
+    """
     _, _, head, residual, terminal = graph
     for k in range(len(head)):
         v, u = head[k ^ 1], head[k]

@@ -18,8 +18,8 @@ ENTROPY, MAX = 0, -1
 
 
 class Listed(NamedTuple):
-    """Room for one list: its scores; the numbers, scores and weights of the outputs that count; state (3,): how many those are,
-    whether the weights are those over all outputs, and whether the truth is to be subtracted.
+    """Room for one list: its scores; the numbers, scores and weights of the outputs that count; state (3,): how many
+    those are, whether the weights are those over all outputs, and whether the truth is to be subtracted.
     """
 
     scores: np.ndarray
@@ -108,7 +108,9 @@ def project(listed, count, mu):
 
 @kernel
 def certified(psi, k, mu):
-    """Whether the k best give the max smoothed over all outputs: Proposition 4 of Pillutla et al., less its rounding."""
+    """Whether the k best give the max smoothed over all outputs: Proposition 4 of Pillutla et al., less its
+    rounding.
+    """
     average, largest = 0.0, 0.0
     for j in range(k):
         average += (psi[j] - psi[k]) / k

@@ -1,8 +1,8 @@
 """Rooted trees and forests: max-product and max-marginals, one tree after another, all of one form; sums: `tree_sum`.
 
-Score of y: sum_v unary[v, y_v] + sum over v with a parent u of pairwise[v, y_u, y_v]. Inside, labels are padded to Lp, a multiple of 8, with
-forbidden ones (-inf); a message to the parent has the parent's label along the row. A tree has p nodes; number p stands for what is above
-all roots.
+Score of y: sum_v unary[v, y_v] + sum over v with a parent u of pairwise[v, y_u, y_v]. Inside, labels are padded to Lp,
+a multiple of 8, with forbidden ones (-inf); a message to the parent has the parent's label along the row. A tree has p
+nodes; number p stands for what is above all roots.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def forest_of(parents, counts):
 
 @kernel
 def forests_of(offsets, parents):
-    """``above`` and ``upward`` (N,) of forests one after another, each counted within its own, from their parents (N,)."""
+    """``above`` and ``upward`` (N,) of forests one after another, each counted within its own, from their parents
+    (N,).
+    """
     above, upward = np.empty(len(parents), np.int64), np.empty(len(parents), np.int64)
     for i in range(len(offsets) - 1):
         rows = slice(offsets[i], offsets[i + 1])
@@ -136,10 +138,11 @@ def sound(unary, pairwise, first, stride):
 
 @kernel
 def upward_messages(below, forest, pairwise, first, stride, matrix, messages):
-    """The highest score; below (>= p, Lp) becomes that of each node with what is below it, messages (p, Lp) the maxima over its labels.
+    """The highest score; below (>= p, Lp) becomes that of each node with what is below it, messages (p, Lp) the maxima
+    over its labels.
 
-    pairwise[first + v * stride], of (E, L, L), belongs to node v; with stride 0 matrix is its transpose, else scratch. Sums are the
-    reference's, in the same order. A root's message is its maximum, at 0.
+    pairwise[first + v * stride], of (E, L, L), belongs to node v; with stride 0 matrix is its transpose, else scratch.
+    Sums are the reference's, in the same order. A root's message is its maximum, at 0.
     """
     above, upward = forest.above, forest.upward
     L, p, value = pairwise.shape[1], len(above), 0.0
@@ -214,7 +217,9 @@ def max_product_of_trees(lo, hi, unary, pairwise, stride, forest, value, labels)
 
 @kernel
 def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges):
-    """nodes (B * p, L) and edges (B * p, L, L): the best score with each part. Sums are the reference's, in the same order."""
+    """nodes (B * p, L) and edges (B * p, L, L): the best score with each part. Sums are the reference's, in the same
+    order.
+    """
     start, member, upward = forest.start, forest.member, forest.upward
     p, L = len(upward), unary.shape[1]
     Lp = padded(L)

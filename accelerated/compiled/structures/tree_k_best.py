@@ -5,11 +5,12 @@ Max-product once. Two kinds of sorted lists then grow by one entry at a time, wh
 * choose (v, i): the best of v and what is below it where v's parent has label i, over the labels j of v;
 * merge (v, i): the best of v's parent with label i together with its children up to and including v.
 
-An entry of choose (v, i) extends one of merge (last child of v, j); an entry of merge (v, i) is a pair: one of merge (brother before v, i) and
-one of choose (v, i). The first entry of every list is known from max-product. The next entry of choose comes from replacing the chosen
-candidate by its list's next (Jimenez and Marzal's recursive enumeration, here over a tree); the next of merge from a frontier of rows, row a
-being the pairs with the a-th entry of the left list, begun when the row before has begun. Sums are the reference's, in the same order, so
-ties fall alike. A leaf has one entry for each label, without a list. Each new labelling asks each list for at most one more entry.
+An entry of choose (v, i) extends one of merge (last child of v, j); an entry of merge (v, i) is a pair: one of merge
+(brother before v, i) and one of choose (v, i). The first entry of every list is known from max-product. The next entry
+of choose comes from replacing the chosen candidate by its list's next (Jimenez and Marzal's recursive enumeration, here
+over a tree); the next of merge from a frontier of rows, row a being the pairs with the a-th entry of the left list,
+begun when the row before has begun. Sums are the reference's, in the same order, so ties fall alike. A leaf has one
+entry for each label, without a list. Each new labelling asks each list for at most one more entry.
 
 (Loops take arrays, not the NamedTuples that hold them: a field costs two atomic reference counts each time.)
 """
@@ -35,7 +36,8 @@ from accelerated.kernel import inlined, kernel
 __all__ = ["top_k_of_trees"]
 
 FIRST = -1  # the first entry of a list that may not have been written down; the one entry of what has no list
-# columns of a cell, after v and i: of either list the first entry, the last, and whether no more come; first and last row of the merge
+# columns of a cell, after v and i: of either list the first entry, the last, and whether no more come; first and last
+# row of the merge
 CHOOSE, MERGE = 2, 5
 FRONT, FINAL, DONE = 0, 1, 2
 HEAD, TAIL = 8, 9
@@ -64,7 +66,9 @@ class TreeWork(NamedTuple):
 
 @kernel
 def tree_work(p, L, k):
-    """Room for trees of p nodes: each labelling but the first asks at most one list of each kind at each node for one more entry."""
+    """Room for trees of p nodes: each labelling but the first asks at most one list of each kind at each node for
+    one more entry.
+    """
     Lp = padded(L)
     cells = p * max(min(k - 1, L), 1)
     entries = 2 * cells + 2 * p * k
@@ -87,7 +91,9 @@ def tree_work(p, L, k):
 
 @kernel
 def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
-    """values (B, k) and labels (B, k, p) of the k best outputs of trees lo .. hi - 1, as far as there are so many; nan where a score is."""
+    """values (B, k) and labels (B, k, p) of the k best outputs of trees lo .. hi - 1, as far as there are so many;
+    nan where a score is.
+    """
     p, L, k = len(forest.above), unary.shape[1], values.shape[1]
     work, matrix = tree_work(p, L, k), new_matrix(pairwise, stride)
     for b in range(lo, hi):
@@ -115,7 +121,9 @@ def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
 
 @kernel
 def _next(forest, pairwise, first, stride, best, work):
-    """The next entry of the merge above the roots, -1 if there is none; lists below grow as far as that takes. best (p,): the best labels."""
+    """The next entry of the merge above the roots, -1 if there is none; lists below grow as far as that takes. best
+    (p,): the best labels.
+    """
     above, start, member = forest.above, forest.start, forest.member
     own, below, number, cells = work.own, work.below, work.number, work.cells
     candidates, origin, value, entries = work.candidates, work.origin, work.value, work.entries
@@ -269,7 +277,8 @@ def _append_row(n, left, right, x, cells, row_value, rows, used):
 def _trace(forest, pairwise, first, stride, entry, row, labels, work):
     """labels[row, :p] of an entry of the last merge above the roots: labels[0], and a walk down where it differs.
 
-    Below a FIRST entry lies the best there is. The first entry of a merge, which is the one with FIRST to the RIGHT, has first ones to the left.
+    Below a FIRST entry lies the best there is. The first entry of a merge, which is the one with FIRST to the RIGHT,
+    has first ones to the left.
     """
     start, member, below, messages = forest.start, forest.member, work.below, work.messages
     entries, stack, p = work.entries, work.stack, len(forest.above)

@@ -3,14 +3,14 @@
 With f = exp(pairwise / mu - shift), w_v the probabilities of v's labels given the scores of v and below (they sum to 1)
 and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
 
-    w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,     P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
+    w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,
+    P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
 
-Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of messages is rescaled when
-its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as children that come later may
-raise it again:
-so nothing underflows there. What `exp` makes 0 is below exp(-400) of the largest; if the sum over labels is at least
-exp(-LIMIT), what
-is lost weighs at most exp(2 LIMIT - 400) in any message. Else: log domain, for the whole tree.
+Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of
+messages is rescaled when its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as
+children that come later may raise it again: so nothing underflows there. What `exp` makes 0 is below exp(-400) of the
+largest; if the sum over labels is at least exp(-LIMIT), what is lost weighs at most exp(2 LIMIT - 400) in any message.
+Else: log domain, for the whole tree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ SMALL = 1e-30
 
 
 class Messages(NamedTuple):
-    """Scratch for trees of up to p nodes: weights, messages (p, Lp). pairs (Lp, Lp): sums over trees, for a shared matrix."""
+    """Scratch for trees of up to p nodes: weights, messages (p, Lp). pairs (Lp, Lp): sums over trees, for a shared
+    matrix.
+    """
 
     weights: np.ndarray
     messages: np.ndarray
@@ -40,7 +42,9 @@ class Messages(NamedTuple):
 
 @kernel
 def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nodes, edges):
-    """value (B,) = mu log Z, nodes (B * p, L) the marginals; edges (E, L, L) those of pairs, added up where the matrix is shared."""
+    """value (B,) = mu log Z, nodes (B * p, L) the marginals; edges (E, L, L) those of pairs, added up where the
+    matrix is shared.
+    """
     p, L, inverse_mu = len(forest.above), unary.shape[1], 1.0 / mu
     Lp = padded(L)
     scores, factor, factor_t = np.empty((p, Lp)), np.empty((Lp, Lp)), np.empty((Lp, Lp))
@@ -64,8 +68,8 @@ def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nod
 def sum_product(scores, forest, pairwise, first, stride, inverse_mu, shared, room, edges):
     """log Z of one tree; scores (>= p, Lp) = unary / mu become the marginals of its nodes.
 
-    shared: `prepare` of the matrix where stride is 0. Those of pairs: with stride 1 into edges[first + v]; else a certified tree adds to
-    room.pairs, for `finish`, another to edges[first].
+    shared: `prepare` of the matrix where stride is 0. Those of pairs: with stride 1 into edges[first + v]; else a
+    certified tree adds to room.pairs, for `finish`, another to edges[first].
     """
     weights, messages, pairs = room
     log_z = _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges)
@@ -83,7 +87,9 @@ def sum_product(scores, forest, pairwise, first, stride, inverse_mu, shared, roo
 
 @kernel
 def _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges):
-    """log Z, or nan if not certified: weights and messages (p, Lp); with stride 1, edges[first + v] (L, L) becomes f_v."""
+    """log Z, or nan if not certified: weights and messages (p, Lp); with stride 1, edges[first + v] (L, L) becomes
+    f_v.
+    """
     above, upward, factor, factor_t = forest.above, forest.upward, shared.factor, shared.factor_t
     p, L, Lp, value, floor = len(above), pairwise.shape[1], weights.shape[1], 0.0, np.exp(-LIMIT)
     if stride == 0 and (not shared.dense or shared.lowest < -LIMIT):
@@ -133,7 +139,9 @@ def _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights
 
 @kernel
 def _downward(forest, first, stride, shared, weights, messages, nodes, edges):
-    """nodes (p, Lp) the marginals; messages[v] becomes P(y_u) / m_v, 0 for roots; with stride 1, edges[first + v] = f_v becomes the marginals."""
+    """nodes (p, Lp) the marginals; messages[v] becomes P(y_u) / m_v, 0 for roots; with stride 1, edges[first + v] =
+    f_v becomes the marginals.
+    """
     above, upward, factor = forest.above, forest.upward, shared.factor
     p, L, Lp = len(above), edges.shape[1], nodes.shape[1]
     for k in range(p - 1, -1, -1):

@@ -70,7 +70,8 @@ def approximate_prox_slack(
 ) -> Array:
     """How far an approximate proximal step w improves on any other point: >= 0 for 0 < theta < 1.
 
-    F(w') + (kappa/2) ||w' - z||^2 + gap/theta - (F(w) + (kappa/2) ||w - z||^2 + (kappa + lam)/2 (1 - theta) ||w' - w||^2)
+    F(w') + (kappa/2) ||w' - z||^2 + gap/theta - (F(w) + (kappa/2) ||w - z||^2 + (kappa + lam)/2 (1 - theta) ||w' -
+    w||^2)
 
     Parameters
     ----------
@@ -103,7 +104,8 @@ def approximate_prox_slack(
 
 
 def prox_center_slack(alpha: float, eta: float, optimum: Array, w: Array, v: Array) -> tuple[Array, Array]:
-    """The distance of r = alpha w* + (1 - alpha) w from the prox center z = eta v + (1 - eta) w: a slack, and what it is.
+    """The distance of r = alpha w* + (1 - alpha) w from the prox center z = eta v + (1 - eta) w: a slack, and what it
+    is.
 
     alpha (alpha - eta) ||w - w*||^2 + alpha eta ||v - w*||^2 - ||r - z||^2 = eta (alpha - eta) ||w - v||^2 >= 0
 

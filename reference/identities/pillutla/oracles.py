@@ -1,4 +1,6 @@
-"""The simplex, top-K and the oracles: Pillutla et al., sections 2.3.2 and 3.2. z are m scores, z_(1) >= ... >= z_(m) in order."""
+"""The simplex, top-K and the oracles: Pillutla et al., sections 2.3.2 and 3.2. z are m scores, z_(1) >= ... >= z_(m)
+in order.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,8 @@ def sparsity(z: Array, mu: float) -> Array:
 
     Notes
     -----
-    The bound on the right for k is the one on the left for k + 1, and they do not decrease: k counts those below mu. They
-    are added up as sum_{r<k} r (z_(r) - z_(r+1)), terms >= 0, without cancellation. Time O(m log m).
+    The bound on the right for k is the one on the left for k + 1, and they do not decrease: k counts those below mu.
+    They are added up as sum_{r<k} r (z_(r) - z_(r+1)), terms >= 0, without cancellation. Time O(m log m).
 
     Source
     ------
@@ -48,7 +50,8 @@ def sparsity(z: Array, mu: float) -> Array:
 
 
 def sparsity_slacks(z: Array, mu: float, k: int) -> tuple[Array, Array]:
-    """mu - sum_{i<=k} (z_(i) - z_(k)), which is > 0, and sum_{i<=k} (z_(i) - z_(k+1)) - mu, which is >= 0, for the true k.
+    """mu - sum_{i<=k} (z_(i) - z_(k)), which is > 0, and sum_{i<=k} (z_(i) - z_(k+1)) - mu, which is >= 0, for the true
+    k.
 
     Parameters
     ----------
@@ -129,8 +132,8 @@ def exactness_slack(z: Array, mu: float, K: int) -> Array:
 
     Source
     ------
-    Pillutla et al., Proposition 4 (12), stated there as sufficient; by Proposition 3 it is necessary too. The second part
-    follows: mu <= z_(1) - z_(K+1) is enough.
+    Pillutla et al., Proposition 4 (12), stated there as sufficient; by Proposition 3 it is necessary too. The second
+    part follows: mu <= z_(1) - z_(K+1) is enough.
     """
     left = _thresholds(z)
     xp = array_namespace(left)
@@ -165,7 +168,8 @@ def subgradient_slack(value: Array, v: Array, w: Array, other_value: Array, othe
 def exp_oracle_residuals(value: Array, v: Array, psi: Array, gradients: Array, mu: float) -> tuple[Array, Array]:
     """The answer of the exp oracle less its definition over all listed outputs.
 
-    value - mu log sum_y exp(psi(y)/mu)  and  v - sum_y P(y) grad psi(y),  P(y) = exp(psi(y)/mu) / sum_y' exp(psi(y')/mu)
+    value - mu log sum_y exp(psi(y)/mu)  and  v - sum_y P(y) grad psi(y),
+    P(y) = exp(psi(y)/mu) / sum_y' exp(psi(y')/mu)
 
     Parameters
     ----------

@@ -44,7 +44,8 @@ def alpha_slacks(alpha: float, alpha_next: float, lam: float, kappa_next: float)
 def auxiliary(
     alpha: float, alpha_next: float, lam: float, kappa: float, kappa_next: float
 ) -> tuple[float, float, float]:
-    """gamma_k = (kappa_k + lam) alpha_{k-1}^2, gamma_{k+1}, and eta_k = alpha_k gamma_k/(gamma_{k+1} + alpha_k gamma_k), k >= 1.
+    """gamma_k = (kappa_k + lam) alpha_{k-1}^2, gamma_{k+1}, and eta_k = alpha_k gamma_k/(gamma_{k+1} + alpha_k
+    gamma_k), k >= 1.
 
     Source: Pillutla et al., (35), (36).
     """
@@ -83,7 +84,8 @@ def auxiliary_residuals(
 def constant_kappa_slacks(k: int, alpha: float, product: float) -> tuple[float, float, float, float, float]:
     """lam = 0, constant kappa, alpha_0 = (sqrt(5) - 1)/2: four slacks and the residual product - alpha_k^2.
 
-    sqrt(2)/(k+3) <= alpha_k <= 2/(k+3)  and  2/(k+3)^2 <= A_k <= 4/(k+3)^2,  A_k = prod_{j<=k} (1 - alpha_j) = alpha_k^2
+    sqrt(2)/(k+3) <= alpha_k <= 2/(k+3)  and  2/(k+3)^2 <= A_k <= 4/(k+3)^2,
+    A_k = prod_{j<=k} (1 - alpha_j) = alpha_k^2
 
     Parameters
     ----------
@@ -166,7 +168,8 @@ def markov_iterations(tau: float, C: float, ratio: float) -> float:
 
 
 def markov_slack(tau: float, C: float, ratio: float) -> float:
-    """The bound on the expected iterations less 1/2, less what any method can take: >= 0, sharper than the lemma by 1/2.
+    """The bound on the expected iterations less 1/2, less what any method can take: >= 0, sharper than the lemma by
+    1/2.
 
     Source: Pillutla et al., Lemma 49.
     """

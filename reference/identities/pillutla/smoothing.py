@@ -1,4 +1,6 @@
-"""Smoothing the max: Pillutla et al., sections 1.2, 2.2 and 2.3.1, appendix A. h_mu is the max of m scores z smoothed by mu omega."""
+"""Smoothing the max: Pillutla et al., sections 1.2, 2.2 and 2.3.1, appendix A. h_mu is the max of m scores z
+smoothed by mu omega.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""Rounds of the online proximal algorithm over packed sentences, where the regularizer is one of the norms of groups of templates.
+"""Rounds of the online proximal algorithm over packed sentences, where the regularizer is one of the norms of groups of
+templates.
 
-Group k is scale[k] times W (d,) at its blocks, so that the prox changes a number; of a group at zero the scale is 0, W is 0, and its templates
-are not scored. The sum of the models that rounds began with is, at the blocks of group k, before + S[k] W - U: S gathers the scales, U each change
-of W times the S before it. Squared norms follow the steps,
+Group k is scale[k] times W (d,) at its blocks, so that the prox changes a number; of a group at zero the scale is 0, W
+is 0, and its templates are not scored. The sum of the models that rounds began with is, at the blocks of group k,
+before + S[k] W - U: S gathers the scales, U each change of W times the S before it. Squared norms follow the steps,
 
-    ||keep theta_k - gamma D_k||^2 = keep^2 ||theta_k||^2 - 2 gamma keep <theta_k, D_k> + gamma^2 ||D_k||^2,   keep = 1 - gamma sigma,
+    ||keep theta_k - gamma D_k||^2 = keep^2 ||theta_k||^2 - 2 gamma keep <theta_k, D_k> + gamma^2 ||D_k||^2,
+    keep = 1 - gamma sigma,
 
-D the features of the arcs that the loss asks for less those of the true ones, each weight's shares summed before they are squared. Source:
-Martins et al., Algorithm 3 with explicit features and equation (17), *corrected*.
+D the features of the arcs that the loss asks for less those of the true ones, each weight's shares summed before they
+are squared. Source: Martins et al., Algorithm 3 with explicit features and equation (17), *corrected*.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Blocks(NamedTuple):
 
 
 class Penalty(NamedTuple):
-    """kind: the first ``penalized`` groups have (weight/2) (sum of norms)^2, (weight/2) sum of squares, or weight sum_k shares[k] norm_k; others none.
+    """kind: the first ``penalized`` groups have (weight/2) (sum of norms)^2, (weight/2) sum of squares, or weight sum_k
+    shares[k] norm_k; others none.
 
     sigma: of the steps; radius: of the ball that ends each round, or inf.
     """
@@ -51,7 +54,9 @@ class Penalty(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What rounds change: see the head of this module. scale, squared, S (K,); W, U, before (d,), the last two empty where no sum is kept."""
+    """What rounds change: see the head of this module. scale, squared, S (K,); W, U, before (d,), the last two empty
+    where no sum is kept.
+    """
 
     W: np.ndarray
     scale: np.ndarray
@@ -63,7 +68,8 @@ class Learned(NamedTuple):
 
 @kernel
 def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
-    """A round for each sentence in ``order``: ``learned`` changes in place. Whether all squared norms were finite; it ends where one is not.
+    """A round for each sentence in ``order``: ``learned`` changes in place. Whether all squared norms were finite; it
+    ends where one is not.
 
     problem: an ArcProblem; mu = 0: its hinge.
     """
@@ -172,7 +178,9 @@ def _summed(blocks, k, scale, W, gamma, D):
 
 @kernel
 def _shrink(penalty, gamma, norms, factors):
-    """factors[k] = what the penalty's prox, and then the ball, make of group k of norm norms[k], divided by that; 0 for 0."""
+    """factors[k] = what the penalty's prox, and then the ball, make of group k of norm norms[k], divided by that; 0
+    for 0.
+    """
     K, count, weight = len(norms), penalty.penalized, gamma * penalty.weight
     tau = 0.0
     if penalty.kind == SQUARED_L21:  # Algorithm 2 of Martins et al.

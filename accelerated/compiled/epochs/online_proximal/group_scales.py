@@ -1,9 +1,11 @@
-"""A pass of the online proximal algorithm where the proxes scale groups of weights: group lasso, multiple kernel learning and their kin.
+"""A pass of the online proximal algorithm where the proxes scale groups of weights: group lasso, multiple kernel
+learning and their kin.
 
-Weights W (F, Lp), A (1, L, L) lie in disjoint parts, numbered by ``of`` (F, 1) where a row of W is in one part, else (F, Lp), and by ``of_A`` (L, L). Of
-a part a round knows the norm, which follows from the gradient's inner products, and multiplies the scale: a row that is not touched waits, and
-is multiplied by what the scale has become since. A scale that falls below SMALL ends a life of its part, and the next begins at 1; what a row
-has missed is then found from life to life. A part that becomes 0 ends a life at 0.
+Weights W (F, Lp), A (1, L, L) lie in disjoint parts, numbered by ``of`` (F, 1) where a row of W is in one part, else
+(F, Lp), and by ``of_A`` (L, L). Of a part a round knows the norm, which follows from the gradient's inner products, and
+multiplies the scale: a row that is not touched waits, and is multiplied by what the scale has become since. A scale
+that falls below SMALL ends a life of its part, and the next begins at 1; what a row has missed is then found from life
+to life. A part that becomes 0 ends a life at 0.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ LEAST, MOST = 1e-200, 1e200  # squared norms are trusted between these
 class Parts(NamedTuple):
     """For each part: its norm n, scale s and Q, the sum of s over this life's rounds, begun ones included; its life.
 
-    For each row, or weight, of W: life, s and Q when it was last touched. moved, most: of a round, where ``turn`` says so, the change of the squared
-    norm and the sum of what it is made of; which, how_many: the parts that the round touches.
+    For each row, or weight, of W: life, s and Q when it was last touched. moved, most: of a round, where ``turn`` says
+    so, the change of the squared norm and the sum of what it is made of; which, how_many: the parts that the round
+    touches.
     """
 
     n: np.ndarray
@@ -81,7 +84,8 @@ class Parted(NamedTuple):
 
 @kernel
 def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, sums):
-    """A round for each example in ``rounds.order``, on w in place; False, and nothing to be used, where norms left the range of their squares.
+    """A round for each example in ``rounds.order``, on w in place; False, and nothing to be used, where norms left the
+    range of their squares.
 
     Where ``averaged``, the models that the rounds began with are added to ``sums``. touched_rows: from the
     function of that name.
@@ -199,7 +203,9 @@ def new_lives(p):
 
 @kernel
 def end_life(parts, lives, born, a, scale):
-    """Part a begins a new life after one that ended at this scale; the lives, in other arrays where there was no room, and their number."""
+    """Part a begins a new life after one that ended at this scale; the lives, in other arrays where there was no
+    room, and their number.
+    """
     if born == len(lives.s):
         more = new_lives(born)
         more.s[:born], more.Q[:born], more.next[:born] = lives.s, lives.Q, lives.next
@@ -212,7 +218,9 @@ def end_life(parts, lives, born, a, scale):
 
 @kernel
 def make_up(parts, lives, of, averaged, W, j, sums):
-    """Row j becomes what its parts' scales have made of it; where averaged, sums[j] gathers its models of the rounds begun since."""
+    """Row j becomes what its parts' scales have made of it; where averaged, sums[j] gathers its models of the rounds
+    begun since.
+    """
     alone = of.shape[1] == 1
     for c in range(of.shape[1]):
         a, life, s, Q = of[j, c], parts.row_life[j, c], parts.row_s[j, c], parts.row_Q[j, c]
@@ -243,7 +251,9 @@ def make_up(parts, lives, of, averaged, W, j, sums):
 
 
 def move(problem: Any, i: Any, k: Any, ratio: Any, work: Any, rows: Any, G: Any, of: Any, parts: Any, W: Any) -> Any:
-    """In round k: W -= ratio g with the gradient g of sequence i, and what that does to squared norms. G (F, Lp), room, is 0 before and after."""
+    """In round k: W -= ratio g with the gradient g of sequence i, and what that does to squared norms. G (F, Lp),
+    room, is 0 before and after.
+    """
     raise TypeError("move is called from kernels only")
 
 

@@ -1,9 +1,11 @@
-"""A pass of the online proximal algorithm where the proxes shrink all weights and threshold them: l1, ridge, elastic net.
+"""A pass of the online proximal algorithm where the proxes shrink all weights and threshold them: l1, ridge, elastic
+net.
 
-Weights W (F, Lp), A (1, L, L). What round r does to a weight that has no gradient then is w <- soft(C_r w, T_r). A row of W that is not
-touched waits, and after rounds d, ..., k-1 makes up for them at once: with P_r = C_d ... C_r,
+Weights W (F, Lp), A (1, L, L). What round r does to a weight that has no gradient then is w <- soft(C_r w, T_r). A row
+of W that is not touched waits, and after rounds d, ..., k-1 makes up for them at once: with P_r = C_d ... C_r,
 
-    w <- P_{k-1} soft(w, sum_r T_r / P_r),   and the sum of its models is a sum of (|w| - the threshold so far) P_r while that is > 0
+    w <- P_{k-1} soft(w, sum_r T_r / P_r),
+    and the sum of its models is a sum of (|w| - the threshold so far) P_r while that is > 0
 """
 
 from __future__ import annotations
@@ -24,14 +26,15 @@ from accelerated.kernel import inlined, kernel
 
 __all__ = ["Rounds", "Shrinking", "threshold_epoch"]
 
-STRETCH = 512  # the sums below start anew after so many rounds, or once P is below SMALL: a difference of two keeps its digits
+# the sums below start anew after so many rounds, or once P is below SMALL: a difference of two keeps its digits
+STRETCH = 512
 SMALL = 1e-3
 FEW = 4  # rounds that a row makes up for one by one
 
 
 class Rounds(NamedTuple):
-    """For each round r: C and T; end, the first round of the next stretch; and within its stretch, before it and after it, the product P of C,
-    S = sum T/P, Q = sum P and M = sum P S.
+    """For each round r: C and T; end, the first round of the next stretch; and within its stretch, before it and after
+    it, the product P of C, S = sum T/P, Q = sum P and M = sum P S.
     """
 
     C: np.ndarray
@@ -76,8 +79,8 @@ class Shrinking(NamedTuple):
 def threshold_epoch(problem, touched_rows, order, shrinking, mu, averaged, w, sums):
     """A round for each sequence in ``order``: w <- soft(C (w - factor g), T), in place.
 
-    clear: w <- 0 before the step. Where ``averaged``, the models that the rounds began with are added to ``sums``. touched_rows: from the
-    function of that name.
+    clear: w <- 0 before the step. Where ``averaged``, the models that the rounds began with are added to ``sums``.
+    touched_rows: from the function of that name.
     """
     (factors, clear, C, T), (W, A), (sum_W, sum_A) = shrinking, w, sums
     n = len(order)
