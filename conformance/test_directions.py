@@ -12,9 +12,10 @@ import reference
 
 ROOT = Path(reference.__file__).parent
 SHELVES = (  # modules and packages; those of one line know nothing of each other
-    ("packed", "files", "interrupts"),
+    ("packed", "files"),
     ("arrays",),
     ("archives", "bounds", "kernels"),
+    ("datasets",),
     ("gram", "identities", "prox", "smoothings", "steps"),
     ("structures",),
     ("models",),
@@ -25,7 +26,6 @@ SHELVES = (  # modules and packages; those of one line know nothing of each othe
     ("training",),
     ("online_mkl", "screening"),
     ("boxes",),
-    ("app",),
 )
 PLACE = {name: place for place, names in enumerate(SHELVES) for name in names}
 FILES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
@@ -67,15 +67,13 @@ def slips(name, text):
 def test_modules_import_from_their_left(name):
     shelf = name.split(".")[0]
     assert shelf in PLACE, f"reference/{shelf} has no place in SHELVES"
-    if shelf != "app":  # which is told the panel, and asks what it is called
-        assert not list(slips(name, FILES[name].read_text(encoding="utf-8")))
+    assert not list(slips(name, FILES[name].read_text(encoding="utf-8")))
 
 
 def test_no_module_knows_itself_by_way_of_others():
     known = {
         name: {module for package, module, _ in imports(path.read_text(encoding="utf-8")) if package == "reference"}
         for name, path in FILES.items()
-        if name.split(".")[0] != "app"
     }
     try:
         TopologicalSorter({name: modules - {name} for name, modules in known.items()}).prepare()

@@ -16,7 +16,7 @@ from reference.optimizers.base import Cornered
 from reference.optimizers.bcfw import BCFWState
 from reference.optimizers.nonnegative import constraint
 
-__all__ = ["BCFW", "BCFWState"]
+__all__ = ["BCFW"]
 
 
 class BCFW(reference.BCFW):

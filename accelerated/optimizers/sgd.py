@@ -15,7 +15,7 @@ from reference.optimizers.base import Objective
 from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGDState
 
-__all__ = ["SGD", "SGDState", "compiled_sweep", "shares_of", "steps_of"]
+__all__ = ["SGD", "SGDState"]
 
 
 class SGD(reference.SGD):
