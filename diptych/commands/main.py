@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands import align, curves, localize, parse, reproduce, segment, tag
+from diptych.commands import align, check, curves, localize, parse, reproduce, segment, tag
 from diptych.commands.jobs import (
     Job,
     accuracy,
@@ -54,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         commands,
         __version__,
         align.add,
+        check.add,
         curves.add,
         localize.add,
         parse.add,

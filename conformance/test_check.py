@@ -1,0 +1,89 @@
+"""``diptych check``: it works without optional packages, and reports what is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import diptych
+import reference
+from diptych import check
+from diptych.commands.main import main
+
+WITHOUT_EXTRAS = """
+import sys
+sys.modules.update(dict.fromkeys(["pytest", "hypothesis", "matplotlib", "sklearn"]))  # None: not to be imported
+from diptych.commands.main import main
+sys.exit(main(["check", "--json"]))
+"""
+
+
+def test_it_works_without_extras_and_says_how_to_get_them():
+    place = os.pathsep.join([str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", WITHOUT_EXTRAS]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": place})
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert report["status"] == "ok" and not report["failed"]
+    lines = {line["name"]: line for line in report["checks"]}
+    assert all(line["status"] in check.STATUSES for line in lines.values())
+    structures = [
+        name
+        for name, kind in vars(reference).items()
+        if isinstance(kind, type) and issubclass(kind, reference.Structure) and kind is not reference.Structure
+    ]
+    for name in [*structures, *check.TRAININGS]:
+        assert lines[name]["status"] in ("ok", "slow to compile") and lines[name]["error"] < 1e-9
+    assert (
+        lines["matplotlib"]["status"] == "not installed"
+        and "pip install 'diptych[plots]'" in lines["matplotlib"]["detail"]
+    )
+    assert check._cache()[0] in ("ok", "not kept")  # the kernels by which it tells warm from cold are those that it ran
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Two quick checks of all."""
+    monkeypatch.setattr(check, "STRUCTURES", {"Table": check.STRUCTURES["Table"]})
+    monkeypatch.setattr(check, "TRAININGS", {"LogLoss by lbfgs": check.TRAININGS["LogLoss by lbfgs"]})
+
+
+def test_a_line_each(few, capsys):
+    assert main(["check"]) == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    named = [line[10:].split("  ")[0] for line in lines]
+    assert named[:4] == ["diptych", "Python", "numpy", "scipy"] and named[-2:] == ["Table", "LogLoss by lbfgs"]
+    assert "kernel cache" in named and "threads" in named and last.startswith("everything works")
+
+
+@pytest.mark.parametrize("wrong", ["value", "error"])
+def test_a_broken_structure_is_reported(few, wrong, monkeypatch, capsys):
+    best = reference.Table.best
+
+    def broken(self):
+        if wrong == "error":
+            raise RuntimeError("no best output")
+        value, y = best(self)
+        return value + 1e-3, y
+
+    monkeypatch.setattr(reference.Table, "best", broken)
+    with pytest.raises(SystemExit) as stop:
+        main(["check", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    (line,) = [line for line in report["checks"] if line["name"] == "Table"]
+    assert stop.value.code == 1 and report["status"] == line["status"] == "FAILED" and "Table" in report["failed"]
+    assert ("best score: expected" if wrong == "value" else "no best output") in line["detail"]
+
+
+def test_panels_that_part_are_reported(few, monkeypatch):
+    import accelerated
+
+    other = lambda *given, **options: reference.lbfgs(*given, **options | {"lam": 0.11})  # noqa: E731
+    monkeypatch.setattr(accelerated, "lbfgs", other)
+    line = next(line for line in check.checks() if line.group == "training")
+    assert line.status == "FAILED" and "objectives of the panels: expected" in line.detail

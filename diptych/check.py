@@ -1,0 +1,240 @@
+"""What ``diptych check`` looks at: versions, threads, the kernel cache, a law of each structure, a training of each loss."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.panels import PANELS, panel_of
+from reference import __version__
+from reference.arrays import host
+from reference.structures.scores import score_fields
+
+__all__ = ["STATUSES", "Line", "checks"]
+
+STATUSES = ("ok", "cold", "slow to compile", "not installed", "not kept", "FAILED")
+REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "tqdm")
+OPTIONAL = {  # the module that is imported, the command that installs it
+    "matplotlib": ("matplotlib", "pip install 'diptych[plots]'"),
+    "scikit-learn": ("sklearn", "pip install 'diptych[estimators]'"),
+    "torch": ("torch", "pip install 'diptych[torch]'"),
+    "pytest": ("pytest", "pip install 'diptych[tests]'"),
+    "hypothesis": ("hypothesis", "pip install 'diptych[tests]'"),
+}
+KERNELS = tuple(
+    f"structures.{name}." for name in ("chain", "tree", "cut", "assignment", "arborescence_max", "boxes", "clique_tree")
+)
+KERNELS += ("epochs.bcfw.", "epochs.svrg.")  # of what the checks run: each is compiled by its first use
+Draw = Callable[[Any, np.random.Generator], Any]  # a small instance of a structure in a panel
+CLOSE = 1e-9  # relative to the largest number
+LONG = 1.0  # seconds from which kernels that are compiled for a check are said to be slow
+
+
+class Line(NamedTuple):
+    """One thing that was looked at: its status, one of STATUSES, and what was seen.
+
+    error: the largest difference from what it has to be, relative; None where there is none.
+    """
+
+    group: str
+    name: str
+    status: str
+    detail: str
+    error: float | None = None
+
+
+def checks(seed: int = 0) -> Iterator[Line]:
+    """Look at one thing after another."""
+    yield from _versions()
+    yield from _machine()
+    for name, draw in STRUCTURES.items():
+        yield _looked("law", name, partial(_law, draw, seed))
+    for name, train in TRAININGS.items():
+        yield _looked("training", name, partial(_training, train, seed))
+
+
+# what is installed -------------------------------------------------------------------------------------------------
+
+
+def _versions() -> Iterator[Line]:
+    yield Line("version", "diptych", "ok", __version__)
+    yield Line("version", "Python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    for name in REQUIRED:
+        try:
+            yield Line("version", name, "ok", importlib.metadata.version(name))
+        except importlib.metadata.PackageNotFoundError:
+            yield Line("version", name, "FAILED", f"is needed: pip install {name}")
+    for name, (module, command) in OPTIONAL.items():
+        if importlib.util.find_spec(module) is None:
+            yield Line("version", name, "not installed", f"optional: {command}")
+        else:
+            yield Line("version", name, "ok", importlib.metadata.version(name))
+
+
+def _machine() -> Iterator[Line]:
+    try:
+        panel_of("accelerated")
+        from accelerated.threads import get_num_threads
+
+        threads = f"{get_num_threads()} of {os.cpu_count()} cores (DIPTYCH_NUM_THREADS sets another number)"
+    except Exception as problem:
+        yield Line("machine", "accelerated", "FAILED", _said(problem))
+        return
+    yield Line("machine", "threads", "ok", threads)
+    yield Line("machine", "kernel cache", *_cache())
+
+
+def _cache() -> tuple[str, str]:
+    """Status and place of the compiled kernels: cold where some of those that the checks run have yet to be compiled."""
+    from accelerated.kernel import cache_folder
+
+    folder = cache_folder()
+    if folder is None:
+        return "not kept", "no folder can be written: compiled in each process (NUMBA_CACHE_DIR names another folder)"
+    kept = [path.name.removeprefix("accelerated.compiled.") for path in folder.iterdir()]
+    if all(any(name.startswith(kernels) for name in kept) for kernels in KERNELS):
+        return "ok", f"{folder}: warm, writable"
+    return "cold", f"{folder}: writable; the checks compile what is not there, which may take minutes"
+
+
+# laws --------------------------------------------------------------------------------------------------------------
+
+
+SQUARE = np.array([[0, 1], [1, 2], [2, 3], [3, 0]])  # edges of a cycle of four
+
+STRUCTURES: dict[str, Draw] = {
+    "Chain": lambda sp, rng: sp.Chain(rng.normal(size=(4, 3)), rng.normal(size=(3, 3))),
+    "Tree": lambda sp, rng: sp.Tree(rng.normal(size=(5, 2)), rng.normal(size=(2, 2)), np.array([-1, 0, 0, 1, 1])),
+    "Table": lambda sp, rng: sp.Table(rng.normal(size=7)),
+    "Cut": lambda sp, rng: sp.Cut(rng.normal(size=(4, 2)), np.eye(2) * rng.uniform(0, 1, (4, 1, 1)), SQUARE),
+    "Matching": lambda sp, rng: sp.Matching(rng.normal(size=(3, 4))),
+    "Arborescence": lambda sp, rng: sp.Arborescence(rng.normal(size=(3, 4))),
+    "Boxes": lambda sp, rng: sp.Boxes(rng.normal(size=(3, 4))),
+    "Graph": lambda sp, rng: sp.Graph(rng.normal(size=(4, 2)), rng.normal(size=(4, 2, 2)), SQUARE),
+}
+
+
+def _law(draw: Draw, seed: int) -> tuple[str, float]:
+    """Best output, log-partition and marginals of a drawn instance against its list of outputs, in each panel."""
+    worst, said = 0.0, ""
+    for name in PANELS:
+        structure = draw(panel_of(name), np.random.default_rng(seed))
+        outputs = list(structure.enumerate())
+        parts = np.array([_vector(structure.parts(y)) for y in outputs])
+        scores = np.array([float(structure.score(y)) for y in outputs])
+        value, y = structure.best()
+        _near(f"{name}: best output", float(structure.score(y)), scores.max())
+        errors = [_near(f"{name}: best score", float(value), scores.max())]
+        said = f"best = enumeration of {len(outputs)} outputs"
+        if structure.supports("expectation"):
+            value, marginals = structure.expectation(0.7)
+            weights = np.exp((scores - scores.max()) / 0.7)
+            log_sum = scores.max() + 0.7 * np.log(weights.sum())
+            errors.append(_near(f"{name}: log-partition", float(value), log_sum))
+            errors.append(_near(f"{name}: marginals", _vector(marginals), weights / weights.sum() @ parts))
+            said += ", expectation = log-sum-exp"
+        worst = max(worst, *errors)
+    return said, worst
+
+
+def _vector(scores: Any) -> np.ndarray:
+    return np.concatenate([host(field).ravel() for field in score_fields(scores)]).astype(np.float64)
+
+
+# trainings ---------------------------------------------------------------------------------------------------------
+
+
+def _problem(sp: ModuleType, seed: int, loss: str, **options: Any) -> Any:
+    """Twelve short sequences of five features and three labels that a linear model nearly separates."""
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(n, 5)) for n in rng.integers(2, 6, size=12)]
+    truth = rng.normal(size=(5, 3))
+    model = sp.SequenceModel(5, 3)
+    return getattr(sp, loss)(model, model.pack(X, [np.argmax(x @ truth, axis=1) for x in X]), **options)
+
+
+def _hinge(sp: ModuleType, seed: int) -> Any:
+    return sp.bcfw(_problem(sp, seed, "StructuralHinge"), lam=0.1, epochs=200, tol=1e-3, rng=seed)
+
+
+def _log(sp: ModuleType, seed: int) -> Any:
+    return sp.lbfgs(_problem(sp, seed, "LogLoss"), lam=0.1, tol=1e-8)
+
+
+def _svrg(sp: ModuleType, seed: int) -> Any:
+    smoothed = _problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
+    return sp.svrg(smoothed, lam=0.1, mu=0.5, epochs=20, tol=1e-2, rng=seed)
+
+
+def _casimir(sp: ModuleType, seed: int) -> Any:
+    smoothed = _problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
+    return sp.casimir(smoothed, lam=0.1, mu=0.05, epochs=30, tol=0.1, rng=seed)
+
+
+TRAININGS: dict[str, Callable[[ModuleType, int], Any]] = {
+    "StructuralHinge by bcfw": _hinge,
+    "LogLoss by lbfgs": _log,
+    "smoothed hinge by svrg": _svrg,
+    "smoothed hinge by casimir": _casimir,
+}
+
+
+def _training(train: Callable[[ModuleType, int], Any], seed: int) -> tuple[str, float]:
+    """One small training in each panel: both end with the gap that was asked for, and reach one objective."""
+    results = {name: train(panel_of(name), seed) for name in PANELS}
+    for name, result in results.items():
+        if not result.success or isinstance(result.certificate, str):
+            raise ArithmeticError(f"{name}: {result.message}; certificate: {result.certificate}")
+    ours, theirs = results["accelerated"], results["reference"]
+    error = _near("objectives of the panels", ours.fun, theirs.fun)
+    return f"objective {ours.fun:.10g} in both panels, proved within {ours.certificate:.1e}", error
+
+
+# one look ----------------------------------------------------------------------------------------------------------
+
+
+def _looked(group: str, name: str, look: Callable[[], tuple[str, float]]) -> Line:
+    """The line of one check, whatever it raises."""
+    compiling: list[float] = []  # seconds
+    try:
+        with _timed_compilation(compiling.append):
+            said, error = look()
+    except Exception as problem:
+        return Line(group, name, "FAILED", _said(problem))
+    if sum(compiling) >= LONG:
+        return Line(group, name, "slow to compile", f"{said}; {sum(compiling):.0f} s, once", error)
+    return Line(group, name, "ok", said, error)
+
+
+def _timed_compilation(told: Callable[[float], None]) -> AbstractContextManager[Any]:
+    try:
+        from numba.core.event import install_timer
+    except ImportError:  # a line of its own says so
+        return nullcontext()
+    return install_timer("numba:compile", told)
+
+
+def _near(what: str, got: Any, expected: Any) -> float:
+    """The largest difference relative to the largest number expected, at least 1. Raises ArithmeticError beyond CLOSE."""
+    difference = float(np.max(np.abs(np.asarray(got) - expected)))
+    error = difference / max(1.0, float(np.max(np.abs(expected))))
+    if not error <= CLOSE:
+        raise ArithmeticError(f"{what}: expected {_short(expected)}, got {_short(got)}")
+    return error
+
+
+def _short(x: Any) -> str:
+    return f"{float(x):.12g}" if np.ndim(x) == 0 else f"an array that differs ({np.size(x)} numbers)"
+
+
+def _said(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {problem}".replace("\n", " ")
