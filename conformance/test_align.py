@@ -117,7 +117,7 @@ def test_malformed_examples_are_named(backend, tmp_path, capsys, content, messag
     assert status == 2 and message in err and "Traceback" not in err
 
 
-# train and apply ---------------------------------------------------------------------------------------------------
+# train and predict ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     assert w.tolist() == list(report["weights"].values())
     (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
     (tmp_path / "right.txt").write_text("Finland\nJuly\n", "utf-8")
-    command = ["align", "apply", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
+    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
     status, out, _ = run(backend.module, capsys, *command, "--json", "--plot", picture)
     report = json.loads(out)
     assert status == 0 and picture.read_bytes().startswith(PNG)
@@ -165,11 +165,11 @@ def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_
     assert status == 0 and "no partner" not in out and "train accuracy by string 100.00 %" in out
     (tmp_path / "left.txt").write_text("zzz\nbolt M4\nyyy\n", "utf-8")
     (tmp_path / "right.txt").write_text("Bolt M4\nother\n", "utf-8")
-    command = ["align", "apply", saved, tmp_path / "left.txt", tmp_path / "right.txt", "--json"]
+    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt", "--json"]
     pairs = dict(json.loads(run(backend.module, capsys, *command)[1])["pairs"])
     assert pairs[1] == 0 and sorted(pairs.values()) == [0, 1]
     (tmp_path / "none.txt").write_text("", "utf-8")
-    command = ["align", "apply", saved, tmp_path / "left.txt", tmp_path / "none.txt"]
+    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "none.txt"]
     assert run(backend.module, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
     (tmp_path / "pairs.tsv").write_text("a\ta\nb\t\n\tc\n", "utf-8")
     status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
@@ -194,9 +194,9 @@ def test_panels_learn_the_same_alignments(some_names, capsys):
         (["train", "PAIRS", "--hold-out", 9], "--hold-out: expected 2..4, the number of examples, got 9"),
         (["train", "PAIRS", "--save", "no/such/folder/m.npz"], "no such folder"),
         (["train", "PAIRS", "--lam", 0], "lam"),
-        (["apply", "PAIRS", "PAIRS", "PAIRS"], "not a readable model file"),
+        (["predict", "PAIRS", "PAIRS", "PAIRS"], "not a readable model file"),
         (
-            ["apply", "SEQUENCES", "PAIRS", "PAIRS"],
+            ["predict", "SEQUENCES", "PAIRS", "PAIRS"],
             "expected a model of align train of this version, got a SequenceModel",
         ),
     ],

@@ -52,7 +52,7 @@ def test_train_and_restore(backend, files, capsys):
     model, w, info = load_model(model_file, backend.module)
     assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
 
-    command = ["segment", "restore", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
+    command = ["segment", "predict", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
     status, text, _ = run(backend.module, capsys, *command, "--out", out, "--plot", plot, "--json")
     report = json.loads(text)
     noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
@@ -67,10 +67,10 @@ def test_train_and_restore(backend, files, capsys):
 
 def test_letters(backend, tmp_path, capsys):
     """A word to train on, another to test on; a page of words restored; too few epochs are said."""
-    job = ["--images", 1, "--scale", 1, "--epochs", 1, "--tol", "1e-6", "--save", tmp_path / "m.npz"]
+    job = ["--limit", 1, "--scale", 1, "--epochs", 1, "--tol", "1e-6", "--save", tmp_path / "m.npz"]
     status, text, _ = run(backend.module, capsys, "segment", "train", "letters", *job)
     assert status == 0 and "new pictures" in text and "not converged: gap" in text
-    command = ["segment", "restore", tmp_path / "m.npz", "letters", "--words", 2, "--noise", 0.1, "--json"]
+    command = ["segment", "predict", tmp_path / "m.npz", "letters", "--words", 2, "--noise", 0.1, "--json"]
     status, text, _ = run(backend.module, capsys, *command, "--out", tmp_path / "r.npy")
     report = json.loads(text)
     assert status == 0 and 0.05 < report["error"]["before"] < 0.15
@@ -177,19 +177,19 @@ def test_features_are_what_is_seen(rng):
         (["train", "HALF"], "expected zeros and ones, got 0.5"),
         (["train", "FLAT"], "expected a picture (h, w) of zeros and ones, got float64 of shape (3,)"),
         (["train", "OBJECT"], "not a readable .npy"),
-        (["train", "CLEAN", "--images", "9"], "--images: "),
-        (["train", "letters", "--images", "0"], "--images: expected 1..3438 words, got 0"),
+        (["train", "CLEAN", "--limit", "9"], "--limit: "),
+        (["train", "letters", "--limit", "0"], "--limit: expected 1..3438 words, got 0"),
         (["train", "CLEAN", "--scale", "2"], "--scale has no effect with a file of pictures"),
         (["train", "CLEAN", "--save", "no/such/m.npz"], "no such folder"),
         (["train", "CLEAN", "--lam", "0"], "lam: "),
-        (["restore", "CLEAN", "NOISY"], "not a model file of diptych"),
-        (["restore", "OTHER", "NOISY"], "expected a model of segment train of this version, got a MulticlassModel"),
-        (["restore", "MODEL", "CLEAN"], "expected one picture, got 4"),
-        (["restore", "MODEL", "NOISY", "--clean", "SMALL"], "expected shape (14, 14) as"),
-        (["restore", "MODEL", "NOISY", "--words", "2"], "--words has no effect with a noisy picture of your own"),
-        (["restore", "MODEL", "letters", "--clean", "ONE"], "--clean has no effect with letters"),
-        (["restore", "MODEL", "NOISY", "--out", "r.jpg"], "r.jpg: expected a picture file that ends with one of"),
-        (["restore", "MODEL", "NOISY", "--out", "r.npz"], "r.npz: expected a name that ends with .npy, .pbm, .pgm or"),
+        (["predict", "CLEAN", "NOISY"], "not a model file of diptych"),
+        (["predict", "OTHER", "NOISY"], "expected a model of segment train of this version, got a MulticlassModel"),
+        (["predict", "MODEL", "CLEAN"], "expected one picture, got 4"),
+        (["predict", "MODEL", "NOISY", "--clean", "SMALL"], "expected shape (14, 14) as"),
+        (["predict", "MODEL", "NOISY", "--words", "2"], "--words has no effect with a noisy picture of your own"),
+        (["predict", "MODEL", "letters", "--clean", "ONE"], "--clean has no effect with letters"),
+        (["predict", "MODEL", "NOISY", "--out", "r.jpg"], "r.jpg: expected a picture file that ends with one of"),
+        (["predict", "MODEL", "NOISY", "--out", "r.npz"], "r.npz: expected a name that ends with .npy, .pbm, .pgm or"),
     ],
 )
 def test_a_wrong_request_is_one_line_and_status_2(backend, files, capsys, arguments, message):
@@ -216,7 +216,7 @@ def test_a_wrong_request_is_one_line_and_status_2(backend, files, capsys, argume
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["train"], ["train", "letters", "--noise", "0.7"], ["restore", "m"], ["train", "letters", "--scale", "0"]],
+    [[], ["train"], ["train", "letters", "--noise", "0.7"], ["predict", "m"], ["train", "letters", "--scale", "0"]],
 )
 def test_bad_options_exit_with_2(backend, capsys, arguments):
     with pytest.raises(SystemExit) as stop:

@@ -167,7 +167,7 @@ def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
 
 
 def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
-    words = ["demo", "--epochs", 1, "--limit", 5, "--quiet", "--json", "--output", tmp_path]
+    words = ["demo", "--epochs", 1, "--limit", 5, "--quiet", "--json", "--out", tmp_path]
     assert run(reference, capsys, *words)[0] == 0
     report = tmp_path / "compare.json"
     whole = report.read_bytes()

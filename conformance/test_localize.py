@@ -136,12 +136,12 @@ def test_from_scenes_to_a_picture(backend, tmp_path, capsys):
     report = told(backend, capsys, "train", train, "--test", test, "--save", tmp_path / "{class}.npz", "--epochs", 10)
     assert all(each["train"]["corloc"] >= 0.5 for each in report["classes"])
     models = [tmp_path / "a.npz", tmp_path / "g.npz"]
-    shown = told(backend, capsys, "show", test, *models, "--out", tmp_path / "p.png", "--images", 4)
+    shown = told(backend, capsys, "draw", test, *models, "--plot", tmp_path / "p.png", "--limit", 4)
     assert len(shown["images"]) == 4 and shown["images"][0] == 0 and shown["images"][-1] == 5
     assert (tmp_path / "p.png").read_bytes().startswith(PNG)
     found = told(backend, capsys, "predict", test, *models)["boxes"]
     assert shown["right"] == sum(x["overlap"] >= 0.5 for x in found if x["image"] in shown["images"])
-    shown = told(backend, capsys, "show", test, "--out", tmp_path / "q.png")
+    shown = told(backend, capsys, "draw", test, "--plot", tmp_path / "q.png")
     assert shown["right"] is None and len(shown["images"]) == 6
 
 
@@ -154,7 +154,7 @@ def test_images_without_answers(backend, tmp_path, rng, data_file, capsys):
     found = told(backend, capsys, "predict", new, model)["boxes"]
     assert [x["image"] for x in found] == [0, 1, 2] and all(x["overlap"] is None for x in found)
     pytest.importorskip("matplotlib")
-    assert told(backend, capsys, "show", new, model, "--out", tmp_path / "p.png")["right"] is None
+    assert told(backend, capsys, "draw", new, model, "--plot", tmp_path / "p.png")["right"] is None
     for command in (["train", new], ["evaluate", new, model], ["train", data_file, "--class", "left", "--test", new]):
         status, _, error = run(backend.module, capsys, "localize", *command)
         assert status == 2 and "new.boxes: no field" in error
@@ -275,7 +275,7 @@ def test_models_and_files_that_do_not_fit(backend, tmp_path, rng, data_file, cap
     told(backend, capsys, "train", data_file, "--class", "left", "--save", tmp_path / "m.npz")
     status, _, error = run(backend.module, capsys, "localize", "evaluate", other, tmp_path / "m.npz")
     assert status == 2 and "other.boxes: features: expected shape (1, 1, 3) as the model, got (1, 1, 2)" in error
-    status, _, error = run(backend.module, capsys, "localize", "show", other, "--out", tmp_path / "p.png")
+    status, _, error = run(backend.module, capsys, "localize", "draw", other, "--plot", tmp_path / "p.png")
     assert status == 2 and ("other.boxes: no field pixels" in error or "matplotlib" in error)
     model = backend.MulticlassModel(2, ["a", "b"])
     save_model(tmp_path / "multi.npz", model, np.zeros(model.size))

@@ -51,7 +51,7 @@ COMMANDS = {
     "tag": ["tag", "train", "BANK", "--optimizer", "exponentiated-gradient", "--tol", 0],
     "parse": ["parse", "train", "sentences", "--bits", 8, "--templates", "20", "--tol", 0],
     "align": ["align", "train", "names", "--tol", 0],
-    "segment": ["segment", "train", "letters", "--images", 1, "--scale", 1, "--tol", 0],
+    "segment": ["segment", "train", "letters", "--limit", 1, "--scale", 1, "--tol", 0],
 }
 
 
@@ -125,7 +125,7 @@ def test_an_interrupt_ends_a_comparison(backend, data_file, capsys, monkeypatch)
         raise KeyboardInterrupt
 
     monkeypatch.setattr("diptych.commands.output.Progress.__call__", interrupted)
-    for command in (["compare", data_file], ["demo", "--limit", 5, "--output", data_file.parent / "demo"]):
+    for command in (["compare", data_file], ["demo", "--limit", 5, "--out", data_file.parent / "demo"]):
         status, out, err = run(backend.module, capsys, *command)
         assert status == 130 and "interrupted" in err and "relative difference" not in out
 
@@ -173,7 +173,7 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
     for log in logs:
         report(backend, capsys, "train", data_file, "--optimizer", log.stem, "--lam", 0.1, "--epochs", 6, "--log", log)
     picture = tmp_path / "curves.png"
-    found = report(backend, capsys, "curves", *logs, "--save", picture)
+    found = report(backend, capsys, "curves", *logs, "--plot", picture)
     assert picture.read_bytes().startswith(PNG) and [each["name"] for each in found["runs"]] == [p.stem for p in logs]
     duals = [row.dual for log in logs for row in load_log(log).rows if row.dual is not None]
     assert found["bound"] == max(duals) and found["against"] == ["calls", "seconds"]
@@ -182,7 +182,7 @@ def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, c
         assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
         close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
         assert min(each["distance"]) >= -1e-12
-    text = run(backend.module, capsys, "curves", *logs, "--against", "epochs", "--save", picture)
+    text = run(backend.module, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
     assert text[0] == 0 and text[1].count("\n") == 5
 
 
@@ -193,7 +193,7 @@ def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
     job, *rows, outcome = (json.loads(line) for line in log.read_text().splitlines())
     rows = [{**row, "objective": row["objective"] / 2, "dual": None} for row in rows]
     other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
-    found = report(backend, capsys, "curves", log, other, "--save", tmp_path / "curves.png")
+    found = report(backend, capsys, "curves", log, other, "--plot", tmp_path / "curves.png")
     assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
     assert run(backend.module, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
 

@@ -52,7 +52,7 @@ def test_the_largest_numbers(data_file, capsys):
         ["tag", "train", "x", "--comment="],
         ["parse", "train", "sentences", "--test="],
         ["parse", "train", "sentences", "--bits=--"],
-        ["align", "apply", "m", "a", ""],
+        ["align", "predict", "m", "a", ""],
         ["segment", "train", "letters", "--noise=nan"],
         ["segment", "train", "letters", "--scale=--"],
         ["segment", "train", "letters", "--connectivity=" + "9" * 5000],
@@ -169,7 +169,7 @@ def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, caps
         {"scale": 101},
     ):
         save_model(found, model, np.zeros(model.size), whole | change)
-        status, out, err = run(r, capsys, "segment", "restore", found, "letters")
+        status, out, err = run(r, capsys, "segment", "predict", found, "letters")
         assert status == 2 and out == "" and f"m.npz: info: {next(iter(change))}: expected" in err
     tagger = r.TaggingModel(["a", "b"], ["bias"], vocabulary=["bias"])
     for columns in (3, [], [1], None):

@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import add_most_bytes, add_run, count, large, number
-from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.commands.jobs import limited
+from diptych.commands.options import TRAINING, add_flags, add_task, count
+from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.show import add_show
+from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
 from diptych.files.models import load_model, save_model
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.metrics import position_accuracy, sequence_accuracy
@@ -20,114 +23,99 @@ from diptych.pictures import plots
 __all__ = ["add"]
 
 
+OPTIMIZERS = ("bcfw",)
+JOB: dict[str, Any] = {"lam": 0.01, "epochs": 100, "tol": 0.01, "rng": 0}
+
+
 def add(commands: Any) -> None:
     """Add the command ``align`` to the subparsers of the command line."""
-    whole = commands.add_parser(
+    action = add_task(
+        commands,
         "align",
-        help="learn to align two lists of strings, and align them",
-        description="Learn from examples which strings of two lists belong together (train), and align new lists (apply). "
-        f"The features of a pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.",
-        allow_abbrev=False,
+        "learn to align two lists of strings, and align them",
+        "Learn from examples which strings of two lists belong together (train), score a model on others (evaluate), align new lists (predict), and see "
+        f"what a model holds (show). The features of a pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.",
     )
-    actions = whole.add_subparsers(required=True, metavar="ACTION")
-
-    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        sub.set_defaults(command=run, name=f"align {name}")
-        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
-        return sub
-
     sub = action("train", _train, "train on examples, by block-coordinate Frank-Wolfe on the structural hinge")
     sub.add_argument("pairs", help="'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
-    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
-    add_run(sub, start=False)
-    sub.add_argument("--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
-    sub.add_argument("--no-null", dest="null", action="store_false", help="leave no string of the shorter list alone")
-    sub.add_argument("--lam", type=number, default=0.01, help="weight of lam/2 ||w||^2 (default: 0.01)")
-    sub.add_argument("--epochs", type=count, default=100, help="at most so many passes (default: 100)")
-    sub.add_argument(
-        "--tol", type=number, default=0.01, help="stop at this gap, relative to the objective (default: 0.01)"
+    sub.option("data", "--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
+    sub.option(
+        "model", "--no-null", dest="null", action="store_false", help="leave no string of the shorter list alone"
     )
-    sub.add_argument("--rng", type=large, default=0, help="seed of the orders (default: 0)")
-    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_flags(sub, *TRAINING, "rng", **{name: f"default: {JOB[name]}" for name in ("lam", "epochs", "tol")})
+    add_solver(sub, OPTIMIZERS)
 
-    sub = action("apply", _apply, "align two lists, a string a line, by a saved model")
+    sub = action("evaluate", _evaluate, "the share of strings with the right partner, by a saved model")
+    sub.add_argument("model", help="a file written by align train --save")
+    sub.add_argument("pairs", help="'names', or a file of examples")
+    add_flags(sub, "limit", "most_bytes")
+
+    sub = action("predict", _predict, "align two lists, a string a line, by a saved model")
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("left", help="text file")
     sub.add_argument("right", help="text file")
-    add_most_bytes(sub)
-    sub.add_argument("--plot", metavar="FILE", help="write the matrix of scores, the pairs marked (.png, .pdf or .svg)")
+    add_flags(sub, "most_bytes", "out", plot="the matrix of scores, the pairs marked")
+
+    add_show(action, "align train", _check_kind)
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    training, test = _split(load_pairs(options.pairs), options.hold_out)
+    training, test = _split(_read(options), options.hold_out)
     if not training:
         raise ValueError(f"{options.pairs}: no examples to train on")
     for what, examples in (("to train on", training), ("to test on", test)):
-        if examples and not any(len(example.left) for example in examples):
-            raise ValueError(f"{options.pairs}: no string on the left of the examples {what}")
+        if examples:
+            _check_scorable(options.pairs, examples, what)
     for place, example in enumerate([] if options.null else training, start=1):
         aligned = sum(column >= 0 for column in example.columns)
         if aligned < min(len(example.left), len(example.right)):
             raise ValueError(
                 f"{options.pairs}: training example {place} leaves strings of both lists alone; --no-null asks for none"
             )
-    writable(options.save, options.log, options.checkpoint, None)
-    announce_compilation(panel)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    announce_compilation(panel, options.quiet)
     started = time.perf_counter()
     model = panel.AlignmentModel(len(FEATURES), null=options.null)
     objective = panel.StructuralHinge(model, _packed(model, training))
-    job = {"lam": options.lam, "epochs": options.epochs, "tol": options.tol, "rng": options.rng}
-    asked = {"pairs": options.pairs, "examples": len(training), "job": job}
-    more = {"checkpoint": options.checkpoint, "resume": options.resume}
-    result = watched(
-        panel, options, asked, options.epochs, lambda callback: panel.bcfw(objective, callback=callback, **job, **more)
-    )
+    job = frank_wolfe_job(options, JOB)
+    about = {"pairs": options.pairs, "examples": len(training), "job": job}
+    more = {"checkpoint": options.checkpoint, "resume": options.resume, **job}
+    result = watched(panel, options, about, job["epochs"], lambda callback: solve(panel, "bcfw", objective, callback=callback, **more))  # fmt: skip
+    if options.save:
+        save_model(options.save, model, result.x, {"pairs": options.pairs, "features": list(FEATURES), **job})
     names = [*FEATURES, *(["no partner"] if options.null else [])]
-    report = {
-        "command": "align train",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        "pairs": options.pairs,
-        "examples": len(training),
-        "null": options.null,
-        "job": job,
-        "objective": result.fun,
-        "certificate": result.certificate,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "message": result.message,
-        "oracle_calls": result.oracle_calls,
+    report = opening(panel, options, **about, null=options.null) | outcome(result)
+    report |= {
         "seconds": time.perf_counter() - started,
         "weights": dict(zip(names, result.x.tolist(), strict=True)),
         "train": _accuracy(model, result.x, training),
         "test": _accuracy(model, result.x, test) if test else None,
     }
-    if options.save:
-        save_model(options.save, model, result.x, {"pairs": options.pairs, "features": list(FEATURES), **job})
-        report["saved"] = str(options.save)
     lines = [
         f"{len(training)} examples of {options.pairs}: objective {result.fun:.6f}, within {result.certificate:.3g} of the optimum, "
         f"{report['seconds']:.2f} seconds",
         *(f"  {name:18} {weight:8.3f}" for name, weight in report["weights"].items()),
         _accuracy_line("train", report["train"]),
         *([_accuracy_line("test", report["test"])] if test else []),
-        *([] if result.success else [f"not converged: {result.message}"]),
-        *([f"saved {options.save}"] if options.save else []),
     ]
-    print_report(options, report, lines)
-    return result.interrupted
+    return finish(options, report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
 
 
-def _apply(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-    if type(model).__name__ != "AlignmentModel" or info.get("features") != list(FEATURES):
-        raise ValueError(
-            f"{options.model}: expected a model of align train of this version, got a {type(model).__name__}"
-        )
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w = _load(panel, options)
+    examples = _read(options)
+    _check_scorable(options.pairs, examples, "to score")
+    announce_compilation(panel, options.quiet)
+    scores = _accuracy(model, w, examples)
+    report = opening(panel, options, model=str(options.model), pairs=options.pairs, examples=len(examples))
+    print_report(options, report | {"accuracy": scores}, [_accuracy_line(f"{len(examples)} examples:", scores)])
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w = _load(panel, options)
     left, right = read_lines(options.left), read_lines(options.right)
-    writable(options.plot)
-    announce_compilation(panel)
+    writable(options.out, options.plot)
+    announce_compilation(panel, options.quiet)
     data = model.pack([pair_features(left, right)])
     scores = np.asarray(model.scores(data, np.array([0]), w).values)[:, : len(right)]
     (columns,) = model.predict(data, None, w)
@@ -136,22 +124,35 @@ def _apply(panel: ModuleType, options: argparse.Namespace) -> None:
         "left": np.flatnonzero(columns < 0).tolist(),
         "right": sorted(set(range(len(right))) - set(columns.tolist())),
     }
-    report = {
-        "command": "align apply",
-        "panel": panel.__name__,
-        "model": str(options.model),
-        "left": left,
-        "right": right,
-        "pairs": pairs,
-        "scores": [float(scores[pair]) for pair in pairs],
-        "alone": alone,
-    }
+    report = opening(panel, options, model=str(options.model), left=left, right=right, pairs=pairs)
+    report |= {"scores": [float(scores[pair]) for pair in pairs], "alone": alone}
     if options.plot:
         plots.alignment(options.plot, left, right, scores, columns)
         report["plot"] = str(options.plot)
     lines = [f"{left[i]}\t{right[j]}" for i, j in pairs]
     lines += [f"{left[i]}\t" for i in alone["left"]] + [f"\t{right[j]}" for j in alone["right"]]
-    print_report(options, report, lines)
+    print_report(options, report, lines, options.out)
+
+
+def _read(options: argparse.Namespace) -> list[PairExample]:
+    examples = load_pairs(options.pairs)
+    return [examples[i] for i in limited(len(examples), options.limit)]
+
+
+def _load(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray]:
+    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
+    _check_kind(options.model, model, info)
+    return model, w
+
+
+def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
+    if type(model).__name__ != "AlignmentModel" or info.get("features") != list(FEATURES):
+        raise ValueError(f"{path}: expected a model of align train of this version, got a {type(model).__name__}")
+
+
+def _check_scorable(path: str, examples: Sequence[PairExample], what: str) -> None:
+    if not any(len(example.left) for example in examples):
+        raise ValueError(f"{path}: no string on the left of the examples {what}")
 
 
 def _split(examples: list[PairExample], every: int | None) -> tuple[list[PairExample], list[PairExample]]:

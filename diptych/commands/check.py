@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from diptych.check import Line, checks
+from diptych.commands.options import add_command
 from diptych.commands.output import print_report, say
 
 __all__ = ["add"]
@@ -16,15 +17,14 @@ __all__ = ["add"]
 
 def add(commands: Any) -> None:
     """Add it to the commands of a parser."""
-    sub = commands.add_parser(
+    add_command(
+        commands,
         "check",
-        help="does this installation work? versions, kernel cache, laws and small trainings",
-        description="Look at this installation: versions, threads, the kernel cache, a law of each structure and a small "
-        "training of each loss, in both panels. The exit status is 1 where something failed.",
-        allow_abbrev=False,
+        _check,
+        "does this installation work? versions, kernel cache, laws and small trainings",
+        "Look at this installation: versions, threads, the kernel cache, a law of each structure and a small training of "
+        "each loss, in both panels. The exit status is 1 where something failed.",
     )
-    sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    sub.set_defaults(command=_check, name="check", panel="reference")  # the other one is among what is looked at
 
 
 def _check(panel: ModuleType, options: argparse.Namespace) -> None:

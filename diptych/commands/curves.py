@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from diptych.commands.options import add_command, add_flags
 from diptych.commands.output import print_report, writable
 from diptych.commands.regularizers import OPTIONS as REGULARIZED
 from diptych.files.logs import Log, load_log
@@ -37,21 +38,17 @@ ROUNDING = 1e-9  # how far an objective may lie below a bound on it, as a share
 def add(commands: Any) -> None:
     """Add the command ``curves`` to the subparsers of the command line."""
     summary = "draw the objectives of several runs from the logs that train --log writes"
-    sub = commands.add_parser(
-        "curves",
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}: as distances to the highest dual of them all, where there is one, on a logarithmic axis. The logs are of one problem.",
-        allow_abbrev=False,
-    )
-    sub.set_defaults(command=_curves, name="curves")
+    description = "Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual of them all, where there is one, on a logarithmic axis. The logs are of one problem."
+    sub = add_command(commands, "curves", _curves, summary, description)
     sub.add_argument("logs", nargs="+", metavar="LOG", help="files of lines of JSON, one a run")
-    sub.add_argument("--save", metavar="FILE", help="write the picture (.png, .pdf or .svg)")
-    sub.add_argument("--against", action="append", choices=list(AXES), help="repeatable (default: calls and seconds)")
-    sub.add_argument("--json", action="store_true", help="print the curves as one JSON object")
+    sub.option(
+        "output", "--against", action="append", choices=list(AXES), help="repeatable (default: calls and seconds)"
+    )
+    add_flags(sub, "plot")
 
 
 def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.save)
+    writable(options.plot)
     logs = {str(path): load_log(path) for path in options.logs}
     names = [path for path in logs if not logs[path].rows]
     if names and logs[names[0]].job.get("job", {}).get("path"):
@@ -67,10 +64,10 @@ def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
         above = "-" if bound is None else f"{run['distance'][-1]:.3g}"
         ends = f"{run['epochs'][-1]:7} {run['calls'][-1]:10} {run['seconds'][-1]:9.2f} {run['objective'][-1]:14.6f}"
         lines.append(f"{run['name']:{width}} {ends} {above:>12}")
-    if options.save:
-        plots.runs(options.save, runs, against)
-        report["saved"] = str(options.save)
-        lines.append(f"saved {options.save}")
+    if options.plot:
+        plots.runs(options.plot, runs, against)
+        report["plot"] = str(options.plot)
+        lines.append(f"plot {options.plot}")
     print_report(options, report, lines)
 
 

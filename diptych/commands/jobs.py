@@ -1,47 +1,43 @@
-"""A training job as a value: what the command line, ``compare`` and ``demo`` run in either panel."""
+"""A training job as a value: what ``train``, ``tag``, ``compare`` and ``demo`` run in either panel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from diptych.commands.regularizers import REGULARIZERS, check_regularizer, regularizer_of
+from diptych.commands.options import add_flags, count, number
+from diptych.commands.parser import Parser
+from diptych.commands.regularizers import REGULARIZERS, add_regularizer, check_regularizer, regularizer_of
+from diptych.commands.solvers import add_solver, epochs_of, given, own, solve, takes
 from diptych.files.sequences import load_sequences
 from diptych.metrics import position_accuracy, sequence_accuracy
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.kernel_sequence import KernelWeights
 from reference.objectives import StructuralHinge
-from reference.training.casimir import CHOICES
-from reference.training.inner import INNER
 from reference.training.result import Callback, Result
 
 __all__ = [
-    "AVERAGES",
     "CASIMIR",
-    "EPOCHS",
     "HINGE_ONLY",
-    "INNER",
     "LOSSES",
     "OPTIMIZERS",
-    "SAMPLERS",
     "SCHEDULES",
     "SMOOTHINGS",
-    "STARTS",
-    "STOPS",
-    "UPDATES",
-    "WARM_STARTS",
     "Job",
     "accuracy",
+    "add_job",
     "check_scorable",
-    "check_start",
-    "going_on",
+    "job_names",
+    "job_of",
     "labellings",
+    "limited",
     "load",
     "loss_of",
     "objective_of",
@@ -50,50 +46,11 @@ __all__ = [
 ]
 
 LOSSES = ("crf", "hinge")
-# the optimisers, and which of the job's options each understands
-OPTIMIZERS = {
-    "sgd": ("mu", "average", "schedule", "step_size", "step_offset", "step_every"),
-    "lbfgs": ("mu",),
-    "svrg": ("mu", "average", "step_size", "tol"),
-    "casimir": ("mu", "kappa", "step_size", "tol", "inner", "stop", "warm_start"),
-    "casimir-svrg-const": ("mu", "kappa", "step_size", "tol", "warm_start"),
-    "casimir-svrg-adapt": ("mu", "kappa", "step_size", "tol", "warm_start"),
-    "bcfw": ("average", "tol"),
-    "exponentiated-gradient": ("mu", "step_size", "tol"),
-    "multisample": ("average", "tol", "sampler", "update", "mu"),
-    "cutting-planes": ("tol",),
-    "online-proximal": (
-        *("mu", "average", "schedule", "step_size", "step_offset", "step_every"),
-        *("regularizer", "sigma", "tau", "group_tau", "power", "radius", "groups"),
-    ),
-}
 CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
-STARTS = ("sgd", "lbfgs", "svrg", *CASIMIR, "online-proximal")  # these start from any weights
 HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # these solve the dual of the hinge without a smoothing
-# and how many passes each makes (L-BFGS: iterations) where the job does not say
-EPOCHS = {
-    "sgd": 10,
-    "lbfgs": 100,
-    "svrg": 50,
-    "casimir": 50,
-    "casimir-svrg-const": 50,
-    "casimir-svrg-adapt": 50,
-    "bcfw": 100,
-    "exponentiated-gradient": 100,
-    "multisample": 100,
-    "cutting-planes": 1000,
-    "online-proximal": 10,
-}
+OPTIMIZERS = ("sgd", "lbfgs", "svrg", *CASIMIR, "bcfw", "exponentiated-gradient", *HINGE_ONLY[1:], "online-proximal")
+SCHEDULED = ("sgd", "online-proximal")  # their step size may be a schedule
 SMOOTHINGS = ("entropy", "l2", "top-k")
-AVERAGES = {
-    "sgd": ("weighted", "uniform", "last"),
-    "svrg": ("uniform", "last"),
-    "bcfw": ("weighted", "last"),
-    "multisample": ("uniform", "last"),
-    "online-proximal": ("uniform", "last"),
-}
-SAMPLERS, UPDATES = ("topk", "gibbs"), ("moves", "exact")
-STOPS, WARM_STARTS = CHOICES["stop"], CHOICES["warm_start"]
 SCHEDULES = {
     "constant": ("Constant", ("step_size",)),
     "inverse-time": ("InverseTime", ("step_size",)),
@@ -110,25 +67,14 @@ class Job:
     loss: str = "crf"
     optimizer: str = "sgd"
     lam: float | None = None  # None: 0.01, or 0 where the regularizer has no squared term
-    epochs: int | None = None  # None: as many as EPOCHS says
+    epochs: int | None = None  # None: the solver's own
     rng: int = 0
     smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max itself, entropy for svrg and casimir
-    k: int | None = None  # outputs of the smoothing "top-k" or of a multi-sample update; None: 5
-    mu: float | None = None
-    kappa: float | None = None
-    inner: str | None = None  # of casimir: one of INNER; None: svrg
-    stop: str | None = None  # of casimir: one of STOPS; None: budget
-    warm_start: str | None = None  # of casimir: one of WARM_STARTS; None: center
-    tol: float | None = None  # relative gap to stop at
-    sampler: str | None = None  # of multisample: one of SAMPLERS; None: topk
-    update: str | None = None  # of multisample: one of UPDATES; None: moves
-    average: str | None = None  # None: the optimiser's default
+    k: int | None = None  # outputs of the smoothing "top-k"; None: 5
     schedule: str | None = None
-    step_size: float | None = None
     step_offset: float | None = None
     step_every: float | None = None
     regularizer: str | None = None  # of online-proximal: one of REGULARIZERS; None: squared-l21
-    sigma: float | None = None
     tau: float | None = None
     group_tau: float | None = None
     power: float | None = None
@@ -136,82 +82,142 @@ class Job:
     groups: str | None = None  # columns, labels or a file; None: columns
     start_stop: bool = True
     scale: float = 0.0  # of the random start; 0 starts from zero
+    solver: dict[str, Any] = field(default_factory=dict)  # its own parameters, by name
 
     def __post_init__(self) -> None:
-        """Refuse options that would have no effect, and combinations that make no objective."""
-        for name, choices in (
-            ("loss", LOSSES),
-            ("optimizer", OPTIMIZERS),
-            ("smoothing", SMOOTHINGS),
-            ("schedule", SCHEDULES),
-            ("sampler", SAMPLERS),
-            ("update", UPDATES),
-            ("inner", INNER),
-            ("stop", STOPS),
-            ("warm_start", WARM_STARTS),
-            ("regularizer", REGULARIZERS),
-        ):
-            value = getattr(self, name)
-            if value not in choices and not (value is None and name not in ("loss", "optimizer")):
-                raise ValueError(f"--{name.replace('_', '-')}: expected one of {', '.join(choices)}, got {value!r}")
+        """Fill in what depends on the optimiser; refuse options without effect, and what makes no objective."""
         if self.epochs is None:
-            object.__setattr__(self, "epochs", EPOCHS[self.optimizer])
-        if self.k is not None and self.k < 1:
-            raise ValueError(f"--k: expected an integer >= 1, got {self.k}")
-        if self.optimizer in CASIMIR and self.mu == 0:
-            raise ValueError(f"--mu: {self.optimizer} needs a smoothing strength > 0, got 0")
-        every = {option for options in OPTIMIZERS.values() for option in options}
-        self._unused(*sorted(every - set(OPTIMIZERS[self.optimizer])), why=f"--optimizer {self.optimizer}")
+            object.__setattr__(self, "epochs", epochs_of(self.optimizer))
         if self.optimizer == "online-proximal":
             object.__setattr__(self, "regularizer", self.regularizer or "squared-l21")
             check_regularizer(self)
         if self.lam is None:
             has_lam = self.regularizer is None or "lam" in REGULARIZERS[self.regularizer]
             object.__setattr__(self, "lam", 0.01 if has_lam else 0.0)
-        if self.average is not None and self.average not in AVERAGES[self.optimizer]:
-            expected = ", ".join(AVERAGES[self.optimizer])
-            raise ValueError(f"--average: {self.optimizer} returns one of {expected}, got {self.average}")
-        if self.optimizer in ("sgd", "online-proximal") and self.schedule is None:
-            self._unused("step_offset", "step_every", why="no --schedule")
-        elif self.schedule is not None:
-            used = SCHEDULES[self.schedule][1]
-            others = ("step_size", "step_offset", "step_every")
-            self._unused(*(name for name in others if name not in used), why=f"--schedule {self.schedule}")
-        if self.loss == "crf":
-            self._unused("smoothing", "k", "mu", why="--loss crf")
-            if self.optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
-                raise ValueError(f"--optimizer {self.optimizer} needs --loss hinge")
-        elif self.optimizer in HINGE_ONLY:
-            self._unused("smoothing", why=f"--optimizer {self.optimizer}, which needs no smoothing")
-            if self.optimizer != "multisample":
-                self._unused("k", why=f"--optimizer {self.optimizer}, which needs no smoothing")
-            elif self.sampler != "gibbs":
-                self._unused("mu", why="no --sampler gibbs")
-        else:
-            if self.smoothing != "top-k":
-                self._unused("k", why="no --smoothing top-k")
-            if self.optimizer == "svrg" and not self.mu:
-                raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
-            if self.optimizer == "exponentiated-gradient" and self.smoothing not in (None, "entropy"):
-                raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
-            if self.smoothing is None and self.optimizer in (
-                "sgd",
-                "lbfgs",
-                "exponentiated-gradient",
-                "online-proximal",
-            ):
-                self._unused("mu", why="no --smoothing")
-            elif self.smoothing is not None and not self.mu and self.optimizer not in CASIMIR:
-                raise ValueError(f"--smoothing {self.smoothing} needs a strength --mu > 0")
-
-    def _unused(self, *names: str, why: str) -> None:
-        for name in names:
-            if getattr(self, name) is not None:
-                raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
+        _check_schedule(self)
+        _check_loss(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The job as a plain dictionary, for JSON and model files."""
-        return asdict(self)
+        fields = asdict(self)
+        solver: dict[str, Any] = fields.pop("solver")
+        return fields | solver
+
+
+OF_PROXIMAL = ("regularizer", "tau", "group_tau", "power", "radius", "groups")
+
+
+def _check_schedule(job: Job) -> None:
+    """Refuse what belongs to another schedule, or to none."""
+    has = () if job.schedule is None else SCHEDULES[job.schedule][1]
+    why = "no --schedule" if job.schedule is None else f"--schedule {job.schedule}"
+    if job.optimizer not in SCHEDULED:
+        has, why = (), f"--optimizer {job.optimizer}; these have it: {', '.join(SCHEDULED)}"
+        _refuse(job, "schedule", why=why)
+    _refuse(job, *(name for name in ("step_offset", "step_every") if name not in has), why=why)
+    if job.schedule is not None and "step_size" not in has:
+        _refuse(job, "step_size", why=why)
+    if job.optimizer != "online-proximal":
+        _refuse(job, *OF_PROXIMAL, why=f"--optimizer {job.optimizer}; these have it: online-proximal")
+
+
+def _check_loss(job: Job) -> None:
+    """Refuse a loss that the optimiser does not have, and a smoothing that is none."""
+    optimizer, mu = job.optimizer, job.solver.get("mu")
+    if job.loss == "crf":
+        _refuse(job, "smoothing", "k", "mu", why="--loss crf")
+        if optimizer in (*HINGE_ONLY, "casimir-svrg-adapt"):
+            raise ValueError(f"--optimizer {optimizer} needs --loss hinge")
+        return
+    if optimizer in HINGE_ONLY:
+        none = ("smoothing",) if "k" in own(optimizer) else ("smoothing", "k")
+        _refuse(job, *none, why=f"--optimizer {optimizer}, which needs no smoothing")
+        if job.solver.get("sampler") != "gibbs":
+            _refuse(job, "mu", why="no --sampler gibbs")
+    if job.smoothing != "top-k" and "k" not in job.solver:
+        _refuse(job, "k", why="no --smoothing top-k")
+    if optimizer in CASIMIR and mu == 0:
+        raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got 0")
+    if optimizer == "svrg" and not mu:
+        raise ValueError("--optimizer svrg with --loss hinge needs a smoothing strength --mu > 0")
+    if optimizer == "exponentiated-gradient" and job.smoothing not in (None, "entropy"):
+        raise ValueError("--optimizer exponentiated-gradient needs --smoothing entropy, or none")
+    if job.smoothing is None and optimizer not in (*CASIMIR, "svrg", *HINGE_ONLY):
+        _refuse(job, "mu", why="no --smoothing")
+    if job.smoothing is not None and not mu and optimizer not in CASIMIR:
+        raise ValueError(f"--smoothing {job.smoothing} needs a strength --mu > 0")
+
+
+def _refuse(job: Job, *names: str, why: str) -> None:
+    for name in names:
+        if job.as_dict().get(name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
+
+
+# the options of the command line -----------------------------------------------------------------------------------------
+
+
+def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str = "", **said: str) -> None:
+    """Add the options that make a job; optimizer, loss, said: what the help says of the optimiser, the loss, shared options."""
+    sub.option(
+        "solver", "--loss", choices=LOSSES, help=f"crf: log loss; hinge: structural SVM (default: {loss or 'crf'})"
+    )
+    sub.option("solver", "--optimizer", choices=optimizers, help=optimizer)
+    add_flags(sub, "lam", "epochs", "tol", "rng", **said)
+    sub.option(
+        "solver",
+        "--smoothing",
+        choices=SMOOTHINGS,
+        help="of the hinge (default: none; entropy for svrg and casimir)",
+        rare=True,
+    )
+    sub.option(
+        "solver", "--mu", type=number, help="strength of the smoothing; temperature of --sampler gibbs", rare=True
+    )
+    sub.option(
+        "solver",
+        "--k",
+        type=count,
+        help="with --smoothing top-k, or of multisample: number of outputs (default: 5)",
+        rare=True,
+    )
+    sub.option(
+        "solver", "--schedule", choices=sorted(SCHEDULES), help=f"step sizes of {' and '.join(SCHEDULED)}", rare=True
+    )
+    sub.option(
+        "solver",
+        "--step-offset",
+        type=number,
+        help="with --schedule pegasos: 1/(lam (t + offset)); of online-proximal, sigma for lam",
+        rare=True,
+    )
+    sub.option(
+        "solver", "--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))", rare=True
+    )
+    if "online-proximal" in optimizers:
+        add_regularizer(sub)
+    add_solver(sub, optimizers, without=("mu", "k"))  # fmt: skip
+
+
+def job_names() -> tuple[str, ...]:
+    """The options of which a job is made."""
+    return tuple(dict.fromkeys([*Job.__dataclass_fields__, *(name for each in OPTIMIZERS for name in own(each))]))
+
+
+def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, **usual: Any) -> Job:
+    """The options as a job; usual: what the command takes where an option is not given."""
+    said = {name: getattr(options, name, None) for name in Job.__dataclass_fields__}
+    fields = usual | {name: value for name, value in said.items() if value is not None}
+    solver = fields.get("optimizer", "sgd")
+    of_solver = given(argparse.Namespace(**{**vars(options), "k": None}), solver, list(optimizers))
+    if "k" in own(solver) and fields.get("k") is not None:
+        of_solver["k"] = fields.pop("k")
+    if fields.get("k") is not None and fields["k"] < 1:
+        raise ValueError(f"--k: expected an integer >= 1, got {fields['k']}")
+    return Job(**fields, solver=of_solver)
+
+
+# training ------------------------------------------------------------------------------------------------------------
 
 
 def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
@@ -261,25 +267,6 @@ def start(job: Job, size: int) -> np.ndarray:
     return job.scale * np.random.default_rng(job.rng).normal(size=size)
 
 
-def going_on(optimizer: str, checkpoint: str | None, resume: str | None) -> dict[str, Any]:
-    """The two options as the optimiser takes them."""
-    given = {"checkpoint": checkpoint, "resume": resume}
-    given = {name: path for name, path in given.items() if path is not None}
-    if given and optimizer == "lbfgs":
-        raise ValueError(
-            f"--{next(iter(given))}: lbfgs has no checkpoints, as SciPy keeps its memory to itself; --save the model and go on with --start"
-        )
-    return given
-
-
-def check_start(optimizer: str) -> None:
-    """Refuse a start for an optimiser that has its own."""
-    if optimizer not in STARTS:
-        raise ValueError(
-            f"--start: {optimizer} starts from a point of its dual problem, which weights do not give; {', '.join(STARTS)} take a start"
-        )
-
-
 def train(
     panel: ModuleType,
     job: Job,
@@ -291,54 +278,35 @@ def train(
     resume: str | None = None,
 ) -> Result:
     """Run the job's optimiser from its start, or from w0."""
-    w0 = start(job, objective.model.size) if w0 is None else w0
-    run: Callable[..., Result] = getattr(panel, job.optimizer.replace("-", "_"))
-    options: dict[str, Any] = {"lam": job.lam, "callback": callback, **going_on(job.optimizer, checkpoint, resume)}
-    if job.optimizer == "lbfgs":
-        return run(objective, w0, iterations=job.epochs, mu=job.mu, **options)
-    if job.optimizer == "cutting-planes":  # starts from its plane 0: w = 0
-        return run(objective, epochs=job.epochs, **options, **_given(job, "tol"))
-    options |= {"rng": job.rng}
-    if job.optimizer in CASIMIR:
-        return run(objective, w0, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer]))
-    if job.average is not None:
-        options |= {"average": job.average}
-    if job.optimizer == "online-proximal":
-        del options["lam"]  # it is in the regularizer
-        step_size = (
-            panel.steps.InverseSqrt(0.1) if job.schedule is None and job.step_size is None else _step_size(panel, job)
-        )
-        options |= {"step_size": step_size, "mu": job.mu, **_given(job, "sigma")}
-        return run(objective, regularizer_of(panel, job, objective.model), w0, epochs=job.epochs, **options)
-    if job.optimizer == "svrg":
-        options |= {"mu": job.mu, "step_size": job.step_size, "tol": job.tol}
-        return run(objective, w0, epochs=job.epochs, **options)
-    if job.optimizer == "bcfw":  # starts where every example has its true output: w = 0
-        return run(objective, epochs=job.epochs, **options, **_given(job, "tol"))
-    if job.optimizer == "exponentiated-gradient":  # starts where every example has its true output: w = 0
-        return run(objective, epochs=job.epochs, **options, **_given(job, *OPTIMIZERS[job.optimizer]))
-    if job.optimizer == "multisample":  # starts without blocks: w = 0
-        options |= _given(job, "tol", "k", "sampler", "update", "mu")
-        return run(objective, epochs=job.epochs, **options)
-    return run(objective, w0, mu=job.mu, step_size=_step_size(panel, job), epochs=job.epochs, **options)
-
-
-def _given(job: Job, *names: str) -> dict[str, Any]:
-    """The options that the job names; the others are the optimiser's own."""
-    return {name: value for name in names if (value := getattr(job, name)) is not None}
+    arguments: dict[str, Any] = {"lam": job.lam, "epochs": job.epochs, "rng": job.rng, **job.solver}
+    arguments |= {"checkpoint": checkpoint, "resume": resume}
+    if takes(job.optimizer, "w0"):
+        arguments["w0"] = start(job, objective.model.size) if w0 is None else w0
+    if job.optimizer in SCHEDULED:
+        arguments["step_size"] = _step_size(panel, job)
+    if job.regularizer is not None:
+        arguments["regularizer"] = regularizer_of(panel, job, objective.model)
+    return solve(panel, job.optimizer, objective, callback=callback, **arguments)
 
 
 def _step_size(panel: ModuleType, job: Job) -> Any:
+    """A number or a schedule; None: the optimiser's own."""
+    step_size = job.solver.get("step_size")
     if job.schedule is None:
-        return job.step_size
+        return panel.steps.InverseSqrt(0.1) if step_size is None and job.regularizer is not None else step_size
     kind, options = SCHEDULES[job.schedule]
-    given = [getattr(job, option) for option in options]
+    values = {"step_size": step_size, "step_offset": job.step_offset, "step_every": job.step_every}
     if job.schedule == "pegasos":
-        return panel.steps.Pegasos(0.0 if given[0] is None else given[0])
-    for option, value in zip(options, given, strict=True):
-        if value is None:
+        return panel.steps.Pegasos(job.step_offset or 0.0)
+    for option in options:
+        if values[option] is None:
             raise ValueError(f"--schedule {job.schedule} needs --{option.replace('_', '-')}")
-    return getattr(panel.steps, kind)(*given)
+    return getattr(panel.steps, kind)(*(values[option] for option in options))
+
+
+def limited(n: int, limit: int | None) -> np.ndarray:
+    """``limit`` of n examples spread evenly (files are often sorted), or all."""
+    return np.arange(n) if limit is None or limit >= n else np.arange(limit) * n // max(limit, 1)
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:

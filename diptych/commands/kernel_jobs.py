@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import Job, accuracy
-from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.commands.jobs import accuracy, job_names
+from diptych.commands.options import number
+from diptych.commands.output import announce_compilation, finish, opening, outcome, watched, writable
+from diptych.commands.parser import Parser
 from diptych.files.models import save_model
-from diptych.pictures import plots
 from reference.datasets import Sequences
 from reference.models.kernel_names import check_names, named
 from reference.models.kernel_sequence import TRANSITIONS
@@ -55,19 +56,26 @@ class KernelJob:
         return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
 
 
-def add_kernels(sub: argparse.ArgumentParser, number: Any) -> None:
+def add_kernels(sub: Parser) -> None:
     """The options of ``--learner mkl``."""
-    sub.add_argument(
-        "--learner", choices=LEARNERS, default="linear", help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the elastic net (default: linear)"
-    )  # fmt: skip
-    sub.add_argument(
+    sub.option(
+        "model",
+        "--learner",
+        choices=LEARNERS,
+        default="linear",
+        help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the elastic net (default: linear)",
+    )
+    sub.option(
+        "model",
         "--kernels",
         metavar="NAMES",
-        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], explicit, with commas between; "
-        "a+b is their average (default: linear,quadratic,gaussian)",
+        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], explicit, with commas between; a+b is their average (default: linear,quadratic,gaussian)",
+        rare=True,
     )
-    sub.add_argument("--C", type=number, help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)")
-    sub.add_argument("--transitions", choices=TRANSITIONS, help="of mkl: a group of their own, a part of each, or without penalty (default: own)")  # fmt: skip
+    sub.option(
+        "solver", "--C", type=number, help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True
+    )
+    sub.option("model", "--transitions", choices=TRANSITIONS, help="of mkl: a group of their own, a part of each, or without penalty (default: own)", rare=True)  # fmt: skip
 
 
 def refuse_kernel_options(options: argparse.Namespace) -> None:
@@ -79,7 +87,7 @@ def refuse_kernel_options(options: argparse.Namespace) -> None:
 
 def kernel_job(options: argparse.Namespace) -> KernelJob:
     """The job that the options ask for; ValueError for one that mkl does not have."""
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*Job.__dataclass_fields__, *OWN)}
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*job_names(), *OWN)}
     given = {name: value for name, value in given.items() if value is not None}
     for name in given:
         if name not in (*OWN, *SHARED):
@@ -94,57 +102,36 @@ def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequ
     """Train, save, report; whether it was interrupted."""
     job = kernel_job(options)
     writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel)
+    announce_compilation(panel, options.quiet)
     lam, started = job.weight(len(training.X)), time.perf_counter()
     model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
     data = model.pack(training.X, training.Y)
     packed = time.perf_counter() - started
-    asked = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "job": asdict(job), "lam": lam}
+    what = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "job": asdict(job), "lam": lam}
 
     def run(callback: Any) -> Any:
         how = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
         files = {"checkpoint": options.checkpoint, "resume": options.resume}
         return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **how, **files)
 
-    result: Any = watched(panel, options, asked, job.epochs, run)
+    result: Any = watched(panel, options, what, job.epochs, run)
     if options.save:
         save_model(options.save, model, result.x, {"data": options.data, "fold": options.fold, **asdict(job)})
     names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]
-    scores = {"train": accuracy(model, result.x, training), "test": None if test is None else accuracy(model, result.x, test)}  # fmt: skip
-    report = {
-        "command": "train",
-        "learner": "mkl",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        "data": options.data,
-        "sequences": len(training.X),
-        "fold": options.fold,
-        "reverse": options.reverse,
-        "job": asdict(job),
-        "lam": lam,
-        "objective": result.fun,
+    report = opening(panel, options, learner="mkl", **what, reverse=options.reverse) | outcome(result)
+    report |= {
         "iterate": result.iterate,
-        "message": result.message,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "certificate": result.certificate,
-        "oracle_calls": result.oracle_calls,
         "seconds": result.history[-1].seconds if result.history else 0.0,
         "seconds_of_gram_matrices": packed,
         "seconds_in_all": time.perf_counter() - started,
         "beta": dict(zip(names, result.beta.tolist(), strict=True)),
         "support": int(model.support(result.x).rows.shape[0]),
-        **scores,
+        "train": accuracy(model, result.x, training),
+        "test": None if test is None else accuracy(model, result.x, test),
         "norms": result.norms.tolist(),
-        "history": [row.as_dict() for row in result.history],
     }
-    if options.save:
-        report["saved"] = str(options.save)
-    if options.plot:
-        plots.convergence(options.plot, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")
-        report["plot"] = str(options.plot)
-    print_report(options, report, _lines(options, job, report, result, int(np.sum(np.diff(data.offsets)))))
-    return bool(result.interrupted)
+    lines = _lines(options, job, report, result, int(np.sum(np.diff(data.offsets))))
+    return finish(options, report, lines, {panel.__name__: result.history}, f"{job.loss}, {job.kernels}, lam = {lam:g}")
 
 
 def _lines(
@@ -159,5 +146,4 @@ def _lines(
     for what in ("train", "test"):
         if report[what] is not None:
             lines.append(f"{what:5} accuracy by letter {100 * report[what]['letter']:.2f} %, by word {100 * report[what]['word']:.2f} %")  # fmt: skip
-    lines += [] if result.success else [f"not converged: {result.message}"]
-    return lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report]
+    return lines

@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 
 from diptych import scenes
+from diptych.commands.jobs import limited
 from diptych.commands.localize_jobs import (
     EPOCHS,
     KINDS,
     LAM,
     MODELS,
-    OPTIONS,
+    MU,
+    OPTIMIZERS,
     SCHEDULES,
+    SMOOTHED,
     Found,
     find,
     job_of,
@@ -28,13 +31,18 @@ from diptych.commands.localize_jobs import (
     optimize,
     packed,
 )
-from diptych.commands.options import add_most_bytes, add_run, count, large, number
-from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.commands.options import TRAINING, add_flags, add_task, count, positive
+from diptych.commands.output import announce_compilation, opening, outcome, print_report, watched, writable
+from diptych.commands.parser import Parser
+from diptych.commands.show import add_show
+from diptych.commands.solvers import add_solver, check_start, listed
 from diptych.files.localization import Localization, load_localization
 from diptych.files.localization_writer import LocalizationImage, save_localization
 from diptych.files.models import load_model, save_model
+from diptych.pictures import plots
 from diptych.pictures.boxes import Frame, boxes
 from reference.structures.boxes import iou
+from reference.training.result import Row
 
 __all__ = ["add"]
 
@@ -44,97 +52,127 @@ PLACE = "{class}"
 
 def add(commands: Any) -> None:
     """Add the command ``localize`` to the subparsers of the command line."""
-    whole = commands.add_parser(
+    action = add_task(
+        commands,
         "localize",
-        help="learn where objects are in images, and find them",
-        description="Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), score models (evaluate), find boxes "
-        "(predict) and draw them (show). make writes a file of images to learn from: handwritten letters on cluttered pages. A file of your own: "
-        "save_localization(path, images, classes); its format is described in diptych/files/localization.py.",
-        allow_abbrev=False,
+        "learn where objects are in images, and find them",
+        "Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), score models (evaluate), find boxes "
+        "(predict), draw them (draw), and see what a model holds (show). make writes a file of images to learn from: handwritten letters on cluttered "
+        "pages. A file of your own: save_localization(path, images, classes); its format is described in diptych/files/localization.py.",
     )
-    actions = whole.add_subparsers(required=True, metavar="ACTION")
-
-    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        sub.set_defaults(command=run, name=f"localize {name}")
-        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
-        return sub
-
     sub = action(
         "make", _make, "write a file of scenes, each with one letter to be found among others, strokes and noise"
     )
     sub.add_argument("file", help="to write (.boxes); half a megabyte an image")
-    sub.add_argument("--images", type=_positive, default=500, metavar="N", help="about as many of each class (default: 500)")  # fmt: skip
-    sub.add_argument("--classes", default=scenes.CLASSES, metavar="LETTERS", help=f"one a class (default: {scenes.CLASSES})")  # fmt: skip
-    sub.add_argument("--test", action="store_true", help="of letters that are kept apart for testing")
-    sub.add_argument("--candidates", type=_positive, default=200, metavar="N", help="boxes an image (default: 200; the paper: 1000)")  # fmt: skip
-    sub.add_argument("--directions", type=_positive, default=8, help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)")  # fmt: skip
-    sub.add_argument("--scales", type=_positive, default=4, help="of filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
-    sub.add_argument("--size", type=_positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
-    sub.add_argument("--rng", type=large, default=0, help="seed of the scenes (default: 0)")
-    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+    sub.option(
+        "data", "--images", type=positive, default=500, metavar="N", help="about as many of each class (default: 500)"
+    )
+    sub.option(
+        "data", "--classes", default=scenes.CLASSES, metavar="LETTERS", help=f"one a class (default: {scenes.CLASSES})"
+    )
+    sub.option("data", "--test", action="store_true", help="of letters that are kept apart for testing")
+    sub.option(
+        "data",
+        "--candidates",
+        type=positive,
+        default=200,
+        metavar="N",
+        help="boxes an image (default: 200; the paper: 1000)",
+    )
+    sub.option(
+        "data",
+        "--directions",
+        type=positive,
+        default=8,
+        help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)",
+    )
+    sub.option(
+        "data", "--scales", type=positive, default=4, help="of filters (default: 4; with the paper's 256 channels: 8)"
+    )
+    sub.option("data", "--size", type=positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
+    add_flags(sub, "rng")
+    sub.set_defaults(rng=0)
 
     sub = action("train", _train, "train a model for each class, and test it on other images")
     sub.add_argument("data", help="a file of images, such as make writes")
-    sub.add_argument("--class", dest="classes", action="append", metavar="NAME", help="only this class; repeatable (default: all that have images)")  # fmt: skip
-    sub.add_argument("--test", metavar="FILE", help="report how well objects are found in these images too")
-    sub.add_argument("--save", metavar="FILE", help=f"write the model (.npz, loads in either panel); {PLACE} in the name is the class, here and in the names of the other files")  # fmt: skip
-    add_run(sub, start=True)
-    add_most_bytes(sub)
-    sub.add_argument("--model", choices=list(MODELS), default="linear", help="scores linear in the features, or of two layers (default: linear)")  # fmt: skip
-    sub.add_argument("--hidden", type=_positive, help="channels between the two layers (default: 16)")
-    every = list(dict.fromkeys(name for names in MODELS.values() for name in names))
+    sub.option(
+        "data",
+        "--class",
+        dest="classes",
+        action="append",
+        metavar="NAME",
+        help="only this class; repeatable (default: all that have images)",
+    )
+    add_flags(
+        sub,
+        *TRAINING,
+        "test",
+        "start",
+        "most_bytes",
+        "rng",
+        limit="of each class",
+        save=f"{PLACE} in the name is the class, here and in the names of the other files",
+    )
+    sub.option(
+        "model",
+        "--model",
+        choices=list(MODELS),
+        default="linear",
+        help="scores linear in the features, or of two layers (default: linear)",
+    )
+    sub.option("model", "--hidden", type=positive, help="channels between the two layers (default: 16)", rare=True)
     each = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
-    sub.add_argument("--optimizer", choices=every, help=f"{each} (default: the first)")
+    sub.option("solver", "--optimizer", choices=OPTIMIZERS, help=f"{each} (default: the first)")
     shares = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
-    sub.add_argument("--lam", type=number, help=f"weight of lam/2 ||w||^2 (default: {shares})")
-    usual = ", ".join(f"{name} {value}" for name, value in EPOCHS.items())
-    sub.add_argument("--epochs", type=count, help=f"at most so many passes, or steps of prox-linear (default: {usual})")
-    sub.add_argument(
-        "--k", type=count, help=f"outputs that the smoothed max is made of, of {_users('k')} (default: 10)"
+    add_flags(sub, lam=f"default: {shares}", epochs=f"default: {listed(EPOCHS)}", tol="default: 0.01")
+    sub.option(
+        "solver",
+        "--k",
+        type=count,
+        help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
+        rare=True,
     )
-    sub.add_argument(
-        "--mu", type=number, help=f"strength of the smoothing, of {_users('mu')} (default: 0.1, 0.1, 10, 1)"
+    sub.option(
+        "solver",
+        "--schedule",
+        choices=list(SCHEDULES),
+        help="of sgd's steps, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
+        rare=True,
     )
-    sub.add_argument("--mu-schedule", choices=("adapt", "const"), help="prox-linear: mu/k in its k-th step, or always mu (default: adapt)")  # fmt: skip
-    sub.add_argument("--eta", type=number, help="prox-linear: length of steps, halved where the scores are too curved (default: 1)")  # fmt: skip
-    sub.add_argument("--budget", type=_positive, help="prox-linear: passes of Casimir-SVRG for each step (default: 5)")
-    sub.add_argument("--step-size", type=number, help="of sgd: constant, or as --schedule says; of svrg and casimir: the step (default: found)")  # fmt: skip
-    sub.add_argument("--schedule", choices=list(SCHEDULES), help="sgd: step-size, over sqrt(t), over t (default: 1/(lam (t + max(n, 1/lam))); of two layers: constant)")  # fmt: skip
-    sub.add_argument(
-        "--tol", type=number, help="stop at this gap, relative to the objective (default: 0.01, without lam none)"
+    add_solver(
+        sub,
+        OPTIMIZERS,
+        mu=f"default: {listed(MU)}",
+        step_size="default of sgd with two layers: 0.003",
+        budget="default: 5",
     )
-    sub.add_argument("--rng", type=large, default=0, help="seed of the orders and of two layers' start (default: 0)")
-    sub.add_argument("--quiet", action="store_true", help="no progress bar")
 
     sub = action("evaluate", _evaluate, "how well saved models find the objects of a file: CorLoc, average precision")
-    sub.add_argument("data", help="a file of images with true boxes")
-    add_most_bytes(sub)
-    sub.add_argument("models", nargs="+", metavar="MODEL", help="files written by localize train --save")
+    _add_models(sub, "+")
+    add_flags(sub, "limit")
 
     sub = action(
         "predict",
         _predict,
         "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1",
     )
+    _add_models(sub, "+")
+    add_flags(sub, "limit", "out", top="boxes of each image; default: 1")
+    sub.set_defaults(top=1)
+    sub.option("data", "--all-images", action="store_true", help="also those of other classes")
+
+    sub = action("draw", _draw, "a picture of images with their true boxes and those that models find")
+    _add_models(sub, "*")
+    add_flags(sub, "plot", limit="default: 12")
+    sub.set_defaults(limit=12)  # fmt: skip
+
+    add_show(action, "localize train", _check_kind)
+
+
+def _add_models(sub: Parser, how_many: str) -> None:
     sub.add_argument("data", help="a file of images")
-    add_most_bytes(sub)
-    sub.add_argument("models", nargs="+", metavar="MODEL", help="files written by localize train --save")
-    sub.add_argument(
-        "--top", type=_positive, default=1, metavar="K", help="the K best boxes of each image (default: 1)"
-    )
-    sub.add_argument("--all-images", action="store_true", help="also those of other classes")
-
-    sub = action("show", _show, "a picture of images with their true boxes and those that models find")
-    sub.add_argument("data", help="a file of images with pixels")
-    add_most_bytes(sub)
-    sub.add_argument("models", nargs="*", metavar="MODEL", help="files written by localize train --save")
-    sub.add_argument("--out", required=True, metavar="FILE", help="the picture (.png, .pdf or .svg)")
-    sub.add_argument("--images", type=_positive, default=12, metavar="N", help="so many, spread evenly (default: 12)")
-
-
-def _users(option: str) -> str:
-    return ", ".join(name for name, names in OPTIONS.items() if option in names)
+    sub.add_argument("models", nargs=how_many, metavar="MODEL", help="files written by localize train --save")
+    add_flags(sub, "most_bytes")
 
 
 def _make(panel: ModuleType, options: argparse.Namespace) -> None:
@@ -147,13 +185,8 @@ def _make(panel: ModuleType, options: argparse.Namespace) -> None:
     save_localization(options.file, shown, list(options.classes), {"scenes": settings})
     data = load_localization(options.file)
     megabytes = Path(options.file).stat().st_size / 1e6
-    report = {
-        "command": "localize make",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        "file": str(options.file),
-        "images": data.n,
-        **settings,
+    report = opening(panel, options, file=str(options.file), images=data.n, **settings)
+    report |= {
         "features": list(data.features.shape[1:]),
         "best_overlap": float(np.mean([data.overlaps(i).max() for i in range(data.n)])),
         "megabytes": megabytes,
@@ -176,23 +209,23 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     data.required("truth")
     asked = options.classes or [name for name in data.classes if len(data.of_class(name))]
     classes = list(dict.fromkeys(asked))
-    images = {name: data.of_class(name) for name in classes}
+    images = {name: _limited(data.of_class(name), options) for name in classes}
     for name in classes:
         if not len(images[name]):
             raise ValueError(f"{options.data}: no image of class {name}")
         if test is not None and len(test.of_class(name)):
             test.required("truth")
-    jobs = {name: job_of(options.model, options.optimizer, vars(options), len(images[name])) for name in classes}
-    if options.start is not None and any(job["optimizer"] == "bcfw" for job in jobs.values()):
-        raise ValueError("--start: bcfw starts from a point of its dual problem, which weights do not give")
+    jobs = {name: job_of(options, len(images[name])) for name in classes}
+    if options.start is not None:
+        check_start(jobs[classes[0]]["optimizer"], OPTIMIZERS)
     files = {name: {what: _named(options, what, name, classes) for what in NAMED} for name in classes}
     for named in files.values():
-        writable(named["save"], named["log"], named["checkpoint"], None)
+        writable(named["save"], named["log"], named["checkpoint"], options.plot)
     missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
     if len(missing) < len(classes):  # the interrupted run did not come to these: they begin anew
         for name in missing:
             files[name]["resume"] = None
-    announce_compilation(panel)
+    announce_compilation(panel, options.quiet)
     found: list[dict[str, Any]] = []
     interrupted = False
     for name in classes:
@@ -205,15 +238,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         if interrupted or found[-1]["interrupted"]:
             interrupted = True
             break
-    report = {
-        "command": "localize train",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        "data": options.data,
-        "test_data": options.test,
-        "classes": found,
-        "interrupted": interrupted,
-    }
+    report = opening(panel, options, data=options.data, test_data=options.test, classes=found, interrupted=interrupted)
     lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
         (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}", *_percent(each["train"]), *_percent(each["test"]))
         for each in found
@@ -221,6 +246,11 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     lines += [f"{each['class']}: not converged: {each['message']}" for each in found if not each["success"]]
     lines += [f"{name}: not trained" for name in classes[len(found) :]]
     lines += [f"saved {each['saved']}" for each in found if "saved" in each]
+    if options.plot:
+        curves = {each["class"]: [Row(**row) for row in each["history"]] for each in found}
+        plots.convergence(options.plot, curves, f"hinge, {jobs[classes[0]]['optimizer']}")
+        report["plot"] = str(options.plot)
+        lines.append(f"plot {options.plot}")
     print_report(options, report, lines)
     return interrupted
 
@@ -250,26 +280,13 @@ def _train_class(
     examples = packed(model, data, images, truth=True)
     others = np.zeros(0, np.int64) if test is None else test.of_class(name)
     held_out = packed(model, test, others) if test is not None and len(others) else None
-    asked = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
+    what = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
     given = argparse.Namespace(**{**vars(options), **files})
-    result = watched(panel, given, asked, job["epochs"], lambda callback: optimize(panel, model, examples, job, callback, **more))  # fmt: skip
+    result = watched(panel, given, what, job["epochs"], lambda callback: optimize(panel, model, examples, job, callback, **more))  # fmt: skip
     if files["save"]:
         save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
-    report = {
-        "class": name,
-        "images": len(images),
-        "weights": model.size,
-        "job": job,
-        "objective": result.fun,
-        "certificate": result.certificate,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "message": result.message,
-        "oracle_calls": result.oracle_calls,
-        "train": judged(_truth(data, images), find(model, examples, result.x)),
-        "test": None,
-        "history": [row.as_dict() for row in result.history],
-    }
+    report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
+    report |= {"train": judged(_truth(data, images), find(model, examples, result.x)), "test": None}
     if test is not None and len(others):
         report["test"] = judged(_truth(test, others), find(model, held_out, result.x))
     if files["save"]:
@@ -284,13 +301,13 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     found: list[dict[str, Any]] = []
     for path in options.models:
         model, w, name = _load(panel, path, options.most_bytes)
-        images = data.of_class(name)
+        images = _limited(data.of_class(name), options)
         if not len(images):
             raise ValueError(f"{options.data}: no image of class {name}, which {path} finds")
         scores = judged(_truth(data, images), find(model, packed(model, data, images), w))
         found.append({"model": str(path), "class": name, "images": len(images), **scores})
     means = {what: float(np.mean([each[what] for each in found])) for what in ("corloc", "average_precision", "mean_overlap")}  # fmt: skip
-    report = {"command": "localize evaluate", "panel": panel.__name__, "data": options.data, "models": found, "mean": means}  # fmt: skip
+    report = opening(panel, options, data=options.data, models=found, mean=means)
     rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
     rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in found]
     rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(found) > 1 else []
@@ -298,11 +315,12 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.out, None)
     data = load_localization(options.data)
     lines = [f"{'image':>6} {'class':8} {'top':>5} {'left':>5} {'bottom':>6} {'right':>5} {'score':>12} {'overlap':>8}"]
     every = []
     for path in options.models:
-        name, images, found = _found(panel, data, path, options.top, options.all_images, options.most_bytes)
+        name, images, found = _found(panel, data, path, options, options.top, options.all_images)
         for i, each in zip(images.tolist(), found, strict=True):
             known = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
             for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
@@ -311,28 +329,31 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
                 top, left, bottom, right = box.tolist()
                 of = "-" if overlap is None else f"{overlap:.3f}"
                 lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {of:>8}")
-    report = {"command": "localize predict", "panel": panel.__name__, "data": options.data, "models": list(map(str, options.models)), "boxes": every}  # fmt: skip
-    print_report(options, report, lines)
+    report = opening(panel, options, data=options.data, models=list(map(str, options.models)), boxes=every)
+    print_report(options, report, lines, options.out)
 
 
-def _show(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.out)
+def _draw(panel: ModuleType, options: argparse.Namespace) -> None:
+    if options.plot is None:
+        raise ValueError("--plot: expected a file for the picture")
+    writable(options.plot)
     data = load_localization(options.data)
     data.required("pixels")
+    limit, options.limit = options.limit, None  # of the images found, not of each class
     drawn: list[tuple[int, str | None, Found | None]]
     if options.models:
-        every = [_found(panel, data, path, 1, False, options.most_bytes) for path in options.models]
+        every = [_found(panel, data, path, options, 1, False) for path in options.models]
         drawn = [(i, name, each) for name, images, found in every for i, each in zip(images.tolist(), found, strict=True)]  # fmt: skip
     else:
         drawn = [(i, None, None) for i in range(data.n)]
-    some = np.unique(np.linspace(0, len(drawn) - 1, min(options.images, len(drawn))).round().astype(int))
+    some = np.unique(np.linspace(0, len(drawn) - 1, min(limit, len(drawn))).round().astype(int))
     frames = [_frame(data, *drawn[j]) for j in some]
-    boxes(options.out, frames)
+    boxes(options.plot, frames)
     right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
-    report = {"command": "localize show", "panel": panel.__name__, "data": options.data, "images": [drawn[j][0] for j in some], "out": str(options.out)}  # fmt: skip
+    report = opening(panel, options, data=options.data, images=[drawn[j][0] for j in some], plot=str(options.plot))
     report["right"] = sum(right) if right else None
     said = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
-    print_report(options, report, [f"{len(frames)} of {len(drawn)} images{said}", f"saved {options.out}"])
+    print_report(options, report, [f"{len(frames)} of {len(drawn)} images{said}", f"plot {options.plot}"])
 
 
 def _frame(data: Localization, i: int, name: str | None, found: Found | None) -> Frame:
@@ -348,11 +369,12 @@ def _frame(data: Localization, i: int, name: str | None, found: Found | None) ->
 
 
 def _found(
-    panel: ModuleType, data: Localization, path: str, k: int, all_images: bool, most_bytes: int
+    panel: ModuleType, data: Localization, path: str, options: argparse.Namespace, k: int, all_images: bool
 ) -> tuple[str, np.ndarray, list[Found]]:
     """A model's class, the images it is asked about, and its k best boxes of each."""
-    model, w, name = _load(panel, path, most_bytes)
+    model, w, name = _load(panel, path, options.most_bytes)
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
+    images = _limited(images, options)
     if not len(images):
         raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others")  # fmt: skip
     return name, images, find(model, packed(model, data, images), w, k)
@@ -361,9 +383,18 @@ def _found(
 def _load(panel: ModuleType, path: str | None, most_bytes: int) -> tuple[Any, Any, str]:
     """A saved model, its weights and its class."""
     model, w, info = load_model(str(path), panel, most_bytes=most_bytes)
+    _check_kind(str(path), model, info)
+    return model, w, info["class"]
+
+
+def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
     if not hasattr(model, "shape") or not isinstance(info.get("class"), str):
         raise ValueError(f"{path}: expected a model of localize train, got a {type(model).__name__}")
-    return model, w, info["class"]
+
+
+def _limited(images: np.ndarray, options: argparse.Namespace) -> np.ndarray:
+    some: np.ndarray = images[limited(len(images), options.limit)]
+    return some
 
 
 def _named(options: argparse.Namespace, what: str, name: str, classes: list[str]) -> str | None:
@@ -404,10 +435,3 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
         "  ".join(text.ljust(width) if j == 0 else text.rjust(width) for j, (text, width) in enumerate(zip(row, widths, strict=True)))
         for row in zip(*kept, strict=True)
     ]  # fmt: skip
-
-
-def _positive(text: str) -> int:
-    value = count(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
-    return value

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import argparse
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych.commands.solvers import given, solve
 from diptych.files.localization import Localization
 from diptych.metrics import average_precision, corloc
 from reference.arrays import host
 from reference.structures.boxes import iou
 from reference.training.result import Callback, Result
 
-__all__ = ["EPOCHS", "KINDS", "LAM", "MODELS", "OPTIONS", "SCHEDULES", "Found", "find", "job_of", "judged", "new_model", "optimize", "packed"]  # fmt: skip
+__all__ = ["EPOCHS", "KINDS", "LAM", "MODELS", "MU", "OPTIMIZERS", "SCHEDULES", "SMOOTHED", "Found", "find", "job_of", "judged", "new_model", "optimize", "packed"]  # fmt: skip
 
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
     "two-layer": ("prox-linear", "sgd"),
 }  # and the optimisers of each, the default first
 KINDS = {"linear": "CandidateModel", "two-layer": "TwoLayerModel"}
-OPTIONS = {
-    "bcfw": ("tol",),
-    "sgd": ("step_size", "schedule"),
-    "svrg": ("k", "mu", "step_size", "tol"),
-    "casimir-svrg-const": ("k", "mu", "step_size", "tol"),
-    "casimir-svrg-adapt": ("k", "mu", "step_size", "tol"),
-    "prox-linear": ("k", "mu", "eta", "budget", "mu_schedule"),
-}
+SMOOTHED = ("svrg", "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear")  # by the K best boxes
+OPTIMIZERS = tuple(dict.fromkeys(name for names in MODELS.values() for name in names))
 EPOCHS = {"bcfw": 50, "sgd": 30, "svrg": 30, "casimir-svrg-const": 30, "casimir-svrg-adapt": 30, "prox-linear": 20}
 LAM = {"linear": 10.0, "two-layer": 1.0}  # over the number of images: Figures 3 and 4
 MU = {"svrg": 0.1, "casimir-svrg-const": 0.1, "casimir-svrg-adapt": 10.0, "prox-linear": 1.0}
@@ -45,30 +41,37 @@ class Found(NamedTuple):
     scores: np.ndarray
 
 
-def job_of(kind: str, optimizer: str | None, given: dict[str, Any], n: int) -> dict[str, Any]:
+def job_of(options: argparse.Namespace, n: int) -> dict[str, Any]:
     """The settings of a run on n images; ValueError for an optimiser that the model does not have, or an option that has no effect."""
-    optimizer = optimizer or MODELS[kind][0]
+    kind = options.model
+    optimizer = options.optimizer or MODELS[kind][0]
     if optimizer not in MODELS[kind]:
         raise ValueError(f"--optimizer: a {kind} model is trained by {' or '.join(MODELS[kind])}, got {optimizer}")
-    for name in sorted({name for names in OPTIONS.values() for name in names} - set(OPTIONS[optimizer])):
-        if given[name] is not None:
-            raise ValueError(f"--{name.replace('_', '-')} has no effect with --optimizer {optimizer}")
-    if given["schedule"] is not None and given["step_size"] is None and kind == "linear":
-        raise ValueError(f"--schedule {given['schedule']} needs --step-size")
-    usual: dict[str, Any] = {"k": K, "mu": MU.get(optimizer), "tol": TOL, "step_size": None, "schedule": None}
-    usual |= {"eta": 1.0, "budget": 5, "mu_schedule": "adapt"}
-    if optimizer == "sgd" and kind == "two-layer":
-        usual |= {"step_size": STEP_SIZE, "schedule": "constant"}
-    job = {name: usual[name] if given[name] is None else given[name] for name in OPTIONS[optimizer]}
+    solver = given(options, optimizer, OPTIMIZERS)
+    for name, having in (("k", SMOOTHED), ("schedule", ("sgd",))):
+        if getattr(options, name) is not None and optimizer not in having:
+            raise ValueError(f"--{name} has no effect with --optimizer {optimizer}; these have it: {', '.join(having)}")
+    if options.schedule is not None and options.step_size is None and kind == "linear":
+        raise ValueError(f"--schedule {options.schedule} needs --step-size")
+    lam = LAM[kind] / n if options.lam is None else options.lam
+    usual: dict[str, Any] = {}
+    if optimizer in SMOOTHED:
+        usual = {"k": K if options.k is None else options.k, "mu": MU[optimizer]}
+    if optimizer == "sgd":
+        usual = {"step_size": None, "schedule": options.schedule}
+        if kind == "two-layer":
+            usual = {"step_size": STEP_SIZE, "schedule": options.schedule or "constant", "average": "last"}
+    elif kind == "linear":
+        usual["tol"] = TOL if lam > 0 else None  # without lam there is no gap
+    else:
+        usual |= {"eta": 1.0, "budget": 5, "mu_schedule": "adapt"}
+    job = usual | solver
     if "mu" in job and not job["mu"] > 0:
         raise ValueError(f"--mu: {optimizer} needs a smoothing strength > 0, got {job['mu']}")
     if "k" in job and job["k"] < 1:
         raise ValueError(f"--k: expected an integer >= 1, got {job['k']}")
-    lam = LAM[kind] / n if given["lam"] is None else given["lam"]
-    epochs = EPOCHS[optimizer] if given["epochs"] is None else given["epochs"]
-    if lam == 0 and given["tol"] is None and "tol" in job:
-        job["tol"] = None  # without lam there is no gap
-    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": given["rng"], **job}
+    epochs = EPOCHS[optimizer] if options.epochs is None else options.epochs
+    return {"model": kind, "optimizer": optimizer, "lam": lam, "epochs": epochs, "rng": options.rng or 0, **job}
 
 
 def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -> Any:
@@ -93,20 +96,12 @@ def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = 
 
 def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
     """Run the job's optimiser on packed images; ``more``: where to keep a checkpoint, what to resume, a start."""
-    optimizer, k = job["optimizer"], job.get("k")
+    k = job.get("k")
     objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
-    run: Callable[..., Result] = getattr(panel, optimizer.replace("-", "_"))
-    options = {"lam": job["lam"], "rng": job["rng"], "callback": callback, **more}
-    options |= {name: job[name] for name in ("mu", "tol", "eta", "budget") if name in job}
-    if optimizer == "prox-linear":
-        return run(objective, iterations=job["epochs"], schedule=job["mu_schedule"], **options)
-    if optimizer == "sgd" and job["schedule"] is not None:
-        options["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
-    elif job.get("step_size") is not None:
-        options["step_size"] = job["step_size"]
-    if optimizer == "sgd" and job["model"] == "two-layer":
-        options["average"] = "last"
-    return run(objective, epochs=job["epochs"], **options)
+    arguments = {name: value for name, value in job.items() if name not in ("model", "optimizer", "k", "schedule")}
+    if job.get("schedule") is not None:
+        arguments["step_size"] = getattr(panel.steps, SCHEDULES[job["schedule"]])(job["step_size"])
+    return solve(panel, job["optimizer"], objective, callback=callback, **arguments, **more)
 
 
 def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:

@@ -6,16 +6,27 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from diptych.files.logs import LogWriter, jsonable
 from diptych.pictures import plots
+from reference.files import save_bytes
 from reference.training.result import Callback, Result, Row
 
-__all__ = ["Progress", "announce_compilation", "print_report", "say", "watched", "writable"]
+__all__ = [
+    "Progress",
+    "announce_compilation",
+    "finish",
+    "opening",
+    "outcome",
+    "print_report",
+    "say",
+    "watched",
+    "writable",
+]
 
 
 class Progress:
@@ -52,10 +63,9 @@ def watched(
 
     job: what the log's first line says of it, beside the command and the panel.
     """
-    first = {"command": options.name, "panel": panel.__name__, "version": panel.__version__, **job}
     with (
         Progress(epochs, options.quiet) as bar,
-        LogWriter(options.log, first, more=options.resume is not None) as log,
+        LogWriter(options.log, opening(panel, options, **job), more=options.resume is not None) as log,
     ):
 
         def callback(row: Row, w: Any) -> None:
@@ -82,16 +92,54 @@ def writable(*paths: str | None) -> None:
         plots.writable_figure(paths[-1])
 
 
-def announce_compilation(panel: ModuleType) -> None:
+def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
     """Say on stderr that kernels are about to be compiled, where a panel has some that are not."""
     cold = getattr(panel, "kernels_are_cold", None)
-    if cold is not None and cold():
+    if not quiet and cold is not None and cold():
         print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
 
 
-def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str]) -> None:
-    """The report as one JSON object with ``--json``, else the lines."""
-    say(json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines))
+def opening(panel: ModuleType, options: argparse.Namespace, **what: Any) -> dict[str, Any]:
+    """What every report begins with: the command, the panel, and what it is about."""
+    return {"command": options.name, "panel": panel.__name__, "version": panel.__version__, **what}
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    """What a report of training says of every run."""
+    return {
+        "objective": result.fun,
+        "certificate": result.certificate,
+        "success": result.success,
+        "interrupted": result.interrupted,
+        "message": result.message,
+        "oracle_calls": result.oracle_calls,
+        "history": [row.as_dict() for row in result.history],
+    }
+
+
+def finish(
+    options: argparse.Namespace,
+    report: dict[str, Any],
+    lines: list[str],
+    curves: dict[str, Sequence[Row]] | None = None,
+    title: str = "",
+) -> bool:
+    """End a training command: draw its curves, name the files written, print the report; whether Ctrl-C cut it short."""
+    if options.plot and curves is not None:
+        plots.convergence(options.plot, curves, title)
+    report |= {what: str(file) for what, file in (("saved", options.save), ("plot", options.plot)) if file}
+    lines += [] if report["success"] or curves is None else [f"not converged: {report['message']}"]
+    print_report(options, report, lines + [f"{what} {report[what]}" for what in ("saved", "plot") if what in report])
+    return bool(report["interrupted"])
+
+
+def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str], out: str | None = None) -> None:
+    """The report as one JSON object with ``--json``, else the lines; into the file ``out``, where there is one."""
+    text = json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines)
+    if out is None:
+        say(text)
+    else:
+        save_bytes(out, f"{text}\n".encode())
 
 
 def say(text: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+from diptych.commands.options import number
+from diptych.commands.parser import Parser
 
 __all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "add_regularizer", "check_regularizer", "groups_of", "regularizer_of"]
 
@@ -92,12 +94,30 @@ def _numbers(path: str) -> np.ndarray:
         raise ValueError(f"--groups: {path}: expected an integer in each line: {problem}") from None
 
 
-def add_regularizer(sub: argparse.ArgumentParser, number: Callable[[str], float]) -> None:
+def add_regularizer(sub: Parser) -> None:
     """The options that the online proximal algorithm alone has."""
-    sub.add_argument("--regularizer", choices=sorted(REGULARIZERS), help="of online-proximal; lam is the weight of its squared terms (default: squared-l21)")  # fmt: skip
-    sub.add_argument("--tau", type=number, help="weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso")  # fmt: skip
-    sub.add_argument("--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms")
-    sub.add_argument("--power", type=number, help="of non-sparse-mkl: lam/2 times the sum of the groups' norms to this power")  # fmt: skip
-    sub.add_argument("--radius", type=number, help="of l21-ball: the groups' norms add up to no more")
-    sub.add_argument("--groups", metavar="columns|labels|FILE", help="of weights: by feature, by label, or as a file numbers the features, a line each, -1 for none (default: columns). Transitions, starts and ends are a group of their own; by label, they go with the label they lead to")  # fmt: skip
-    sub.add_argument("--sigma", type=number, help="of online-proximal: weight of sigma/2 ||w||^2, taken by the gradient step (default: 0)")  # fmt: skip
+    group = "solver"
+    sub.option(
+        group,
+        "--regularizer",
+        choices=sorted(REGULARIZERS),
+        help="of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
+        rare=True,
+    )
+    sub.option(
+        group,
+        "--tau",
+        type=number,
+        help="weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso",
+        rare=True,
+    )
+    sub.option(group, "--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms", rare=True)
+    sub.option(
+        group,
+        "--power",
+        type=number,
+        help="of non-sparse-mkl: lam/2 times the sum of the groups' norms to this power",
+        rare=True,
+    )
+    sub.option(group, "--radius", type=number, help="of l21-ball: the groups' norms add up to no more", rare=True)
+    sub.option(group, "--groups", metavar="columns|labels|FILE", help="of weights: by feature, by label, or as a file numbers the features, a line each, -1 for none (default: columns). Transitions, starts and ends are a group of their own; by label, they go with the label they lead to", rare=True)  # fmt: skip

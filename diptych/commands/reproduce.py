@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import diptych
+from diptych.commands.options import add_command
 from diptych.commands.output import print_report
 from diptych.experiments.registry import EXPERIMENTS
 
@@ -22,17 +23,16 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 def add(commands: Any) -> None:
     """Add it to the commands of a parser."""
-    sub = commands.add_parser(
+    sub = add_command(
+        commands,
         "reproduce",
-        help="run an experiment of a paper",
-        description="Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.",
-        allow_abbrev=False,
+        _reproduce,
+        "run an experiment of a paper",
+        "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.",
     )
-    sub.add_argument("--list", action="store_true", help="the experiments, with paper, data and, where known, time")
-    sub.add_argument("--json", action="store_true", help="with --list: as one JSON object")
+    sub.option("output", "--list", action="store_true", help="the experiments, with paper, data and, where known, time")
     sub.add_argument("experiment", metavar="NAME", nargs="?", help="see --list")
     sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its data and options")
-    sub.set_defaults(command=_reproduce, name="reproduce")
 
 
 def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.options import add_most_bytes, add_run, count, large, number
-from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.commands.options import TRAINING, add_flags, add_task, number, positive
+from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.show import add_show
+from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
 from diptych.files.models import load_model, save_model
 from diptych.pictures import plots
 from diptych.pictures.grids import (
@@ -31,144 +33,128 @@ from reference.datasets import load_letters
 __all__ = ["add"]
 
 
+OPTIMIZERS = ("bcfw",)
+JOB: dict[str, Any] = {"lam": 10.0, "epochs": 60, "tol": 0.02, "rng": 0}
+
+
 def add(commands: Any) -> None:
     """Add the command ``segment`` to the subparsers of the command line."""
-    whole = commands.add_parser(
+    action = add_task(
+        commands,
         "segment",
-        help="learn to take the noise off binary pictures, and take it off",
-        description="Learn from clean binary pictures and noisy copies of them which pixels are ink (train), and restore noisy pictures "
-        "(restore), by minimum cuts. Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is ink).",
-        allow_abbrev=False,
+        "learn to take the noise off binary pictures, and take it off",
+        "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a model on other pictures (evaluate), restore noisy "
+        "ones (predict), by minimum cuts, and see what a model holds (show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is ink).",
     )
-    actions = whole.add_subparsers(required=True, metavar="ACTION")
-
-    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        sub.set_defaults(command=run, name=f"segment {name}")
-        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
-        return sub
-
+    clean = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
     sub = action("train", _train, "train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge")
-    sub.add_argument(
-        "pictures", help="'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
+    sub.add_argument("pictures", help=clean)
+    sub.option(
+        "data", "--noise", type=_share, default=0.15, help="share of pixels turned over in the copies (default: 0.15)"
     )
-    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
-    add_most_bytes(sub)
-    add_run(sub, start=False)
-    sub.add_argument(
-        "--noise", type=_share, default=0.15, help="share of pixels turned over in the copies (default: 0.15)"
+    sub.option(
+        "data", "--scale", type=positive, help="letters: pixels a side for each pixel of theirs (default: 2)", rare=True
     )
-    sub.add_argument(
-        "--images", type=count, metavar="N", help="train on so many pictures (default: 10 words; all of a file)"
+    sub.option(
+        "model", "--connectivity", type=int, choices=(4, 8), default=4, help="neighbours of a pixel (default: 4)"
     )
-    sub.add_argument("--scale", type=_positive, help="letters: pixels a side for each pixel of theirs (default: 2)")
-    sub.add_argument("--connectivity", type=int, choices=(4, 8), default=4, help="neighbours of a pixel (default: 4)")
-    sub.add_argument(
-        "--lam", type=number, default=10.0, help="weight of lam/2 ||w||^2, next to wrong pixels a picture (default: 10)"
+    add_flags(
+        sub,
+        *TRAINING,
+        "most_bytes",
+        "rng",
+        limit="default: 10 words; all of a file",
+        lam="default: 10, next to wrong pixels a picture",
     )
-    sub.add_argument("--epochs", type=count, default=60, help="at most so many passes (default: 60)")
-    sub.add_argument(
-        "--tol", type=number, default=0.02, help="stop at this gap, relative to the objective (default: 0.02)"
-    )
-    sub.add_argument("--rng", type=large, default=0, help="seed of the noise and the orders (default: 0)")
-    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_flags(sub, **{name: f"default: {JOB[name]}" for name in ("epochs", "tol")})
+    add_solver(sub, OPTIMIZERS)
 
-    sub = action("restore", _restore, "restore a noisy picture by a saved model")
+    sub = action(
+        "evaluate",
+        _evaluate,
+        "the share of wrong pixels in noisy copies before and after a saved model has restored them",
+    )
+    sub.add_argument("model", help="a file written by segment train --save")
+    sub.add_argument("pictures", help=clean)
+    sub.option("data", "--noise", type=_share, help="share of pixels turned over (default: as in training)")
+    add_flags(sub, "most_bytes", "rng", limit="default: 10 words; all of a file")
+
+    sub = action("predict", _predict, "restore a noisy picture by a saved model")
     sub.add_argument("model", help="a file written by segment train --save")
     sub.add_argument("noisy", help="a noisy picture, or 'letters': a page of words, to which noise is added")
-    add_most_bytes(sub)
-    sub.add_argument("--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
-    sub.add_argument("--out", metavar="FILE", help="write the restored picture (.npy, .pbm, .pgm or .png)")
-    sub.add_argument(
-        "--plot",
-        metavar="FILE",
-        help="write clean (where known), noisy and restored beside one another (.png, .pdf or .svg)",
-    )
-    sub.add_argument("--words", type=_positive, help="letters: words on the page (default: 6)")
-    sub.add_argument("--noise", type=_share, help="letters: share of pixels turned over (default: as in training)")
-    sub.add_argument("--rng", type=large, help="letters: seed of the words and the noise (default: 1)")
+    sub.option("data", "--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
+    sub.option("data", "--words", type=positive, help="letters: words on the page (default: 6)")
+    sub.option("data", "--noise", type=_share, help="letters: share of pixels turned over (default: as in training)")
+    add_flags(sub, "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm or .png", plot="clean, where known, noisy and restored")  # fmt: skip
+
+    add_show(action, "segment train", _check_info)
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     training, test = _clean_pictures(options)
-    writable(options.save, options.log, options.checkpoint, None)
-    announce_compilation(panel)
-    rng = np.random.default_rng(options.rng)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    announce_compilation(panel, options.quiet)
+    job = frank_wolfe_job(options, JOB)
+    rng = np.random.default_rng(job["rng"])
     noisy = [noisy_copy(picture, options.noise, rng) for picture in training]
     noisy_test = [noisy_copy(picture, options.noise, rng) for picture in test]
     started = time.perf_counter()
     model = panel.SegmentationModel(len(NODE_FEATURES), len(EDGE_FEATURES))
     images = [features(picture, options.connectivity) for picture in noisy]
     objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
-    job = {"lam": options.lam, "epochs": options.epochs, "tol": options.tol, "rng": options.rng}
-    asked, more = (
-        {"pictures": options.pictures, "job": job},
-        {"checkpoint": options.checkpoint, "resume": options.resume},
-    )
-    result = watched(
-        panel, options, asked, options.epochs, lambda callback: panel.bcfw(objective, callback=callback, **job, **more)
-    )
+    what = {"pictures": options.pictures, "job": job}
+    more = {"checkpoint": options.checkpoint, "resume": options.resume, **job}
+    result = watched(panel, options, what, job["epochs"], lambda callback: solve(panel, "bcfw", objective, callback=callback, **more))  # fmt: skip
     settings = {"noise": options.noise, "connectivity": options.connectivity, "scale": options.scale}
     w = np.asarray(result.x)
-    report = {
-        "command": "segment train",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        "pictures": options.pictures,
+    if options.save:
+        info = {"pictures": options.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
+        save_model(options.save, model, w, info)
+    report = opening(panel, options, **what, **settings) | outcome(result)
+    report |= {
         "images": len(training),
         "pixels": sum(picture.size for picture in training),
-        **settings,
-        "job": job,
-        "objective": result.fun,
-        "certificate": result.certificate,
         "relative_gap": _ratio(float(result.certificate), result.fun),
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "message": result.message,
-        "oracle_calls": result.oracle_calls,
         "seconds": time.perf_counter() - started,
         "weights": dict(zip((*NODE_FEATURES, *EDGE_FEATURES), w.tolist(), strict=True)),
         "train": _errors(model, w, training, noisy, options.connectivity),
         "test": _errors(model, w, test, noisy_test, options.connectivity) if test else None,
-        "history": [row.as_dict() for row in result.history],
     }
-    if options.save:
-        info = {"pictures": options.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
-        save_model(options.save, model, w, info)
-        report["saved"] = str(options.save)
     lines = [
         f"{len(training)} pictures of {options.pictures}, {report['pixels']} pixels: objective {result.fun:.3f}, "
         f"within {100 * report['relative_gap']:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} seconds",
         *(f"  {name:14} {weight:8.3f}" for name, weight in report["weights"].items()),
         _error_line("pictures trained on", report["train"]),
         *([_error_line("new pictures", report["test"])] if test else []),
-        *([] if result.success else [f"not converged: {result.message}"]),
-        *([f"saved {options.save}"] if options.save else []),
     ]
-    print_report(options, report, lines)
-    return result.interrupted
+    return finish(options, report, lines, {panel.__name__: result.history}, f"hinge, bcfw, lam = {job['lam']:g}")
 
 
-def _restore(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-    if type(model).__name__ != "SegmentationModel" or info.get("features") != [*NODE_FEATURES, *EDGE_FEATURES]:
-        raise ValueError(
-            f"{options.model}: expected a model of segment train of this version, got a {type(model).__name__}"
-        )
-    _check_info(options.model, info)
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, info = _load(panel, options)
+    options.scale = info.get("scale") if options.pictures == "letters" else None
+    pictures, others = _clean_pictures(options)
+    pictures = others or pictures  # of the letters, words that train does not train on
+    rng = np.random.default_rng(options.rng or 0)
+    noise = info["noise"] if options.noise is None else options.noise
+    noisy = [noisy_copy(picture, noise, rng) for picture in pictures]
+    announce_compilation(panel, options.quiet)
+    error = _errors(model, w, pictures, noisy, info["connectivity"])
+    report = opening(panel, options, model=str(options.model), pictures=options.pictures, images=len(pictures))
+    print_report(options, report | {"noise": noise, "error": error}, [_error_line(f"{len(pictures)} pictures", error)])
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, info = _load(panel, options)
     noisy, clean = _to_restore(options, info)
-    writable(options.out, None)
-    writable(options.plot)
+    writable(options.out, options.plot)
     if options.out:
         writable_picture(options.out)
-    announce_compilation(panel)
+    announce_compilation(panel, options.quiet)
     started = time.perf_counter()
     (restored,) = _restored(model, w, [noisy], info["connectivity"])
-    report = {
-        "command": "segment restore",
-        "panel": panel.__name__,
-        "model": str(options.model),
-        "noisy": options.noisy,
+    report = opening(panel, options, model=str(options.model), noisy=options.noisy)
+    report |= {
         "height": noisy.shape[0],
         "width": noisy.shape[1],
         "seconds": time.perf_counter() - started,
@@ -190,8 +176,16 @@ def _restore(panel: ModuleType, options: argparse.Namespace) -> None:
     print_report(options, report, lines)
 
 
-def _check_info(path: str, info: dict[str, Any]) -> None:
-    """ValueError where a file does not say how its model was trained."""
+def _load(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray, dict[str, Any]]:
+    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
+    _check_info(options.model, model, info)
+    return model, w, info
+
+
+def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
+    """ValueError for another model, and where a file does not say how its model was trained."""
+    if type(model).__name__ != "SegmentationModel" or info.get("features") != [*NODE_FEATURES, *EDGE_FEATURES]:
+        raise ValueError(f"{path}: expected a model of segment train of this version, got a {type(model).__name__}")
     for name, expected, right in (
         ("connectivity", "4 or 8", info.get("connectivity") in (4, 8)),
         ("noise", "a share in 0..0.5", type(info.get("noise")) in (int, float) and 0 <= info["noise"] <= 0.5),
@@ -205,18 +199,18 @@ def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list
     """Pictures to train on, and new ones to test on: of the letters, words spread evenly; of a file, its pictures and none."""
     if options.pictures == "letters":
         options.scale = 2 if options.scale is None else options.scale
-        n = 10 if options.images is None else options.images
+        n = 10 if options.limit is None else options.limit
         number_of_words = len(load_letters().X)
         if not 1 <= n <= number_of_words // 2:
-            raise ValueError(f"--images: expected 1..{number_of_words // 2} words, got {n}")
+            raise ValueError(f"--limit: expected 1..{number_of_words // 2} words, got {n}")
         words = np.arange(2 * n) * number_of_words // (2 * n)
         return word_pictures(words[::2], options.scale), word_pictures(words[1::2], options.scale)
     if options.scale is not None:
         raise ValueError("--scale has no effect with a file of pictures")
     pictures = read_pictures(options.pictures, most_bytes=options.most_bytes)
-    n = len(pictures) if options.images is None else options.images
+    n = len(pictures) if options.limit is None else options.limit
     if not 1 <= n <= len(pictures):
-        raise ValueError(f"--images: {options.pictures} has {len(pictures)} pictures, got {n}")
+        raise ValueError(f"--limit: {options.pictures} has {len(pictures)} pictures, got {n}")
     return pictures[:n], []
 
 
@@ -274,11 +268,4 @@ def _share(text: str) -> float:
     value = number(text)
     if value > 0.5:
         raise argparse.ArgumentTypeError(f"expected a share of the pixels in 0..0.5, got {text}")
-    return value
-
-
-def _positive(text: str) -> int:
-    value = count(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
     return value

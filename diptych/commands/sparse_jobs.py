@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.jobs import Job
-from diptych.commands.output import announce_compilation, watched
+from diptych.commands.jobs import job_names
+from diptych.commands.options import count, number
+from diptych.commands.output import announce_compilation, opening, watched
+from diptych.commands.parser import Parser
 from diptych.files.logs import LogWriter
 from diptych.pictures import plots
 from diptych.sparse_fits import LISTING, RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
@@ -80,18 +82,36 @@ class SparseJob:
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
-def add_sparse(sub: argparse.ArgumentParser, number: Any, count: Any, *, positions: bool = False) -> None:
-    """The options of ``--learner sparse-crf``; positions: of a command whose sequences may be taken apart."""
-    own = sub.add_argument_group("--learner sparse-crf", "beta (alpha/2 ||w||^2 + ||w||_1) is added to the log loss, along a path of beta or at one.")  # fmt: skip
-    own.add_argument("--path", type=count, metavar="N", help=f"so many values of beta, from the least at which all weights are 0 (default: {COUNT})")  # fmt: skip
-    own.add_argument("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")  # fmt: skip
-    own.add_argument("--held-out", type=number, metavar="SHARE", help="train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)")  # fmt: skip
-    own.add_argument("--beta", type=number, metavar="B", help="no path, this value alone")
-    own.add_argument("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")  # fmt: skip
-    own.add_argument("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
-    own.add_argument("--rule", choices=RULES, help="what weights are screened by while training; the solution is the same by any (default: l1-gap)")  # fmt: skip
+def add_sparse(sub: Parser, *, positions: bool = False) -> None:
+    """The options of ``--learner sparse-crf``: beta (alpha/2 ||w||^2 + ||w||_1) is added to the log loss; positions: of
+    a command whose sequences may be taken apart."""
+
+    def own(*names: str, **how: Any) -> None:
+        sub.option("solver", *names, rare=True, **how)
+
+    own(
+        "--path",
+        type=count,
+        metavar="N",
+        help=f"of sparse-crf: so many values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the least at which all weights are 0 (default: {COUNT})",
+    )
+    own("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
+    own(
+        "--held-out",
+        type=number,
+        metavar="SHARE",
+        help="train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)",
+    )
+    own("--beta", type=number, metavar="B", help="no path, this value alone")
+    own("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")
+    own("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
+    own(
+        "--rule",
+        choices=RULES,
+        help="what weights are screened by while training; the solution is the same by any (default: l1-gap)",
+    )
     if positions:
-        own.add_argument("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
+        own("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
 
 
 def refuse_sparse_options(options: argparse.Namespace) -> None:
@@ -103,7 +123,7 @@ def refuse_sparse_options(options: argparse.Namespace) -> None:
 
 def sparse_job(options: argparse.Namespace) -> SparseJob:
     """The job that the options ask for; ValueError for one that sparse-crf does not have."""
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*Job.__dataclass_fields__, *OWN)}
+    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*job_names(), *OWN)}
     given = {name: value for name, value in given.items() if value is not None}
     others = {name: getattr(options, name) for name in ("start", "checkpoint", "resume")}
     for name in (*given, *(name for name, value in others.items() if value is not None)):
@@ -133,7 +153,7 @@ def run_sparse(
 
     asked: what the log's first line says.
     """
-    announce_compilation(panel)
+    announce_compilation(panel, options.quiet)
     if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
         panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
     whole = objective(np.arange(n))
@@ -184,27 +204,21 @@ def _path(
     rule: Any,
     n: int,
 ) -> Trained:
-    most, size, count = panel.beta_max(whole), whole.model.size, job.path or COUNT
+    most, size, total = panel.beta_max(whole), whole.model.size, job.path or COUNT
     if most == 0:
         raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
     if job.held_out is not None and n < 2:
         raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
     pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
     how = {"rule": rule, **job.problem}
-    first = {
-        "command": options.name,
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        **asked,
-        "job": asdict(job),
-    }
+    first = opening(panel, options, **asked, job=asdict(job))
     values: list[dict[str, Any]] = []
     with LogWriter(options.log, first) as log:
 
         def tell(point: Any) -> None:
             values.append(_found(point.beta, most, point, size))
             log.write({"value": len(values), **values[-1]})
-            _say(options, _row(len(values), count, values[-1]))
+            _say(options, _row(len(values), total, values[-1]))
 
         def tell_held_out(_: int, point: Any, loss: float) -> None:
             k = sum("held_out" in value for value in values)
@@ -212,10 +226,10 @@ def _path(
             log.write({"value": k + 1, "held_out": loss})
             _say(
                 options,
-                f"{k + 1:4}/{count}  held out {loss:.6f}    {point.solver_seconds + point.screening_seconds:.2f} s",
+                f"{k + 1:4}/{total}  held out {loss:.6f}    {point.solver_seconds + point.screening_seconds:.2f} s",
             )
 
-        path = follow(panel, whole, tell, count=count, ratio=job.ratio, **how)
+        path = follow(panel, whole, tell, count=total, ratio=job.ratio, **how)
         if len(values) < len(path.points):  # the value that Ctrl-C cut short
             tell(path.points[-1])
         held, interrupted = HeldOut([]), path.interrupted
@@ -225,7 +239,7 @@ def _path(
             held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **how)
         found = choose(path, held)
         k = found.chosen
-        message = f"value {k + 1} of {count}" + ("" if pairs or count == 1 else "; --held-out SHARE would choose one")
+        message = f"value {k + 1} of {total}" + ("" if pairs or total == 1 else "; --held-out SHARE would choose one")
         if not len(held.mean):
             message += ", the last that has converged" if k + 1 < len(path.points) else ""
             message += "; held-out examples were not looked at, as Ctrl-C ended it" if pairs else ""
@@ -253,7 +267,7 @@ def _path(
         *_lines(report),
         *(
             ["the last beta is the best: a smaller --ratio may be better"]
-            if len(held.mean) == k + 1 == count > 1
+            if len(held.mean) == k + 1 == total > 1
             else []
         ),
         *([f"not converged: {wrong} of the values"] if wrong and not interrupted else []),

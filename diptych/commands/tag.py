@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from diptych.chunks import ChunkScores, chunk_scores, is_chunk_label
-from diptych.commands.jobs import LOSSES, OPTIMIZERS, SMOOTHINGS, Job, check_start, going_on, loss_of, train
-from diptych.commands.options import add_casimir, add_most_bytes, add_run, count, large, number
-from diptych.commands.output import announce_compilation, print_report, watched, writable
+from diptych.commands.jobs import OPTIMIZERS as SOLVERS
+from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, train
+from diptych.commands.options import TRAINING, add_flags, add_task, count
+from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.parser import Parser
+from diptych.commands.show import add_show
+from diptych.commands.solvers import check_files, check_start
 from diptych.commands.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
 from diptych.files.columns import Columns, load_columns
 from diptych.files.models import load_model, save_model
 from diptych.metrics import position_accuracy, sequence_accuracy
-from diptych.pictures import plots
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
@@ -28,72 +31,74 @@ __all__ = ["add"]
 
 
 TOL = 1e-4
+OPTIMIZERS = tuple(name for name in SOLVERS if name != "online-proximal")
 
 
 def add(commands: Any) -> None:
     """Add the command ``tag`` to the subparsers of the command line."""
-    whole = commands.add_parser(
+    action = add_task(
+        commands,
         "tag",
-        help="learn to tag tokens (chunks, named entities) from a column file, and tag them",
-        description="Learn the labels of tokens from a file of columns such as word, tag, label (train), score a tagger on another (evaluate), tag (predict), and "
+        "learn to tag tokens (chunks, named entities) from a column file, and tag them",
+        "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a tagger on another (evaluate), tag (predict), and "
         "look at its weights (show). Files: CoNLL column files, empty lines between sentences; name.zip:train.txt is a file in a zip.",
-        allow_abbrev=False,
     )
-    actions = whole.add_subparsers(required=True, metavar="ACTION")
-
-    def action(name: str, run: Any, summary: str) -> argparse.ArgumentParser:
-        sub: argparse.ArgumentParser = actions.add_parser(name, help=summary, description=summary, allow_abbrev=False)
-        sub.set_defaults(command=run, name=f"tag {name}")
-        sub.add_argument("--json", action="store_true", help="print everything as one JSON object")
-        add_most_bytes(sub)
-        return sub
-
     sub = action("train", _train, "train on a column file, and test on another")
     _add_file(sub)
-    sub.add_argument("--columns", type=_names, metavar="A,B,...", help="names of the columns, the last of them label (default: word,tag,label)")  # fmt: skip
-    sub.add_argument("--test", metavar="FILE", help="report accuracy and chunks on this file too")
-    sub.add_argument("--save", metavar="FILE", help="write the model (.npz, loads in either panel)")
-    add_run(sub, start=True)
-    sub.add_argument(
+    sub.option(
+        "data",
+        "--columns",
+        type=_names,
+        metavar="A,B,...",
+        help="names of the columns, the last of them label (default: word,tag,label)",
+    )
+    add_flags(sub, *TRAINING, "test", "start")
+    sub.option(
+        "model",
         "--templates",
         metavar="T",
         help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks)",
     )
-    sub.add_argument("--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)")
-    sub.add_argument("--pairs", choices=("observed", "all"), help="attribute-label pairs with a weight (default: observed)")  # fmt: skip
-    sub.add_argument("--least", type=count, metavar="N", help="of attributes that occur N times or more (default: 1)")  # fmt: skip
-    sub.add_argument("--transitions", choices=SCHEMES, help="forbid label sequences that the scheme does not have")
-    sub.add_argument("--loss", choices=LOSSES, default="crf", help="crf: log loss (default); hinge: structural SVM")
-    sub.add_argument(
-        "--optimizer",
-        choices=sorted(set(OPTIMIZERS) - {"online-proximal"}),
-        help="default: exponentiated-gradient for crf, sgd for the hinge",
+    sub.option(
+        "model", "--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)", rare=True
     )
-    sub.add_argument("--lam", type=number, help="weight of lam/2 ||w||^2 (default: 2/n, which is crfsuite's c2 = 1)")
-    sub.add_argument(
-        "--epochs", type=count, help="at most so many passes, or iterations of L-BFGS, or of sparse-crf for each beta"
+    sub.option(
+        "model",
+        "--pairs",
+        choices=("observed", "all"),
+        help="attribute-label pairs with a weight (default: observed)",
+        rare=True,
     )
-    sub.add_argument(
-        "--tol",
-        type=number,
-        help=f"stop at this gap, relative to the objective (default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6)",
+    sub.option(
+        "model",
+        "--least",
+        type=count,
+        metavar="N",
+        help="of attributes that occur N times or more (default: 1)",
+        rare=True,
     )
-    sub.add_argument("--step-size", type=number, help="a constant step (default: of sgd, 1/(lam (t + max(n, 1/lam))))")
-    sub.add_argument("--smoothing", choices=SMOOTHINGS, help="of the hinge")
-    sub.add_argument("--mu", type=number, help="strength of the smoothing")
-    sub.add_argument("--k", type=count, help="with --smoothing top-k: number of outputs (default: 5)")
-    add_casimir(sub)
-    sub.add_argument("--learner", choices=("linear", "sparse-crf"), default="linear", help="sparse-crf: few weights, by the elastic net (default: linear)")  # fmt: skip
-    add_sparse(sub, number, count)
-    sub.add_argument(
-        "--plot", metavar="FILE", help="write the convergence curve, or the path of sparse-crf (.png, .pdf or .svg)"
+    sub.option("model", "--transitions", choices=SCHEMES, help="bio, iob1, iobes: forbid what the scheme does not have")
+    sub.option(
+        "model",
+        "--learner",
+        choices=("linear", "sparse-crf"),
+        default="linear",
+        help="linear, or sparse-crf: few weights (default: linear)",
     )
-    sub.add_argument("--rng", type=large, default=0, help="seed of the orders (default: 0)")
-    sub.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_job(
+        sub,
+        OPTIMIZERS,
+        "(default: exponentiated-gradient for crf, sgd for the hinge)",
+        lam="default: 2/n, which is crfsuite's c2 = 1",
+        epochs="of sparse-crf, for each beta",
+        tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6",
+    )
+    add_sparse(sub)
 
     sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub)
+    add_flags(sub, "limit")
 
     sub = action(
         "predict",
@@ -102,17 +107,16 @@ def add(commands: Any) -> None:
     )
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub, "its labels, if any, are not looked at")
-    sub.add_argument("--top", type=count, metavar="K", help="the K best label sequences, with scores, above each sentence")  # fmt: skip
-    sub.add_argument("--probabilities", action="store_true", help="of each label found, under exp(score), as a last column")  # fmt: skip
+    add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
+    sub.option("output", "--probabilities", action="store_true", help="of each label found, under exp(score), as a last column")  # fmt: skip
 
-    sub = action("show", _show, "the largest weights of each label, and the transitions")
-    sub.add_argument("model", help="a file written by tag train --save")
-    sub.add_argument("--top", type=count, default=10, metavar="K", help="so many attributes a label (default: 10)")
+    add_show(action, "tag train", _columns_of)
 
 
-def _add_file(sub: argparse.ArgumentParser, what: str | None = None) -> None:
+def _add_file(sub: Parser, what: str | None = None) -> None:
     sub.add_argument("file", help=what)
-    sub.add_argument("--comment", metavar="PREFIX", help="leave out lines that start so")
+    sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start so", rare=True)
+    add_flags(sub, "most_bytes")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -124,15 +128,15 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         return _train_sparse(panel, options)
     refuse_sparse_options(options)
     model, w0, columns = _start(panel, options)
-    training = _labelled(options, options.file, columns)
+    training = _labelled(options, options.file, columns, options.limit)
     columns = tuple(training[0])
     test = _labelled(options, options.test, columns) if options.test else None
     job = _job(options, len(training))
-    going_on(job.optimizer, options.checkpoint, options.resume)
+    check_files(job.optimizer, options)
     if options.start:
-        check_start(job.optimizer)
+        check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)
-    announce_compilation(panel)
+    announce_compilation(panel, options.quiet)
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
     if model is None:
@@ -141,55 +145,35 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
     objective = loss_of(panel, job, model, model.pack(training, Y))
     packed = time.perf_counter() - started
-    asked = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
+    what = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-    result = watched(panel, options, asked, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
+    result = watched(panel, options, what, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
     if options.save:
         info = {"file": options.file, "start": options.start, "columns": list(columns), **job.as_dict()}
         save_model(options.save, model, result.x, info)
-    report = {
-        "command": "tag train",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        "file": options.file,
-        "sentences": len(training),
+    report = opening(panel, options, **what) | outcome(result)
+    report |= {
         "columns": columns,
         "labels": model.labels,
         "weights": model.size,
-        "job": job.as_dict(),
-        "objective": result.fun,
-        "certificate": result.certificate,
-        "success": result.success,
-        "interrupted": result.interrupted,
-        "message": result.message,
         "seconds_packing": packed,
         "seconds": time.perf_counter() - started,
         "train": _scores(model, result.x, training),
         "test": None if test is None else _scores(model, result.x, test),
-        "history": [row.as_dict() for row in result.history],
     }
-    if options.save:
-        report["saved"] = str(options.save)
-    if options.plot:
-        plots.convergence(
-            options.plot, {panel.__name__: result.history}, f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
-        )
-        report["plot"] = str(options.plot)
     lines = [
         f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
         *_lines("train", report["train"], types=False),
         *([] if test is None else _lines("test", report["test"])),
-        *([] if result.success else [f"not converged: {result.message}"]),
-        *(f"{what} {report[what]}" for what in ("saved", "plot") if what in report),
     ]
-    print_report(options, report, lines)
-    return result.interrupted
+    title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+    return finish(options, report, lines, {panel.__name__: result.history}, title)
 
 
 def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     job = sparse_job(options)
     _, _, columns = _start(panel, options)
-    training = _labelled(options, options.file, columns)
+    training = _labelled(options, options.file, columns, options.limit)
     columns = tuple(training[0])
     test = _labelled(options, options.test, columns) if options.test else None
     writable(options.save, options.log, options.plot)
@@ -200,32 +184,23 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     def objective(examples: np.ndarray) -> Any:
         return panel.LogLoss(model, model.pack([training[i] for i in examples], [Y[i] for i in examples]))
 
-    asked = {"file": options.file, "sentences": len(training)}
-    found = run_sparse(panel, options, job, asked, objective, len(training))
-    report = {
-        "command": "tag train",
-        "learner": "sparse-crf",
-        "panel": panel.__name__,
-        "version": panel.__version__,
-        **asked,
-    }
-    report |= {"columns": columns, "labels": model.labels, "job": asdict(job), **found.report}
+    what = {"file": options.file, "sentences": len(training)}
+    found = run_sparse(panel, options, job, what, objective, len(training))
+    report = opening(panel, options, learner="sparse-crf", **what, columns=columns, labels=model.labels)
+    report |= {"job": asdict(job), **found.report}
     report["train"] = _scores(model, found.w, training)
     report["test"] = None if test is None else _scores(model, found.w, test)
     report["seconds"] = time.perf_counter() - started
     if options.save:
         info = {"learner": "sparse-crf", "file": options.file, "columns": list(columns), **asdict(job)}
         save_model(options.save, *_without_zeros(panel, model, found.w), {**info, "beta": report["beta"]})
-    report |= {name: str(file) for name, file in (("saved", options.save), ("plot", options.plot)) if file}
     lines = [
         f"sparse CRF on {len(training)} sentences of {options.file}",
         *found.lines,
         *_lines("train", report["train"], types=False),
         *([] if test is None else _lines("test", report["test"])),
-        *(f"{what} {report[what]}" for what in ("saved", "plot") if what in report),
     ]
-    print_report(options, report, lines)
-    return found.interrupted
+    return finish(options, report, lines)
 
 
 def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -268,44 +243,29 @@ def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Co
 
 def _job(options: argparse.Namespace, n: int) -> Job:
     """The options as a job, with this command's defaults."""
-    optimizer = options.optimizer or ("exponentiated-gradient" if options.loss == "crf" else "sgd")
-    lam = 2 / n if options.lam is None else options.lam
-    names = (
-        "loss",
-        "epochs",
-        "tol",
-        "step_size",
-        "smoothing",
-        "mu",
-        "k",
-        "kappa",
-        "inner",
-        "stop",
-        "warm_start",
-        "rng",
-    )
-    given = {name: getattr(options, name) for name in names}
-    if optimizer == "exponentiated-gradient" and options.tol is None:
-        given["tol"] = TOL
-    return Job(optimizer=optimizer, lam=lam, start_stop=False, **given)
+    optimizer = "exponentiated-gradient" if options.loss in (None, "crf") else "sgd"
+    if options.tol is None and (options.optimizer or optimizer) == "exponentiated-gradient":
+        options.tol = TOL
+    return job_of(options, OPTIMIZERS, optimizer=optimizer, lam=2 / n, start_stop=False)
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, columns = _tagger(panel, options.model, options.most_bytes)
-    sentences = _labelled(options, options.file, columns)
-    announce_compilation(panel)
+    sentences = _labelled(options, options.file, columns, options.limit)
+    announce_compilation(panel, options.quiet)
     scores = _scores(model, w, sentences)
-    report: dict[str, Any] = {"command": "tag evaluate", "panel": panel.__name__, "model": str(options.model)}
-    report |= {"file": options.file, "sentences": len(sentences), **scores}
+    report = opening(panel, options, model=str(options.model), file=options.file, sentences=len(sentences)) | scores
     print_report(options, report, _lines(f"{len(sentences)} sentences:", scores))
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.out, None)
     model, w, columns = _tagger(panel, options.model, options.most_bytes)
     sentences = load_columns(options.file, columns, comment=options.comment, most_bytes=options.most_bytes)
+    sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     if not sentences:
         raise ValueError(f"{options.file}: no sentences")
-    announce_compilation(panel)
+    announce_compilation(panel, options.quiet)
     data = model.pack(sentences)
     found: list[dict[str, Any]] = [
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
@@ -319,8 +279,8 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((found[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    report = {"command": "tag predict", "panel": panel.__name__, "model": str(options.model), "sentences": found}
-    print_report(options, report, [line for each in found for line in _tagged_lines(each)])
+    report = opening(panel, options, model=str(options.model), sentences=found)
+    print_report(options, report, [line for each in found for line in _tagged_lines(each)], options.out)
 
 
 def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:
@@ -343,34 +303,15 @@ def _tagged_lines(each: dict[str, Any]) -> list[str]:
     return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
 
 
-def _show(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, _ = _tagger(panel, options.model, options.most_bytes)
-    weights, transitions = (host(x) for x in model.split(w))
-    names = model.vocabulary or [f"row {i}" for i in range(model.width)]
-    top = {}
-    for k, label in enumerate(model.labels):
-        order = np.argsort(-np.abs(weights[:, k]), kind="stable")[: options.top]
-        top[label] = [(names[i], float(weights[i, k])) for i in order.tolist() if weights[i, k] != 0]
-    cells = sorted(model.label_pairs.tolist(), key=lambda cell: -transitions.reshape(-1)[cell])
-    moves = [
-        (model.labels[a], model.labels[b], float(transitions[a, b]))
-        for a, b in (divmod(cell, model.n_labels) for cell in cells)
-    ]
-    report = {"command": "tag show", "panel": panel.__name__, "model": str(options.model), "weights": model.size}
-    report |= {"labels": top, "transitions": moves}
-    lines = []
-    for label, each in top.items():
-        lines += [label, *(f"  {weight:9.4f}  {name}" for name, weight in each)]
-    lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in moves if weight != 0)]
-    print_report(options, report, lines)
-
-
 # pieces ------------------------------------------------------------------------------------------------------------------
 
 
-def _labelled(options: argparse.Namespace, path: str, columns: tuple[str, ...] | None) -> list[Columns]:
+def _labelled(
+    options: argparse.Namespace, path: str, columns: tuple[str, ...] | None, limit: int | None = None
+) -> list[Columns]:
     """The sentences of a file with a column of labels, at least one."""
     sentences = load_columns(path, columns, comment=options.comment, most_bytes=options.most_bytes)
+    sentences = [sentences[i] for i in limited(len(sentences), limit)]
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     if "label" not in sentences[0]:
@@ -381,12 +322,17 @@ def _labelled(options: argparse.Namespace, path: str, columns: tuple[str, ...] |
 def _tagger(panel: ModuleType, path: str, most_bytes: int) -> tuple[Any, np.ndarray, tuple[str, ...]]:
     """Model, weights and the names of the columns it was trained on."""
     model, w, info = load_model(path, panel, most_bytes=most_bytes)
+    return model, w, _columns_of(path, model, info)
+
+
+def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
+    """The names of the columns that a tagger was trained on; ValueError for another model."""
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
     columns = info["columns"]
     if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
         raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
-    return model, w, tuple(columns)
+    return tuple(columns)
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Columns]) -> dict[str, Any]:

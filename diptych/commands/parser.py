@@ -1,0 +1,151 @@
+"""The parser of the command line: help of one screen in groups, ``--help-all``, and "did you mean"."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from diptych.panels import PANELS
+
+__all__ = ["Parser", "did_you_mean"]
+
+GROUPS = (
+    "positional arguments",
+    "commands",
+    "data",
+    "model",
+    "solver",
+    "output",
+    "options",
+    "general",
+)  # in the order of help
+WIDTH = 28  # of the column of options
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes ``--panel``, before and after the name of a command; says what is wrong in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, **options, "add_help": False, "formatter_class": _Formatter})
+        self._rare: list[argparse.Action] = []  # of --help-all alone
+        self.option("general", "--panel", choices=PANELS, default=argparse.SUPPRESS, help="reference: to read; accelerated: to run (default)")  # fmt: skip
+        self.option("general", "-h", "--help", action=_Help, everything=False, help="show the usual options")
+        self.option("general", "--help-all", action=_Help, everything=True, help="show all options")
+
+    def option(self, group: str, *names: str, rare: bool = False, **how: Any) -> argparse.Action:
+        """Add an option to a group of the help; a rare one is shown by ``--help-all`` alone."""
+        found = next((each for each in self._action_groups if each.title == group), None)
+        added = (found or self.add_argument_group(group)).add_argument(*names, **how)
+        if added.choices is not None and added.option_strings:
+            added.metavar = added.metavar or "NAME"
+            known = [str(each) for each in added.choices]
+            if not set(known) <= set(re.findall(r"[\w-]+", (added.help or "").partition("(default")[0])):
+                added.help = f"{', '.join(known)}{'; ' if added.help else ''}{added.help or ''}".replace("; (", " (")
+        if rare:
+            self._rare.append(added)
+        return added
+
+    def format_usage(self) -> str:
+        places = [action for action in self._actions if not action.option_strings]
+        formatter = self._get_formatter()
+        words = [formatter._format_args(action, str(action.metavar or action.dest)) for action in places]
+        return " ".join([f"usage: {self.prog} [OPTIONS]", *map(str, words)]) + "\n"
+
+    def format_help(self, everything: bool = False) -> str:
+        formatter = _Formatter(self.prog, brief=not everything)
+        formatter.add_text(self.description)
+        for group in sorted(self._action_groups, key=lambda each: GROUPS.index(str(each.title))):
+            shown = [action for action in group._group_actions if everything or action not in self._rare]
+            formatter.start_section(group.title if group.title != GROUPS[0] else "arguments")
+            formatter.add_text(group.description if everything else None)
+            formatter.add_arguments(shown)
+            formatter.end_section()
+        if self._rare and not everything:
+            formatter.add_text(f"{len(self._rare)} more options: --help-all")
+        return f"{self.format_usage()}\n{formatter.format_help()}"
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """As argparse does, but no word may be empty, and no value "--", for want of which argparse ends in a
+        traceback."""
+        words = sys.argv[1:] if args is None else list(args)
+        for before, word in zip(["", *words], words, strict=False):
+            name, equals, value = word.partition("=")
+            if name.startswith("--") and equals and value in ("", "--"):
+                self.error(f"argument {name}: expected a value, got {value!r}")
+            if not word:
+                self.error(f"expected a value, got '' after {before or self.prog}")
+        return super().parse_args(words, namespace)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does; a command that has commands and is given none shows its help."""
+        words = list(args)
+        if self._subparsers is not None and not words:
+            self.print_help()
+            self.exit()
+        others = any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._get_positional_actions())
+        for word in words:
+            if word == "--" or (others and not word.startswith("-")):  # what follows is of another parser
+                break
+            name = word.partition("=")[0]
+            if name.startswith("--") and " " not in word and name not in self._option_string_actions:
+                self.error(f"unknown option {name}{did_you_mean(name, self._option_string_actions)}")
+        return super().parse_known_args(words, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(each) for each in action.choices]
+            text = f"expected one of {', '.join(known)}, got {value!r:.80}{did_you_mean(str(value), known)}"
+            raise argparse.ArgumentError(action, text)
+
+    def error(self, message: str) -> Any:
+        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The known name nearest to the given one, as the end of a message; "" where none is near."""
+    near = difflib.get_close_matches(given, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Commands stand in the list itself, without a heading above them."""
+
+    def __init__(self, prog: str, brief: bool = False) -> None:
+        super().__init__(prog, max_help_position=WIDTH)
+        self.brief = brief  # one line an option, two where it has choices
+
+    def _iter_indented_subactions(self, action: argparse.Action) -> Any:
+        yield from action._get_subactions() if hasattr(action, "_get_subactions") else ()
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):
+            return self._join_parts([self._format_action(each) for each in self._iter_indented_subactions(action)])
+        self.most = 1 if action.option_strings and action.choices is None else 2
+        return super()._format_action(action)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        lines = super()._split_lines(text, width)
+        if not self.brief or len(lines) <= self.most:
+            return lines
+        whole = " ".join(text.split())
+        for end in sorted((match.start() for match in re.finditer(r"; | \(|, ", whole)), reverse=True):
+            lines = super()._split_lines(whole[:end] + " ...", width)
+            if len(lines) <= self.most:
+                break
+        return lines[: self.most]
+
+
+class _Help(argparse.Action):
+    """Prints the help and ends."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, everything: bool, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
+        self.everything = everything
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        print(parser.format_help(self.everything), end="")
+        parser.exit()

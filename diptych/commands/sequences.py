@@ -1,0 +1,428 @@
+"""``train``, ``evaluate``, ``predict``, ``show``: sequence labellers; ``compare`` and ``demo``: both panels side by side."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych.commands.jobs import (
+    OPTIMIZERS,
+    Job,
+    accuracy,
+    add_job,
+    check_scorable,
+    job_of,
+    labellings,
+    limited,
+    load,
+    objective_of,
+    train,
+)
+from diptych.commands.kernel_jobs import add_kernels, kernel_job, refuse_kernel_options, train_kernels
+from diptych.commands.options import TRAINING, add_command, add_flags, count
+from diptych.commands.output import (
+    Progress,
+    announce_compilation,
+    finish,
+    opening,
+    outcome,
+    print_report,
+    say,
+    watched,
+    writable,
+)
+from diptych.commands.parser import Parser
+from diptych.commands.show import add_show
+from diptych.commands.solvers import check_files, check_start, epochs_of, listed
+from diptych.commands.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
+from diptych.files.models import load_model, save_model
+from diptych.panels import PANELS, panel_of
+from diptych.pictures import plots
+from reference.datasets import Sequences
+from reference.files import save_bytes
+from reference.models.kernel_sequence import KernelWeights
+from reference.training.result import Result, Row
+
+__all__ = ["add"]
+
+
+def add(commands: Any) -> None:
+    """Add the commands of sequences to the subparsers of the command line."""
+    sub = add_command(commands, "train", _train, "train a sequence labeller and report objective, accuracy and seconds")
+    _add_data(sub, "train")
+    _add_job(sub)
+    add_kernels(sub)
+    add_sparse(sub, positions=True)
+    add_flags(sub, *TRAINING, "start")
+
+    sub = add_command(commands, "evaluate", _evaluate, "accuracy of a saved model")
+    sub.add_argument("model", help="a file written by train --save")
+    _add_data(sub, "evaluate")
+    add_flags(sub, "limit")
+
+    sub = add_command(commands, "predict", _predict, "labels that a saved model gives, a line for each sequence")
+    sub.add_argument("model", help="a file written by train --save")
+    _add_data(sub, "predict")
+    add_flags(sub, "limit", "out")
+
+    add_show(partial(add_command, commands), "train", _check_kind)
+
+    sub = add_command(
+        commands,
+        "compare",
+        _compare,
+        "run one job in both panels and show them side by side",
+        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the rng and "
+        "not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a whole step.",
+    )
+    _add_data(sub, "train")
+    _add_job(sub)
+    sub.set_defaults(scale=1e-6)
+    add_flags(sub, "limit", "plot")
+
+    sub = add_command(
+        commands, "demo", _demo, "both panels learn to read handwritten words; pictures of what they read"
+    )
+    add_flags(sub, out="a folder; default: demo", epochs="default: 3", limit="default: 2500")
+    sub.set_defaults(out="demo", epochs=3, limit=2500)
+
+
+def _add_data(sub: Parser, action: str) -> None:
+    """Which sequences: of a fold or of all."""
+    sub.add_argument("data", help="'letters', or a sequence file (.npz; see diptych/files/sequences.py)")
+    what = "train on the other folds, test on this one" if action == "train" else "only the sequences of this fold"
+    sub.option("data", "--fold", type=count, metavar="N", help=what)
+    if action == "train":
+        sub.option("data", "--reverse", action="store_true", help="with --fold: train on this fold, test on the others")
+    add_flags(sub, "most_bytes")
+
+
+def _add_job(sub: Parser) -> None:
+    each = listed({name: epochs_of(name) for name in OPTIMIZERS})
+    add_job(
+        sub,
+        OPTIMIZERS,
+        "(default: sgd)",
+        loss="crf; of mkl: hinge",
+        lam="default: 0.01",
+        epochs=f"default: {each}; of sparse-crf, iterations for each beta: 10000; of mkl: 20",
+        tol="default of sparse-crf: 1e-6",
+    )
+    sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False, help="no weights for starting and ending", rare=True)  # fmt: skip
+
+
+# training ----------------------------------------------------------------------------------------------------------------
+
+
+def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    if options.learner == "mkl":
+        refuse_sparse_options(options)
+        kernel_job(options)  # what is wrong with it is said before the data are read
+        return train_kernels(panel, options, *_split(options, _read(options)))
+    refuse_kernel_options(options)
+    if options.learner == "sparse-crf":
+        return _train_sparse(panel, options)
+    refuse_sparse_options(options)
+    job, data = _job(options), _read(options)
+    check_files(job.optimizer, options)
+    model, w0 = (None, None) if options.start is None else _start(panel, options, job)
+    if model is not None:
+        data = _fitting(data, model, options.data, options.start)
+        job = replace(job, start_stop=model.start_stop)
+    training, test = _split(options, data)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    _warm_up(panel, job, training, options.quiet)
+    started = time.perf_counter()
+    objective = objective_of(panel, job, training, model)
+    what = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "start": options.start}
+    what["job"] = job.as_dict()
+    more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
+    result = watched(panel, options, what, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
+    if options.save:
+        info = {"data": options.data, "fold": options.fold, "start": options.start, **job.as_dict()}
+        save_model(options.save, objective.model, result.x, info)
+    report = opening(panel, options, **what, reverse=options.reverse) | outcome(result)
+    report |= {
+        "iterate": result.iterate,
+        "seconds": result.history[-1].seconds if result.history else 0.0,
+        "seconds_in_all": time.perf_counter() - started,
+        "train": accuracy(objective.model, result.x, training),
+        "test": None if test is None else accuracy(objective.model, result.x, test),
+        "nonzeros": int(np.count_nonzero(result.x)),
+        "weights": int(result.x.shape[0]),
+    }
+    epochs = result.history[-1].epoch if result.history else 0
+    lines = [
+        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {epochs} epochs ({result.iterate} iterate)",
+        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}{_gap(result.certificate)}",
+        *_accuracy_lines(report),
+    ]
+    if job.optimizer == "online-proximal":
+        lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
+    return finish(options, report, lines, {panel.__name__: result.history}, _title(job))
+
+
+def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
+    job = sparse_job(options)
+    training, test = _split(options, _read(options))
+    n = len(training.X)
+    writable(options.save, options.log, options.plot)
+    started = time.perf_counter()
+    width, labels = training.X[0].shape[1], training.labels
+    model = (
+        panel.MulticlassModel(width, labels)
+        if job.positions
+        else panel.SequenceModel(width, labels, start_stop=job.start_stop)
+    )
+
+    def objective(examples: np.ndarray) -> Any:
+        part = training.take(examples)
+        each = (np.concatenate(part.X), np.concatenate(part.Y)) if job.positions else (part.X, part.Y)
+        return panel.LogLoss(model, model.pack(*each))
+
+    what = {"data": options.data, "sequences": n, "fold": options.fold}
+    found = run_sparse(panel, options, job, what, objective, n)
+    report = opening(panel, options, learner="sparse-crf", **what, reverse=options.reverse, job=asdict(job))
+    report |= found.report
+    report["train"] = accuracy(model, found.w, training)
+    report["test"] = None if test is None else accuracy(model, found.w, test)
+    report["seconds_in_all"] = time.perf_counter() - started
+    if options.save:
+        info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
+        save_model(options.save, model, found.w, {**info, "beta": report["beta"]})
+    lines = [f"sparse CRF on {options.data}: {n} sequences", *found.lines, *_accuracy_lines(report)]
+    return finish(options, report, lines)
+
+
+# a saved model -----------------------------------------------------------------------------------------------------------
+
+
+def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
+    model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
+    data = _part(_fitting(_read(options), model, options.data, options.model, w), options)
+    check_scorable(options.data, data)
+    announce_compilation(panel, options.quiet)
+    started = time.perf_counter()
+    scores = accuracy(model, w, data)
+    report = opening(panel, options, data=options.data, fold=options.fold, model=str(options.model), trained=info)
+    report |= {"sequences": len(data.X), "accuracy": scores, "seconds": time.perf_counter() - started}
+    print_report(options, report, [_accuracy_line(f"{len(data.X)} sequences:", scores)])
+
+
+def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.out, None)
+    model, w, _ = load_model(options.model, panel, most_bytes=options.most_bytes)
+    data = _part(_read(options, labelled=False), options)
+    if not data.X:
+        raise ValueError(f"{options.data}: no sequences")
+    _check_features(data, model, options.data, options.model, w)
+    announce_compilation(panel, options.quiet)
+    guess = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
+    report = opening(panel, options, data=options.data, model=str(options.model), labels=guess)
+    separator = "" if all(len(name) == 1 for name in model.labels) else " "
+    print_report(options, report, [separator.join(labels) for labels in guess], options.out)
+
+
+# both panels -------------------------------------------------------------------------------------------------------------
+
+
+def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
+    job, data = _job(options), _read(options)
+    training, test = _split(options, data)
+    writable(options.plot)
+    report, _ = compare(job, training, training if test is None else test, options.quiet)
+    report["data"] = options.data
+    if options.plot:
+        plots.convergence(options.plot, _histories(report), _title(job))
+        report["plot"] = str(options.plot)
+    print_report(options, report, _side_by_side(report))
+
+
+def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One job in both panels from one start: the report, and (model, weights) of each panel by name."""
+    report: dict[str, Any] = {"command": "compare", "job": job.as_dict(), "sequences": len(training.X)}
+    trained = {}
+    for name in PANELS:
+        side = panel_of(name)
+        _warm_up(side, job, training, quiet)
+        objective = objective_of(side, job, training)
+        with Progress(job.epochs, quiet, name) as progress:
+            result = _whole(train(side, job, objective, progress))
+        trained[name] = objective.model, np.asarray(result.x)
+        report[name] = {
+            "objective": result.fun,
+            "accuracy": accuracy(objective.model, result.x, test),
+            "seconds": result.history[-1].seconds if result.history else 0.0,
+            "oracle_calls": result.oracle_calls,
+            "history": [row.as_dict() for row in result.history],
+        }
+    ours, theirs = report["accelerated"]["objective"], report["reference"]["objective"]
+    report["relative_objective_difference"] = abs(ours - theirs) / max(abs(theirs), sys.float_info.min)
+    report["largest_weight_difference"] = float(
+        np.max(np.abs(trained["accelerated"][1] - trained["reference"][1]), initial=0.0)
+    )
+    return report, trained
+
+
+def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    job = Job(loss="crf", optimizer="sgd", lam=0.001, epochs=options.epochs, scale=1e-6, solver={"step_size": 0.02})
+    rest, held_out = load("letters").split(0)
+    training = rest.take(limited(len(rest.X), options.limit))
+    if not options.json:
+        say(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
+        say(f"then it reads {len(held_out.X)} words that it has not seen.\n")
+    report, trained = compare(job, training, held_out, options.quiet)
+    report["command"] = "demo"
+    model, w = trained["accelerated"]
+    shown = held_out.take(np.argsort([-len(y) for y in held_out.Y], kind="stable")[:: max(1, len(held_out.Y) // 8)][:8])
+    guess = model.predict(model.pack(shown.X), None, w)
+    report["words"] = [
+        {"true": _word(model, y), "predicted": _word(model, z)} for y, z in zip(shown.Y, guess, strict=True)
+    ]
+    save_bytes(folder / "compare.json", (json.dumps(report, indent=2, allow_nan=False) + "\n").encode())
+    written = ["compare.json"]
+    lines = [*_side_by_side(report), "", "word         read as"]
+    lines += [f"{word['true']:12} {word['predicted']}" for word in report["words"]]
+    try:
+        plots.convergence(folder / "convergence.png", _histories(report), "CRF on the OCR letters: both panels")
+        plots.words(folder / "words.png", shown.X, [(word["true"], word["predicted"]) for word in report["words"]])
+        written += ["convergence.png", "words.png"]
+    except ImportError as problem:
+        lines += ["", f"no pictures: {problem}"]
+    print_report(options, report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
+
+
+# pieces ------------------------------------------------------------------------------------------------------------
+
+
+def _job(options: argparse.Namespace) -> Job:
+    _check_reverse(options)
+    return job_of(options)
+
+
+def _check_reverse(options: argparse.Namespace) -> None:
+    if options.reverse and options.fold is None:
+        raise ValueError("--reverse has no effect without --fold")
+
+
+def _read(options: argparse.Namespace, labelled: bool = True) -> Sequences:
+    """The sequences that the options name, as many as they allow."""
+    data = load(options.data, labelled=labelled, most_bytes=options.most_bytes)
+    return data if options.limit is None else data.take(limited(len(data.X), options.limit))
+
+
+def _split(options: argparse.Namespace, data: Sequences) -> tuple[Sequences, Sequences | None]:
+    """What to train on, and what to test on, if anything; both have labels to score."""
+    _check_reverse(options)
+    training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
+    check_scorable(options.data, *(part for part in (training, test) if part is not None))
+    return training, test
+
+
+def _part(data: Sequences, options: argparse.Namespace) -> Sequences:
+    return data if options.fold is None else data.split(options.fold)[1]
+
+
+def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[Any, np.ndarray]:
+    """The saved model to start from, and its weights."""
+    check_start(job.optimizer, OPTIMIZERS)
+    model, w, _ = load_model(options.start, panel, most_bytes=options.most_bytes)
+    if type(model).__name__ != "SequenceModel":
+        raise ValueError(f"{options.start} holds a {type(model).__name__}; expected a SequenceModel")
+    if options.start_stop is False and model.start_stop:
+        raise ValueError(f"--no-start-stop: {options.start} has weights for starting and ending")
+    return model, w
+
+
+def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> None:
+    """An error where the model at ``path`` is none of sequences, or the data has other features than it; w: its weights, where kernels will do."""
+    if isinstance(w, KernelWeights):
+        features = model.width(w)
+    elif type(model).__name__ == "MulticlassModel" or hasattr(model, "start_stop"):
+        features = model.n_features
+    else:
+        raise ValueError(f"{path} holds a {type(model).__name__}; expected a SequenceModel or a MulticlassModel")
+    wrong = next((x.shape[1] for x in data.X if x.shape[1] != features), None)
+    if wrong is not None:
+        raise ValueError(f"{name} has {wrong} features, {path} was trained on {features}")
+
+
+def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
+    if type(model).__name__ not in ("SequenceModel", "MulticlassModel", "KernelSequenceModel"):
+        raise ValueError(f"{path}: expected a model of train, got a {type(model).__name__}")
+
+
+def _fitting(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> Sequences:
+    """The data, with labels in the model's order; an error where features or labels do not fit."""
+    _check_features(data, model, name, path, w)
+    if data.labels == model.labels:
+        return data
+    unknown = sorted(set(data.labels) - set(model.labels))
+    if unknown:
+        raise ValueError(f"{name} has labels that {path} does not know: {', '.join(unknown)}")
+    renumber = np.array([model.labels.index(name) for name in data.labels])
+    return Sequences(data.name, data.X, [renumber[y] for y in data.Y], model.labels, data.fold)
+
+
+def _warm_up(panel: ModuleType, job: Job, data: Sequences, quiet: bool) -> None:
+    """Load or compile the job's kernels on one sequence before the clock starts; nothing where a panel has none."""
+    if not hasattr(panel, "kernels_are_cold"):
+        return
+    announce_compilation(panel, quiet)
+    objective = objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
+    _whole(train(panel, replace(job, epochs=1), objective))
+
+
+def _whole(result: Result) -> Result:
+    """A result that no Ctrl-C cut short: else the command ends."""
+    if result.interrupted:
+        raise KeyboardInterrupt
+    return result
+
+
+def _histories(report: dict[str, Any]) -> dict[str, list[Row]]:
+    return {name: [Row(**row) for row in report[name]["history"]] for name in ("reference", "accelerated")}
+
+
+def _word(model: Any, labels: np.ndarray) -> str:
+    return "".join(model.labels[i] for i in labels)
+
+
+def _gap(certificate: float | str) -> str:
+    return "" if isinstance(certificate, str) else f"    within {certificate:.3g} of the optimum"
+
+
+def _accuracy_line(name: str, scores: dict[str, float]) -> str:
+    return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
+
+
+def _accuracy_lines(report: dict[str, Any]) -> list[str]:
+    return [_accuracy_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
+
+
+def _title(job: Job) -> str:
+    return f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+
+
+def _side_by_side(report: dict[str, Any]) -> list[str]:
+    names = ("reference", "accelerated")
+    rows: list[tuple[str, ...]] = [("", *names)]
+    rows.append(("objective", *(f"{report[name]['objective']:.12g}" for name in names)))
+    rows.append(("by letter, %", *(f"{100 * report[name]['accuracy']['letter']:.2f}" for name in names)))
+    rows.append(("by word, %", *(f"{100 * report[name]['accuracy']['word']:.2f}" for name in names)))
+    rows.append(("seconds", *(f"{report[name]['seconds']:.3f}" for name in names)))
+    lines = [f"{a:14} {b:>18} {c:>18}" for a, b, c in rows]
+    lines.append(f"relative difference of objectives {report['relative_objective_difference']:.1e}")
+    lines.append(f"largest difference of weights     {report['largest_weight_difference']:.1e}")
+    return lines

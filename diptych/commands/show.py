@@ -1,0 +1,150 @@
+"""``show``: what a model file holds: the model, its sizes, how it was trained, and its largest weights where they have names."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych.commands.options import add_flags
+from diptych.commands.output import opening, print_report
+from diptych.commands.parser import Parser
+from diptych.files.models import load_model
+from reference.arrays import host
+
+__all__ = ["add_show", "template_lines", "template_weights"]
+
+TOP = 10
+Details = tuple[dict[str, Any], list[str]]  # for the report, and as lines
+
+
+def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
+    """Add the action ``show`` to a task; train: the command that writes its models; check: refuses those of other tasks,
+    called with the file's name, the model and how it was trained."""
+
+    def run(panel: ModuleType, options: argparse.Namespace) -> None:
+        model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
+        check(options.model, model, info)
+        _show(panel, options, model, w, info)
+
+    sub = action("show", run, "what a model file holds, with its largest weights where they have names")
+    sub.add_argument("model", help=f"a file written by {train} --save")
+    add_flags(sub, "most_bytes", top=f"default: {TOP}")
+    sub.set_defaults(top=TOP)
+
+
+def _show(panel: ModuleType, options: argparse.Namespace, model: Any, w: Any, info: dict[str, Any]) -> None:
+    kind = type(model).__name__
+    sizes = {name: value for name, value in model.settings().items() if isinstance(value, (bool, int, float, str))}
+    arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
+    weights, nonzeros = (sum(int(each) for each in counts) for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True))  # fmt: skip
+    details, lines = DETAILS[kind](model, w, info, options.top) if kind in DETAILS else ({}, [])
+    report = opening(panel, options, model=str(options.model), kind=kind, weights=weights, nonzeros=nonzeros)
+    report |= {"sizes": sizes, "trained": info, **details}
+    first = [f"{options.model}: {kind}, {nonzeros} of {weights} weights are not 0"]
+    first += [_listed("sizes", sizes)] if sizes else []
+    first += [_listed("trained", {name: value for name, value in info.items() if value is not None})] if info else []
+    print_report(options, report, [*first, *lines])
+
+
+def _listed(what: str, values: dict[str, Any]) -> str:
+    each = (
+        f"{name} {','.join(map(str, value)) if isinstance(value, list) else value}" for name, value in values.items()
+    )
+    return f"{what}: {', '.join(each)}"
+
+
+# details by kind of model ------------------------------------------------------------------------------------------------
+
+
+def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
+    """The largest weights of each label, and of transitions."""
+    weights, transitions = (host(x) for x in model.split(w))
+    place = "row" if hasattr(model, "vocabulary") else "feature"  # of hashed attributes, or of features
+    names = getattr(model, "vocabulary", None) or [f"{place} {i}" for i in range(model.width)]
+    if getattr(model, "start_stop", False):
+        names = [*names[: model.n_features], "start", "stop"]
+    report, lines = _by_label(model.labels, names, weights, top)
+    pairs = getattr(model, "label_pairs", np.arange(model.n_labels**2))
+    cells = sorted(pairs.tolist(), key=lambda cell: -transitions.reshape(-1)[cell])
+    moves = [
+        (model.labels[a], model.labels[b], float(transitions[a, b]))
+        for a, b in (divmod(cell, model.n_labels) for cell in cells)
+    ]
+    largest = sorted(moves, key=lambda move: -abs(move[2]))[: top * model.n_labels]
+    shown = [move for move in moves if move[2] != 0 and move in largest]
+    lines += ["transitions", *(f"  {weight:9.4f}  {a} -> {b}" for a, b, weight in shown)]
+    return {**report, "transitions": moves}, lines
+
+
+def _classes(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
+    names = [f"feature {i}" for i in range(model.n_features)]
+    return _by_label(model.labels, names, host(w).reshape(model.n_features, len(model.labels)), top)
+
+
+def _by_label(labels: Sequence[str], names: Sequence[str], weights: np.ndarray, top: int) -> Details:
+    found, lines = {}, []
+    for k, label in enumerate(labels):
+        order = np.argsort(-np.abs(weights[:, k]), kind="stable")[:top]
+        found[label] = [(names[i], float(weights[i, k])) for i in order.tolist() if weights[i, k] != 0]
+        lines += [label, *(f"  {weight:9.4f}  {name}" for name, weight in found[label])]
+    return {"labels": found}, lines
+
+
+def _named(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
+    """Weights of few features, whose names the file has."""
+    names = [*info["features"], *(["no partner"] if getattr(model, "null", False) else [])]
+    found = dict(zip(names, host(w).tolist(), strict=True))
+    return {"features": found}, [f"  {name:18} {weight:8.3f}" for name, weight in found.items()]
+
+
+def _kernels(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
+    """The shares of the kernels' norms."""
+    names = str(info.get("kernels", "")).split(",")
+    names = names if len(names) == len(model.groups) else [f"kernel {k}" for k in range(len(model.groups))]
+    names += ["transitions"] * (len(w.beta) - len(names))
+    beta = dict(zip(names, w.beta.tolist(), strict=True))
+    return {"beta": beta}, ["beta", *(f"  {share:9.4f}  {name}" for name, share in beta.items())]
+
+
+def _templates(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
+    if not model.blocks:
+        return {"template_weights": None}, ["its templates share weights; parse train --blocks gives each its own"]
+    found = template_weights(model, w)
+    return {"template_weights": found}, template_lines(found, len(found))
+
+
+def template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
+    """The templates by the norms of their weights, largest first; beta: the norm's share of their sum, the weight of the template's kernel."""
+    norms = model.template_norms(w)
+    total = norms.sum()
+    return [
+        {"template": list(model.templates[t]), "norm": float(norms[t]), "beta": float(norms[t] / total if total > 0 else 0)}
+        for t in np.argsort(-norms, kind="stable").tolist()
+    ]  # fmt: skip
+
+
+def template_lines(found: list[dict[str, Any]], most: int) -> list[str]:
+    """How many templates have no weight, and the others, at most so many."""
+    alive = [each for each in found if each["norm"] > 0]
+    lines = [f"{len(alive)} of {len(found)} templates have weights; beta, norm:"]
+    lines += [f"  {e['beta']:.4f}  {e['norm']:10.5f}  {' '.join(e['template'])}" for e in alive[:most]]
+    if len(alive) > most:
+        lines.append(f"  ... {len(alive) - most} more (parse show lists them)")
+    elif most >= len(found):
+        lines += [f"  0       {0:10}  {' '.join(e['template'])}" for e in found[len(alive) :]]
+    return lines
+
+
+DETAILS: dict[str, Callable[[Any, Any, dict[str, Any], int], Details]] = {
+    "AlignmentModel": _named,
+    "KernelSequenceModel": _kernels,
+    "MulticlassModel": _classes,
+    "ParsingModel": _templates,
+    "SegmentationModel": _named,
+    "SequenceModel": _chain,
+    "TaggingModel": _chain,
+}
