@@ -29,19 +29,15 @@ JOB: dict[str, Any] = {"lam": 0.01, "epochs": 100, "tol": 0.01, "rng": 0}
 
 def add(commands: Any) -> None:
     """Add the command ``align`` to the subparsers of the command line."""
-    action = add_task(
-        commands,
-        "align",
-        "learn to align two lists of strings, and align them",
-        "Learn from examples which strings of two lists belong together (train), score a model on others (evaluate), align new lists (predict), and see "
-        f"what a model holds (show). The features of a pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.",
-    )
+    action = add_task(commands, "align", "learn to align two lists of strings, and align them",
+        "Learn from examples which strings of two lists belong together (train), score a model on others "
+        "(evaluate), align new lists (predict), and see what a model holds (show). The features of a pair of "
+        f"strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.")  # fmt: skip
     sub = action("train", _train, "train on examples, by block-coordinate Frank-Wolfe on the structural hinge")
     sub.add_argument("pairs", help="'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
     sub.option("data", "--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
-    sub.option(
-        "model", "--no-null", dest="null", action="store_false", help="leave no string of the shorter list alone"
-    )
+    sub.option("model", "--no-null", dest="null", action="store_false",
+        help="leave no string of the shorter list alone")  # fmt: skip
     add_flags(sub, *TRAINING, "rng", **{name: f"default: {JOB[name]}" for name in ("lam", "epochs", "tol")})
     add_solver(sub, OPTIMIZERS)
 

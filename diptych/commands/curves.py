@@ -41,9 +41,8 @@ def add(commands: Any) -> None:
     description = "Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual of them all, where there is one, on a logarithmic axis. The logs are of one problem."
     sub = add_command(commands, "curves", _curves, summary, description)
     sub.add_argument("logs", nargs="+", metavar="LOG", help="files of lines of JSON, one a run")
-    sub.option(
-        "output", "--against", action="append", choices=list(AXES), help="repeatable (default: calls and seconds)"
-    )
+    sub.option("output", "--against", action="append", choices=list(AXES),
+        help="repeatable (default: calls and seconds)")  # fmt: skip
     add_flags(sub, "plot")
 
 

@@ -159,41 +159,22 @@ def _refuse(job: Job, *names: str, why: str) -> None:
 
 def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str = "", **said: str) -> None:
     """Add the options that make a job; optimizer, loss, said: what the help says of the optimiser, the loss, shared options."""
-    sub.option(
-        "solver", "--loss", choices=LOSSES, help=f"crf: log loss; hinge: structural SVM (default: {loss or 'crf'})"
-    )
+    sub.option("solver", "--loss", choices=LOSSES,
+        help=f"crf: log loss; hinge: structural SVM (default: {loss or 'crf'})")  # fmt: skip
     sub.option("solver", "--optimizer", choices=optimizers, help=optimizer)
     add_flags(sub, "lam", "epochs", "tol", "rng", **said)
-    sub.option(
-        "solver",
-        "--smoothing",
-        choices=SMOOTHINGS,
-        help="of the hinge (default: none; entropy for svrg and casimir)",
-        rare=True,
-    )
-    sub.option(
-        "solver", "--mu", type=number, help="strength of the smoothing; temperature of --sampler gibbs", rare=True
-    )
-    sub.option(
-        "solver",
-        "--k",
-        type=count,
-        help="with --smoothing top-k, or of multisample: number of outputs (default: 5)",
-        rare=True,
-    )
-    sub.option(
-        "solver", "--schedule", choices=sorted(SCHEDULES), help=f"step sizes of {' and '.join(SCHEDULED)}", rare=True
-    )
-    sub.option(
-        "solver",
-        "--step-offset",
-        type=number,
-        help="with --schedule pegasos: 1/(lam (t + offset)); of online-proximal, sigma for lam",
-        rare=True,
-    )
-    sub.option(
-        "solver", "--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))", rare=True
-    )
+    sub.option("solver", "--smoothing", choices=SMOOTHINGS,
+        help="of the hinge (default: none; entropy for svrg and casimir)", rare=True)  # fmt: skip
+    sub.option("solver", "--mu", type=number, help="strength of the smoothing; temperature of --sampler gibbs",
+        rare=True)  # fmt: skip
+    sub.option("solver", "--k", type=count,
+        help="with --smoothing top-k, or of multisample: number of outputs (default: 5)", rare=True)  # fmt: skip
+    sub.option("solver", "--schedule", choices=sorted(SCHEDULES), help=f"step sizes of {' and '.join(SCHEDULED)}",
+        rare=True)  # fmt: skip
+    sub.option("solver", "--step-offset", type=number,
+        help="with --schedule pegasos: 1/(lam (t + offset)); of online-proximal, sigma for lam", rare=True)  # fmt: skip
+    sub.option("solver", "--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))",
+        rare=True)  # fmt: skip
     if "online-proximal" in optimizers:
         add_regularizer(sub)
     add_solver(sub, optimizers, without=("mu", "k"))  # fmt: skip

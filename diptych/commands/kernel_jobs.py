@@ -58,24 +58,16 @@ class KernelJob:
 
 def add_kernels(sub: Parser) -> None:
     """The options of ``--learner mkl``."""
-    sub.option(
-        "model",
-        "--learner",
-        choices=LEARNERS,
-        default="linear",
-        help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the elastic net (default: linear)",
-    )
-    sub.option(
-        "model",
-        "--kernels",
-        metavar="NAMES",
-        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], explicit, with commas between; a+b is their average (default: linear,quadratic,gaussian)",
-        rare=True,
-    )
-    sub.option(
-        "solver", "--C", type=number, help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True
-    )
-    sub.option("model", "--transitions", choices=TRANSITIONS, help="of mkl: a group of their own, a part of each, or without penalty (default: own)", rare=True)  # fmt: skip
+    sub.option("model", "--learner", choices=LEARNERS, default="linear",
+        help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the "
+        "elastic net (default: linear)")  # fmt: skip
+    sub.option("model", "--kernels", metavar="NAMES",
+        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], explicit, "
+        "with commas between; a+b is their average (default: linear,quadratic,gaussian)", rare=True)  # fmt: skip
+    sub.option("solver", "--C", type=number, help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)",
+        rare=True)  # fmt: skip
+    sub.option("model", "--transitions", choices=TRANSITIONS,
+        help="of mkl: a group of their own, a part of each, or without penalty (default: own)", rare=True)  # fmt: skip
 
 
 def refuse_kernel_options(options: argparse.Namespace) -> None:

@@ -52,110 +52,56 @@ PLACE = "{class}"
 
 def add(commands: Any) -> None:
     """Add the command ``localize`` to the subparsers of the command line."""
-    action = add_task(
-        commands,
-        "localize",
-        "learn where objects are in images, and find them",
-        "Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), score models (evaluate), find boxes "
-        "(predict), draw them (draw), and see what a model holds (show). make writes a file of images to learn from: handwritten letters on cluttered "
-        "pages. A file of your own: save_localization(path, images, classes); its format is described in diptych/files/localization.py.",
-    )
-    sub = action(
-        "make", _make, "write a file of scenes, each with one letter to be found among others, strokes and noise"
-    )
+    action = add_task(commands, "localize", "learn where objects are in images, and find them",
+        "Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), "
+        "score models (evaluate), find boxes (predict), draw them (draw), and see what a model holds (show). make "
+        "writes a file of images to learn from: handwritten letters on cluttered pages. A file of your own: "
+        "save_localization(path, images, classes); its format is described in diptych/files/localization.py.")  # fmt: skip
+    sub = action("make", _make,
+        "write a file of scenes, each with one letter to be found among others, strokes and noise")  # fmt: skip
     sub.add_argument("file", help="to write (.boxes); half a megabyte an image")
-    sub.option(
-        "data", "--images", type=positive, default=500, metavar="N", help="about as many of each class (default: 500)"
-    )
-    sub.option(
-        "data", "--classes", default=scenes.CLASSES, metavar="LETTERS", help=f"one a class (default: {scenes.CLASSES})"
-    )
+    sub.option("data", "--images", type=positive, default=500, metavar="N",
+        help="about as many of each class (default: 500)")  # fmt: skip
+    sub.option("data", "--classes", default=scenes.CLASSES, metavar="LETTERS",
+        help=f"one a class (default: {scenes.CLASSES})")  # fmt: skip
     sub.option("data", "--test", action="store_true", help="of letters that are kept apart for testing")
-    sub.option(
-        "data",
-        "--candidates",
-        type=positive,
-        default=200,
-        metavar="N",
-        help="boxes an image (default: 200; the paper: 1000)",
-    )
-    sub.option(
-        "data",
-        "--directions",
-        type=positive,
-        default=8,
-        help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)",
-    )
-    sub.option(
-        "data", "--scales", type=positive, default=4, help="of filters (default: 4; with the paper's 256 channels: 8)"
-    )
+    sub.option("data", "--candidates", type=positive, default=200, metavar="N",
+        help="boxes an image (default: 200; the paper: 1000)")  # fmt: skip
+    sub.option("data", "--directions", type=positive, default=8,
+        help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)")  # fmt: skip
+    sub.option("data", "--scales", type=positive, default=4,
+        help="of filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
     sub.option("data", "--size", type=positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
     add_flags(sub, "rng")
     sub.set_defaults(rng=0)
 
     sub = action("train", _train, "train a model for each class, and test it on other images")
     sub.add_argument("data", help="a file of images, such as make writes")
-    sub.option(
-        "data",
-        "--class",
-        dest="classes",
-        action="append",
-        metavar="NAME",
-        help="only this class; repeatable (default: all that have images)",
-    )
-    add_flags(
-        sub,
-        *TRAINING,
-        "test",
-        "start",
-        "most_bytes",
-        "rng",
-        limit="of each class",
-        save=f"{PLACE} in the name is the class, here and in the names of the other files",
-    )
-    sub.option(
-        "model",
-        "--model",
-        choices=list(MODELS),
-        default="linear",
-        help="scores linear in the features, or of two layers (default: linear)",
-    )
+    sub.option("data", "--class", dest="classes", action="append", metavar="NAME",
+        help="only this class; repeatable (default: all that have images)")  # fmt: skip
+    add_flags(sub, *TRAINING, "test", "start", "most_bytes", "rng", limit="of each class",
+        save=f"{PLACE} in the name is the class, here and in the names of the other files")  # fmt: skip
+    sub.option("model", "--model", choices=list(MODELS), default="linear",
+        help="scores linear in the features, or of two layers (default: linear)")  # fmt: skip
     sub.option("model", "--hidden", type=positive, help="channels between the two layers (default: 16)", rare=True)
     each = "; ".join(f"{model}: {', '.join(names)}" for model, names in MODELS.items())
     sub.option("solver", "--optimizer", choices=OPTIMIZERS, help=f"{each} (default: the first)")
     shares = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
     add_flags(sub, lam=f"default: {shares}", epochs=f"default: {listed(EPOCHS)}", tol="default: 0.01")
-    sub.option(
-        "solver",
-        "--k",
-        type=count,
-        help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
-        rare=True,
-    )
-    sub.option(
-        "solver",
-        "--schedule",
-        choices=list(SCHEDULES),
+    sub.option("solver", "--k", type=count,
+        help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)", rare=True)  # fmt: skip
+    sub.option("solver", "--schedule", choices=list(SCHEDULES),
         help="of sgd's steps, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
-        rare=True,
-    )
-    add_solver(
-        sub,
-        OPTIMIZERS,
-        mu=f"default: {listed(MU)}",
-        step_size="default of sgd with two layers: 0.003",
-        budget="default: 5",
-    )
+        rare=True)  # fmt: skip
+    add_solver(sub, OPTIMIZERS, mu=f"default: {listed(MU)}", step_size="default of sgd with two layers: 0.003",
+        budget="default: 5")  # fmt: skip
 
     sub = action("evaluate", _evaluate, "how well saved models find the objects of a file: CorLoc, average precision")
     _add_models(sub, "+")
     add_flags(sub, "limit")
 
-    sub = action(
-        "predict",
-        _predict,
-        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1",
-    )
+    sub = action("predict", _predict,
+        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1")  # fmt: skip
     _add_models(sub, "+")
     add_flags(sub, "limit", "out", top="boxes of each image; default: 1")
     sub.set_defaults(top=1)

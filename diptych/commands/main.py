@@ -59,7 +59,8 @@ def parser() -> Parser:
     found = Parser(prog="diptych", description="Train, evaluate and compare structured predictors.")
     found.set_defaults(panel="accelerated")
     found.option("general", "--version", action="version", version=f"diptych {__version__}", help="show the version")
-    found.option("general", "--print-completion", action=_Completion, metavar="SHELL", help="show a script that completes commands and options, for bash, zsh or tcsh")  # fmt: skip
+    found.option("general", "--print-completion", action=_Completion, metavar="SHELL",
+        help="show a script that completes commands and options, for bash, zsh or tcsh")  # fmt: skip
     commands = found.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for add in COMMANDS:
         add(commands)

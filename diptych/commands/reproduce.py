@@ -23,13 +23,8 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 def add(commands: Any) -> None:
     """Add it to the commands of a parser."""
-    sub = add_command(
-        commands,
-        "reproduce",
-        _reproduce,
-        "run an experiment of a paper",
-        "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.",
-    )
+    sub = add_command(commands, "reproduce", _reproduce, "run an experiment of a paper",
+        "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.")  # fmt: skip
     sub.option("output", "--list", action="store_true", help="the experiments, with paper, data and, where known, time")
     sub.add_argument("experiment", metavar="NAME", nargs="?", help="see --list")
     sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its data and options")

@@ -39,41 +39,26 @@ JOB: dict[str, Any] = {"lam": 10.0, "epochs": 60, "tol": 0.02, "rng": 0}
 
 def add(commands: Any) -> None:
     """Add the command ``segment`` to the subparsers of the command line."""
-    action = add_task(
-        commands,
-        "segment",
-        "learn to take the noise off binary pictures, and take it off",
-        "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a model on other pictures (evaluate), restore noisy "
-        "ones (predict), by minimum cuts, and see what a model holds (show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is ink).",
-    )
+    action = add_task(commands, "segment", "learn to take the noise off binary pictures, and take it off",
+        "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a model on "
+        "other pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what a model holds "
+        "(show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is ink).")  # fmt: skip
     clean = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
     sub = action("train", _train, "train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge")
     sub.add_argument("pictures", help=clean)
-    sub.option(
-        "data", "--noise", type=_share, default=0.15, help="share of pixels turned over in the copies (default: 0.15)"
-    )
-    sub.option(
-        "data", "--scale", type=positive, help="letters: pixels a side for each pixel of theirs (default: 2)", rare=True
-    )
-    sub.option(
-        "model", "--connectivity", type=int, choices=(4, 8), default=4, help="neighbours of a pixel (default: 4)"
-    )
-    add_flags(
-        sub,
-        *TRAINING,
-        "most_bytes",
-        "rng",
-        limit="default: 10 words; all of a file",
-        lam="default: 10, next to wrong pixels a picture",
-    )
+    sub.option("data", "--noise", type=_share, default=0.15,
+        help="share of pixels turned over in the copies (default: 0.15)")  # fmt: skip
+    sub.option("data", "--scale", type=positive, help="letters: pixels a side for each pixel of theirs (default: 2)",
+        rare=True)  # fmt: skip
+    sub.option("model", "--connectivity", type=int, choices=(4, 8), default=4,
+        help="neighbours of a pixel (default: 4)")  # fmt: skip
+    add_flags(sub, *TRAINING, "most_bytes", "rng", limit="default: 10 words; all of a file",
+        lam="default: 10, next to wrong pixels a picture")  # fmt: skip
     add_flags(sub, **{name: f"default: {JOB[name]}" for name in ("epochs", "tol")})
     add_solver(sub, OPTIMIZERS)
 
-    sub = action(
-        "evaluate",
-        _evaluate,
-        "the share of wrong pixels in noisy copies before and after a saved model has restored them",
-    )
+    sub = action("evaluate", _evaluate,
+        "the share of wrong pixels in noisy copies before and after a saved model has restored them")  # fmt: skip
     sub.add_argument("model", help="a file written by segment train --save")
     sub.add_argument("pictures", help=clean)
     sub.option("data", "--noise", type=_share, help="share of pixels turned over (default: as in training)")
@@ -85,7 +70,8 @@ def add(commands: Any) -> None:
     sub.option("data", "--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
     sub.option("data", "--words", type=positive, help="letters: words on the page (default: 6)")
     sub.option("data", "--noise", type=_share, help="letters: share of pixels turned over (default: as in training)")
-    add_flags(sub, "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm or .png", plot="clean, where known, noisy and restored")  # fmt: skip
+    add_flags(sub, "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm or .png",
+        plot="clean, where known, noisy and restored")  # fmt: skip
 
     add_show(action, "segment train", _check_info)
 

@@ -76,22 +76,17 @@ def add(commands: Any) -> None:
 
     add_show(partial(add_command, commands), "train", _check_kind)
 
-    sub = add_command(
-        commands,
-        "compare",
-        _compare,
-        "run one job in both panels and show them side by side",
-        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws of the rng and "
-        "not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part there by a whole step.",
-    )
+    sub = add_command(commands, "compare", _compare, "run one job in both panels and show them side by side",
+        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws "
+        "of the rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part "
+        "there by a whole step.")  # fmt: skip
     _add_data(sub, "train")
     _add_job(sub)
     sub.set_defaults(scale=1e-6)
     add_flags(sub, "limit", "plot")
 
-    sub = add_command(
-        commands, "demo", _demo, "both panels learn to read handwritten words; pictures of what they read"
-    )
+    sub = add_command(commands, "demo", _demo,
+        "both panels learn to read handwritten words; pictures of what they read")  # fmt: skip
     add_flags(sub, out="a folder; default: demo", epochs="default: 3", limit="default: 2500")
     sub.set_defaults(out="demo", epochs=3, limit=2500)
 
@@ -108,16 +103,11 @@ def _add_data(sub: Parser, action: str) -> None:
 
 def _add_job(sub: Parser) -> None:
     each = listed({name: epochs_of(name) for name in OPTIMIZERS})
-    add_job(
-        sub,
-        OPTIMIZERS,
-        "(default: sgd)",
-        loss="crf; of mkl: hinge",
-        lam="default: 0.01",
+    add_job(sub, OPTIMIZERS, "(default: sgd)", loss="crf; of mkl: hinge", lam="default: 0.01",
         epochs=f"default: {each}; of sparse-crf, iterations for each beta: 10000; of mkl: 20",
-        tol="default of sparse-crf: 1e-6",
-    )
-    sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False, help="no weights for starting and ending", rare=True)  # fmt: skip
+        tol="default of sparse-crf: 1e-6")  # fmt: skip
+    sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False,
+        help="no weights for starting and ending", rare=True)  # fmt: skip
 
 
 # training ----------------------------------------------------------------------------------------------------------------

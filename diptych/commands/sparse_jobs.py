@@ -89,29 +89,21 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
     def own(*names: str, **how: Any) -> None:
         sub.option("solver", *names, rare=True, **how)
 
-    own(
-        "--path",
-        type=count,
-        metavar="N",
-        help=f"of sparse-crf: so many values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the least at which all weights are 0 (default: {COUNT})",
-    )
+    own("--path", type=count, metavar="N",
+        help="of sparse-crf: so many values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the least at "
+        f"which all weights are 0 (default: {COUNT})")  # fmt: skip
     own("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
-    own(
-        "--held-out",
-        type=number,
-        metavar="SHARE",
-        help="train once more along the path without this share of the examples, drawn, and keep the beta at which they are likeliest (default: the last beta is kept)",
-    )
+    own("--held-out", type=number, metavar="SHARE",
+        help="train once more along the path without this share of the examples, drawn, and keep the beta at which "
+        "they are likeliest (default: the last beta is kept)")  # fmt: skip
     own("--beta", type=number, metavar="B", help="no path, this value alone")
     own("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")
     own("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
-    own(
-        "--rule",
-        choices=RULES,
-        help="what weights are screened by while training; the solution is the same by any (default: l1-gap)",
-    )
+    own("--rule", choices=RULES,
+        help="what weights are screened by while training; the solution is the same by any (default: l1-gap)")  # fmt: skip
     if positions:
-        own("--positions", action="store_true", default=None, help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
+        own("--positions", action="store_true", default=None,
+            help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
 
 
 def refuse_sparse_options(options: argparse.Namespace) -> None:

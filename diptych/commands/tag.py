@@ -36,63 +36,30 @@ OPTIMIZERS = tuple(name for name in SOLVERS if name != "online-proximal")
 
 def add(commands: Any) -> None:
     """Add the command ``tag`` to the subparsers of the command line."""
-    action = add_task(
-        commands,
-        "tag",
+    action = add_task(commands, "tag",
         "learn to tag tokens (chunks, named entities) from a column file, and tag them",
-        "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a tagger on another (evaluate), tag (predict), and "
-        "look at its weights (show). Files: CoNLL column files, empty lines between sentences; name.zip:train.txt is a file in a zip.",
-    )
+        "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a tagger on "
+        "another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column files, empty lines "
+        "between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
     sub = action("train", _train, "train on a column file, and test on another")
     _add_file(sub)
-    sub.option(
-        "data",
-        "--columns",
-        type=_names,
-        metavar="A,B,...",
-        help="names of the columns, the last of them label (default: word,tag,label)",
-    )
+    sub.option("data", "--columns", type=_names, metavar="A,B,...",
+        help="names of the columns, the last of them label (default: word,tag,label)")  # fmt: skip
     add_flags(sub, *TRAINING, "test", "start")
-    sub.option(
-        "model",
-        "--templates",
-        metavar="T",
-        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks)",
-    )
-    sub.option(
-        "model", "--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)", rare=True
-    )
-    sub.option(
-        "model",
-        "--pairs",
-        choices=("observed", "all"),
-        help="attribute-label pairs with a weight (default: observed)",
-        rare=True,
-    )
-    sub.option(
-        "model",
-        "--least",
-        type=count,
-        metavar="N",
-        help="of attributes that occur N times or more (default: 1)",
-        rare=True,
-    )
+    sub.option("model", "--templates", metavar="T",
+        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks)")  # fmt: skip
+    sub.option("model", "--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)",
+        rare=True)  # fmt: skip
+    sub.option("model", "--pairs", choices=("observed", "all"),
+        help="attribute-label pairs with a weight (default: observed)", rare=True)  # fmt: skip
+    sub.option("model", "--least", type=count, metavar="N",
+        help="of attributes that occur N times or more (default: 1)", rare=True)  # fmt: skip
     sub.option("model", "--transitions", choices=SCHEMES, help="bio, iob1, iobes: forbid what the scheme does not have")
-    sub.option(
-        "model",
-        "--learner",
-        choices=("linear", "sparse-crf"),
-        default="linear",
-        help="linear, or sparse-crf: few weights (default: linear)",
-    )
-    add_job(
-        sub,
-        OPTIMIZERS,
-        "(default: exponentiated-gradient for crf, sgd for the hinge)",
-        lam="default: 2/n, which is crfsuite's c2 = 1",
-        epochs="of sparse-crf, for each beta",
-        tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6",
-    )
+    sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
+        help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
+    add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for the hinge)",
+        lam="default: 2/n, which is crfsuite's c2 = 1", epochs="of sparse-crf, for each beta",
+        tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")  # fmt: skip
     add_sparse(sub)
 
     sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
@@ -100,15 +67,13 @@ def add(commands: Any) -> None:
     _add_file(sub)
     add_flags(sub, "limit")
 
-    sub = action(
-        "predict",
-        _predict,
-        "tag sentences by a saved tagger: their columns, and the label found, a line for each token",
-    )
+    sub = action("predict", _predict,
+        "tag sentences by a saved tagger: their columns, and the label found, a line for each token")  # fmt: skip
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub, "its labels, if any, are not looked at")
     add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
-    sub.option("output", "--probabilities", action="store_true", help="of each label found, under exp(score), as a last column")  # fmt: skip
+    sub.option("output", "--probabilities", action="store_true",
+        help="of each label found, under exp(score), as a last column")  # fmt: skip
 
     add_show(action, "tag train", _columns_of)
 
