@@ -93,7 +93,7 @@ def add(commands: Any) -> None:
 
 def _add_data(sub: Parser, action: str) -> None:
     """Which sequences: of a fold or of all."""
-    sub.add_argument("data", help="'letters', or a sequence file (.npz; see diptych/files/sequences.py)")
+    sub.add_argument("data", help="'letters', or a sequence file (.npz)")
     what = "train on the other folds, test on this one" if action == "train" else "only the sequences of this fold"
     sub.option("data", "--fold", type=count, metavar="N", help=what)
     if action == "train":
