@@ -197,7 +197,7 @@ class SequenceLabeler(LabelSequences, Learner):
     >>> from diptych.estimators import SequenceLabeler
     >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]]
     >>> labeler = SequenceLabeler(lam=0.1).fit(X, [["B", "I", "O"], ["B", "I"]])
-    >>> [y.tolist() for y in labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])]
+    >>> labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])
     [['B', 'I', 'O']]
     """
 
@@ -271,7 +271,7 @@ class KernelSequenceLabeler(Structured):
     >>> from diptych.estimators import KernelSequenceLabeler
     >>> X, Y = [[[0.0], [1.0]], [[2.0], [1.0]]], [["out", "in"], ["out", "in"]]  # "in" is around 1
     >>> labeler = KernelSequenceLabeler(kernels="linear,gaussian:1", random_state=0).fit(X, Y)
-    >>> [y.tolist() for y in labeler.predict([[[1.9], [1.1]]])]
+    >>> labeler.predict([[[1.9], [1.1]]])
     [['out', 'in']]
     """
 
@@ -321,10 +321,10 @@ class KernelSequenceLabeler(Structured):
         self.n_iter_ = max(self.result_.nit, 1)
         return self
 
-    def predict(self, X: Any) -> list[np.ndarray]:
-        """The best labels (n_i,) of each sequence."""
+    def predict(self, X: Any) -> list[list[Any]]:
+        """The best labels (n_i,) of each sequence, a list of str or int."""
         check_fitted(self)
-        return [self.classes_[y] for y in self.model_.predict(self.coef_, dense_sequences(X))]
+        return [self.classes_[y].tolist() for y in self.model_.predict(self.coef_, dense_sequences(X))]
 
     def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
         """The kernels, by name or as they are."""
@@ -409,14 +409,14 @@ class DependencyParser(Structured, Learner):
         self._learn(model, model.pack(X, y), sample_weight)
         return self
 
-    def predict(self, X: Any) -> list[np.ndarray]:
-        """The heads (n_i,) of each sentence's best tree."""
+    def predict(self, X: Any) -> list[list[int]]:
+        """The heads (n_i,) of each sentence's best tree, a list of int."""
         check_fitted(self)
-        heads: list[np.ndarray] = self.model_.predict(self.model_.pack(X), None, self.coef_)
-        return heads
+        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(X), None, self.coef_)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens with the right head."""
         if sample_weight is None:
-            return attachment_score([np.asarray(heads) for heads in y], self.predict(X))
+            guess = [np.asarray(heads) for heads in self.predict(X)]
+            return attachment_score([np.asarray(heads) for heads in y], guess)
         return share_right(y, self.predict(X), sample_weight)

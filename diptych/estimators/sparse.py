@@ -363,7 +363,7 @@ class SparseCRF(OneBeta, SparseLabels):
     >>> from diptych.estimators import SparseCRF
     >>> X = [[["w=the"], ["w=duck"], ["w=swims"]], [["w=a"], ["w=duck"]]]
     >>> labeler = SparseCRF(beta_share=0.3).fit(X, [["B", "I", "O"], ["B", "I"]])
-    >>> [y.tolist() for y in labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])]
+    >>> labeler.predict([[["w=a"], ["w=duck"], ["w=swims"]]])
     [['B', 'I', 'O']]
     >>> labeler.selected()["O"][0][0], len(labeler.support_) < labeler.model_.size
     ('w=swims', True)

@@ -145,10 +145,10 @@ class LabelSequences(Structured):
         place = {str(c): i for i, c in enumerate(self.classes_)}
         return np.array([place[name] for name in self.model_.labels])
 
-    def predict(self, X: Any) -> list[np.ndarray]:
-        """The best labels (n_i,) of each sequence."""
-        data = self._packed(X)
-        return [self.classes_[self._labels()[y]] for y in self.model_.predict(data, None, self.coef_)]
+    def predict(self, X: Any) -> list[list[Any]]:
+        """The best labels (n_i,) of each sequence, a list of str or int."""
+        data, classes = self._packed(X), self.classes_[self._labels()].tolist()
+        return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.coef_)]
 
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
         """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss only."""
