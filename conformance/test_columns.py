@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diptych.files.columns import load_columns, read_columns
+from diptych.files.columns import Layout, load_columns, load_lines, load_tokens, read_columns
 
 CHUNKS = b"The DT B-NP\ncat  NN\tI-NP\n\n\n-DOCSTART- -X- O\nsat VBD B-VP"
 
@@ -69,7 +69,18 @@ def test_members_of_a_zip(tmp_path):
     [
         (b"a b\nc", None, "a: line 2: expected 2 columns, as above, got 1: 'c'"),
         (b"a b\n\n\nc d e", None, r"a: line 4: expected 2 columns \(word, label\), as above, got 3: 'c d e'"),
-        (b"\na b c d e", None, "a: line 2: got 5 columns; say what they are called"),
+        (b"\na b c d e", None, "a: line 2: got 5 columns; .* such as --columns word,c2,c3,c4,label$"),
+        (b"a b\n# text = c", None, r"a: line 2: expected 2 columns.* got 4: '# text = c' \(--comment '#' leaves out"),
+        (b"# a note\na b", None, r"a: line 2: expected 3 columns.* got 2: 'a b' \(--comment '#' leaves out"),
+        (b"1\t" * 9 + b"x\n1\tb", None, "a: line 2: expected the 10 columns of CoNLL-U, apart by tabs, got 2"),
+        (b"1\t" * 9 + b"x\n1\t" + b"\tb" * 8, None, "a: line 2: expected the 10 columns .*, got an empty one"),
+        (b"1\t" * 9 + b"x\n" + b"3\t" * 9 + b"x", None, "a: line 2: expected word 2 of its sentence, got 3"),
+        (b"1\t" * 9 + b"x\n" + b"b\t" * 9 + b"x", None, "a: line 2: expected the number of a word, got 'b'"),
+        (
+            b"1\t" * 9 + b"x",
+            ("word", "label"),
+            r"a: line 1: expected 2 columns \(word, label\), or 1 without .* got 10",
+        ),
         (b"a b", ("word", "tag", "chunk"), r"a: line 1: expected 3 columns \(word, tag, chunk\), got 2"),
         (
             b"a\n",
@@ -83,3 +94,61 @@ def test_members_of_a_zip(tmp_path):
 def test_what_is_wrong_is_named(content, names, message):
     with pytest.raises(ValueError, match=message):
         read_columns("a", content, names)
+
+
+CONLLU = """# sent_id = 1
+# text = Vámonos al mar
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tVamos\tir\tVERB\tv\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\t_
+2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
+3\tal mar\tmar\tNOUN\tn\tA=B|C=D\t1\tobl\t_\tSpaceAfter=No
+
+1\t#\t#\tSYM\t#\t_\t0\troot\t_\t_
+"""
+
+
+def test_conllu_without_ranges_empty_nodes_and_comments(tmp_path):
+    """The words of a sentence are those with whole numbers; a word may have a blank, or be #."""
+    first, second = read_columns("a", CONLLU.encode())
+    assert first["word"] == ("Vamos", "nos", "al mar") and first["label"] == ("VERB", "PRON", "NOUN")
+    assert first["xpos"] == ("v", "p", "n") and first["head"] == ("0", "1", "1") and first["feats"][2] == "A=B|C=D"
+    assert second["word"] == ("#",)
+    names = ("id", "form", "lemma", "upos", "label", "feats", "head", "deprel", "deps", "misc")
+    assert read_columns("a", CONLLU.encode(), names)[0]["label"] == ("v", "p", "n")
+    (tmp_path / "a").write_text(CONLLU, encoding="utf-8")
+    layout, _ = load_tokens(str(tmp_path / "a"), Layout())
+    assert layout.form == "conllu" and layout.columns[1] == "word" and layout.columns[3] == "label"
+    (tmp_path / "b").write_text("a b\n")
+    with pytest.raises(ValueError, match="b: line 1: expected the 10 columns of CoNLL-U, apart by tabs, got 1"):
+        load_tokens(str(tmp_path / "b"), layout)
+
+
+def test_labels_anywhere_and_blanks_between_tabs():
+    assert read_columns("a", b"B a\n", ("label", "word")) == [{"label": ("B",), "word": ("a",)}]
+    assert read_columns("a", b"a\n", ("label", "word")) == [{"word": ("a",)}]
+    cities = read_columns("a", b"New York\tLOC\nis\tO\n\n-DOCSTART- -X- O\n\nbig\tO\n")
+    assert cities == [{"word": ("New York", "is"), "label": ("LOC", "O")}, {"word": ("big",), "label": ("O",)}]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ("The duck swims\n\nA dog\n", [("The", "duck", "swims"), ("A", "dog")]),
+        ("The duck\nA dog\n\n", [("The", "duck"), ("A", "dog")]),
+        ("Stop\n", [("Stop",)]),
+        ("New\u00a0York sleeps", [("New\u00a0York", "sleeps")]),
+        ("The\nduck\n\nA\n", "every line has one word"),
+        ("The D\nduck N\n\nA D\n", "every line has 2 words, with empty lines between"),
+        ("The duck\nThe\tD\n", "line 2: expected words apart by blanks, a sentence a line, got a tab"),
+    ],
+)
+def test_sentences_a_line(tmp_path, content, found):
+    """Files of columns, and of words one by one, are not read as sentences."""
+    path = tmp_path / "lines"
+    path.write_text(content, encoding="utf-8")
+    if isinstance(found, str):
+        with pytest.raises(ValueError, match=found):
+            load_lines(str(path))
+    else:
+        assert load_lines(str(path)) == found

@@ -13,6 +13,7 @@ from conformance.tolerances import close
 from diptych.chunks import chunk_scores
 from diptych.files import load_model, save_model
 from diptych.files.columns import load_columns, read_columns
+from reference.models import token_templates
 
 SENTENCES = """The DT B-NP
 duck NN I-NP
@@ -143,9 +144,9 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "none.txt"], "none.txt: no such file"),
         (["train", "EMPTY"], "empty.txt: no sentences"),
         (["train", "WRONG"], "wrong.txt: line 2: expected 3 columns, as above, got 2"),
-        (["train", "BANK", "--columns", "word,tag,chunk"], "--columns: expected different names, the last of them "
-                                                           "label, such as word,tag,label, got word,tag,chunk"),
-        (["train", "BANK", "--columns", "label,word,tag"], "label, got label,word,tag"),
+        (["train", "BANK", "--columns", "word,tag,chunk"], "--columns: expected different names, one of them label, "
+                                                           "such as word,tag,label, got word,tag,chunk"),
+        (["train", "BANK", "--columns", "label"], "label, got label"),
         (["train", "BANK", "--columns", "label,word,label"], "label, got label,word,label"),
         (["train", "BANK", "--columns", "word,,label"], "label, got word,,label"),
         (["train", "BANK", "--templates", "other"], "other: no such file (the templates that come with diptych are "
@@ -159,6 +160,13 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "BROKEN", "--transitions", "bio"], "Y[0]: I-NP after the start, at token 0, is not allowed by "
                                                       "transitions='bio'"),
         (["train", "BANK", "--bits", "1"], "bits: expected at most 30, and 2^bits >= 4"),
+        (["train", "HEADS"], "heads.txt: the labels look like heads of words; the column before is the label by "
+                             "--columns word,label,head"),
+        (["train", "NOTES"], "notes.txt: lines such as '# note' look like comments; --comment '#' leaves them out"),
+        (["train", "LONG"], "long.txt: line 1: got 5 columns; say what they are called, such as --columns "
+                            "word,c2,c3,c4,label"),
+        (["train", "UNKNOWN"], "all labels are _; another column is the label by --columns "
+                               "id,word,lemma,upos,label,feats,head,deprel,deps,misc"),
         (["evaluate", "BANK", "BANK"], "not a readable model file"),
         (["evaluate", "none.npz", "BANK"], "tag evaluate: none.npz: no such file"),
         (["predict", "OTHER", "BANK"], "expected a model of tag train, got a SequenceModel"),
@@ -172,9 +180,105 @@ def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, argument
         ("EMPTY", "\n"),
         ("WRONG", "a b c\na b\n"),
         ("BROKEN", "a X I-NP\nb X B-NP\n"),
+        ("HEADS", "a X 2\nb X 0\n\nc X 0\n"),
+        ("NOTES", "# note\na X\n# X\n"),
+        ("LONG", "a b c d e\n"),
+        ("UNKNOWN", "1\ta\ta\t_\tX\t_\t_\t_\t_\t_\n"),
         ("TEMPLATES", 'templates = ["word", "word|lemma"]'),
     ):
         places[name] = tmp_path / f"{name.lower()}.txt"
         places[name].write_text(content)
     status, _, err = run(backend.module, capsys, "tag", *(places.get(a, a) for a in arguments))
     assert status == 2 and message in err
+
+
+TWO = "The D\nduck N\nswims V\n\nA D\ndog N\nsees V\nthe D\nduck N\n"
+CONLLU = """# text = Vámonos
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tVamos\tir\tVERB\tv\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\t_
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "columns", "templates"),
+    [
+        (TWO, "2 sentences, columns word, label (", ["word", "label"], "words"),
+        (SENTENCES, "3 sentences, columns word, tag, label (", ["word", "tag", "label"], "chunks"),
+        ("a D x O\nb N y B-X\n", "columns word, tag, chunk, label (", ["word", "tag", "chunk", "label"], "chunks"),
+        (CONLLU, "1 sentences, CoNLL-U, label = UPOS (", None, "words"),
+    ],
+)
+def test_files_are_read_without_options(backend, tmp_path, capsys, content, said, columns, templates):
+    """What was inferred is said, and kept: files are read in the same way later."""
+    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
+    path.write_text(content, encoding="utf-8")
+    status, out, err = run(backend.module, capsys, "tag", "train", path, "--test", path, "--save", saved)
+    assert status == 0 and out.count("tokens 100.00 %") == 2
+    lines = [line for line in err.splitlines() if "compiling" not in line]
+    assert len(lines) == 1 and lines[0].startswith(f"{path}: ") and said in lines[0]
+    assert lines[0].endswith(f"templates {templates} (--templates)")
+    info = load_model(saved, backend.module)[2]
+    assert columns is None or info["columns"] == columns
+    assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
+    status, _, err = run(backend.module, capsys, "tag", "train", path, "--quiet")
+    assert status == 0 and "sentences" not in err
+
+
+def test_comments_are_kept_in_the_model(backend, tmp_path, capsys):
+    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
+    path.write_text("% by me, today\n" + TWO)
+    assert run(backend.module, capsys, "tag", "train", path, "--comment", "%", "--save", saved, "--quiet")[0] == 0
+    assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
+    assert run(backend.module, capsys, "tag", "evaluate", saved, path, "--comment", "#")[0] == 2
+    model, w, info = load_model(saved, backend.module)
+    for name, wrong in (("form", "csv"), ("comment", ""), ("comment", 3), ("columns", [])):
+        save_model(saved, model, w, {**info, name: wrong})
+        status, _, err = run(backend.module, capsys, "tag", "evaluate", saved, path)
+        assert status == 2 and f"m.npz: info: {name}: expected" in err
+    save_model(saved, model, w, {"columns": ["word", "label"]})  # as it was written before
+    path.write_text(TWO)
+    assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
+
+
+def test_tagging_a_sentence_a_line(backend, bank, tmp_path, capsys):
+    """The same labels as from columns; neither form is read as the other."""
+    two, saved, lines = tmp_path / "two.txt", tmp_path / "m.npz", tmp_path / "new.txt"
+    two.write_text(TWO)
+    run(backend.module, capsys, "tag", "train", two, "--save", saved, "--quiet")
+    lines.write_text("the dog swims\nduck\n")
+    by_line = run(backend.module, capsys, "tag", "predict", saved, lines, "--tokens")[1]
+    lines.write_text("the\ndog\nswims\n\nduck\n")
+    assert by_line == run(backend.module, capsys, "tag", "predict", saved, lines)[1] != ""
+    assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
+    hint = "; --tokens reads a tokenised sentence a line"
+    for content, option, message in (
+        ("the dog swims\nduck\n", [], "expected 3 columns, as above, got 1: 'duck'" + hint),
+        ("the dog swims\n", [], "or 1 without labels (word), got 3" + hint),
+        ("duck swims\nducks swim\n", [], "new.txt: none of its labels, such as swim, is a label of the model" + hint),
+        ("the\ndog\n\nduck\n", ["--tokens"], "expected a sentence a line, but every line has one word"),
+        (TWO, ["--tokens"], "expected a sentence a line, but every line has 2 words, with empty lines between"),
+    ):
+        lines.write_text(content)
+        status, out, err = run(backend.module, capsys, "tag", "predict", saved, lines, *option)
+        assert status == 2 and out == "" and message in err
+    lines.write_text("duck _\nswims _\n")  # a label that is not known
+    assert run(backend.module, capsys, "tag", "predict", saved, lines)[0] == 0
+    run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
+    status, _, err = run(backend.module, capsys, "tag", "predict", saved, lines, "--tokens")
+    assert status == 2 and "--tokens: lines have words alone, and the model looks at word, tag" in err
+
+
+@pytest.mark.parametrize("how", [[], ["--learner", "sparse-crf", "--path", 3, "--held-out", 0.4]])
+def test_attributes_are_looked_up_once(backend, bank, capsys, monkeypatch, how):
+    """Once for the sentences to train on, which are tagged too, and once for those to test on."""
+    seen, whole = [], token_templates._Window
+
+    def window(X, offsets):
+        seen.append(len(X))
+        return whole(X, offsets)
+
+    monkeypatch.setattr(token_templates, "_Window", window)
+    status, _, err = run(backend.module, capsys, "tag", "train", bank, "--test", bank, "--quiet", *how)
+    assert status == 0, err
+    assert seen == [3, 3]

@@ -11,7 +11,9 @@ import numpy as np
 
 from reference.arrays import host, number
 from reference.models.base import all_of
+from reference.models.sequence import ChainData
 from reference.objectives import LogLoss
+from reference.packed import lock
 from reference.screening.path import PathPoint, SparsePath
 from reference.screening.rules import check_rule
 
@@ -25,6 +27,7 @@ __all__ = [
     "follow",
     "held_out_losses",
     "rule_of",
+    "sequences_of",
     "splits",
 ]
 
@@ -106,6 +109,15 @@ def _examples(some: Any, n: int) -> np.ndarray:
     if found.dtype == bool and found.shape == (n,):
         return np.flatnonzero(found)
     return all_of(n, found, "cv")
+
+
+def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
+    """Some of packed sequences, packed."""
+    lengths = data.lengths[examples]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    positions = np.repeat(data.offsets[:-1][examples] - offsets[:-1], lengths) + np.arange(offsets[-1])
+    labels = None if data.labels is None else lock(data.labels[positions])
+    return ChainData(data.rows.take(positions), lock(offsets), labels)
 
 
 class HeldOut:

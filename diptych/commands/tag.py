@@ -20,12 +20,14 @@ from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start
 from diptych.commands.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
-from diptych.files.columns import Columns, load_columns
+from diptych.commands.tag_files import info_of, labelled, layout_of, say_read, templates_of, told_layout, untagged
+from diptych.files.columns import Columns, Layout
 from diptych.files.models import load_model, save_model
 from diptych.metrics import position_accuracy, sequence_accuracy
+from diptych.sparse_fits import sequences_of
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
-from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
+from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
 __all__ = ["add"]
 
@@ -44,10 +46,10 @@ def add(commands: Any) -> None:
     sub = action("train", _train, "train on a column file, and test on another")
     _add_file(sub)
     sub.option("data", "--columns", type=_names, metavar="A,B,...",
-        help="names of the columns, the last of them label (default: word,tag,label)")  # fmt: skip
+        help="names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)")  # fmt: skip
     add_flags(sub, *TRAINING, "test", "start")
     sub.option("model", "--templates", metavar="T",
-        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks)")  # fmt: skip
+        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words without a column tag)")  # fmt: skip
     sub.option("model", "--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)",
         rare=True)  # fmt: skip
     sub.option("model", "--pairs", choices=("observed", "all"),
@@ -71,6 +73,8 @@ def add(commands: Any) -> None:
         "tag sentences by a saved tagger: their columns, and the label found, a line for each token")  # fmt: skip
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub, "its labels, if any, are not looked at")
+    sub.option("data", "--tokens", action="store_true",
+        help="the file has a tokenised sentence a line, for a model that looks at words alone")  # fmt: skip
     add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
     sub.option("output", "--probabilities", action="store_true",
         help="of each label found, under exp(score), as a last column")  # fmt: skip
@@ -92,10 +96,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "sparse-crf":
         return _train_sparse(panel, options)
     refuse_sparse_options(options)
-    model, w0, columns = _start(panel, options)
-    training = _labelled(options, options.file, columns, options.limit)
-    columns = tuple(training[0])
-    test = _labelled(options, options.test, columns) if options.test else None
+    model, w0, layout = _start(panel, options)
+    layout, training, test = _labelled(options, layout)
     job = _job(options, len(training))
     check_files(job.optimizer, options)
     if options.start:
@@ -104,26 +106,25 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     announce_compilation(panel, options.quiet)
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
-    if model is None:
-        model = _new_model(panel, options, training, Y)
+    model, found = _new_model(panel, options, layout, training, Y) if model is None else (model, training)
     if job.optimizer == "bcfw" and model.restricted:
         raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
-    objective = loss_of(panel, job, model, model.pack(training, Y))
+    objective = loss_of(panel, job, model, model.pack(found, Y))
     packed = time.perf_counter() - started
     what = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
     result = watched(panel, options, what, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
     if options.save:
-        info = {"file": options.file, "start": options.start, "columns": list(columns), **job.as_dict()}
+        info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
         save_model(options.save, model, result.x, info)
     report = opening(panel, options, **what) | outcome(result)
     report |= {
-        "columns": columns,
+        "columns": layout.columns,
         "labels": model.labels,
         "weights": model.size,
         "seconds_packing": packed,
         "seconds": time.perf_counter() - started,
-        "train": _scores(model, result.x, training),
+        "train": _scores(model, result.x, training, objective.data),
         "test": None if test is None else _scores(model, result.x, test),
     }
     lines = [
@@ -137,27 +138,25 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     job = sparse_job(options)
-    _, _, columns = _start(panel, options)
-    training = _labelled(options, options.file, columns, options.limit)
-    columns = tuple(training[0])
-    test = _labelled(options, options.test, columns) if options.test else None
+    layout, training, test = _labelled(options, _start(panel, options)[2])
     writable(options.save, options.log, options.plot)
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
-    model = _new_model(panel, options, training, Y)
+    model, attributes = _new_model(panel, options, layout, training, Y)
+    data = model.pack(attributes, Y)
 
     def objective(examples: np.ndarray) -> Any:
-        return panel.LogLoss(model, model.pack([training[i] for i in examples], [Y[i] for i in examples]))
+        return panel.LogLoss(model, sequences_of(data, examples))
 
     what = {"file": options.file, "sentences": len(training)}
     found = run_sparse(panel, options, job, what, objective, len(training))
-    report = opening(panel, options, learner="sparse-crf", **what, columns=columns, labels=model.labels)
+    report = opening(panel, options, learner="sparse-crf", **what, columns=layout.columns, labels=model.labels)
     report |= {"job": asdict(job), **found.report}
-    report["train"] = _scores(model, found.w, training)
+    report["train"] = _scores(model, found.w, training, data)
     report["test"] = None if test is None else _scores(model, found.w, test)
     report["seconds"] = time.perf_counter() - started
     if options.save:
-        info = {"learner": "sparse-crf", "file": options.file, "columns": list(columns), **asdict(job)}
+        info = {"learner": "sparse-crf", "file": options.file, **info_of(layout), **asdict(job)}
         save_model(options.save, *_without_zeros(panel, model, found.w), {**info, "beta": report["beta"]})
     lines = [
         f"sparse CRF on {len(training)} sentences of {options.file}",
@@ -181,29 +180,32 @@ def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, n
     return panel.TaggingModel(**settings), w[kept]
 
 
-def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, tuple[str, ...] | None]:
-    """The saved model to start from, its weights and the names of its columns, or what stands for none."""
+def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, Layout]:
+    """The saved model to start from, its weights and how it reads files, or what stands for none."""
     if options.start is None:
-        names = options.columns
-        if names is not None and (names[-1] != "label" or len(set(names)) < len(names) or not all(names)):
-            expected = "different names, the last of them label, such as word,tag,label"
-            raise ValueError(f"--columns: expected {expected}, got {','.join(names)}")
-        return None, None, names
+        return None, None, told_layout(options)
     for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
-    return _tagger(panel, options.start, options.most_bytes)
+    return _tagger(panel, options.start, options)
 
 
-def _new_model(panel: ModuleType, options: argparse.Namespace, training: list[Columns], Y: list[Any]) -> Any:
-    name = options.templates or "chunks"
-    templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
-    for column in columns_of(templates):
-        if column not in training[0]:
-            found = f"{options.file} has {', '.join(training[0])} (--columns names them)"
-            raise ValueError(f"--templates {name}: expected a column {column}, {found}")
+def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
+    """How the files are read, the sentences to train on, and those to test on."""
+    layout, training = labelled(options.file, layout, options.most_bytes)
+    test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
+    return layout, [training[i] for i in limited(len(training), options.limit)], test
+
+
+def _new_model(
+    panel: ModuleType, options: argparse.Namespace, layout: Layout, training: list[Columns], Y: list[Any]
+) -> tuple[Any, Any]:
+    """A model for the sentences, and their attributes."""
+    name, templates = templates_of(options.templates, options.file, layout.columns or ())
+    say_read(options, layout, len(training), name)
+    found = attributes_of(training, check_templates(templates))
     settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
-    return panel.TaggingModel.of(training, Y, templates, transitions=options.transitions, **settings)
+    return panel.TaggingModel.of(found, Y, templates, transitions=options.transitions, **settings), found
 
 
 def _job(options: argparse.Namespace, n: int) -> Job:
@@ -215,8 +217,9 @@ def _job(options: argparse.Namespace, n: int) -> Job:
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
-    model, w, columns = _tagger(panel, options.model, options.most_bytes)
-    sentences = _labelled(options, options.file, columns, options.limit)
+    model, w, layout = _tagger(panel, options.model, options)
+    sentences = labelled(options.file, layout, options.most_bytes)[1]
+    sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
     announce_compilation(panel, options.quiet)
     scores = _scores(model, w, sentences)
     report = opening(panel, options, model=str(options.model), file=options.file, sentences=len(sentences)) | scores
@@ -225,11 +228,9 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.out, None)
-    model, w, columns = _tagger(panel, options.model, options.most_bytes)
-    sentences = load_columns(options.file, columns, comment=options.comment, most_bytes=options.most_bytes)
+    model, w, layout = _tagger(panel, options.model, options)
+    sentences = untagged(options.file, layout, model, options.tokens, options.most_bytes)
     sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
-    if not sentences:
-        raise ValueError(f"{options.file}: no sentences")
     announce_compilation(panel, options.quiet)
     data = model.pack(sentences)
     found: list[dict[str, Any]] = [
@@ -245,7 +246,8 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
             for each, p in zip((found[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
     report = opening(panel, options, model=str(options.model), sentences=found)
-    print_report(options, report, [line for each in found for line in _tagged_lines(each)], options.out)
+    blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
+    print_report(options, report, [line for each in found for line in _tagged_lines(each, blank)], options.out)
 
 
 def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:
@@ -259,51 +261,42 @@ def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:
         ]
 
 
-def _tagged_lines(each: dict[str, Any]) -> list[str]:
-    """A sentence as a block of lines, as the shared tasks' scorer reads them where there is a column label."""
+def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
+    """A sentence as a block of lines, as the shared tasks' scorer reads them where the last column is label."""
     columns = [*each["columns"].values(), each["labels"]]
     if "probabilities" in each:
         columns.append([f"{p:.4f}" for p in each["probabilities"]])
     best = [f"# {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
-    return [*best, *(" ".join(token) for token in zip(*columns, strict=True)), ""]
+    return [*best, *(blank.join(token) for token in zip(*columns, strict=True)), ""]
 
 
 # pieces ------------------------------------------------------------------------------------------------------------------
 
 
-def _labelled(
-    options: argparse.Namespace, path: str, columns: tuple[str, ...] | None, limit: int | None = None
-) -> list[Columns]:
-    """The sentences of a file with a column of labels, at least one."""
-    sentences = load_columns(path, columns, comment=options.comment, most_bytes=options.most_bytes)
-    sentences = [sentences[i] for i in limited(len(sentences), limit)]
-    if not sentences:
-        raise ValueError(f"{path}: no sentences")
-    if "label" not in sentences[0]:
-        raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
-    return sentences
-
-
-def _tagger(panel: ModuleType, path: str, most_bytes: int) -> tuple[Any, np.ndarray, tuple[str, ...]]:
-    """Model, weights and the names of the columns it was trained on."""
-    model, w, info = load_model(path, panel, most_bytes=most_bytes)
-    return model, w, _columns_of(path, model, info)
+def _tagger(panel: ModuleType, path: str, options: argparse.Namespace) -> tuple[Any, np.ndarray, Layout]:
+    """Model, weights and how files are read: as the one it was trained on."""
+    model, w, info = load_model(path, panel, most_bytes=options.most_bytes)
+    return model, w, _layout_of(path, model, info, options.comment)
 
 
 def _columns_of(path: str, model: Any, info: dict[str, Any]) -> tuple[str, ...]:
     """The names of the columns that a tagger was trained on; ValueError for another model."""
+    return _layout_of(path, model, info).columns or ()
+
+
+def _layout_of(path: str, model: Any, info: dict[str, Any], comment: str | None = None) -> Layout:
     if type(model).__name__ != "TaggingModel" or "columns" not in info:
         raise ValueError(f"{Path(path)}: expected a model of tag train, got a {type(model).__name__}")
-    columns = info["columns"]
-    if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
-        raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
-    return tuple(columns)
+    return layout_of(path, info, comment)
 
 
-def _scores(model: Any, w: np.ndarray, sentences: list[Columns]) -> dict[str, Any]:
-    """Shares of tokens and of sentences with right labels, and of chunks, where labels are chunk labels (else None)."""
+def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None) -> dict[str, Any]:
+    """Shares of tokens and of sentences with right labels, and of chunks, where labels are chunk labels (else None).
+
+    data: the sentences as the model packs them, where that is done.
+    """
     truth = [sentence["label"] for sentence in sentences]
-    guess = [[model.labels[i] for i in y] for y in model.predict(model.pack(sentences), None, w)]
+    guess = [[model.labels[i] for i in y] for y in model.predict(data or model.pack(sentences), None, w)]
     arrays = [[np.array(y, dtype=object) for y in labels] for labels in (truth, guess)]
     every = {label for y in (*truth, *guess) for label in y}
     found = chunk_scores(truth, guess) if all(is_chunk_label(label) for label in every) else None

@@ -1,6 +1,6 @@
-"""Column files of the CoNLL shared tasks: a token is a line, its columns are apart by blanks or tabs, an empty line ends a sentence.
+"""Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and a tokenised sentence a line.
 
-Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang (2002), "Introduction to
+In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence. Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang (2002), "Introduction to
 the CoNLL-2002 shared task".
 """
 
@@ -8,14 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from diptych.files.conllu import CONLLU, conllu_blocks, is_conllu
 from reference.archives import MOST_BYTES, read_zip
 
-__all__ = ["NAMES", "load_columns", "read_columns"]
+__all__ = ["FORMS", "NAMES", "Layout", "load_columns", "load_lines", "load_tokens", "read_columns"]
 
 Columns = dict[str, tuple[str, ...]]
 
 NAMES = {1: ("word",), 2: ("word", "label"), 3: ("word", "tag", "label"), 4: ("word", "tag", "chunk", "label")}
+
+
+FORMS = ("columns", "conllu")
+
+
+class Layout(NamedTuple):
+    """How a file of tokens is read; None: as the file looks.
+
+    columns: the names of the columns, "label" among them; form: one of FORMS; comment: lines that start so are left out, of CoNLL-U those
+    with # in any case.
+    """
+
+    columns: tuple[str, ...] | None = None
+    form: str | None = None
+    comment: str | None = None
 
 
 def load_columns(
@@ -28,10 +45,11 @@ def load_columns(
     path : str
         A text file in UTF-8, or ``name.zip:member``: a file inside a zip, by its whole name or what is behind a slash of it.
     names : sequence of str, optional
-        Of the columns; where the last is "label", files without that column are read too. Default: of one to four columns, word, word and
-        label, word, tag and label, or word, tag, chunk and label.
+        Of the columns; where "label" is among them, files without that column are read too. Default: of one to four columns, word, word and
+        label, word, tag and label, or word, tag, chunk and label; of CoNLL-U those of ``CONLLU``, where label is UPOS.
     comment : str, optional
-        Lines that start so are left out; not "". (None: there are tokens that start with #.)
+        Lines that start so are left out; not "". (None: there are tokens that start with #. In CoNLL-U no line of a token does, and
+        lines with # are left out.)
     most_bytes : int
         What a file inside a zip may hold (see :mod:`reference.archives`); there it is stored or deflated.
 
@@ -45,23 +63,67 @@ def load_columns(
     ValueError
         Naming the file, the line and what was expected; a file or a member that is not there.
 
+    Notes
+    -----
+    Columns are apart by tabs alone where blanks would give lines of unequal numbers of columns and tabs do not.
+
     Examples
     --------
-    >>> read_columns("a", b"The DT B-NP\\ncat NN I-NP\\n")
+    >>> read_columns("a", b"The DT B-NP\ncat NN I-NP\n")
     [{'word': ('The', 'cat'), 'tag': ('DT', 'NN'), 'label': ('B-NP', 'I-NP')}]
     """
+    layout = Layout(None if names is None else tuple(names), None, comment)
+    return load_tokens(path, layout, most_bytes=most_bytes)[1]
+
+
+def load_tokens(path: str, layout: Layout, *, most_bytes: int = MOST_BYTES) -> tuple[Layout, list[Columns]]:
+    """As :func:`load_columns`, and the layout with what was found."""
+    return _read(path, _content(path, most_bytes), layout)
+
+
+def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
+    """The words of each line that is not empty: a tokenised sentence a line.
+
+    Raises
+    ------
+    ValueError
+        A file that looks as if a line were a token: tabs, one word a line, or empty lines between lines of equally many words.
+    """
+    lines = _decoded(path, _content(path, most_bytes))
+    while lines and not lines[-1].strip():
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        if "\t" in line:
+            raise ValueError(f"{path}: line {number}: expected words apart by blanks, a sentence a line, got a tab")
+    words = [tuple(word for word in line.split(" ") if word) for line in lines]
+    sizes = {len(each) for each in words if each}
+    if len(words) > 1 and (sizes == {1} or (len(sizes) == 1 and () in words)):
+        found = "one word" if sizes == {1} else f"{sizes.pop()} words, with empty lines between"
+        raise ValueError(f"{path}: expected a sentence a line, but every line has {found}: as if lines were tokens")
+    return [each for each in words if each]
+
+
+def read_columns(
+    name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
+) -> list[Columns]:
+    """The sentences of a file's content, as :func:`load_columns` gives them; errors call it ``name``."""
+    return _read(name, content, Layout(None if names is None else tuple(names), None, comment))[1]
+
+
+def _content(path: str, most_bytes: int) -> bytes:
+    """What a file holds, or a member of a zip."""
     archive, colon, member = path.partition(".zip:")
     if not colon:
         if not Path(path).is_file():
             raise ValueError(f"{path}: no such file")
         if path.lower().endswith(".zip"):
             list(read_zip(path, choose=lambda held: _one_of(path, held, None)))
-        return read_columns(path, Path(path).read_bytes(), names, comment=comment)
+        return Path(path).read_bytes()
     archive += ".zip"
     if not Path(archive).is_file():
         raise ValueError(f"{archive}: no such file")
     ((_, content),) = read_zip(archive, choose=lambda held: _one_of(path, held, member), most_bytes=most_bytes)
-    return read_columns(path, content, names, comment=comment)
+    return content
 
 
 def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
@@ -75,45 +137,71 @@ def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
     return found
 
 
-def read_columns(
-    name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
-) -> list[Columns]:
-    """The sentences of a file's content, as :func:`load_columns` gives them; errors call it ``name``."""
-    if comment == "":
-        raise ValueError("comment: expected what lines to leave out start with, got ''")
+def _decoded(name: str, content: bytes) -> list[str]:
     try:
-        lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as problem:
         raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
-    blocks = list(_blocks(name, lines, comment))
+
+
+def _read(name: str, content: bytes, layout: Layout) -> tuple[Layout, list[Columns]]:
+    """The sentences, and the layout they were read by."""
+    if layout.comment == "":
+        raise ValueError("comment: expected what lines to leave out start with, got ''")
+    lines = list(enumerate(_decoded(name, content), 1))
+    if layout.comment is not None:
+        lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
+    form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")
+    blocks = list(conllu_blocks(name, lines) if form == "conllu" else _blocks(name, lines, layout))
     if not blocks:
-        return []
+        return layout._replace(form=form), []
     width = len(blocks[0][1][0])
+    names = CONLLU if form == "conllu" and layout.columns is None else layout.columns
     names = _named(f"{name}: line {blocks[0][0]}", width, names)
     sentences = []
     for first, rows in blocks:
         if len(rows[0]) != width:
             raise ValueError(_wrong(name, first, width, names, rows[0]))
         sentences.append(dict(zip(names, zip(*rows, strict=True), strict=True)))
-    return sentences
+    return Layout(layout.columns or names, form, layout.comment), sentences
 
 
-def _blocks(name: str, lines: list[str], comment: str | None) -> Iterator[tuple[int, list[list[str]]]]:
+def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator[tuple[int, list[list[str]]]]:
     """The number of the first line, and the columns of each line, of each sentence."""
+    tabs = _by_tabs([line for _, line in lines])
     rows: list[list[str]] = []
-    for number, line in enumerate([*lines, ""], 1):
-        if comment is not None and line.startswith(comment):
-            continue
-        columns = [
-            column for column in line.replace("\t", " ").split(" ") if column
-        ]  # str.split knows other blanks too
-        if columns and columns[0] != "-DOCSTART-":
+    first = 0
+    for number, line in [*lines, (0, "")]:
+        columns = [cell.strip(" ") for cell in line.split("\t")] if tabs and line else _words(line)
+        if columns and columns[0].partition(" ")[0] != DOCUMENT:
             if rows and len(columns) != len(rows[0]):
-                raise ValueError(_wrong(name, number, len(rows[0]), None, columns))
+                wrong = _wrong(name, number, len(rows[0]), None, columns)
+                if layout.comment is None and (columns[0].startswith("#") or rows[0][0].startswith("#")):
+                    wrong += " (--comment '#' leaves out lines that start so)"
+                raise ValueError(wrong)
+            first = first if rows else number
             rows.append(columns)
         elif rows:
-            yield number - len(rows), rows
+            yield first, rows
             rows = []
+
+
+DOCUMENT = "-DOCSTART-"
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.replace("\t", " ").split(" ") if word]  # str.split knows other blanks too
+
+
+def _by_tabs(lines: list[str]) -> bool:
+    """Whether columns are apart by tabs alone: blanks would give lines of unequal numbers of columns, and tabs do not."""
+    tokens = [line for line in lines if line.strip("\t ") and not line.startswith(DOCUMENT)]
+    if len({len(_words(line)) for line in tokens}) == 1:
+        return False
+    cells = [line.split("\t") for line in tokens]
+    return len({len(each) for each in cells}) == 1 < len(cells[0]) and all(
+        cell.strip(" ") for each in cells for cell in each
+    )
 
 
 def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, columns: list[str]) -> str:
@@ -125,16 +213,20 @@ def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ..
     """The names of a file's columns, as many as there are."""
     if names is None:
         if width not in NAMES:
-            raise ValueError(f"{where}: got {width} columns; say what they are called, such as word,tag,label")
+            example = ",".join(["word", *(f"c{k}" for k in range(2, width)), "label"])
+            raise ValueError(
+                f"{where}: got {width} columns; say what they are called, such as --columns {example:.120}"
+            )
         return NAMES[width]
     names = tuple(names)
     if len(set(names)) < len(names):
         raise ValueError(f"names: expected different ones, got {', '.join(names)}")
-    if len(names) == width + 1 and names[-1] == "label":
-        return names[:-1]
+    others = tuple(name for name in names if name != "label")
+    if len(names) == width + 1 and "label" in names:
+        return others
     if len(names) != width:
         expected = f"{len(names)} columns ({', '.join(names)})"
-        if names[-1:] == ("label",) and len(names) > 1:
-            expected += f", or {len(names) - 1} without labels ({', '.join(names[:-1])})"
+        if others and "label" in names:
+            expected += f", or {len(others)} without labels ({', '.join(others)})"
         raise ValueError(f"{where}: expected {expected}, got {width}")
     return names

@@ -203,7 +203,7 @@ class TaggingModel(SequenceModel):
         X : sequence of n sentences
             As the templates need them: with a list of templates, mappings from columns to sequences of n_i strings;
             with None, sequences of n_i lists of strings or dictionaries from strings to numbers; with a function, what
-            that takes.
+            that takes. Or their TokenAttributes.
         Y : sequence of n label sequences, optional
             Each (n_i,) names or indices.
         like : array, optional

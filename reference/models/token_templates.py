@@ -153,7 +153,7 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     X : sequence of n sentences
         With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of
         n_i attribute sets. With a function: whatever it takes, the number of tokens being that of its first column, or
-        len(sentence) where it is no mapping.
+        len(sentence) where it is no mapping. Or what this function found, which is returned as it is.
     templates : sequence of str, function or None
         As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
         a sequence of strings, or a mapping from strings to numbers (a string s for a number means the attribute
@@ -165,6 +165,8 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
         Naming the sentence: columns that are missing or of unequal length, attributes that are none, numbers that are
         not finite.
     """
+    if isinstance(X, TokenAttributes):
+        return X
     if templates is None:
         return _attribute_sets([list(x) for x in X])
     if callable(templates):

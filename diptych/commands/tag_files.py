@@ -1,0 +1,134 @@
+"""What ``tag`` reads: files whose columns are told, kept in the model, or inferred; templates that their columns allow."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_tokens
+from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
+
+__all__ = ["info_of", "labelled", "layout_of", "say_read", "templates_of", "told_layout", "untagged"]
+
+DEFAULTS = ("chunks", "words")  # the first whose columns there are
+UNKNOWN = frozenset("_-?*.")  # what stands for labels that are not known
+
+
+def told_layout(options: argparse.Namespace) -> Layout:
+    """What the options say of the files."""
+    names = options.columns
+    if names is not None and ("label" not in names or len(names) < 2 or len(set(names)) < len(names) or not all(names)):
+        expected = "different names, one of them label, such as word,tag,label"
+        raise ValueError(f"--columns: expected {expected}, got {','.join(names)}")
+    return Layout(names, None, options.comment)
+
+
+def info_of(layout: Layout) -> dict[str, Any]:
+    """How files are read, as the model file keeps it."""
+    return {"columns": list(layout.columns or ()), "form": layout.form, "comment": layout.comment}
+
+
+def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> Layout:
+    """How a model file says that files are read; ``comment`` is what the options say."""
+    columns, form, kept = info["columns"], info.get("form", "columns"), info.get("comment")
+    if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
+        raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
+    if form not in FORMS:
+        raise ValueError(f"{Path(path)}: info: form: expected one of {', '.join(FORMS)}, got {form!r:.80}")
+    if kept is not None and not (isinstance(kept, str) and kept):
+        raise ValueError(f"{Path(path)}: info: comment: expected what comments start with, got {kept!r:.80}")
+    return Layout(tuple(columns), form, kept if comment is None else comment)
+
+
+def labelled(path: str, layout: Layout, most_bytes: int) -> tuple[Layout, list[Columns]]:
+    """The sentences of a file with a column of labels, at least one, and how they were read."""
+    found, sentences = load_tokens(path, layout, most_bytes=most_bytes)
+    if not sentences:
+        raise ValueError(f"{path}: no sentences")
+    if "label" not in sentences[0]:
+        raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
+    if found.form == "columns" and found.comment is None and (line := _comment_like(sentences)):
+        raise ValueError(f"{path}: lines such as {line!r:.80} look like comments; --comment '#' leaves them out")
+    if layout.columns is None and all(label == "_" for each in sentences for label in each["label"]):
+        names = ",".join("label" if name == "xpos" else "upos" if name == "label" else name for name in sentences[0])
+        raise ValueError(f"{path}: all labels are _; another column is the label by --columns {names}")
+    if layout.columns is None and len(sentences[0]) > 2 and all(_are_heads(each["label"]) for each in sentences):
+        *others, _ = sentences[0]
+        names = ",".join([*others[:-1], "label", "head"])
+        raise ValueError(
+            f"{path}: the labels look like heads of words; the column before is the label by --columns {names}"
+        )
+    return found, sentences
+
+
+def _comment_like(sentences: list[Columns]) -> str | None:
+    """A line that starts with # and ends in a word that is no label of other lines; None where there is none."""
+    others: set[str] = set()
+    marked: dict[str, str] = {}
+    for each in sentences:
+        for token in zip(*each.values(), strict=True):
+            label = token[list(each).index("label")]
+            if not token[0].startswith("#"):
+                others.add(label)
+            elif label != token[0] and label[0].isalnum():
+                marked[label] = " ".join(token)
+    return next((line for label, line in marked.items() if others and label not in others), None)
+
+
+def _are_heads(labels: tuple[str, ...]) -> bool:
+    """Whether each is the number of another word of the sentence, or 0, and some are 0."""
+    return "0" in labels and all(
+        label.isdecimal() and int(label) <= len(labels) and int(label) != k for k, label in enumerate(labels, 1)
+    )
+
+
+def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> list[Columns]:
+    """The sentences of a file to tag: of columns, or with ``tokens`` of a tokenised sentence a line."""
+    needed = columns_of(model.templates or ())
+    if tokens:
+        if len(needed) > 1:
+            raise ValueError(f"--tokens: lines have words alone, and the model looks at {', '.join(needed)}")
+        sentences: list[Columns] = [{(needed or ["word"])[0]: line} for line in load_lines(path, most_bytes=most_bytes)]
+    else:
+        hint = "; --tokens reads a tokenised sentence a line" if len(needed) < 2 else ""
+        try:
+            sentences = load_tokens(path, layout, most_bytes=most_bytes)[1]
+        except ValueError as problem:
+            raise ValueError(f"{problem}{hint if 'column' in str(problem) else ''}") from None
+        labels = {label for each in sentences for label in each.get("label", ())} - UNKNOWN
+        if hint and labels and labels.isdisjoint(model.labels):
+            some = f"such as {min(labels)}" if len(labels) > 1 else min(labels)
+            raise ValueError(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
+    if not sentences:
+        raise ValueError(f"{path}: no sentences")
+    return sentences
+
+
+def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The templates of that name or file, or the default that the columns allow; ValueError where they look at others."""
+    if name is None:
+        name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
+    templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
+    for column in columns_of(templates):
+        if column not in columns:
+            found = f"{path} has {', '.join(columns)} (--columns names them)"
+            raise ValueError(f"--templates {name}: expected a column {column}, {found}")
+    return name, templates
+
+
+def say_read(options: argparse.Namespace, layout: Layout, sentences: int, templates: str) -> None:
+    """One line on what was inferred, unless the options ask for none."""
+    inferred = options.columns is None or options.templates is None
+    if options.quiet or not inferred or options.start is not None:
+        return
+    form = (
+        "CoNLL-U, label = UPOS"
+        if layout.form == "conllu" and options.columns is None
+        else "columns " + ", ".join(layout.columns or ())
+    )
+    print(
+        f"{options.file}: {sentences} sentences, {form} (--columns names others); templates {templates} (--templates)",
+        file=sys.stderr,
+    )
