@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import reference
 from diptych.commands.options import FLAGS, count, number
 from diptych.commands.parser import Parser
+from diptych.defaults import LBFGS_ITERATIONS
 from reference.training.result import Result
 
 __all__ = [
@@ -105,6 +106,8 @@ def takes(solver: str, parameter: str) -> bool:
 
 def epochs_of(solver: str) -> int:
     """How many passes, or iterations, a solver makes where nothing is said."""
+    if solver == "lbfgs":
+        return LBFGS_ITERATIONS
     found = _parameters(solver)
     return int(found["iterations" if "iterations" in found else "epochs"].default)
 

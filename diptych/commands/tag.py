@@ -21,6 +21,7 @@ from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start
 from diptych.commands.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
 from diptych.commands.tag_files import info_of, labelled, layout_of, say_read, templates_of, told_layout, untagged
+from diptych.defaults import sequence_lam
 from diptych.files.columns import Columns, Layout
 from diptych.files.models import load_model, save_model
 from diptych.metrics import position_accuracy, sequence_accuracy
@@ -213,7 +214,7 @@ def _job(options: argparse.Namespace, n: int) -> Job:
     optimizer = "exponentiated-gradient" if options.loss in (None, "crf") else "sgd"
     if options.tol is None and (options.optimizer or optimizer) == "exponentiated-gradient":
         options.tol = TOL
-    return job_of(options, OPTIMIZERS, optimizer=optimizer, lam=2 / n, start_stop=False)
+    return job_of(options, OPTIMIZERS, optimizer=optimizer, lam=sequence_lam(n), start_stop=False)
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:

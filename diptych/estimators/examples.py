@@ -10,6 +10,8 @@ import numpy as np
 from reference.arrays import floats, host, unmasked
 
 __all__ = [
+    "as_columns",
+    "as_records",
     "attributes_of",
     "by_name",
     "check_classes",
@@ -48,10 +50,26 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
         raise ValueError(f"y: expected {len(X)} label sequences, one for each of X, got {len(Y)}")
     if not any(len(y) for y in Y):
         raise ValueError("y: expected labels, got none")
+    Y = [np.asarray(y).tolist() if np.asarray(y).dtype.kind == "O" else y for y in Y]  # as a column of strings
     kinds = {np.asarray(y).dtype.kind for y in Y if len(y)}
     if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
         raise TypeError("y: expected labels that are all strings or all integers")
     return list(Y)
+
+
+def as_records(X: Any) -> Any:
+    """Sequences, data frames among them as lists of dictionaries, one for each row."""
+    return [x.to_dict("records") if _is_frame(x) else x for x in X] if any(map(_is_frame, X)) else X
+
+
+def as_columns(X: Any) -> Any:
+    """Sentences, data frames among them as dictionaries of columns."""
+    return [x.to_dict("list") if _is_frame(x) else x for x in X]
+
+
+def _is_frame(x: Any) -> bool:
+    """Whether x is a data frame as pandas has them."""
+    return hasattr(x, "columns") and hasattr(x, "to_dict")
 
 
 def dense_sequences(X: Sequence[Any]) -> list[np.ndarray]:

@@ -1,6 +1,6 @@
 """Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation take as their own.
 
-    labeler = SequenceLabeler(lam=0.01)                       # panel="reference": computed by the other panel
+    labeler = SequenceLabeler()                               # panel="reference": computed by the other panel
     GridSearchCV(labeler, {"lam": [0.1, 0.01]}, cv=3).fit(X, Y)
 
 Each is a model, a loss and an optimiser of a panel in one, so that all there is to say of objectives, smoothings and optimisers holds here: ``loss`` with
@@ -10,20 +10,20 @@ scikit-learn is not needed; where it is there, parameters, cloning and checks of
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from diptych.estimators.examples import checked_weights, classes_of, dense_sequences, label_sequences, share_right
-from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
-from diptych.estimators.targets import Classes, LabelSequences, Structured
+from diptych.defaults import sequence_lam
+from diptych.estimators.examples import as_columns, classes_of, dense_sequences, label_sequences, share_right
+from diptych.estimators.features import Linear, Named
+from diptych.estimators.learner import Learner
+from diptych.estimators.protocol import check_fitted, generator_of
+from diptych.estimators.targets import HASHED, Classes, LabelSequences, Structured
 from diptych.metrics import attachment_score
 from reference.arrays import number
 from reference.models.kernel_names import named
-from reference.prox.base import Regularizer
 from reference.training.result import Result
 
 __all__ = [
@@ -32,61 +32,6 @@ __all__ = [
     "MulticlassClassifier",
     "SequenceLabeler",
 ]
-
-LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
-OPTIMIZERS = (
-    *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
-    *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
-)
-
-
-class Learner(InPanel, BaseEstimator):
-    """What estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
-
-    loss: str
-    smoothing: Any
-    optimizer: str | Callable[..., Result] | None
-    lam: float
-    options: Mapping[str, Any] | None
-    random_state: Any
-
-    def _learn(self, model: Any, data: Any, sample_weight: Any) -> None:
-        """Weights of the model by the optimiser."""
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
-        if self.loss == "crf":
-            if self.smoothing is not None:
-                raise ValueError(f"smoothing: the log loss has none, got {self.smoothing!r}")
-            objective = self._panel.LogLoss(model, data)
-        else:
-            objective = self._panel.StructuralHinge(model, data, smoothing=self.smoothing)
-        if sample_weight is not None:
-            objective = self._panel.Weighted(objective, checked_weights(sample_weight, objective.n))
-        run, options = self._optimizer(), dict(self.options or {})
-        taken = inspect.signature(run).parameters
-        if "rng" in taken:
-            options.setdefault("rng", generator_of(self.random_state))
-        if "lam" in taken:
-            options["lam"] = self.lam
-        elif "regularizer" in taken and not isinstance(options.get("regularizer"), Regularizer | Sequence):
-            make = options.get("regularizer", lambda model: self._panel.HalfSquaredL2(self.lam))
-            if not callable(make):
-                raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
-            options["regularizer"] = make(model)
-        self.result_ = run(objective, **options)
-        self.model_, self.coef_, self.n_iter_ = model, self.result_.x, max(self.result_.nit, 1)
-        if not self.result_.success:
-            warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
-
-    def _optimizer(self) -> Callable[..., Result]:
-        """The function of that name in the panel, or the one given."""
-        name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
-        if callable(name):
-            return name
-        if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
-            raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
-        found: Callable[..., Result] = getattr(self._panel, name.replace("-", "_"))
-        return found
 
 
 class MulticlassClassifier(Classes, Learner):
@@ -107,6 +52,8 @@ class MulticlassClassifier(Classes, Learner):
     cost : array (L, L), optional
         Of predicting class j for class i, in the order of ``classes_``; for the hinge.
     fit_intercept : bool
+    warm_start : bool
+        Whether ``fit`` starts from the weights of the last fit, those of features and labels that are there again.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
         What it is computed by.
@@ -137,17 +84,25 @@ class MulticlassClassifier(Classes, Learner):
         smoothing: Any = None,
         cost: Any = None,
         fit_intercept: bool = True,
+        warm_start: bool = False,
         random_state: Any = None,
         panel: str = "accelerated",
     ) -> None:
         self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
         self.smoothing, self.cost, self.fit_intercept, self.random_state = smoothing, cost, fit_intercept, random_state
-        self.panel = panel
+        self.warm_start, self.panel = warm_start, panel
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers; sample_weight (n,) >= 0."""
+        last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
-        self._learn(model, model.pack(X, Y), sample_weight)
+        self._learn(model, model.pack(X, Y), sample_weight, last)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from more examples by one pass of SGD over them, from the weights so far; ``classes`` (L,): all there are, where nothing is fitted."""
+        model, X, Y = self._next_model_of(X, y, classes)
+        self._learn_more(model, model.pack(X, Y), sample_weight)
         return self
 
 
@@ -157,8 +112,8 @@ class SequenceLabeler(LabelSequences, Learner):
     Parameters
     ----------
     loss : {"crf", "hinge"}
-    lam : float >= 0
-        Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2.
+    lam : float >= 0, optional
+        Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2. Default: 2/n for n sequences, which is c2 = 1.
     optimizer : str or function, optional
         Of the panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
     options : dict, optional
@@ -176,6 +131,8 @@ class SequenceLabeler(LabelSequences, Learner):
         Of features by name: hash them to 2^bits weights, instead of a vocabulary.
     least : int >= 1
         Of features by name: leave out what occurs less often.
+    warm_start : bool
+        Whether ``fit`` starts from the weights of the last fit, those of features and labels that are there again.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
         What it is computed by.
@@ -190,7 +147,8 @@ class SequenceLabeler(LabelSequences, Learner):
     Notes
     -----
     X is a sequence of n examples, each an array (n_i, d), a CSR matrix, or features by name: for each position a list of strings, or a dictionary from strings to
-    numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite takes them. Y is a sequence of n sequences (n_i,) of labels, strings or integers.
+    numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite takes them; or a data frame, its rows the positions, its columns
+    the features. Y is a sequence of n sequences (n_i,) of labels, strings or integers.
 
     Examples
     --------
@@ -205,7 +163,7 @@ class SequenceLabeler(LabelSequences, Learner):
         self,
         *,
         loss: str = "crf",
-        lam: float = 0.01,
+        lam: float | None = None,
         optimizer: str | Callable[..., Result] | None = None,
         options: Mapping[str, Any] | None = None,
         smoothing: Any = None,
@@ -214,18 +172,34 @@ class SequenceLabeler(LabelSequences, Learner):
         pairs: str = "observed",
         bits: int | None = None,
         least: int = 1,
+        warm_start: bool = False,
         random_state: Any = None,
         panel: str = "accelerated",
     ) -> None:
         self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
         self.smoothing, self.cost, self.transitions, self.random_state = smoothing, cost, transitions, random_state
-        self.pairs, self.bits, self.least, self.panel = pairs, bits, least, panel
+        self.pairs, self.bits, self.least, self.warm_start, self.panel = pairs, bits, least, warm_start, panel
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
+        last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
-        self._learn(model, model.pack(X, Y), sample_weight)
+        self._learn(model, model.pack(X, Y), sample_weight, last)
         return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
+        """Learn from more sequences by one pass of SGD over them, from the weights so far.
+
+        classes: all labels that there are, where nothing is fitted. Features by name then need ``bits``, as later sequences bring new ones,
+        and all pairs have weights; after ``fit``, features that it has not seen are left out. lam, where it is not given, is 2/n for the n
+        sequences of the first call.
+        """
+        model, X, Y = self._next_model_of(X, y, classes)
+        self._learn_more(model, model.pack(X, Y), sample_weight)
+        return self
+
+    def _lam(self, n: float) -> float:
+        return sequence_lam(n) if self.lam is None else self.lam
 
 
 class KernelSequenceLabeler(Structured):
@@ -340,7 +314,7 @@ class KernelSequenceLabeler(Structured):
         return share_right(y, self.predict(X), sample_weight)
 
 
-class DependencyParser(Structured, Learner):
+class DependencyParser(Linear, Structured, Learner):
     """An arc-factored dependency parser.
 
     Parameters
@@ -358,6 +332,8 @@ class DependencyParser(Structured, Learner):
         More arguments for it, such as ``{"epochs": 10}``.
     smoothing : optional
         Of the hinge.
+    warm_start : bool
+        Whether ``fit`` starts from the weights of the last fit, by an optimiser that takes a start.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
         What it is computed by.
@@ -369,7 +345,7 @@ class DependencyParser(Structured, Learner):
 
     Notes
     -----
-    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}``; Y of n sequences (n_i,) of heads, 0 the root.
+    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}`` or data frames; Y of n sequences (n_i,) of heads, 0 the root.
 
     Examples
     --------
@@ -391,28 +367,50 @@ class DependencyParser(Structured, Learner):
         optimizer: str | Callable[..., Result] | None = None,
         options: Mapping[str, Any] | None = None,
         smoothing: Any = None,
+        warm_start: bool = False,
         random_state: Any = None,
         panel: str = "accelerated",
     ) -> None:
         self.templates, self.bits, self.single_root = templates, bits, single_root
         self.loss, self.lam, self.optimizer, self.options = loss, lam, optimizer, options
-        self.smoothing, self.random_state, self.panel = smoothing, random_state, panel
+        self.smoothing, self.warm_start, self.random_state, self.panel = smoothing, warm_start, random_state, panel
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from sentences and their heads; sample_weight (n,) >= 0, of the sentences."""
         if y is None:
             raise ValueError("y: expected the heads of each sentence, got None")
+        X, last = as_columns(X), self._last(self.warm_start)
         model = self._panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
         if self.bits is None:
             known = model.vocabulary(model.pack(X, y))
             model = self._panel.ParsingModel(self.templates, vocabulary=known, single_root=self.single_root)
-        self._learn(model, model.pack(X, y), sample_weight)
+        if last is not None and model.templates != self.model_.templates:
+            raise ValueError("warm_start: expected the templates of the last fit")
+        self._learn(model, model.pack(X, y), sample_weight, last)
         return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from more sentences by one pass of SGD over them, from the weights so far; needs ``bits``, or a fit before it."""
+        if self.bits is None and not self._begun():
+            raise ValueError("partial_fit: needs bits, as later sentences bring new features")
+        if y is None:
+            raise ValueError("y: expected the heads of each sentence, got None")
+        new = self._panel.ParsingModel(self.templates, bits=self.bits, single_root=self.single_root)
+        model = self.model_ if self._begun() else new
+        self._learn_more(model, model.pack(as_columns(X), y), sample_weight)
+        return self
+
+    def _named(self, model: Any, w: Any) -> Named:
+        names = range(model.size) if model.keys is None else model.keys.tolist()
+        return Named(np.reshape(w, (-1, 1)), None, names, [None], HASHED)
+
+    def _flat(self, model: Any, named: Named) -> np.ndarray:
+        return named.matrix.reshape(-1)
 
     def predict(self, X: Any) -> list[list[int]]:
         """The heads (n_i,) of each sentence's best tree, a list of int."""
         check_fitted(self)
-        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(X), None, self.coef_)]
+        return [heads.tolist() for heads in self.model_.predict(self.model_.pack(as_columns(X)), None, self.coef_)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens with the right head."""

@@ -12,27 +12,26 @@ What is minimised is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
 from diptych.estimators.targets import Classes, LabelSequences
 from diptych.sparse_fits import ChosenPath, beta_of, choose, follow, held_out_losses, rule_of, splits
-from reference.arrays import host, integer, number
+from reference.arrays import host, number
 from reference.screening.path import SparsePath
 
 __all__ = ["SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPath"]
 
 
-class Sparse(InPanel, BaseEstimator):
+class Sparse(Linear, InPanel, BaseEstimator):
     """What all of them share: the objective, the rule, and what is known of the weights that are left."""
 
     loss = "crf"
     listed: bool  # whether outputs can be listed
-    _matrix: Callable[[], tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]]
-    # the weights of features (F, L), what the features are called, and the column of each class
+    classes_: np.ndarray
     alpha: float
     tol: float
     rule: Any
@@ -55,14 +54,10 @@ class Sparse(InPanel, BaseEstimator):
         A feature is its name where it has one, else its column; "intercept", "start" and "stop" are those.
         """
         check_fitted(self)
-        if top is not None:
-            integer("top", top, 0)
-        matrix, names, classes = self._matrix()
-        found = {}
-        for label, column in classes:
-            weights = matrix[:, column]
-            order = np.argsort(-np.abs(weights), kind="stable")[: np.count_nonzero(weights)]
-            found[label] = [(names[j], float(weights[j])) for j in order[:top].tolist()]
+        rows = self.top_features(int(np.size(self.coef_))) if top is None else self.top_features(top)
+        found: dict[Any, list[tuple[Any, float]]] = {label: [] for label in self.classes_.tolist()}
+        for label, feature, weight in rows:
+            found[label].append((feature, weight))
         return found
 
 
@@ -71,24 +66,11 @@ class SparseRows(Classes, Sparse):
 
     listed = True
 
-    def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
-        names: list[Any] = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        matrix = np.reshape(host(self.coef_), (-1, len(self.classes_)))
-        return matrix, [*names, "intercept"], [(c, k) for k, c in enumerate(self.classes_.tolist())]
-
 
 class SparseLabels(LabelSequences, Sparse):
     """Of labels of sequences."""
 
     listed = False
-
-    def _matrix(self) -> tuple[np.ndarray, Sequence[Any], list[tuple[Any, int]]]:
-        model = self.model_
-        vocabulary = getattr(model, "vocabulary", None)
-        names: Sequence[Any] = vocabulary or [*range(model.width - 2 * model.start_stop), "start", "stop"]
-        place = {k: column for column, k in enumerate(self._labels().tolist())}
-        matrix = host(model.split(self.coef_)[0])
-        return matrix, names, [(c, place[k]) for k, c in enumerate(self.classes_.tolist())]
 
     def selected_transitions(self) -> dict[tuple[Any, Any], float]:
         """The pairs of labels, one after the other, whose weight is not 0, from the largest on."""
@@ -103,15 +85,17 @@ class OneBeta(Sparse):
 
     beta: float | None
     beta_share: float | None
+    warm_start: bool
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn from examples and their classes, or labels."""
+        last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
         objective = self._panel.LogLoss(model, model.pack(X, Y))
         self.beta_max_ = self._panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
         how = self._how(generator_of(self.random_state), number("alpha", self.alpha))
-        self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **how)
+        self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **how)
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success:
             warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
@@ -204,6 +188,8 @@ class SparseClassifier(OneBeta, SparseRows):
     fit_intercept : bool
     solver, iterations
         As :func:`solve_sparse` takes them.
+    warm_start : bool
+        Whether ``fit`` starts from the weights of the last fit, those of features and labels that are there again.
     random_state : int, RandomState, Generator or None
         Draws the half-spaces.
     panel : {"accelerated", "reference"}
@@ -251,12 +237,13 @@ class SparseClassifier(OneBeta, SparseRows):
         fit_intercept: bool = True,
         solver: Any = None,
         iterations: int = 10000,
+        warm_start: bool = False,
         random_state: Any = None,
         panel: str = "accelerated",
     ) -> None:
         self.beta, self.beta_share, self.alpha, self.tol, self.rule = beta, beta_share, alpha, tol, rule
         self.fit_intercept, self.solver, self.iterations = fit_intercept, solver, iterations
-        self.random_state, self.panel = random_state, panel
+        self.warm_start, self.random_state, self.panel = warm_start, random_state, panel
 
 
 class SparseClassifierPath(ManyBetas, SparseRows):
@@ -338,7 +325,7 @@ class SparseCRF(OneBeta, SparseLabels):
         crfsuite's c1 = beta n and c2 = alpha beta n / 2.
     beta_share : float > 0, optional
         beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
-    alpha, tol, rule, solver, iterations, random_state, panel
+    alpha, tol, rule, solver, iterations, warm_start, random_state, panel
         As :class:`SparseClassifier` takes them; of the rules, "l1-gap" and "count" serve sequences, and "union" is these.
     transitions, pairs, bits, least
         Of features by name, as :class:`SequenceLabeler` takes them.
@@ -387,12 +374,14 @@ class SparseCRF(OneBeta, SparseLabels):
         least: int = 1,
         solver: Any = None,
         iterations: int = 10000,
+        warm_start: bool = False,
         random_state: Any = None,
         panel: str = "accelerated",
     ) -> None:
         self.beta, self.beta_share, self.alpha, self.tol, self.rule = beta, beta_share, alpha, tol, rule
         self.transitions, self.pairs, self.bits, self.least = transitions, pairs, bits, least
-        self.solver, self.iterations, self.random_state, self.panel = solver, iterations, random_state, panel
+        self.solver, self.iterations, self.warm_start = solver, iterations, warm_start
+        self.random_state, self.panel = random_state, panel
 
 
 class SparseCRFPath(ManyBetas, SparseLabels):

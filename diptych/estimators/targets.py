@@ -10,34 +10,68 @@ from typing import Any
 
 import numpy as np
 
-from diptych.estimators.examples import attributes_of, by_name, check_classes, classes_of, label_sequences, share_right
+from diptych.estimators.examples import (
+    as_records,
+    attributes_of,
+    by_name,
+    check_classes,
+    classes_of,
+    label_sequences,
+    share_right,
+)
+from diptych.estimators.features import Linear, Named
 from diptych.estimators.protocol import BaseEstimator, ClassifierMixin, InPanel, check_fitted, rows_of
 from reference.arrays import host
 from reference.models.base import label_cost
 from reference.models.tagging import TaggingModel
+from reference.models.token_templates import attributes_of as token_attributes
 
 __all__ = ["Classes", "LabelSequences", "Structured"]
 
 
-class Classes(ClassifierMixin, InPanel):
+HASHED = "names are not kept: features are hashed, and numbers are what they are hashed to"
+
+
+class Classes(ClassifierMixin, Linear, InPanel):
     """Predictors of a class from a row; ``cost`` and ``fit_intercept`` as :class:`MulticlassClassifier` has them."""
 
     loss: str
     cost: Any = None
     fit_intercept: bool
-    model_: Any
-    coef_: Any
+    n_features_in_: int
 
-    def _model_of(self, X: Any, y: Any) -> tuple[Any, Any, np.ndarray]:
-        """A model for X (n, d) and y (n,), with what it packs: rows and the numbers of their classes."""
+    def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, np.ndarray]:
+        """A model for X (n, d) and y (n,), of those classes or of all of y, with what it packs: rows and the numbers of their classes."""
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)
         check_classes(y)
-        self.classes_, indices = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         columns = X.shape[1] + bool(self.fit_intercept)
         model = self._panel.MulticlassModel(columns, [str(c) for c in range(len(self.classes_))], cost=self.cost)
-        return model, self._columns(X), indices.reshape(-1)
+        return model, self._columns(X), self._numbers_of(y)
+
+    def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, np.ndarray]:
+        """The model that there is, with what it packs of more examples."""
+        same_classes(self.classes_, classes)
+        X, y = rows_of(self, X, y)
+        return self.model_, self._columns(X), self._numbers_of(y)
+
+    def _numbers_of(self, y: np.ndarray) -> np.ndarray:
+        """(n,): the place of each class in ``classes_``."""
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y: expected classes among {self.classes_.tolist()}, got {unknown[:1].tolist()[0]!r}")
+        return np.searchsorted(self.classes_, y)
+
+    def _named(self, model: Any, w: Any) -> Named:
+        names = [*getattr(self, "feature_names_in_", range(self.n_features_in_))]
+        intercept = ["intercept"] if self.fit_intercept else []
+        classes = self.classes_.tolist()
+        return Named(np.reshape(w, (-1, len(classes))), None, [*names, *intercept], classes)
+
+    def _flat(self, model: Any, named: Named) -> np.ndarray:
+        return named.matrix.reshape(-1)
 
     def _columns(self, X: Any) -> Any:
         """With a column of ones, where there are intercepts."""
@@ -87,6 +121,14 @@ class Classes(ClassifierMixin, InPanel):
         return tags
 
 
+def same_classes(known: np.ndarray, classes: Any) -> None:
+    """Raise ValueError for classes of a later call that are not those of the first."""
+    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+        raise ValueError(
+            f"classes: expected those of the first call, {known.tolist()}, got {np.unique(classes).tolist()}"
+        )
+
+
 class Structured(InPanel, BaseEstimator):
     """Estimators whose X and Y are sequences of examples of their own forms."""
 
@@ -97,7 +139,7 @@ class Structured(InPanel, BaseEstimator):
         return tags
 
 
-class LabelSequences(Structured):
+class LabelSequences(Linear, Structured):
     """Predictors of a label at each position; ``cost``, ``transitions``, ``pairs``, ``bits`` and ``least`` as :class:`SequenceLabeler` has them."""
 
     loss: str
@@ -106,17 +148,17 @@ class LabelSequences(Structured):
     pairs: str
     bits: int | None
     least: int
-    model_: Any
-    coef_: Any
 
-    def _model_of(self, X: Any, y: Any) -> tuple[Any, Any, list[list[str]]]:
-        """A model for sequences and their labels, with what it packs."""
-        each = label_sequences(X, y)
-        self.classes_, names = classes_of(each)
-        Y = [[names[i] for i in np.searchsorted(self.classes_, np.asarray(labels))] for labels in each]
+    def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, list[list[str]]]:
+        """A model for sequences and their labels, of ``classes`` or of all of y, with what it packs."""
+        X, each = as_records(X), label_sequences(X, y)
+        self.classes_, names = classes_of(each if classes is None else [classes])
+        Y = self._names_of(each)
         if by_name(X):
             kept = {"pairs": self.pairs, "bits": self.bits, "least": self.least}
-            X = [attributes_of(x) for x in X]
+            if classes is not None:
+                return self._hashing(names), [attributes_of(x) for x in X], Y
+            X = token_attributes([attributes_of(x) for x in X], None)
             model = self._panel.TaggingModel.of(
                 X, Y, None, transitions=self.transitions, cost=self._cost(names), **kept
             )
@@ -127,6 +169,31 @@ class LabelSequences(Structured):
             model = self._panel.SequenceModel(width, names, cost=self.cost)
         return model, X, Y
 
+    def _hashing(self, names: list[str]) -> Any:
+        """A model for features by name that come later."""
+        if self.bits is None:
+            raise ValueError("partial_fit: features by name need bits, as later sequences bring new ones")
+        kept = {"bits": self.bits, "transitions": self.transitions, "cost": self._cost(names)}
+        return self._panel.TaggingModel(sorted(names), None, **kept)
+
+    def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, list[list[str]]]:
+        """The model that there is, with what it packs of more sequences."""
+        same_classes(self.classes_, classes)
+        X, each = as_records(X), label_sequences(X, y)
+        return (
+            self.model_,
+            [attributes_of(x) for x in X] if isinstance(self.model_, TaggingModel) else X,
+            self._names_of(each),
+        )
+
+    def _names_of(self, each: list[Any]) -> list[list[str]]:
+        """The labels of each sequence as the model names them."""
+        known = {c: str(c) for c in self.classes_.tolist()}
+        unknown = next((label for y in each for label in np.asarray(y).tolist() if label not in known), None)
+        if unknown is not None:
+            raise ValueError(f"y: expected labels among {', '.join(known.values())}, got {unknown!r}")
+        return [[known[label] for label in np.asarray(y).tolist()] for y in each]
+
     def _cost(self, names: list[str]) -> Any:
         """The costs in the order of the names, which is the tagging model's."""
         if self.cost is None:
@@ -136,14 +203,27 @@ class LabelSequences(Structured):
 
     def _packed(self, X: Any) -> Any:
         check_fitted(self)
+        X = as_records(X)
         if isinstance(self.model_, TaggingModel):
             X = [attributes_of(x) for x in X]
         return self.model_.pack(X)
 
-    def _labels(self) -> np.ndarray:
+    def _labels(self, model: Any = None) -> np.ndarray:
         """The place in ``classes_`` of each label of the model."""
         place = {str(c): i for i, c in enumerate(self.classes_)}
-        return np.array([place[name] for name in self.model_.labels])
+        return np.array([place[name] for name in (model or self.model_).labels])
+
+    def _named(self, model: Any, w: Any) -> Named:
+        matrix, transitions = model.split(w)
+        names = model.vocabulary if isinstance(model, TaggingModel) else None
+        rows = names or [*range(model.width - 2 * model.start_stop), *(["start", "stop"] if model.start_stop else [])]
+        note = HASHED if getattr(model, "bits", None) is not None else None
+        return Named(host(matrix), host(transitions), rows, self.classes_[self._labels(model)].tolist(), note)
+
+    def _flat(self, model: Any, named: Named) -> np.ndarray:
+        whole = np.concatenate([np.ravel(w) for w in (named.matrix, named.transitions) if w is not None])
+        found: np.ndarray = whole[model.cells] if isinstance(model, TaggingModel) else whole
+        return found
 
     def predict(self, X: Any) -> list[list[Any]]:
         """The best labels (n_i,) of each sequence, a list of str or int."""

@@ -1,0 +1,123 @@
+"""The weights of a linear learner by name: its largest as a table, and those of one fit as the start of another."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.estimators.protocol import check_fitted
+from reference.arrays import host, integer
+
+__all__ = ["FeatureTable", "FeatureWeight", "Linear", "Named"]
+
+
+class FeatureWeight(NamedTuple):
+    """A weight, and what it is of; label: None where there are no labels."""
+
+    label: Any
+    feature: Any
+    weight: float
+
+
+class FeatureTable(list[FeatureWeight]):
+    """Rows (label, feature, weight), printed as a table; ``note`` says where features have no names."""
+
+    def __init__(self, rows: Iterable[FeatureWeight] = (), note: str | None = None) -> None:
+        super().__init__(rows)
+        self.note = note
+
+    def __repr__(self) -> str:
+        cells = [("label", "feature", "weight")]
+        cells += [("" if a is None else str(a), str(b), f"{w:.4f}") for a, b, w in self]
+        left, middle, right = (max(map(len, column)) for column in zip(*cells, strict=True))
+        lines = [f"{a:{left}}  {b:{middle}}  {c:>{right}}".rstrip() for a, b, c in cells]
+        return "\n".join([*lines, *([] if self.note is None else [self.note])])
+
+
+class Named(NamedTuple):
+    """Weights as a matrix (F, L) of features and labels, and transitions (L, L), if any.
+
+    names: of the features; labels: of the columns; note: why the features have no names, where they have none.
+    """
+
+    matrix: np.ndarray
+    transitions: np.ndarray | None
+    names: Sequence[Hashable]
+    labels: Sequence[Hashable]
+    note: str | None = None
+
+    def onto(self, other: Named) -> Named:
+        """These weights in the places that ``other`` has for their features and labels, and 0 elsewhere."""
+        matrix = np.zeros_like(other.matrix)
+        transitions = None if other.transitions is None else np.zeros_like(other.transitions)
+        mine, theirs = _common(self.labels, other.labels)
+        rows, places = _common(self.names, other.names)
+        matrix[np.ix_(places, theirs)] = self.matrix[np.ix_(rows, mine)]
+        if transitions is not None and self.transitions is not None:
+            transitions[np.ix_(theirs, theirs)] = self.transitions[np.ix_(mine, mine)]
+        return other._replace(matrix=matrix, transitions=transitions)
+
+
+class Linear:
+    """Learners whose weights have names; each says which by ``_named``."""
+
+    model_: Any
+    coef_: Any
+
+    def _named(self, model: Any, w: Any) -> Named:
+        """The weights w of a model, by name."""
+        raise NotImplementedError
+
+    def _flat(self, model: Any, named: Named) -> np.ndarray:
+        """The weights (d,) of a model that have these names."""
+        raise NotImplementedError
+
+    def top_features(self, top: int = 10) -> FeatureTable:
+        """The ``top`` largest absolute weights of each label, none of them 0: a list of (label, feature, weight) that prints as a table.
+
+        A feature is its name where it has one, else its number; of hashed features the number they are hashed to.
+        """
+        check_fitted(self)
+        integer("top", top, 0)
+        found = self._named(self.model_, host(self.coef_))
+        rows = []
+        for k in sorted(range(len(found.labels)), key=lambda k: self._order(found.labels[k])):
+            weights = found.matrix[:, k]
+            order = np.argsort(-np.abs(weights), kind="stable")[:top]
+            rows += [
+                FeatureWeight(found.labels[k], found.names[j], float(weights[j])) for j in order.tolist() if weights[j]
+            ]
+        return FeatureTable(rows, found.note)
+
+    def _order(self, label: Any) -> int:
+        """The place of a label in the table: as in ``classes_``."""
+        classes = getattr(self, "classes_", None)
+        return 0 if classes is None else classes.tolist().index(label)
+
+    def _last(self, warm: bool) -> Named | None:
+        """The weights of the last fit, where the next is to start from them."""
+        return self._named(self.model_, host(self.coef_)) if warm and hasattr(self, "coef_") else None
+
+    def _start_from(self, last: Named | None, model: Any) -> dict[str, Any]:
+        """``w0`` from the weights of the last fit, for a new model; without these nothing."""
+        if last is None:
+            return {}
+        new = self._named(model, np.zeros(model.size))
+        numbered = all(isinstance(name, int) for name in (*last.names, *new.names) if name not in ENDS)
+        if numbered and len(last.names) != len(new.names):
+            raise ValueError(
+                f"warm_start: expected {len(last.names)} features, as in the last fit, got {len(new.names)}"
+            )
+        return {"w0": self._flat(model, last.onto(new))}
+
+
+ENDS = ("start", "stop", "intercept")
+
+
+def _common(mine: Sequence[Hashable], theirs: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Where names that both have stand in each."""
+    place = {name: k for k, name in enumerate(theirs)}
+    both = [(k, place[name]) for k, name in enumerate(mine) if name in place]
+    return [k for k, _ in both], [k for _, k in both]

@@ -1,0 +1,129 @@
+"""What learners of one loss and one optimiser share: a fit, and a fit of one pass over the next examples."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from diptych.defaults import LBFGS_ITERATIONS
+from diptych.estimators.examples import checked_weights
+from diptych.estimators.features import Named
+from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, generator_of
+from reference.prox.base import Regularizer
+from reference.training.result import Result
+
+__all__ = ["OPTIMIZERS", "Learner"]
+
+LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
+OPTIMIZERS = (
+    *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
+    *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
+)
+
+
+class Learner(InPanel, BaseEstimator):
+    """What estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
+
+    loss: str
+    smoothing: Any
+    optimizer: str | Callable[..., Result] | None
+    lam: float | None
+    options: Mapping[str, Any] | None
+    warm_start: bool
+    random_state: Any
+    _passes: dict[str, Any]  # lam, steps done and the generator of partial_fit
+    _start_from: Callable[[Named | None, Any], dict[str, Any]]
+    _model_of: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+    _same_model_of: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+
+    def _lam(self, n: float) -> float | None:
+        """The weight of 1/2 ||w||^2 for n examples, those with weights counted by them."""
+        return self.lam
+
+    def _learn(self, model: Any, data: Any, sample_weight: Any, last: Any = None) -> None:
+        """Weights of the model by the optimiser, from the ``last`` ones where these are given."""
+        objective, lam = self._objective(model, data, sample_weight)
+        run, options = self._optimizer(), dict(self.options or {})
+        taken = inspect.signature(run).parameters
+        if last is not None:
+            if "w0" not in taken:
+                raise ValueError(
+                    f"warm_start: {run.__name__} starts from a point of its own, which weights do not give"
+                )
+            options = self._start_from(last, model) | options
+        if run.__name__ == "lbfgs":
+            options.setdefault("iterations", LBFGS_ITERATIONS)
+        if "rng" in taken:
+            options.setdefault("rng", generator_of(self.random_state))
+        if "lam" in taken:
+            options["lam"] = lam
+        elif "regularizer" in taken and not isinstance(options.get("regularizer"), Regularizer | Sequence):
+            make = options.get("regularizer", lambda model: self._panel.HalfSquaredL2(lam))
+            if not callable(make):
+                raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
+            options["regularizer"] = make(model)
+        self._keep(model, run(objective, **options))
+        self._passes = {"lam": lam, "t": objective.n * self.n_iter_, "rng": generator_of(self.random_state)}
+        if not self.result_.success:
+            warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
+
+    def _next_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:
+        """The model that there is for ``partial_fit``, or at its first call a new one, with what it packs."""
+        if self._begun():
+            return self._same_model_of(X, y, classes)
+        if classes is None:
+            raise ValueError("classes: expected all there are, at the first call of partial_fit, got None")
+        return self._model_of(X, y, classes)
+
+    def _learn_more(self, model: Any, data: Any, sample_weight: Any) -> None:
+        """Weights of the model by one pass of SGD from those so far; its steps go on where the last call left them.
+
+        After a fit they go on as if its iterations had been passes.
+        """
+        objective, lam = self._objective(model, data, sample_weight)
+        new = {"lam": lam, "t": 0, "rng": generator_of(self.random_state)}
+        passes = self._passes if self._begun() else new
+        lam, t = passes["lam"], passes["t"]
+        if not lam > 0:
+            raise ValueError(f"lam: partial_fit needs lam > 0, its steps are 1/(lam (t + 1/lam)), got {lam}")
+        step_size = self._panel.steps.Pegasos(offset=t + 1.0 / lam)
+        how = {"lam": lam, "step_size": step_size, "average": "last", "epochs": 1, "rng": passes["rng"]}
+        w0 = self.coef_ if self._begun() else None
+        self._keep(model, self._panel.sgd(objective, w0, mu=dict(self.options or {}).get("mu"), **how))
+        self._passes = passes | {"t": t + objective.n}
+
+    def _keep(self, model: Any, result: Result) -> None:
+        self.result_, self.model_, self.coef_, self.n_iter_ = result, model, result.x, max(result.nit, 1)
+
+    def _begun(self) -> bool:
+        """Whether there are weights to go on from."""
+        return hasattr(self, "coef_")
+
+    def _objective(self, model: Any, data: Any, sample_weight: Any) -> tuple[Any, Any]:
+        """The objective, and lam."""
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
+        if self.loss == "crf":
+            if self.smoothing is not None:
+                raise ValueError(f"smoothing: the log loss has none, got {self.smoothing!r}")
+            objective = self._panel.LogLoss(model, data)
+        else:
+            objective = self._panel.StructuralHinge(model, data, smoothing=self.smoothing)
+        if sample_weight is None:
+            return objective, self._lam(objective.n)
+        weights = checked_weights(sample_weight, objective.n)
+        return self._panel.Weighted(objective, weights), self._lam(float(np.sum(weights)))
+
+    def _optimizer(self) -> Callable[..., Result]:
+        """The function of that name in the panel, or the one given."""
+        name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
+        if callable(name):
+            return name
+        if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
+            raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
+        found: Callable[..., Result] = getattr(self._panel, name.replace("-", "_"))
+        return found
