@@ -5,9 +5,11 @@ writes, ``diptych.pictures`` draws. Each is told which panel computes; the algor
 ``accelerated``.
 """
 
+from diptych.installation import refuse_foreign as _refuse_foreign
 from diptych.interrupts import handle as _handle_interrupts
 
 _handle_interrupts()  # before the imports that take long
+_refuse_foreign(__file__, ("reference", "accelerated"))
 
 # isort: split
 from reference import __version__ as __version__

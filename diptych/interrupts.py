@@ -1,7 +1,7 @@
 """Ctrl-C on the command line: one line and status 130, also while Python imports what it needs and while kernels
 compile.
 
-This module needs nothing that takes long to import, and is the first that the package imports.
+This module needs nothing that takes long to import, and is imported before all that does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from diptych.installation import is_command
 
 __all__ = ["INTERRUPTED", "handle", "listening"]
 
@@ -31,7 +33,7 @@ def handle() -> None:
 
     Nothing is changed where the package is imported by another program, or where the signal is ignored.
     """
-    if _is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if is_command(PACKAGE) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _on_signal)
 
 
@@ -67,15 +69,6 @@ def listening() -> Iterator[None]:
         _listens, sys.unraisablehook = before, hook
         # CPython ends by the signal, whatever the status, if the last exec of a string was interrupted; numba has such
         exec("pass")
-
-
-def _is_command() -> bool:
-    """Whether Python imports this for the script of that name, or as the parent of the ``__main__`` that it was asked to
-    run."""
-    script, given = sys.argv[:1], sys.orig_argv
-    if script == ["-m"]:
-        return "-m" in given and given[given.index("-m") + 1].split(".")[0] == PACKAGE
-    return script != [] and os.path.basename(script[0]).removesuffix(".exe") == PACKAGE
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
