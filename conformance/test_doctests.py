@@ -1,12 +1,10 @@
-"""Examples in docstrings and in README run as they stand."""
+"""Examples in docstrings run as they stand."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import pkgutil
-import re
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +19,6 @@ MODULES = [
     if not info.name.endswith("__main__")
 ]
 MODULES += [f"accelerated.structures.{name}" for name in ("arborescence", "cut", "matching")]  # oracles have no twins
-README = Path(__file__).parent.parent / "README.md"
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -41,17 +38,3 @@ def test_every_optimiser_has_an_example(optimiser):
     (example,) = doctest.DocTestFinder(recurse=False).find(function, module=module)
     assert any(f"result = {optimiser}(" in line.source for line in example.examples)
     assert doctest.DocTestRunner().run(example).failed == 0  # decorated: not found in its module
-
-
-def test_readme_examples(capsys, monkeypatch, tmp_path):
-    """In a checkout: the Python blocks of README, one after another, in the panel that they name. (An installed
-    suite has no README.)
-    """
-    if README.exists():
-        blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-        assert len(blocks) >= 2
-        monkeypatch.chdir(tmp_path)
-        exec("\n".join(blocks), {})
-        *words, fun, gap, calls = capsys.readouterr().out.split()
-        assert len(words) == 3 and all(word.isalpha() for word in words)
-        assert 0 <= float(gap) <= 0.1 * float(fun) and int(calls) >= 500
