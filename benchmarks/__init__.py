@@ -1,4 +1,5 @@
 """What it costs: asv suites for both panels, with peers in the same run.
 
-``asv run --python=same`` measures this checkout; ``python -m benchmarks.figures`` prints the table of README.
+``asv run --python=same`` measures this checkout; ``python -m benchmarks.figures`` prints the table of
+docs/performance.md.
 """

@@ -35,16 +35,16 @@ PAPERS = {
 }
 LEGEND = """\
 Each of the {statements} numbered statements that the code builds on, as the papers have it or in words that fit on a
-line; whether it holds; where it is in the code (names in `reference`, and in `accelerated` where it has a kernel);
-which tests check it.
+line. A row says whether the statement holds, where it is in the code (names in `reference`, and in `accelerated` where
+it has a kernel), and which tests check it.
 
 - **holds**: as printed; where the statement here is sharper than the print, it says so.
 - **holds under a condition**: the verdict has the condition.
-- **wrong as printed**: the statement is the corrected one, the verdict has the printed form, and the test
-  that rejects the printed form is named.
+- **wrong as printed**: the statement is the corrected one. The verdict has the printed form and names the test that
+  rejects it.
 
-Labels begin with the paper's letter and give its numbers. `python -m conformance.ledger` prints this page,
-`--json` its rows."""
+Labels begin with the paper's letter and give its numbers. `python -m conformance.ledger` prints this page, `--json` its
+rows."""
 VERDICTS = ("holds", "holds under a condition", "wrong as printed")
 
 
@@ -255,7 +255,7 @@ OURS = (
             "test_bcfw::test_bounds_hold_the_optimum_between_them",
         ),
         condition="of the rates that of stochastic subgradients is checked: 8 R^2/(lam (T + 1)) in the mean, and "
-        "1/T; the others are cited;"
+                  "1/T; the others are cited;"
         " excessive gap reduction, which the table has too, is left out",
     ),
     Claim(
@@ -355,7 +355,7 @@ def render() -> str:
     lines = ["# The claims ledger", "", LEGEND.format(statements=len(ROWS)), ""]
     for title, rows in sections.items():
         counts = ", ".join(f"{verdict} {sum(row.verdict == verdict for row in rows)}" for verdict in VERDICTS)
-        lines.append(f"- [{title}](#{_anchor(title)}): {len(rows)} statements, {counts}")
+        lines += [f"- [{title}](#{_anchor(title)}): {len(rows)} rows,", f"  {counts}"]
     for title, rows in sections.items():
         lines += ["", f"## {title}", "", "| statement | says | verdict | code | checked by |", "|---|---|---|---|---|"]
         lines += [_line(row) for row in rows]

@@ -119,3 +119,11 @@ def test_links_lead_somewhere(page):
 def test_lines_are_short_but_for_rows_of_tables(page):
     lines = page.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if len(line) > WIDTH and not line.startswith("|")] == []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
+def test_files_that_are_named_exist(page):
+    """In the checkout, or in reference/ as the maps of the papers say them."""
+    names = re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.py)?)`", page.read_text(encoding="utf-8"))
+    missing = [name for name in names if not (ROOT / name).exists() and not (ROOT / "reference" / name).exists()]
+    assert set(missing) <= {"demo/"}  # make demo writes it
