@@ -255,7 +255,7 @@ OURS = (
             "test_bcfw::test_bounds_hold_the_optimum_between_them",
         ),
         condition="of the rates that of stochastic subgradients is checked: 8 R^2/(lam (T + 1)) in the mean, and "
-                  "1/T; the others are cited;"
+        "1/T; the others are cited;"
         " excessive gap reduction, which the table has too, is left out",
     ),
     Claim(

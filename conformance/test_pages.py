@@ -1,4 +1,4 @@
-"""README and the pages of docs: their blocks run, their commands exist, their links lead somewhere.
+"""README, CHANGELOG, CONTRIBUTING and docs: blocks run, commands exist, links lead somewhere, lines are short.
 
 In a checkout only: an installed suite has no pages. Python blocks of a page run one after another, in the panel that
 they import. Lines of ``console`` blocks are run; of ``sh`` blocks, which may need data of yours, options are parsed.
@@ -20,7 +20,7 @@ from diptych.commands.main import main
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md")) if README.exists() else []
-ALL = [README, *PAGES] if README.exists() else []
+ALL = [README, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md")), *PAGES] if README.exists() else []
 WIDTH = 120
 COLUMNS = """the DT B-NP
 duck NN I-NP
@@ -121,9 +121,9 @@ def test_lines_are_short_but_for_rows_of_tables(page):
     assert [line for line in lines if len(line) > WIDTH and not line.startswith("|")] == []
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
 def test_files_that_are_named_exist(page):
     """In the checkout, or in reference/ as the maps of the papers say them."""
     names = re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.py)?)`", page.read_text(encoding="utf-8"))
     missing = [name for name in names if not (ROOT / name).exists() and not (ROOT / "reference" / name).exists()]
-    assert set(missing) <= {"demo/"}  # make demo writes it
+    assert missing == []

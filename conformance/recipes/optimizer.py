@@ -25,9 +25,7 @@ class MomentumState(NamedTuple):
 
 @dataclass(frozen=True)
 class Momentum(Piece):
-    """The box, as a paper would print it: state, ``init``, ``epoch``. In the package:
-    ``reference/optimizers/momentum.py``.
-    """
+    """The box, as a paper would print it. In the package: ``reference/optimizers/momentum.py``."""
 
     lam: float
     step_size: float
