@@ -127,7 +127,7 @@ def test_classes_have_models_of_their_own(backend, data_file, capsys):
 
 
 def test_from_scenes_to_a_picture(backend, tmp_path, capsys):
-    """make, train, show, as in README, on few small scenes."""
+    """make, train, show, as in docs/images.md, on few small scenes."""
     pytest.importorskip("matplotlib")
     train, test = tmp_path / "train.boxes", tmp_path / "test.boxes"
     made = told(backend, capsys, "make", train, "--images", 12, "--classes", "ag", *SMALL)

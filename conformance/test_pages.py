@@ -87,8 +87,10 @@ class TestReadme:
     def test_its_python_blocks_run(self, monkeypatch, tmp_path, capsys):
         monkeypatch.chdir(tmp_path)
         exec("\n".join(blocks(README, "python")), {})
-        words = capsys.readouterr().out.split()
-        assert len(words) == 3 and all(word.isalpha() for word in words)  # what the model reads
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 8 and all(line.isalpha() for line in lines[:3])  # what the model reads
+        weights = [int(line.split()[2]) for line in lines[3:]]
+        assert weights[0] == 0 and weights == sorted(weights) and weights[-1] > 0
 
     def test_it_counts_what_the_ledger_has(self):
         text = " ".join(README.read_text(encoding="utf-8").split())
