@@ -266,7 +266,7 @@ def squared_norm(x: Array) -> float:
     return float(flat @ flat)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Rows(Packed):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
 

@@ -17,18 +17,19 @@ import numpy as np
 __all__ = ["Packed", "check_forests", "check_indices", "check_offsets", "check_range", "lock"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Packed:
     """A record of read-only fields. A subclass is a frozen dataclass that says in :meth:`validate` what its fields must
     be.
 
     as_given: names of fields that are the user's, neither locked nor copied. not_copied: of fields of numbers to
     compute with, perhaps mapped
-    from a file, which are locked as they are.
+    from a file, which are locked as they are. counted: what the last of ``offsets`` is the number of, for its repr.
     """
 
     as_given: ClassVar[tuple[str, ...]] = ()
     not_copied: ClassVar[tuple[str, ...]] = ()
+    counted: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for each in fields(self):  # what is annotated as a tuple may come as a list, and as nothing else
@@ -42,6 +43,13 @@ class Packed:
     def validate(self) -> None:
         """Raise ValueError or TypeError that names the first field that is not as it must be."""
         raise TypeError(f"{type(self).__name__} does not say what its fields must be: define validate()")
+
+    def __repr__(self) -> str:
+        """Sizes, and no arrays: ``ChainData(n=2, positions=7)``. Of a subclass that is decorated with repr=False."""
+        sizes = {"n": getattr(self, "n", None), self.counted: getattr(self, "offsets", (None,))[-1]}
+        sizes |= {each.name: getattr(self, each.name) for each in fields(self) if each.type in ("int", int)}
+        shown = (f"{name}={int(size)}" for name, size in sizes.items() if name and size is not None)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def _replace(self, **changes: Any) -> Self:
         """The same record but for some fields, checked."""

@@ -23,7 +23,7 @@ from reference.structures.matching import Matching, MatchingScores
 __all__ = ["AlignmentData", "AlignmentModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AlignmentData(Packed):
     """Packed examples: features of each (p_i, q_i, F), and the true columns of each (p_i,) int64 on the host, or
     None.

@@ -34,6 +34,10 @@ class LinearModel:
     nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
     oracle: Oracle | None = None  # what finds best outputs in the structure's place
 
+    def __repr__(self) -> str:
+        """Sizes, and no arrays: ``SequenceModel(n_features=128, n_labels=26, size=4056)``."""
+        return sized(self)
+
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
         """Examples in the form that the other methods work on, checked, once."""
         raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
@@ -193,6 +197,14 @@ def all_of(n: int, batch: Any, name: str = "batch") -> np.ndarray:
     if given.size and not 0 <= given.min() <= given.max() < n:
         raise ValueError(f"{name}: expected example numbers in 0..{n - 1}, got {given.min()}..{given.max()}")
     return given.astype(np.int64)
+
+
+def sized(model: Any) -> str:
+    """A model's repr: its numbers of features, of labels, ..., and of weights."""
+    sizes = {name: size for name, size in vars(model).items() if name.startswith("n_")}
+    if hasattr(model, "size"):
+        sizes["size"] = model.size
+    return f"{type(model).__name__}({', '.join(f'{name}={size}' for name, size in sizes.items())})"
 
 
 def label_names(labels: int | Sequence[str]) -> tuple[str, ...]:

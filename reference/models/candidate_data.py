@@ -36,7 +36,7 @@ class Candidates(NamedTuple):
     offsets: Any
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CandidateData(Packed):
     """Packed images: what :class:`Candidates` holds, on the host, and for each image its best candidate.
 
@@ -53,6 +53,7 @@ class CandidateData(Packed):
     like: Array
 
     not_copied = ("features",)
+    counted = "candidates"
 
     def validate(self) -> None:
         """Raise unless ``offsets`` divide boxes and finite features into images of a candidate or more, and ``best``

@@ -27,7 +27,7 @@ from reference.structures.scores import Scores, flatten
 __all__ = ["DifferentiableData", "DifferentiableModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DifferentiableData(Packed):
     """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array where the
     weights are.

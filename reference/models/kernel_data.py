@@ -17,7 +17,7 @@ from reference.packed import Packed, check_offsets
 __all__ = ["KernelData", "KernelWeights", "checked_sequences", "offsets_of", "pieces", "scaled"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class KernelData(Packed):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
 
@@ -32,6 +32,7 @@ class KernelData(Packed):
     rows: Rows | None
 
     as_given = ("grams",)
+    counted = "positions"
 
     def validate(self) -> None:
         """Raise unless ``offsets`` divide the positions, each kernel's matrix is of them, and so are labels >= 0 and

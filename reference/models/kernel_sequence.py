@@ -20,7 +20,7 @@ import reference.arrays
 from reference.arrays import Array, Place, Rows, host
 from reference.gram import BUDGET, Gram
 from reference.kernels import Explicit, Kernel, blocks
-from reference.models.base import label_cost, label_indices, label_names
+from reference.models.base import label_cost, label_indices, label_names, sized
 from reference.models.kernel_data import KernelData, KernelWeights, checked_sequences, offsets_of, pieces, scaled
 from reference.models.kernel_names import described
 from reference.packed import lock
@@ -78,6 +78,9 @@ class KernelSequenceModel:
         self.labels = label_names(labels)
         self.n_labels = len(self.labels)
         self.cost = label_cost(cost, self.n_labels)
+
+    def __repr__(self) -> str:
+        return sized(self)
 
     @property
     def n_groups(self) -> int:

@@ -22,7 +22,7 @@ from reference.structures.table import Table, TableScores
 __all__ = ["ListData", "ListModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ListData(Packed):
     """Packed examples: the inputs, their part features (p_i, d) as Rows, and the true outputs (or None)."""
 

@@ -28,7 +28,7 @@ from reference.structures.table import Table, TableScores
 __all__ = ["MulticlassData", "MulticlassModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MulticlassData(Packed):
     """Packed examples: rows (n, F) of features; labels (n,) int64 in the rows' place, or None."""
 

@@ -38,7 +38,7 @@ DERIVED = {"prefix": slice(None, 5), "suffix": slice(-3, None)}  # of words
 ROOT, OUTSIDE = "\0root", "\0outside"  # values that no file has
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ParsingData(Packed):
     """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All but
     ``place`` is NumPy's.
@@ -57,6 +57,7 @@ class ParsingData(Packed):
     place: Place
 
     as_given = ("templates", "place")
+    counted = "positions"
 
     def validate(self) -> None:
         """Raise unless ``offsets`` divide the positions, tags are rows of the keys between, and the heads of each

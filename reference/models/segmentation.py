@@ -27,7 +27,7 @@ from reference.structures.cut import Cut, CutScores
 __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SegmentationData(Packed):
     """Packed images: for each its node features (p, F), edges (e, 2), edge features (e, G) and labels (p,), the
     integers on the host.

@@ -41,7 +41,7 @@ from reference.structures.chain import Chain, ChainScores
 __all__ = ["ChainData", "SequenceModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainData(Packed):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1].
 
@@ -51,6 +51,8 @@ class ChainData(Packed):
     rows: Rows
     offsets: np.ndarray
     labels: Array | None
+
+    counted = "positions"
 
     def validate(self) -> None:
         """Raise unless ``offsets`` divide the rows, and there is a label >= 0 for each, or none."""

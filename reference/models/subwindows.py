@@ -26,7 +26,7 @@ from reference.structures.boxes import Boxes, BoxScores, checked_boxes, within
 __all__ = ["SubwindowData", "SubwindowModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SubwindowData(Packed):
     """Packed images: features of each one's pixels (H W, F), row by row, its sides (H, W) and the true boxes (n, 4)
     on the host, or None.

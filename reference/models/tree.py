@@ -38,7 +38,7 @@ from reference.structures.tree_scores import order
 __all__ = ["TreeData", "TreeModel"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreeData(Packed):
     """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
 
@@ -50,6 +50,8 @@ class TreeData(Packed):
     offsets: np.ndarray
     parents: np.ndarray
     labels: Array | None
+
+    counted = "nodes"
 
     def validate(self) -> None:
         """Raise unless ``offsets`` divide the rows, the parents make a forest of each tree, and each node has a label

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
@@ -33,8 +33,8 @@ class MKLResult(Result):
     whichever is returned.
     """
 
-    beta: np.ndarray
-    norms: np.ndarray
+    beta: np.ndarray = field(repr=False)
+    norms: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True)

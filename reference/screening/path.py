@@ -71,7 +71,7 @@ class SparsePath:
     alpha: float
     beta_max: float
     size: int
-    points: tuple[PathPoint, ...]
+    points: tuple[PathPoint, ...] = field(repr=False)
     interrupted: bool = False
 
     @property

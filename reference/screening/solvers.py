@@ -81,9 +81,9 @@ class SparseResult(Result):
 
     support: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
     screenings: tuple[Screening, ...] = field(default=(), repr=False)
-    solver_seconds: float = 0.0
-    screening_seconds: float = 0.0
-    work: int = 0
+    solver_seconds: float = field(default=0.0, repr=False)
+    screening_seconds: float = field(default=0.0, repr=False)
+    work: int = field(default=0, repr=False)
 
     @property
     def rejection(self) -> tuple[float, ...]:

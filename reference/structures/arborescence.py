@@ -70,6 +70,7 @@ class Arborescence(Structure):
 
     ops = sys.modules[__name__]
     scores: ArborescenceScores
+    axes = ("tokens", "heads")
     variables = "values"
     single_root = False
 

@@ -16,7 +16,7 @@ from array_api_compat import array_namespace, device, is_array_api_obj
 
 from reference.arrays import Array, host, seen, shown, unmasked
 from reference.smoothings import positive_mu
-from reference.structures.scores import Scores, add, inner
+from reference.structures.scores import Scores, add, inner, score_fields
 
 __all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError", "positive_mu"]
 
@@ -65,6 +65,7 @@ class Structure:
     variables: str | None = (
         None  # the field of the scores with an entry for each state of each variable, (..., p, states)
     )
+    axes: ClassVar[tuple[str, ...]] = ()  # what the last axes of the scores' first field count, for its repr
     intractable: ClassVar[dict[str, str]] = {}  # questions that no algorithm answers in polynomial time, and why
 
     def __init__(self, scores: Scores) -> None:
@@ -76,6 +77,15 @@ class Structure:
         self = object.__new__(cls)
         self.scores = scores
         return self
+
+    def __repr__(self) -> str:
+        """Sizes, and no arrays: ``Chain(n=10, labels=26)``; of a batch its axes first."""
+        fields = score_fields(self.scores) if hasattr(self, "scores") else []
+        shape = tuple(getattr(fields[0], "shape", ())) if fields else ()
+        cut = len(shape) - len(self.axes)
+        batch = [f"batch={shape[:cut]}"] if self.axes and cut > 0 else []
+        sizes = [f"{name}={size}" for name, size in zip(self.axes, shape[max(cut, 0) :], strict=False)]
+        return f"{type(self).__name__}({', '.join([*batch, *sizes] if self.axes else [f'scores={shape}'])})"
 
     # what a structure provides -------------------------------------------------------------------------------------
 

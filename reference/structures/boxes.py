@@ -131,6 +131,7 @@ class Boxes(Structure):
 
     ops = sys.modules[__name__]
     scores: BoxScores
+    axes = ("height", "width")
 
     def __init__(self, pixels: Any, loss: float = 0.0, truth: Any = None) -> None:
         (pixels,) = arrays.floats(pixels=pixels)

@@ -166,6 +166,7 @@ class Chain(Structure):
 
     ops = sys.modules[__name__]  # where the functions come from: the accelerated panel points this at its own module
     scores: ChainScores
+    axes = ("n", "labels")
     variables = "unary"
 
     def __init__(self, unary: Any, pairwise: Any, lengths: Any = None) -> None:

@@ -164,6 +164,7 @@ class Cut(Structure):
 
     ops = sys.modules[__name__]
     scores: CutScores
+    axes = ("variables", "labels")
     variables = "unary"
     intractable = {
         "expectation": "the log-partition function of supermodular scores is #P-complete to compute "

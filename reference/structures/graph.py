@@ -79,6 +79,7 @@ class Graph(Structure):
 
     ops = sys.modules[__name__]
     scores: GraphScores
+    axes = ("variables", "labels")
     variables = "unary"
     max_table: int = MAX_TABLE
 

@@ -205,6 +205,7 @@ class Matching(Structure):
 
     ops = sys.modules[__name__]
     scores: MatchingScores
+    axes = ("rows", "columns")
     variables = "values"
     intractable = {
         "expectation": "the partition function of matchings is a permanent, #P-complete (Pillutla et al., "

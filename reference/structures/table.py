@@ -107,6 +107,7 @@ class Table(Structure):
 
     ops = sys.modules[__name__]
     scores: TableScores
+    axes = ("outputs",)
 
     def __init__(self, values: Any) -> None:
         (values,) = arrays.floats(values=values)

@@ -251,6 +251,7 @@ class Tree(Structure):
 
     ops = sys.modules[__name__]  # where the functions come from: the accelerated panel points this at its own module
     scores: TreeScores
+    axes = ("nodes", "labels")
     variables = "unary"
 
     def __init__(self, unary: Any, pairwise: Any, parents: Any, counts: Any = None) -> None:

@@ -71,16 +71,16 @@ class Result:
     (fun nan if that was not evaluated).
     """
 
-    x: Array
+    x: Array = field(repr=False)
     fun: float
     nit: int
     success: bool
-    message: str
-    iterate: str
-    oracle_calls: int
-    certificate: float | str
+    message: str = field(repr=False)
+    iterate: str = field(repr=False)
+    oracle_calls: int = field(repr=False)
+    certificate: float | str = field(repr=False)
     history: tuple[Row, ...] = field(repr=False)
-    interrupted: bool = False
+    interrupted: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         _as_plain(self, fun=float, nit=int, success=bool, oracle_calls=int)
