@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -12,10 +13,10 @@ import numpy as np
 
 from diptych.commands.jobs import limited
 from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.show import add_show
 from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
-from diptych.files.models import load_model, save_model
+from diptych.files.models import load_model
 from diptych.files.pairs import FEATURES, PairExample, load_pairs, pair_features, read_lines
 from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.pictures import plots
@@ -59,9 +60,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     training, test = _split(_read(options), options.hold_out)
     if not training:
         raise ValueError(f"{options.pairs}: no examples to train on")
-    for what, examples in (("to train on", training), ("to test on", test)):
+    for use, examples in (("to train on", training), ("to test on", test)):
         if examples:
-            _check_scorable(options.pairs, examples, what)
+            _check_scorable(options.pairs, examples, use)
     for place, example in enumerate([] if options.null else training, start=1):
         aligned = sum(column >= 0 for column in example.columns)
         if aligned < min(len(example.left), len(example.right)):
@@ -74,13 +75,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     model = panel.AlignmentModel(len(FEATURES), null=options.null)
     objective = panel.StructuralHinge(model, _packed(model, training))
     job = frank_wolfe_job(options, JOB)
-    about = {"pairs": options.pairs, "examples": len(training), "job": job}
+    what = {"pairs": options.pairs, "examples": len(training), "null": options.null, "job": job}
     more = {"checkpoint": options.checkpoint, "resume": options.resume, **job}
-    result = watched(panel, options, about, job["epochs"], lambda callback: solve(panel, "bcfw", objective, callback=callback, **more))  # fmt: skip
-    if options.save:
-        save_model(options.save, model, result.x, {"pairs": options.pairs, "features": list(FEATURES), **job})
+    info = {"pairs": options.pairs, "features": list(FEATURES), **job}
+    run = partial(solve, panel, "bcfw", objective, **more)
+    result, report = trained(panel, options, what, job["epochs"], run, model, info)
     names = [*FEATURES, *(["no partner"] if options.null else [])]
-    report = opening(panel, options, **about, null=options.null) | outcome(result)
     report |= {
         "seconds": time.perf_counter() - started,
         "weights": dict(zip(names, result.x.tolist(), strict=True)),

@@ -34,13 +34,14 @@ __all__ = [
     "accuracy",
     "add_job",
     "check_scorable",
-    "job_names",
     "job_of",
     "labellings",
+    "learner_options",
     "limited",
     "load",
     "loss_of",
     "objective_of",
+    "refuse_options",
     "start",
     "train",
 ]
@@ -180,11 +181,6 @@ def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str
     add_solver(sub, optimizers, without=("mu", "k"))  # fmt: skip
 
 
-def job_names() -> tuple[str, ...]:
-    """The options of which a job is made."""
-    return tuple(dict.fromkeys([*Job.__dataclass_fields__, *(name for each in OPTIMIZERS for name in own(each))]))
-
-
 def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, **usual: Any) -> Job:
     """The options as a job; usual: what the command takes where an option is not given."""
     said = {name: getattr(options, name, None) for name in Job.__dataclass_fields__}
@@ -196,6 +192,30 @@ def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, 
     if fields.get("k") is not None and fields["k"] < 1:
         raise ValueError(f"--k: expected an integer >= 1, got {fields['k']}")
     return Job(**fields, solver=of_solver)
+
+
+def refuse_options(options: argparse.Namespace, names: Iterable[str], learner: str) -> None:
+    """ValueError for an option of another learner."""
+    for name in names:
+        if getattr(options, name, None) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} has no effect without --learner {learner}")
+
+
+def learner_options(options: argparse.Namespace, learner: str, names: Iterable[str]) -> dict[str, Any]:
+    """What the options say of a learner that is no :class:`Job`; ValueError for one that it does not have."""
+    every = [
+        *Job.__dataclass_fields__,
+        *(name for each in OPTIMIZERS for name in own(each)),
+        "start",
+        "checkpoint",
+        "resume",
+    ]
+    found = {name: value for name in (*every, *names) if (value := getattr(options, name, None)) is not None}
+    for name in found:
+        if name not in names:
+            option = "no-start-stop" if name == "start_stop" else name.replace("_", "-")
+            raise ValueError(f"--{option} has no effect with --learner {learner}")
+    return found
 
 
 # training ------------------------------------------------------------------------------------------------------------

@@ -10,20 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import accuracy, job_names
+from diptych.commands.jobs import accuracy, learner_options
 from diptych.commands.options import number
-from diptych.commands.output import announce_compilation, finish, opening, outcome, watched, writable
+from diptych.commands.output import announce_compilation, finish, trained, writable
 from diptych.commands.parser import Parser
-from diptych.files.models import save_model
 from reference.datasets import Sequences
 from reference.models.kernel_names import check_names, named
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import AVERAGES
 
-__all__ = ["LEARNERS", "KernelJob", "add_kernels", "kernel_job", "refuse_kernel_options", "train_kernels"]
+__all__ = ["KERNEL_OPTIONS", "LEARNERS", "KernelJob", "add_kernels", "kernel_job", "train_kernels"]
 
 LEARNERS = ("linear", "mkl", "sparse-crf")
-OWN = ("kernels", "C", "transitions")  # options of mkl alone
+KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options of mkl alone
 SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # those of Job that mkl has too
 
 
@@ -70,24 +69,13 @@ def add_kernels(sub: Parser) -> None:
         help="of mkl: a group of their own, a part of each, or without penalty (default: own)", rare=True)  # fmt: skip
 
 
-def refuse_kernel_options(options: argparse.Namespace) -> None:
-    """ValueError for an option of mkl with another learner."""
-    for name in OWN:
-        if getattr(options, name, None) is not None:
-            raise ValueError(f"--{name} has no effect without --learner mkl")
-
-
 def kernel_job(options: argparse.Namespace) -> KernelJob:
     """The job that the options ask for; ValueError for one that mkl does not have."""
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*job_names(), *OWN)}
-    given = {name: value for name, value in given.items() if value is not None}
-    for name in given:
-        if name not in (*OWN, *SHARED):
-            option = "no-start-stop" if name == "start_stop" else name.replace("_", "-")
-            raise ValueError(f"--{option} has no effect with --learner mkl")
     if options.start is not None:
         raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
-    return KernelJob(**given)
+    names = (*KERNEL_OPTIONS, *SHARED, "checkpoint", "resume")
+    found = learner_options(options, "mkl", names)
+    return KernelJob(**{name: found[name] for name in found if name in KernelJob.__dataclass_fields__})
 
 
 def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequences, test: Sequences | None) -> bool:
@@ -99,18 +87,17 @@ def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequ
     model = panel.KernelSequenceModel(named(job.kernels, training.X), training.labels, transitions=job.transitions)
     data = model.pack(training.X, training.Y)
     packed = time.perf_counter() - started
-    what = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "job": asdict(job), "lam": lam}
+    what = {"learner": "mkl", "data": options.data, "sequences": len(training.X), "fold": options.fold}
+    what |= {"reverse": options.reverse, "job": asdict(job), "lam": lam}
 
     def run(callback: Any) -> Any:
         how = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
         files = {"checkpoint": options.checkpoint, "resume": options.resume}
         return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **how, **files)
 
-    result: Any = watched(panel, options, what, job.epochs, run)
-    if options.save:
-        save_model(options.save, model, result.x, {"data": options.data, "fold": options.fold, **asdict(job)})
+    info = {"data": options.data, "fold": options.fold, **asdict(job)}
+    result, report = trained(panel, options, what, job.epochs, run, model, info)
     names = [*job.kernels.split(","), *(["transitions"] if job.transitions == "own" else [])]
-    report = opening(panel, options, learner="mkl", **what, reverse=options.reverse) | outcome(result)
     report |= {
         "iterate": result.iterate,
         "seconds": result.history[-1].seconds if result.history else 0.0,

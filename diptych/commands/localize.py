@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -213,7 +214,8 @@ def _train_class(
 ) -> dict[str, Any]:
     """Train a model of one class; what is to be said of it."""
     started = time.perf_counter()
-    model, more = None, {what: files[what] for what in ("checkpoint", "resume") if files[what] is not None}
+    model: Any = None
+    more: dict[str, Any] = {what: files[what] for what in ("checkpoint", "resume")}
     if files["start"] is not None:
         model, w0, _ = _load(panel, files["start"], options.most_bytes)
         if type(model).__name__ != KINDS[options.model]:
@@ -228,7 +230,8 @@ def _train_class(
     held_out = packed(model, test, others) if test is not None and len(others) else None
     what = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
     given = argparse.Namespace(**{**vars(options), **files})
-    result = watched(panel, given, what, job["epochs"], lambda callback: optimize(panel, model, examples, job, callback, **more))  # fmt: skip
+    run = partial(optimize, panel, model, examples, job, **more)
+    result = watched(panel, given, what, job["epochs"], run)
     if files["save"]:
         save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
     report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}

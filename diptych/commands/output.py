@@ -12,9 +12,10 @@ from types import ModuleType
 from typing import Any
 
 from diptych.files.logs import LogWriter, jsonable
+from diptych.files.models import save_model
 from diptych.pictures import plots
 from reference.files import save_bytes
-from reference.training.result import Callback, Result, Row
+from reference.training.result import Result, Row
 
 __all__ = [
     "Progress",
@@ -24,6 +25,7 @@ __all__ = [
     "outcome",
     "print_report",
     "say",
+    "trained",
     "watched",
     "writable",
 ]
@@ -53,11 +55,7 @@ class Progress:
 
 
 def watched(
-    panel: ModuleType,
-    options: argparse.Namespace,
-    job: dict[str, Any],
-    epochs: int | None,
-    run: Callable[[Callback], Result],
+    panel: ModuleType, options: argparse.Namespace, job: dict[str, Any], epochs: int | None, run: Callable[..., Result]
 ) -> Result:
     """Train with a progress bar and the log that the options ask for; what gives no weights to go on with is an error.
 
@@ -72,7 +70,7 @@ def watched(
             log(row, w)
             bar(row, w)
 
-        result = run(callback)
+        result = run(callback=callback)
         log.ended(result)
     if result.interrupted and not result.history:
         raise KeyboardInterrupt
@@ -115,6 +113,22 @@ def outcome(result: Result) -> dict[str, Any]:
         "oracle_calls": result.oracle_calls,
         "history": [row.as_dict() for row in result.history],
     }
+
+
+def trained(
+    panel: ModuleType,
+    options: argparse.Namespace,
+    what: dict[str, Any],
+    epochs: int,
+    run: Callable[..., Any],
+    model: Any,
+    info: dict[str, Any],
+) -> tuple[Any, dict[str, Any]]:
+    """Run with a bar and a log, save the model with ``info``: the result, and the beginning of the report."""
+    result = watched(panel, options, what, epochs, run)
+    if options.save:
+        save_model(options.save, model, result.x, info)
+    return result, opening(panel, options, **what) | outcome(result)
 
 
 def finish(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -12,10 +13,10 @@ import numpy as np
 
 from diptych.commands.jobs import limited
 from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.show import add_show, template_lines, template_weights
 from diptych.commands.solvers import add_solver, check_files, check_start, given, listed, solve
-from diptych.files.models import load_model, save_model
+from diptych.files.models import load_model
 from diptych.files.treebank import Sentence, load_treebank, write_conllu
 from diptych.metrics import attachment_score
 from reference.models.templates import TEMPLATES
@@ -113,11 +114,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     what |= {"loss": options.loss, "optimizer": optimizer, "job": job}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
     arguments = _arguments(panel, model, job) | more
-    result = watched(panel, options, what, job["epochs"], lambda callback: solve(panel, optimizer, objective, callback=callback, **arguments))  # fmt: skip
-    if options.save:
-        info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
-        save_model(options.save, model, result.x, info)
-    report = opening(panel, options, **what) | outcome(result)
+    info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
+    run = partial(solve, panel, optimizer, objective, **arguments)
+    result, report = trained(panel, options, what, job["epochs"], run, model, info)
     report |= {
         "templates": options.templates or "20",
         "weights": model.size,

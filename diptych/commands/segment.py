@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from diptych.commands.options import TRAINING, add_flags, add_task, number, positive
-from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.show import add_show
 from diptych.commands.solvers import add_solver, frank_wolfe_job, solve
-from diptych.files.models import load_model, save_model
+from diptych.files.models import load_model
 from diptych.pictures import plots
 from diptych.pictures.grids import (
     EDGE_FEATURES,
@@ -90,13 +91,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     objective = panel.StructuralHinge(model, model.pack(images, [picture.ravel() for picture in training]))
     what = {"pictures": options.pictures, "job": job}
     more = {"checkpoint": options.checkpoint, "resume": options.resume, **job}
-    result = watched(panel, options, what, job["epochs"], lambda callback: solve(panel, "bcfw", objective, callback=callback, **more))  # fmt: skip
     settings = {"noise": options.noise, "connectivity": options.connectivity, "scale": options.scale}
+    info = {"pictures": options.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
+    run = partial(solve, panel, "bcfw", objective, **more)
+    result, report = trained(panel, options, what, job["epochs"], run, model, info)
+    report |= settings
     w = np.asarray(result.x)
-    if options.save:
-        info = {"pictures": options.pictures, "features": [*NODE_FEATURES, *EDGE_FEATURES], **settings, **job}
-        save_model(options.save, model, w, info)
-    report = opening(panel, options, **what, **settings) | outcome(result)
     report |= {
         "images": len(training),
         "pixels": sum(picture.size for picture in training),

@@ -25,25 +25,25 @@ from diptych.commands.jobs import (
     limited,
     load,
     objective_of,
+    refuse_options,
     train,
 )
-from diptych.commands.kernel_jobs import add_kernels, kernel_job, refuse_kernel_options, train_kernels
+from diptych.commands.kernel_jobs import KERNEL_OPTIONS, add_kernels, kernel_job, train_kernels
 from diptych.commands.options import TRAINING, add_command, add_flags, count
 from diptych.commands.output import (
     Progress,
     announce_compilation,
     finish,
     opening,
-    outcome,
     print_report,
     say,
-    watched,
+    trained,
     writable,
 )
 from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start, epochs_of, listed
-from diptych.commands.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
+from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
 from diptych.files.models import load_model, save_model
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
@@ -115,13 +115,13 @@ def _add_job(sub: Parser) -> None:
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "mkl":
-        refuse_sparse_options(options)
+        refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
         kernel_job(options)  # what is wrong with it is said before the data are read
         return train_kernels(panel, options, *_split(options, _read(options)))
-    refuse_kernel_options(options)
+    refuse_options(options, KERNEL_OPTIONS, "mkl")
     if options.learner == "sparse-crf":
         return _train_sparse(panel, options)
-    refuse_sparse_options(options)
+    refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
     job, data = _job(options), _read(options)
     check_files(job.optimizer, options)
     model, w0 = (None, None) if options.start is None else _start(panel, options, job)
@@ -133,14 +133,12 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     _warm_up(panel, job, training, options.quiet)
     started = time.perf_counter()
     objective = objective_of(panel, job, training, model)
-    what = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "start": options.start}
-    what["job"] = job.as_dict()
+    what = {"data": options.data, "sequences": len(training.X), "fold": options.fold, "reverse": options.reverse}
+    what |= {"start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-    result = watched(panel, options, what, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
-    if options.save:
-        info = {"data": options.data, "fold": options.fold, "start": options.start, **job.as_dict()}
-        save_model(options.save, objective.model, result.x, info)
-    report = opening(panel, options, **what, reverse=options.reverse) | outcome(result)
+    info = {"data": options.data, "fold": options.fold, "start": options.start, **job.as_dict()}
+    run = partial(train, panel, job, objective, **more)
+    result, report = trained(panel, options, what, job.epochs or 0, run, objective.model, info)
     report |= {
         "iterate": result.iterate,
         "seconds": result.history[-1].seconds if result.history else 0.0,

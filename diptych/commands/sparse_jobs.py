@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.commands.jobs import job_names
+from diptych.commands.jobs import learner_options
 from diptych.commands.options import count, number
 from diptych.commands.output import announce_compilation, opening, watched
 from diptych.commands.parser import Parser
@@ -20,9 +20,18 @@ from diptych.pictures import plots
 from diptych.sparse_fits import LISTING, RULES, HeldOut, beta_of, choose, follow, held_out_losses, rule_of, splits
 from reference.objectives import LogLoss
 
-__all__ = ["SparseJob", "add_sparse", "refuse_sparse_options", "run_sparse", "sparse_job"]
+__all__ = ["SPARSE_OPTIONS", "add_sparse", "run_sparse", "sparse_job"]
 
-OWN = ("path", "ratio", "alpha", "beta", "beta_share", "rule", "held_out", "positions")  # options of sparse-crf alone
+SPARSE_OPTIONS = (
+    "path",
+    "ratio",
+    "alpha",
+    "beta",
+    "beta_share",
+    "rule",
+    "held_out",
+    "positions",
+)  # options of sparse-crf alone
 SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # those of Job that it has too
 COUNT, RATIO = 100, 0.1
 
@@ -106,22 +115,9 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
             help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
 
 
-def refuse_sparse_options(options: argparse.Namespace) -> None:
-    """ValueError for an option of sparse-crf with another learner."""
-    for name in OWN:
-        if getattr(options, name, None) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} has no effect without --learner sparse-crf")
-
-
 def sparse_job(options: argparse.Namespace) -> SparseJob:
     """The job that the options ask for; ValueError for one that sparse-crf does not have."""
-    given: dict[str, Any] = {name: getattr(options, name, None) for name in (*job_names(), *OWN)}
-    given = {name: value for name, value in given.items() if value is not None}
-    others = {name: getattr(options, name) for name in ("start", "checkpoint", "resume")}
-    for name in (*given, *(name for name, value in others.items() if value is not None)):
-        if name not in (*OWN, *SHARED):
-            raise ValueError(f"--{name.replace('_', '-')} has no effect with --learner sparse-crf")
-    return SparseJob(**given)
+    return SparseJob(**learner_options(options, "sparse-crf", (*SPARSE_OPTIONS, *SHARED)))
 
 
 class Trained(NamedTuple):

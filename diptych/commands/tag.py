@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,13 +14,13 @@ import numpy as np
 
 from diptych.chunks import ChunkScores, chunk_scores, is_chunk_label
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
-from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, train
+from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.options import TRAINING, add_flags, add_task, count
-from diptych.commands.output import announce_compilation, finish, opening, outcome, print_report, watched, writable
+from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start
-from diptych.commands.sparse_jobs import add_sparse, refuse_sparse_options, run_sparse, sparse_job
+from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
 from diptych.commands.tag_files import info_of, labelled, layout_of, say_read, templates_of, told_layout, untagged
 from diptych.defaults import sequence_lam
 from diptych.files.columns import Columns, Layout
@@ -96,7 +97,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "sparse-crf":
         return _train_sparse(panel, options)
-    refuse_sparse_options(options)
+    refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
     model, w0, layout = _start(panel, options)
     layout, training, test = _labelled(options, layout)
     job = _job(options, len(training))
@@ -114,11 +115,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     packed = time.perf_counter() - started
     what = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
-    result = watched(panel, options, what, job.epochs, lambda callback: train(panel, job, objective, callback, **more))
-    if options.save:
-        info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
-        save_model(options.save, model, result.x, info)
-    report = opening(panel, options, **what) | outcome(result)
+    info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
+    run = partial(train, panel, job, objective, **more)
+    result, report = trained(panel, options, what, job.epochs or 0, run, model, info)
     report |= {
         "columns": layout.columns,
         "labels": model.labels,
