@@ -32,8 +32,8 @@ def add(commands: Any) -> None:
     """Add the command ``align`` to the subparsers of the command line."""
     action = add_task(commands, "align", "learn to align two lists of strings, and align them",
         "Learn from examples which strings of two lists belong together (train), score a model on others "
-        "(evaluate), align new lists (predict), and see what a model holds (show). The features of a pair of "
-        f"strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.")  # fmt: skip
+        "(evaluate), align new lists (predict), and see what a model holds (show). The features of a "
+        f"pair of strings: {', '.join(FEATURES)}; see diptych/files/pairs.py.")  # fmt: skip
     sub = action("train", _train, "train on examples, by block-coordinate Frank-Wolfe on the structural hinge")
     sub.add_argument("pairs", help="'names', or a file of examples, text or JSON (see diptych/files/pairs.py)")
     sub.option("data", "--hold-out", type=count, metavar="N", help="test on every N-th example, train on the others")
@@ -88,7 +88,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "test": _accuracy(model, result.x, test) if test else None,
     }
     lines = [
-        f"{len(training)} examples of {options.pairs}: objective {result.fun:.6f}, within {result.certificate:.3g} of the optimum, "
+        f"{len(training)} examples of {options.pairs}: objective {result.fun:.6f}, within {result.certificate:.3g} "
+        "of the optimum, "
         f"{report['seconds']:.2f} seconds",
         *(f"  {name:18} {weight:8.3f}" for name, weight in report["weights"].items()),
         _accuracy_line("train", report["train"]),

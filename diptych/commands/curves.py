@@ -38,7 +38,10 @@ ROUNDING = 1e-9  # how far an objective may lie below a bound on it, as a share
 def add(commands: Any) -> None:
     """Add the command ``curves`` to the subparsers of the command line."""
     summary = "draw the objectives of several runs from the logs that train --log writes"
-    description = "Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual of them all, where there is one, on a logarithmic axis. The logs are of one problem."
+    description = (
+        "Draw the objectives of several runs from the logs that train --log writes: as distances to the highest dual "
+        "of them all, where there is one, on a logarithmic axis. The logs are of one problem."
+    )
     sub = add_command(commands, "curves", _curves, summary, description)
     sub.add_argument("logs", nargs="+", metavar="LOG", help="files of lines of JSON, one a run")
     sub.option("output", "--against", action="append", choices=list(AXES),
@@ -71,10 +74,11 @@ def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
-    """The highest dual of all runs, and of each run its name, epochs, calls, seconds, objectives, and distances from the bound.
+    """The highest dual of all runs, and of each run its name, epochs, calls, seconds, objectives, and distances from
+    the bound.
 
-    distance: (objective - bound) / |bound|. There is no bound where no run has a dual, or where some objective lies below: then some
-    runs minimise a smoothed objective, or are of several problems that their logs do not tell apart.
+    distance: (objective - bound) / |bound|. There is no bound where no run has a dual, or where some objective lies
+    below: then some runs minimise a smoothed objective, or are of several problems that their logs do not tell apart.
 
     Raises
     ------

@@ -32,6 +32,8 @@ __all__ = [
     "SMOOTHINGS",
     "Job",
     "accuracy",
+    "accuracy_line",
+    "accuracy_lines",
     "add_job",
     "check_scorable",
     "job_of",
@@ -155,27 +157,28 @@ def _refuse(job: Job, *names: str, why: str) -> None:
             raise ValueError(f"--{name.replace('_', '-')} has no effect with {why}")
 
 
-# the options of the command line -----------------------------------------------------------------------------------------
+# the options of the command line ------------------------------------------------------------------------------------
 
 
 def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str = "", **said: str) -> None:
-    """Add the options that make a job; optimizer, loss, said: what the help says of the optimiser, the loss, shared options."""
+    """Add the options that make a job; optimizer, loss, said: what the help says of the optimiser, the loss, shared
+    options."""
     sub.option("solver", "--loss", choices=LOSSES,
         help=f"crf: log loss; hinge: structural SVM (default: {loss or 'crf'})")  # fmt: skip
     sub.option("solver", "--optimizer", choices=optimizers, help=optimizer)
     add_flags(sub, "lam", "epochs", "tol", "rng", **said)
     sub.option("solver", "--smoothing", choices=SMOOTHINGS,
         help="of the hinge (default: none; entropy for svrg and casimir)", rare=True)  # fmt: skip
-    sub.option("solver", "--mu", type=number, help="strength of the smoothing; temperature of --sampler gibbs",
-        rare=True)  # fmt: skip
+    sub.option("solver", "--mu", type=number,
+        help="strength of the smoothing; temperature of --sampler gibbs", rare=True)  # fmt: skip
     sub.option("solver", "--k", type=count,
         help="with --smoothing top-k, or of multisample: number of outputs (default: 5)", rare=True)  # fmt: skip
-    sub.option("solver", "--schedule", choices=sorted(SCHEDULES), help=f"step sizes of {' and '.join(SCHEDULED)}",
-        rare=True)  # fmt: skip
+    sub.option("solver", "--schedule", choices=sorted(SCHEDULES),
+        help=f"step sizes of {' and '.join(SCHEDULED)}", rare=True)  # fmt: skip
     sub.option("solver", "--step-offset", type=number,
         help="with --schedule pegasos: 1/(lam (t + offset)); of online-proximal, sigma for lam", rare=True)  # fmt: skip
-    sub.option("solver", "--step-every", type=number, help="with --schedule steps: gamma0/(1 + floor(t / this))",
-        rare=True)  # fmt: skip
+    sub.option("solver", "--step-every", type=number,
+        help="with --schedule steps: gamma0/(1 + floor(t / this))", rare=True)  # fmt: skip
     if "online-proximal" in optimizers:
         add_regularizer(sub)
     add_solver(sub, optimizers, without=("mu", "k"))  # fmt: skip
@@ -239,7 +242,8 @@ def check_scorable(name: str, *parts: Sequences) -> None:
 
 
 def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None) -> Any:
-    """The job's objective over packed data; its ``model`` (a new one, unless one is given) and ``data`` are what evaluation needs."""
+    """The job's objective over packed data; its ``model`` (a new one, unless one is given) and ``data`` are what
+    evaluation needs."""
     if not data.X:
         raise ValueError(f"{data.name}: no sequences to train on")
     if model is None:
@@ -311,7 +315,8 @@ def limited(n: int, limit: int | None) -> np.ndarray:
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
-    """The labels that a model gives, of the data's sequences; w: its weights (d,), or those of kernels. A model of classes gives each position's by itself."""
+    """The labels that a model gives, of the data's sequences; w: its weights (d,), or those of kernels. A model of
+    classes gives each position's by itself."""
     if type(model).__name__ == "MulticlassModel":
         flat = model.predict(model.pack(np.concatenate([np.zeros((0, model.n_features)), *data.X])), None, w)
         return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
@@ -327,3 +332,13 @@ def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:
 
 def _accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> dict[str, float]:
     return {"letter": position_accuracy(truth, guess), "word": sequence_accuracy(truth, guess)}
+
+
+def accuracy_line(name: str, scores: dict[str, float]) -> str:
+    """The shares as text."""
+    return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
+
+
+def accuracy_lines(report: dict[str, Any]) -> list[str]:
+    """A line for what was trained on, and one for what was tested on."""
+    return [accuracy_line(name, report[name]) for name in ("train", "test") if report[name] is not None]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.commands.jobs import accuracy, learner_options
+from diptych.commands.jobs import accuracy, accuracy_lines, learner_options
 from diptych.commands.options import number
 from diptych.commands.output import announce_compilation, finish, trained, writable
 from diptych.commands.parser import Parser
@@ -58,13 +58,14 @@ class KernelJob:
 def add_kernels(sub: Parser) -> None:
     """The options of ``--learner mkl``."""
     sub.option("model", "--learner", choices=LEARNERS, default="linear",
-        help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few weights, by the "
-        "elastic net (default: linear)")  # fmt: skip
+        help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few "
+        "weights, by the elastic net (default: linear)")  # fmt: skip
     sub.option("model", "--kernels", metavar="NAMES",
-        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], explicit, "
-        "with commas between; a+b is their average (default: linear,quadratic,gaussian)", rare=True)  # fmt: skip
-    sub.option("solver", "--C", type=number, help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)",
+        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
+        "explicit, with commas between; a+b is their average (default: linear,quadratic,gaussian)",
         rare=True)  # fmt: skip
+    sub.option("solver", "--C", type=number,
+        help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True)  # fmt: skip
     sub.option("model", "--transitions", choices=TRANSITIONS,
         help="of mkl: a group of their own, a part of each, or without penalty (default: own)", rare=True)  # fmt: skip
 
@@ -117,12 +118,11 @@ def _lines(
     options: argparse.Namespace, job: KernelJob, report: dict[str, Any], result: Any, positions: int
 ) -> list[str]:
     lines = [
-        f"{job.loss} by mkl on {options.data}: {report['sequences']} sequences, {result.nit} epochs ({result.iterate} iterate)",
-        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}    and {report['seconds_of_gram_matrices']:.3f} for Gram matrices",
+        f"{job.loss} by mkl on {options.data}: {report['sequences']} sequences, {result.nit} epochs "
+        f"({result.iterate} iterate)",
+        f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}    and "
+        f"{report['seconds_of_gram_matrices']:.3f} for Gram matrices",
         "beta      " + "    ".join(f"{name} {share:.3f}" for name, share in report["beta"].items()),
         f"support   {report['support']} of {positions} positions",
     ]
-    for what in ("train", "test"):
-        if report[what] is not None:
-            lines.append(f"{what:5} accuracy by letter {100 * report[what]['letter']:.2f} %, by word {100 * report[what]['word']:.2f} %")  # fmt: skip
-    return lines
+    return lines + accuracy_lines(report)

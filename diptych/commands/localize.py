@@ -1,4 +1,5 @@
-"""``localize``: learn where objects are in images, from candidate boxes with features; make scenes to learn from, and pictures of what is found."""
+"""``localize``: learn where objects are in images, from candidate boxes with features; make scenes to learn from, and
+pictures of what is found."""
 
 from __future__ import annotations
 
@@ -54,10 +55,11 @@ PLACE = "{class}"
 def add(commands: Any) -> None:
     """Add the command ``localize`` to the subparsers of the command line."""
     action = add_task(commands, "localize", "learn where objects are in images, and find them",
-        "Learn to tell which of an image's candidate boxes is around an object, a model for each class (train), "
-        "score models (evaluate), find boxes (predict), draw them (draw), and see what a model holds (show). make "
-        "writes a file of images to learn from: handwritten letters on cluttered pages. A file of your own: "
-        "save_localization(path, images, classes); its format is described in diptych/files/localization.py.")  # fmt: skip
+        "Learn to tell which of an image's candidate boxes is around an object, a model for each class "
+        "(train), score models (evaluate), find boxes (predict), draw them (draw), and see what a model "
+        "holds (show). make writes a file of images to learn from: handwritten letters on cluttered "
+        "pages. A file of your own: save_localization(path, images, classes); its format is described in "
+        "diptych/files/localization.py.")  # fmt: skip
     sub = action("make", _make,
         "write a file of scenes, each with one letter to be found among others, strokes and noise")  # fmt: skip
     sub.add_argument("file", help="to write (.boxes); half a megabyte an image")
@@ -69,7 +71,8 @@ def add(commands: Any) -> None:
     sub.option("data", "--candidates", type=positive, default=200, metavar="N",
         help="boxes an image (default: 200; the paper: 1000)")  # fmt: skip
     sub.option("data", "--directions", type=positive, default=8,
-        help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 channels: 16)")  # fmt: skip
+        help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 "
+        "channels: 16)")  # fmt: skip
     sub.option("data", "--scales", type=positive, default=4,
         help="of filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
     sub.option("data", "--size", type=positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
@@ -90,19 +93,21 @@ def add(commands: Any) -> None:
     shares = ", ".join(f"{value:g}/images of a {name} model" for name, value in LAM.items())
     add_flags(sub, lam=f"default: {shares}", epochs=f"default: {listed(EPOCHS)}", tol="default: 0.01")
     sub.option("solver", "--k", type=count,
-        help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)", rare=True)  # fmt: skip
-    sub.option("solver", "--schedule", choices=list(SCHEDULES),
-        help="of sgd's steps, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: constant)",
+        help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
         rare=True)  # fmt: skip
-    add_solver(sub, OPTIMIZERS, mu=f"default: {listed(MU)}", step_size="default of sgd with two layers: 0.003",
-        budget="default: 5")  # fmt: skip
+    sub.option("solver", "--schedule", choices=list(SCHEDULES),
+        help="of sgd's steps, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: "
+        "constant)", rare=True)  # fmt: skip
+    add_solver(sub, OPTIMIZERS, mu=f"default: {listed(MU)}",
+        step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
 
     sub = action("evaluate", _evaluate, "how well saved models find the objects of a file: CorLoc, average precision")
     _add_models(sub, "+")
     add_flags(sub, "limit")
 
     sub = action("predict", _predict,
-        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right - 1")  # fmt: skip
+        "the boxes that saved models find, a line for each: rows top to bottom - 1, columns left to right "
+        "- 1")  # fmt: skip
     _add_models(sub, "+")
     add_flags(sub, "limit", "out", top="boxes of each image; default: 1")
     sub.set_defaults(top=1)
@@ -141,8 +146,10 @@ def _make(panel: ModuleType, options: argparse.Namespace) -> None:
     }
     shape = " x ".join(map(str, report["features"]))
     lines = [
-        f"{options.file}: {data.n} scenes with one of {', '.join(data.classes)}, {options.candidates} boxes each, features {shape}, {megabytes:.0f} MB",
-        f"the best box of a scene overlaps the true one by {report['best_overlap']:.2f} (mean)    seconds {report['seconds']:.1f}",
+        f"{options.file}: {data.n} scenes with one of {', '.join(data.classes)}, {options.candidates} boxes each, "
+        f"features {shape}, {megabytes:.0f} MB",
+        f"the best box of a scene overlaps the true one by {report['best_overlap']:.2f} (mean)    seconds "
+        f"{report['seconds']:.1f}",
     ]
     print_report(options, report, lines)
 
@@ -187,7 +194,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
             break
     report = opening(panel, options, data=options.data, test_data=options.test, classes=found, interrupted=interrupted)
     lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
-        (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}", *_percent(each["train"]), *_percent(each["test"]))
+        (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
+         *_percent(each["train"]), *_percent(each["test"]))
         for each in found
     ])  # fmt: skip
     lines += [f"{each['class']}: not converged: {each['message']}" for each in found if not each["success"]]
@@ -255,7 +263,9 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
             raise ValueError(f"{options.data}: no image of class {name}, which {path} finds")
         scores = judged(_truth(data, images), find(model, packed(model, data, images), w))
         found.append({"model": str(path), "class": name, "images": len(images), **scores})
-    means = {what: float(np.mean([each[what] for each in found])) for what in ("corloc", "average_precision", "mean_overlap")}  # fmt: skip
+    means = {
+        what: float(np.mean([each[what] for each in found])) for what in ("corloc", "average_precision", "mean_overlap")
+    }
     report = opening(panel, options, data=options.data, models=found, mean=means)
     rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
     rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in found]
@@ -292,7 +302,9 @@ def _draw(panel: ModuleType, options: argparse.Namespace) -> None:
     drawn: list[tuple[int, str | None, Found | None]]
     if options.models:
         every = [_found(panel, data, path, options, 1, False) for path in options.models]
-        drawn = [(i, name, each) for name, images, found in every for i, each in zip(images.tolist(), found, strict=True)]  # fmt: skip
+        drawn = [
+            (i, name, each) for name, images, found in every for i, each in zip(images.tolist(), found, strict=True)
+        ]
     else:
         drawn = [(i, None, None) for i in range(data.n)]
     some = np.unique(np.linspace(0, len(drawn) - 1, min(limit, len(drawn))).round().astype(int))
@@ -325,7 +337,9 @@ def _found(
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
     images = _limited(images, options)
     if not len(images):
-        raise ValueError(f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others")  # fmt: skip
+        raise ValueError(
+            f"{data.name}: no image of class {name}, which {path} finds; --all-images of predict looks at the others"
+        )
     return name, images, find(model, packed(model, data, images), w, k)
 
 
@@ -350,7 +364,9 @@ def _named(options: argparse.Namespace, what: str, name: str, classes: list[str]
     """The file of one class that an option names."""
     path = getattr(options, what)
     if path is not None and len(classes) > 1 and PLACE not in path:
-        raise ValueError(f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}")  # fmt: skip
+        raise ValueError(
+            f"--{what}: expected {PLACE} in the name, as there are {len(classes)} classes, or one --class; got {path}"
+        )
     return None if path is None else path.replace(PLACE, name)
 
 
@@ -381,6 +397,6 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
     kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
     widths = [max(map(len, column)) for column in kept]
     return [
-        "  ".join(text.ljust(width) if j == 0 else text.rjust(width) for j, (text, width) in enumerate(zip(row, widths, strict=True)))
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
         for row in zip(*kept, strict=True)
     ]  # fmt: skip

@@ -16,7 +16,23 @@ from reference.arrays import host
 from reference.structures.boxes import iou
 from reference.training.result import Callback, Result
 
-__all__ = ["EPOCHS", "KINDS", "LAM", "MODELS", "MU", "OPTIMIZERS", "SCHEDULES", "SMOOTHED", "Found", "find", "job_of", "judged", "new_model", "optimize", "packed"]  # fmt: skip
+__all__ = [
+    "EPOCHS",
+    "KINDS",
+    "LAM",
+    "MODELS",
+    "MU",
+    "OPTIMIZERS",
+    "SCHEDULES",
+    "SMOOTHED",
+    "Found",
+    "find",
+    "job_of",
+    "judged",
+    "new_model",
+    "optimize",
+    "packed",
+]
 
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
@@ -42,7 +58,8 @@ class Found(NamedTuple):
 
 
 def job_of(options: argparse.Namespace, n: int) -> dict[str, Any]:
-    """The settings of a run on n images; ValueError for an optimiser that the model does not have, or an option that has no effect."""
+    """The settings of a run on n images; ValueError for an optimiser that the model does not have, or an option that
+    has no effect."""
     kind = options.model
     optimizer = options.optimizer or MODELS[kind][0]
     if optimizer not in MODELS[kind]:
@@ -81,7 +98,8 @@ def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -
 
 
 def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
-    """Images as the model packs them, with true boxes to train by if asked for; ValueError naming the file, the image and the field."""
+    """Images as the model packs them, with true boxes to train by if asked for; ValueError naming the file, the image
+    and the field."""
     if data.features.shape[1:] != tuple(model.shape):
         raise ValueError(
             f"{data.name}: features: expected shape {tuple(model.shape)} as the model, got {data.features.shape[1:]}"

@@ -30,9 +30,11 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status: 0, 2 for a wrong request, 130 if interrupted, 141 where nobody reads on (as in ``| head``).
+    """Run one command; the exit status: 0, 2 for a wrong request, 130 if interrupted, 141 where nobody reads on (as
+    in ``| head``).
 
-    Training that is interrupted after its first epoch ends with the best weights so far: they are saved and reported, and the status is 130.
+    Training that is interrupted after its first epoch ends with the best weights so far: they are saved and reported,
+    and the status is 130.
     """
     options = parser().parse_args(argv)
     try:

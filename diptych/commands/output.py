@@ -138,7 +138,8 @@ def finish(
     curves: dict[str, Sequence[Row]] | None = None,
     title: str = "",
 ) -> bool:
-    """End a training command: draw its curves, name the files written, print the report; whether Ctrl-C cut it short."""
+    """End a training command: draw its curves, name the files written, print the report; whether Ctrl-C cut it
+    short."""
     if options.plot and curves is not None:
         plots.convergence(options.plot, curves, title)
     report |= {what: str(file) for what, file in (("saved", options.save), ("plot", options.plot)) if file}

@@ -35,18 +35,20 @@ FEW = 10  # templates that train lists
 def add(commands: Any) -> None:
     """Add the command ``parse`` to the subparsers of the command line."""
     action = add_task(commands, "parse", "learn to parse sentences from a treebank, and parse them",
-        "Learn from a treebank which token is the head of which (train), score a parser on another (evaluate), parse "
-        "(predict), and see what a model holds (show). Files: 'sentences' (forty that come with the package), "
-        "CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; name.zip:1-160 is the first 160 of its files, "
-        "name.zip:7 the seventh, name.zip:a.dp the one of that name.")  # fmt: skip
+        "Learn from a treebank which token is the head of which (train), score a parser on another "
+        "(evaluate), parse (predict), and see what a model holds (show). Files: 'sentences' (forty that "
+        "come with the package), CoNLL-X, CoNLL-U, lines of word, tag, head, or a zip of such; "
+        "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
+        "that name.")  # fmt: skip
     sub = action("train", _train, "train on a treebank, and test on another")
     sub.add_argument("treebank", help="'sentences', or a file")
     add_flags(sub, *TRAINING, "test", "start", "rng", "most_bytes")
     sub.option("model", "--templates", choices=list(TEMPLATES), help="of features (default: 20)")
     sub.option("model", "--bits", type=count,
-        help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)", rare=True)  # fmt: skip
-    sub.option("model", "--vocabulary", type=count, metavar="N", help="instead: the features of N true arcs or more",
+        help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
         rare=True)  # fmt: skip
+    sub.option("model", "--vocabulary", type=count, metavar="N",
+        help="instead: the features of N true arcs or more", rare=True)  # fmt: skip
     sub.option("model", "--blocks", action="store_true",
         help="each template has weights of its own, for show to tell; always with online-proximal")  # fmt: skip
     sub.option("model", "--many-roots", dest="single_root", action="store_false",
@@ -55,8 +57,8 @@ def add(commands: Any) -> None:
         help="hinge: structural SVM (default); crf: log loss")  # fmt: skip
     sub.option("solver", "--optimizer", choices=OPTIMIZERS, help="default: bcfw for the hinge, sgd for crf")
     sub.option("solver", "--regularizer", choices=list(REGULARIZERS),
-        help="online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning (squared-l21, "
-        "default); lam times that sum (l21); lam/2 ||w||^2 (l2)", rare=True)  # fmt: skip
+        help="online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning "
+        "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)", rare=True)  # fmt: skip
     add_flags(sub, lam=f"default: {listed(LAM)}", epochs=f"default: {listed(EPOCHS)}", tol=f"default: {TOL}")
     add_solver(sub, OPTIMIZERS, without=("mu",),
         step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip

@@ -32,7 +32,13 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options, "add_help": False, "formatter_class": _Formatter})
         self._rare: list[argparse.Action] = []  # of --help-all alone
-        self.option("general", "--panel", choices=PANELS, default=argparse.SUPPRESS, help="reference: to read; accelerated: to run (default)")  # fmt: skip
+        self.option(
+            "general",
+            "--panel",
+            choices=PANELS,
+            default=argparse.SUPPRESS,
+            help="reference: to read; accelerated: to run (default)",
+        )
         self.option("general", "-h", "--help", action=_Help, everything=False, help="show the usual options")
         self.option("general", "--help-all", action=_Help, everything=True, help="show all options")
 

@@ -63,9 +63,11 @@ def regularizer_of(panel: ModuleType, job: Any, model: Any) -> Any:
 
 
 def groups_of(model: Any, groups: str) -> np.ndarray:
-    """The group of each weight (d,): by ``columns`` of features, by ``labels``, or as a file numbers the columns, a line each (-1: none).
+    """The group of each weight (d,): by ``columns`` of features, by ``labels``, or as a file numbers the columns, a
+    line each (-1: none).
 
-    What is of no column, the weights of transitions, of starting and of ending, are a group of their own; by labels they go with the label they lead to.
+    What is of no column, the weights of transitions, of starting and of ending, are a group of their own; by labels
+    they go with the label they lead to.
     """
     F, L = model.n_features, model.n_labels
     rows = (model.size - L * L) // L
@@ -98,7 +100,8 @@ def add_regularizer(sub: Parser) -> None:
     """The options that the online proximal algorithm alone has."""
     group = "solver"
     sub.option(group, "--regularizer", choices=sorted(REGULARIZERS),
-        help="of online-proximal; lam is the weight of its squared terms (default: squared-l21)", rare=True)  # fmt: skip
+        help="of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
+        rare=True)  # fmt: skip
     sub.option(group, "--tau", type=number,
         help="weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso", rare=True)  # fmt: skip
     sub.option(group, "--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms", rare=True)
@@ -106,6 +109,6 @@ def add_regularizer(sub: Parser) -> None:
         help="of non-sparse-mkl: lam/2 times the sum of the groups' norms to this power", rare=True)  # fmt: skip
     sub.option(group, "--radius", type=number, help="of l21-ball: the groups' norms add up to no more", rare=True)
     sub.option(group, "--groups", metavar="columns|labels|FILE",
-        help="of weights: by feature, by label, or as a file numbers the features, a line each, -1 for none "
-        "(default: columns). Transitions, starts and ends are a group of their own; by label, they go with the label "
-        "they lead to", rare=True)  # fmt: skip
+        help="of weights: by feature, by label, or as a file numbers the features, a line each, -1 for "
+        "none (default: columns). Transitions, starts and ends are a group of their own; by label, they "
+        "go with the label they lead to", rare=True)  # fmt: skip

@@ -53,7 +53,8 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _in_one_thread(name: str, arguments: list[str]) -> int:
-    """The exit status of an experiment in a process whose BLAS has one thread, which NumPy's asks for when it is loaded.
+    """The exit status of an experiment in a process whose BLAS has one thread, which NumPy's asks for when it is
+    loaded.
 
     The working folder is not searched for modules there. Ctrl-C goes to both processes, and the other one says so.
     """

@@ -41,16 +41,17 @@ JOB: dict[str, Any] = {"lam": 10.0, "epochs": 60, "tol": 0.02, "rng": 0}
 def add(commands: Any) -> None:
     """Add the command ``segment`` to the subparsers of the command line."""
     action = add_task(commands, "segment", "learn to take the noise off binary pictures, and take it off",
-        "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a model on "
-        "other pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what a model holds "
-        "(show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is ink).")  # fmt: skip
+        "Learn from clean binary pictures and noisy copies of them which pixels are ink (train), score a "
+        "model on other pictures (evaluate), restore noisy ones (predict), by minimum cuts, and see what "
+        "a model holds (show). Picture files: .npy and .npz (zeros and ones), .pbm, .pgm, .png (dark is "
+        "ink).")  # fmt: skip
     clean = "'letters' (handwritten words), or a file of clean pictures, such as an .npz with one an array"
     sub = action("train", _train, "train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge")
     sub.add_argument("pictures", help=clean)
     sub.option("data", "--noise", type=_share, default=0.15,
         help="share of pixels turned over in the copies (default: 0.15)")  # fmt: skip
-    sub.option("data", "--scale", type=positive, help="letters: pixels a side for each pixel of theirs (default: 2)",
-        rare=True)  # fmt: skip
+    sub.option("data", "--scale", type=positive,
+        help="letters: pixels a side for each pixel of theirs (default: 2)", rare=True)  # fmt: skip
     sub.option("model", "--connectivity", type=int, choices=(4, 8), default=4,
         help="neighbours of a pixel (default: 4)")  # fmt: skip
     add_flags(sub, *TRAINING, "most_bytes", "rng", limit="default: 10 words; all of a file",
@@ -108,7 +109,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     }
     lines = [
         f"{len(training)} pictures of {options.pictures}, {report['pixels']} pixels: objective {result.fun:.3f}, "
-        f"within {100 * report['relative_gap']:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} seconds",
+        f"within {100 * report['relative_gap']:.3g} % of the optimum, {result.nit} epochs, {report['seconds']:.2f} "
+        "seconds",
         *(f"  {name:14} {weight:8.3f}" for name, weight in report["weights"].items()),
         _error_line("pictures trained on", report["train"]),
         *([_error_line("new pictures", report["test"])] if test else []),
@@ -155,7 +157,8 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         plots.pictures(options.plot, shown if clean is None else {"clean": clean, **shown})
         report["plot"] = str(options.plot)
     lines = [
-        f"{options.noisy}: {noisy.shape[1]} x {noisy.shape[0]} pixels, {report['turned']} turned over in {report['seconds']:.2f} seconds",
+        f"{options.noisy}: {noisy.shape[1]} x {noisy.shape[0]} pixels, {report['turned']} turned over in "
+        f"{report['seconds']:.2f} seconds",
         *([] if clean is None else [_error_line("this picture", report["error"])]),
         *(f"{what} {report[what]}" for what in ("out", "plot") if what in report),
     ]
@@ -182,7 +185,8 @@ def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Pictures to train on, and new ones to test on: of the letters, words spread evenly; of a file, its pictures and none."""
+    """Pictures to train on, and new ones to test on: of the letters, words spread evenly; of a file, its pictures and
+    none."""
     if options.pictures == "letters":
         options.scale = 2 if options.scale is None else options.scale
         n = 10 if options.limit is None else options.limit

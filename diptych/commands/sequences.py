@@ -1,4 +1,5 @@
-"""``train``, ``evaluate``, ``predict``, ``show``: sequence labellers; ``compare`` and ``demo``: both panels side by side."""
+"""``train``, ``evaluate``, ``predict``, ``show``: sequence labellers; ``compare`` and ``demo``: both panels side by
+side."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from diptych.commands.jobs import (
     OPTIMIZERS,
     Job,
     accuracy,
+    accuracy_line,
+    accuracy_lines,
     add_job,
     check_scorable,
     job_of,
@@ -76,10 +79,11 @@ def add(commands: Any) -> None:
 
     add_show(partial(add_command, commands), "train", _check_kind)
 
-    sub = add_command(commands, "compare", _compare, "run one job in both panels and show them side by side",
-        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times normal draws "
-        "of the rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two correct panels may part "
-        "there by a whole step.")  # fmt: skip
+    sub = add_command(commands, "compare", _compare,
+        "run one job in both panels and show them side by side",
+        "Run one job in both panels from one rng and one start, side by side. The start is 1e-6 times "
+        "normal draws of the rng and not zero: at w = 0 every argmax of the hinge loss is a tie, and two "
+        "correct panels may part there by a whole step.")  # fmt: skip
     _add_data(sub, "train")
     _add_job(sub)
     sub.set_defaults(scale=1e-6)
@@ -110,7 +114,7 @@ def _add_job(sub: Parser) -> None:
         help="no weights for starting and ending", rare=True)  # fmt: skip
 
 
-# training ----------------------------------------------------------------------------------------------------------------
+# training -----------------------------------------------------------------------------------------------------------
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
@@ -150,9 +154,10 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     }
     epochs = result.history[-1].epoch if result.history else 0
     lines = [
-        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {epochs} epochs ({result.iterate} iterate)",
+        f"{job.loss} by {job.optimizer} on {options.data}: {len(training.X)} sequences, {epochs} epochs "
+        f"({result.iterate} iterate)",
         f"objective {result.fun:.6f}    seconds {report['seconds']:.3f}{_gap(result.certificate)}",
-        *_accuracy_lines(report),
+        *accuracy_lines(report),
     ]
     if job.optimizer == "online-proximal":
         lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
@@ -187,11 +192,11 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.save:
         info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
         save_model(options.save, model, found.w, {**info, "beta": report["beta"]})
-    lines = [f"sparse CRF on {options.data}: {n} sequences", *found.lines, *_accuracy_lines(report)]
+    lines = [f"sparse CRF on {options.data}: {n} sequences", *found.lines, *accuracy_lines(report)]
     return finish(options, report, lines)
 
 
-# a saved model -----------------------------------------------------------------------------------------------------------
+# a saved model ------------------------------------------------------------------------------------------------------
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
@@ -203,7 +208,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     scores = accuracy(model, w, data)
     report = opening(panel, options, data=options.data, fold=options.fold, model=str(options.model), trained=info)
     report |= {"sequences": len(data.X), "accuracy": scores, "seconds": time.perf_counter() - started}
-    print_report(options, report, [_accuracy_line(f"{len(data.X)} sequences:", scores)])
+    print_report(options, report, [accuracy_line(f"{len(data.X)} sequences:", scores)])
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
@@ -220,7 +225,7 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     print_report(options, report, [separator.join(labels) for labels in guess], options.out)
 
 
-# both panels -------------------------------------------------------------------------------------------------------------
+# both panels --------------------------------------------------------------------------------------------------------
 
 
 def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
@@ -334,7 +339,8 @@ def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[An
 
 
 def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> None:
-    """An error where the model at ``path`` is none of sequences, or the data has other features than it; w: its weights, where kernels will do."""
+    """An error where the model at ``path`` is none of sequences, or the data has other features than it; w: its
+    weights, where kernels will do."""
     if isinstance(w, KernelWeights):
         features = model.width(w)
     elif type(model).__name__ == "MulticlassModel" or hasattr(model, "start_stop"):
@@ -389,14 +395,6 @@ def _word(model: Any, labels: np.ndarray) -> str:
 
 def _gap(certificate: float | str) -> str:
     return "" if isinstance(certificate, str) else f"    within {certificate:.3g} of the optimum"
-
-
-def _accuracy_line(name: str, scores: dict[str, float]) -> str:
-    return f"{name:5} accuracy by letter {100 * scores['letter']:.2f} %, by word {100 * scores['word']:.2f} %"
-
-
-def _accuracy_lines(report: dict[str, Any]) -> list[str]:
-    return [_accuracy_line(name, report[name]) for name in ("train", "test") if report[name] is not None]
 
 
 def _title(job: Job) -> str:

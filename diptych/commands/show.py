@@ -1,4 +1,5 @@
-"""``show``: what a model file holds: the model, its sizes, how it was trained, and its largest weights where they have names."""
+"""``show``: what a model file holds: the model, its sizes, how it was trained, and its largest weights where they
+have names."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ Details = tuple[dict[str, Any], list[str]]  # for the report, and as lines
 
 
 def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
-    """Add the action ``show`` to a task; train: the command that writes its models; check: refuses those of other tasks,
-    called with the file's name, the model and how it was trained."""
+    """Add the action ``show`` to a task; train: the command that writes its models; check: refuses those of other
+    tasks, called with the file's name, the model and how it was trained."""
 
     def run(panel: ModuleType, options: argparse.Namespace) -> None:
         model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
@@ -40,7 +41,10 @@ def _show(panel: ModuleType, options: argparse.Namespace, model: Any, w: Any, in
     kind = type(model).__name__
     sizes = {name: value for name, value in model.settings().items() if isinstance(value, (bool, int, float, str))}
     arrays = list(w.coefficients) if kind == "KernelSequenceModel" else [np.asarray(host(w))]
-    weights, nonzeros = (sum(int(each) for each in counts) for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True))  # fmt: skip
+    weights, nonzeros = (
+        sum(int(each) for each in counts)
+        for counts in zip(*((a.size, np.count_nonzero(a)) for a in arrays), strict=True)
+    )
     details, lines = DETAILS[kind](model, w, info, options.top) if kind in DETAILS else ({}, [])
     report = opening(panel, options, model=str(options.model), kind=kind, weights=weights, nonzeros=nonzeros)
     report |= {"sizes": sizes, "trained": info, **details}
@@ -57,7 +61,7 @@ def _listed(what: str, values: dict[str, Any]) -> str:
     return f"{what}: {', '.join(each)}"
 
 
-# details by kind of model ------------------------------------------------------------------------------------------------
+# details by kind of model -------------------------------------------------------------------------------------------
 
 
 def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
@@ -118,11 +122,16 @@ def _templates(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
 
 
 def template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
-    """The templates by the norms of their weights, largest first; beta: the norm's share of their sum, the weight of the template's kernel."""
+    """The templates by the norms of their weights, largest first; beta: the norm's share of their sum, the weight of
+    the template's kernel."""
     norms = model.template_norms(w)
     total = norms.sum()
     return [
-        {"template": list(model.templates[t]), "norm": float(norms[t]), "beta": float(norms[t] / total if total > 0 else 0)}
+        {
+            "template": list(model.templates[t]),
+            "norm": float(norms[t]),
+            "beta": float(norms[t] / total if total > 0 else 0),
+        }
         for t in np.argsort(-norms, kind="stable").tolist()
     ]  # fmt: skip
 

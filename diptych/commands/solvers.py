@@ -1,8 +1,8 @@
 """The solvers as the command line offers them: their options are the parameters of the public functions.
 
-Name, type, default and help of an option come from a function's signature and docstring. A parameter is an option where its
-annotation names a number, an integer, a truth value or a word of a listed choice; ``lam``, ``epochs``, ``rng`` and files
-are said alike for all.
+Name, type, default and help of an option come from a function's signature and docstring. A parameter is an option
+where its annotation names a number, an integer, a truth value or a word of a listed choice; ``lam``, ``epochs``,
+``rng`` and files are said alike for all.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def epochs_of(solver: str) -> int:
 
 def listed(values: dict[str, Any]) -> str:
     """Values by name, for a help text."""
-    return ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())  # fmt: skip
+    return ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()
+    )
 
 
 def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = (), **said: str) -> None:
@@ -186,7 +188,8 @@ def check_start(solver: str, solvers: Iterable[str]) -> None:
     if not takes(solver, "w0"):
         having = ", ".join(each for each in solvers if takes(each, "w0"))
         raise ValueError(
-            f"--start: {solver} starts from a point of its dual problem, which weights do not give; {having} take a start"
+            f"--start: {solver} starts from a point of its dual problem, which weights do not give; {having} take a "
+            "start"
         )
 
 
@@ -195,7 +198,8 @@ def check_files(solver: str, options: argparse.Namespace) -> None:
     for name in ("checkpoint", "resume"):
         if getattr(options, name) is not None and not takes(solver, name):
             raise ValueError(
-                f"--{name}: {solver} has no checkpoints, as SciPy keeps its memory to itself; --save the model and go on with --start"
+                f"--{name}: {solver} has no checkpoints, as SciPy keeps its memory to itself; --save the model and "
+                "go on with --start"
             )
 
 

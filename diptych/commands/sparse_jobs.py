@@ -1,4 +1,5 @@
-"""``--learner sparse-crf``: sparse conditional random fields as a job, at one beta or along a path, their options, and what is printed of them."""
+"""``--learner sparse-crf``: sparse conditional random fields as a job, at one beta or along a path, their options,
+and what is printed of them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ COUNT, RATIO = 100, 0.1
 
 @dataclass(frozen=True)
 class SparseJob:
-    """What to train: at one beta, given or as a share of beta_max, or at ``path`` values of it, of which held-out examples choose one."""
+    """What to train: at one beta, given or as a share of beta_max, or at ``path`` values of it, of which held-out
+    examples choose one."""
 
     path: int | None = None
     ratio: float | None = None
@@ -99,20 +101,22 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
         sub.option("solver", *names, rare=True, **how)
 
     own("--path", type=count, metavar="N",
-        help="of sparse-crf: so many values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the least at "
-        f"which all weights are 0 (default: {COUNT})")  # fmt: skip
+        help="of sparse-crf: so many values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
+        f"least at which all weights are 0 (default: {COUNT})")  # fmt: skip
     own("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
     own("--held-out", type=number, metavar="SHARE",
-        help="train once more along the path without this share of the examples, drawn, and keep the beta at which "
-        "they are likeliest (default: the last beta is kept)")  # fmt: skip
+        help="train once more along the path without this share of the examples, drawn, and keep the beta "
+        "at which they are likeliest (default: the last beta is kept)")  # fmt: skip
     own("--beta", type=number, metavar="B", help="no path, this value alone")
     own("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")
     own("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
     own("--rule", choices=RULES,
-        help="what weights are screened by while training; the solution is the same by any (default: l1-gap)")  # fmt: skip
+        help="what weights are screened by while training; the solution is the same by any (default: "
+        "l1-gap)")  # fmt: skip
     if positions:
         own("--positions", action="store_true", default=None,
-            help="each position is an example by itself, without transitions; what --rule l2-gap and half-space need")  # fmt: skip
+            help="each position is an example by itself, without transitions; what --rule l2-gap and "
+            "half-space need")  # fmt: skip
 
 
 def sparse_job(options: argparse.Namespace) -> SparseJob:
@@ -137,7 +141,8 @@ def run_sparse(
     objective: Callable[[np.ndarray], Any],
     n: int,
 ) -> Trained:
-    """Train on the log loss of examples, ``objective(examples)``, of which there are n; draw the picture and write the log that the options ask for.
+    """Train on the log loss of examples, ``objective(examples)``, of which there are n; draw the picture and write
+    the log that the options ask for.
 
     asked: what the log's first line says.
     """
@@ -151,7 +156,7 @@ def run_sparse(
     return _path(panel, options, job, asked, objective, whole, rule, n)
 
 
-# one beta ----------------------------------------------------------------------------------------------------------------
+# one beta -----------------------------------------------------------------------------------------------------------
 
 
 def _one(
@@ -179,7 +184,7 @@ def _one(
     return Trained(result.x, report, lines, result.interrupted)
 
 
-# a path ------------------------------------------------------------------------------------------------------------------
+# a path -------------------------------------------------------------------------------------------------------------
 
 
 def _path(
@@ -251,7 +256,8 @@ def _path(
     }
     wrong = sum(not point.success for point in path.points)
     lines = [
-        f"{len(path.points)} values of beta, from {path.betas[0]:.4g} to {path.betas[-1]:.4g}, in {path.seconds:.2f} seconds",
+        f"{len(path.points)} values of beta, from {path.betas[0]:.4g} to {path.betas[-1]:.4g}, in "
+        f"{path.seconds:.2f} seconds",
         *_lines(report),
         *(
             ["the last beta is the best: a smaller --ratio may be better"]
@@ -313,5 +319,6 @@ def _lines(report: dict[str, Any]) -> list[str]:
         f"beta {report['beta']:.4g}{share}{chosen}",
         f"objective {report['objective']:.6f}    within {report['gap']:.3g} of the optimum",
         f"support {report['support']} of {report['weights']} weights{kept}",
-        f"seconds {report['solver_seconds']:.2f} in the solver, {report['screening_seconds']:.2f} in screening, {report['iterations']} iterations, at this beta",
+        f"seconds {report['solver_seconds']:.2f} in the solver, {report['screening_seconds']:.2f} in screening, "
+        f"{report['iterations']} iterations, at this beta",
     ]

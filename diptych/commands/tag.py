@@ -42,9 +42,9 @@ def add(commands: Any) -> None:
     """Add the command ``tag`` to the subparsers of the command line."""
     action = add_task(commands, "tag",
         "learn to tag tokens (chunks, named entities) from a column file, and tag them",
-        "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a tagger on "
-        "another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column files, empty lines "
-        "between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
+        "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
+        "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
+        "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
     sub = action("train", _train, "train on a column file, and test on another")
     _add_file(sub)
     sub.option("data", "--columns", type=_names, metavar="A,B,...",
@@ -128,7 +128,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         "test": None if test is None else _scores(model, result.x, test),
     }
     lines = [
-        f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
+        f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
+        f"{report['seconds']:.2f} seconds",
         *_lines("train", report["train"], types=False),
         *([] if test is None else _lines("test", report["test"])),
     ]
@@ -270,7 +271,7 @@ def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
     return [*best, *(blank.join(token) for token in zip(*columns, strict=True)), ""]
 
 
-# pieces ------------------------------------------------------------------------------------------------------------------
+# pieces -------------------------------------------------------------------------------------------------------------
 
 
 def _tagger(panel: ModuleType, path: str, options: argparse.Namespace) -> tuple[Any, np.ndarray, Layout]:
@@ -319,4 +320,5 @@ def _lines(name: str, scores: dict[str, Any], types: bool = True) -> list[str]:
 
 def _chunk_line(scores: dict[str, Any]) -> str:
     precision, recall, f1 = (100 * scores[name] for name in ("precision", "recall", "f1"))
-    return f"precision {precision:.2f}, recall {recall:.2f}, F1 {f1:.2f} ({scores['found']} found, {scores['expected']} true)"
+    counts = f"{scores['found']} found, {scores['expected']} true"
+    return f"precision {precision:.2f}, recall {recall:.2f}, F1 {f1:.2f} ({counts})"
