@@ -235,13 +235,25 @@ def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("task", "make", "info", "key", "found"),
     [
-        ("align", lambda r: r.AlignmentModel(len(align.FEATURES), null=True), {"features": list(align.FEATURES)}, "features", "no partner"),
-        ("segment", lambda r: r.SegmentationModel(3, 2), {"features": ["bias", "pixel", "neighbourhood", "edge", "agreement"], "connectivity": 4, "noise": 0.1}, "features", "edge"),
+        (
+            "align",
+            lambda r: r.AlignmentModel(len(align.FEATURES), null=True),
+            {"features": list(align.FEATURES)},
+            "features",
+            "no partner",
+        ),
+        (
+            "segment",
+            lambda r: r.SegmentationModel(3, 2),
+            {"features": ["bias", "pixel", "neighbourhood", "edge", "agreement"], "connectivity": 4, "noise": 0.1},
+            "features",
+            "edge",
+        ),
         ("localize", lambda r: r.CandidateModel((1, 2, 2)), {"class": "a"}, "trained", "class"),
         ("parse", lambda r: r.ParsingModel([("h.tag",)], bits=1), {}, "sizes", "bits"),
         ("", lambda r: r.MulticlassModel(3, ["x", "y"]), {"beta": 1.0}, "labels", "y"),
     ],
-)  # fmt: skip
+)
 def test_show_of_each_task(backend, tmp_path, capsys, task, make, info, key, found):
     model = make(backend)
     save_model(tmp_path / "m.npz", model, np.arange(1.0, model.size + 1), info)

@@ -1,4 +1,6 @@
-"""``python -m conformance identities``: every law of ``reference.identities`` on one screen, and a broken one is reported."""
+"""``python -m conformance identities``: every law of ``reference.identities`` on one screen, and a broken one is
+reported.
+"""
 
 from __future__ import annotations
 

@@ -243,12 +243,16 @@ def test_a_run_goes_on(backend, data_file, capsys):
         (["train", "DATA", "--save", "m.npz"], "--save: expected {class} in the name, as there are 2 classes"),
         (["train", "DATA", "--class", "up"], "no class 'up'; it has left, right"),
         (["train", "DATA", "--optimizer", "prox-linear"], "--optimizer: a linear model is trained by bcfw or sgd"),
-        (["train", "DATA", "--model", "two-layer", "--optimizer", "bcfw"], "is trained by prox-linear or sgd, got "
-                                                                           "bcfw"),
+        (
+            ["train", "DATA", "--model", "two-layer", "--optimizer", "bcfw"],
+            "is trained by prox-linear or sgd, got bcfw",
+        ),
         (["train", "DATA", "--eta", "1"], "--eta has no effect with --optimizer bcfw"),
         (["train", "DATA", "--optimizer", "sgd", "--tol", "1"], "--tol has no effect with --optimizer sgd"),
-        (["train", "DATA", "--optimizer", "sgd", "--schedule", "inverse-sqrt"], "--schedule inverse-sqrt needs "
-                                                                                "--step-size"),
+        (
+            ["train", "DATA", "--optimizer", "sgd", "--schedule", "inverse-sqrt"],
+            "--schedule inverse-sqrt needs --step-size",
+        ),
         (["train", "DATA", "--optimizer", "svrg", "--mu", "0"], "--mu: svrg needs a smoothing strength > 0"),
         (["train", "DATA", "--optimizer", "svrg", "--k", "0"], "--k: expected an integer >= 1"),
         (["train", "DATA", "--hidden", "3"], "--hidden needs --model two-layer"),
@@ -259,7 +263,7 @@ def test_a_run_goes_on(backend, data_file, capsys):
         (["make", "no/a.boxes"], "no such folder"),
         (["make", "a.boxes", "--classes", "aa"], "classes: expected different letters"),
     ],
-)  # fmt: skip
+)
 def test_requests_that_make_no_sense(backend, data_file, capsys, monkeypatch, command, message):
     monkeypatch.chdir(data_file.parent)
     command = [str(data_file) if part == "DATA" else part for part in command]

@@ -264,19 +264,23 @@ def test_starts_that_do_not_fit_are_refused(backend, data_file, bank, tmp_path, 
         (["train", tmp_path / "wide.npz", "--start", model], "4 features, .*model.npz was trained on 3"),
         (["train", data_file, "--start", tagger], "tagger.npz holds a TaggingModel; expected a SequenceModel"),
         (["train", data_file, "--start", model, "--no-start-stop"], "--no-start-stop: .*model.npz has weights for"),
-        (["train", data_file, "--start", model, "--loss", "hinge", "--optimizer", "bcfw"], "bcfw starts from a point "
-                                                                                           "of its dual.*sgd, lbfgs"),
+        (
+            ["train", data_file, "--start", model, "--loss", "hinge", "--optimizer", "bcfw"],
+            "bcfw starts from a point of its dual.*sgd, lbfgs",
+        ),
         (["tag", "train", bank, "--start", tagger], "exponentiated-gradient starts from a point of its dual"),
         (["tag", "train", bank, "--start", tagger, "--optimizer", "sgd", "--bits", 8], "--bits has no effect"),
         (["tag", "train", bank, "--start", model, "--optimizer", "sgd"], "expected a model of tag train, got a Seq"),
         (["tag", "train", tmp_path / "other.txt", "--start", tagger, "--optimizer", "sgd"], "unknown label 'B-XY'"),
         (["parse", "train", "sentences", "--start", model, "--optimizer", "sgd"], "expected a model of parse train"),
         (["parse", "train", "sentences", "--start", model], "bcfw starts from a point of its dual"),
-        (["train", data_file, "--optimizer", "lbfgs", "--checkpoint", tmp_path / "c.npz"], "--checkpoint: lbfgs has "
-                                                                                           "no checkpoints"),
+        (
+            ["train", data_file, "--optimizer", "lbfgs", "--checkpoint", tmp_path / "c.npz"],
+            "--checkpoint: lbfgs has no checkpoints",
+        ),
         (["train", data_file, "--resume", model], "model.npz: not a checkpoint of diptych"),
         (["train", data_file, "--resume", "none.npz"], "train: none.npz: no such file"),
         (["train", data_file, "--log", tmp_path / "none" / "log.jsonl"], "no such folder"),
-    ):  # fmt: skip
+    ):
         status, _, err = run(backend.module, capsys, *words)
         assert status == 2 and re.search(message, err), (words, err)

@@ -144,34 +144,50 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
         (["train", "none.txt"], "none.txt: no such file"),
         (["train", "EMPTY"], "empty.txt: no sentences"),
         (["train", "WRONG"], "wrong.txt: line 2: expected 3 columns, as above, got 2"),
-        (["train", "BANK", "--columns", "word,tag,chunk"], "--columns: expected different names, one of them label, "
-                                                           "such as word,tag,label, got word,tag,chunk"),
+        (
+            ["train", "BANK", "--columns", "word,tag,chunk"],
+            "--columns: expected different names, one of them label, such as word,tag,label, got word,tag,chunk",
+        ),
         (["train", "BANK", "--columns", "label"], "label, got label"),
         (["train", "BANK", "--columns", "label,word,label"], "label, got label,word,label"),
         (["train", "BANK", "--columns", "word,,label"], "label, got word,,label"),
-        (["train", "BANK", "--templates", "other"], "other: no such file (the templates that come with diptych are "
-                                                    "chunks, entities, words)"),
+        (
+            ["train", "BANK", "--templates", "other"],
+            "other: no such file (the templates that come with diptych are chunks, entities, words)",
+        ),
         (["train", "BANK", "--columns", "form,tag,label"], "--templates chunks: expected a column word, "),
         (["train", "BANK", "--columns", "form,tag,label"], "bank.txt has form, tag, label (--columns names them)"),
         (["train", "BANK", "--templates", "TEMPLATES"], "templates.txt: expected a column lemma, "),
-        (["train", "BANK", "--loss", "hinge", "--optimizer", "bcfw"], "--optimizer bcfw needs --pairs all, and no "
-                                                                      "--transitions"),
+        (
+            ["train", "BANK", "--loss", "hinge", "--optimizer", "bcfw"],
+            "--optimizer bcfw needs --pairs all, and no --transitions",
+        ),
         (["train", "BANK", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
-        (["train", "BROKEN", "--transitions", "bio"], "Y[0]: I-NP after the start, at token 0, is not allowed by "
-                                                      "transitions='bio'"),
+        (
+            ["train", "BROKEN", "--transitions", "bio"],
+            "Y[0]: I-NP after the start, at token 0, is not allowed by transitions='bio'",
+        ),
         (["train", "BANK", "--bits", "1"], "bits: expected at most 30, and 2^bits >= 4"),
-        (["train", "HEADS"], "heads.txt: the labels look like heads of words; the column before is the label by "
-                             "--columns word,label,head"),
+        (
+            ["train", "HEADS"],
+            "heads.txt: the labels look like heads of words; the column before is the label by "
+            "--columns word,label,head",
+        ),
         (["train", "NOTES"], "notes.txt: lines such as '# note' look like comments; --comment '#' leaves them out"),
-        (["train", "LONG"], "long.txt: line 1: got 5 columns; say what they are called, such as --columns "
-                            "word,c2,c3,c4,label"),
-        (["train", "UNKNOWN"], "all labels are _; another column is the label by --columns "
-                               "id,word,lemma,upos,label,feats,head,deprel,deps,misc"),
+        (
+            ["train", "LONG"],
+            "long.txt: line 1: got 5 columns; say what they are called, such as --columns word,c2,c3,c4,label",
+        ),
+        (
+            ["train", "UNKNOWN"],
+            "all labels are _; another column is the label by --columns "
+            "id,word,lemma,upos,label,feats,head,deprel,deps,misc",
+        ),
         (["evaluate", "BANK", "BANK"], "not a readable model file"),
         (["evaluate", "none.npz", "BANK"], "tag evaluate: none.npz: no such file"),
         (["predict", "OTHER", "BANK"], "expected a model of tag train, got a SequenceModel"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, arguments, message):
     model = backend.SequenceModel(1, 2)
     save_model(tmp_path / "s.npz", model, np.zeros(model.size))

@@ -272,16 +272,25 @@ def test_functions_have_no_file_form(backend, tmp_path):
         ({"pairs": [10]}, ValueError, r"pairs: expected different numbers in 0..9"),
         ({"pairs": [0.5]}, TypeError, "pairs: expected integers"),
         ({"label_pairs": [25]}, ValueError, r"label_pairs: expected different numbers in 0..24"),
-        ({"label_pairs": [2], "transitions": "bio"}, ValueError, "label_pairs: I-X after O is not allowed by "
-                                                                 "transitions='bio'"),
+        (
+            {"label_pairs": [2], "transitions": "bio"},
+            ValueError,
+            "label_pairs: I-X after O is not allowed by transitions='bio'",
+        ),
         ({"transitions": "bilou"}, ValueError, "transitions: expected one of bio, iob1, iobes, got 'bilou'"),
-        ({"labels": ["N", "V"], "transitions": "bio"}, ValueError, "transitions: expected labels O and B-X, I-X for "
-                                                                   "bio, got 'N'"),
-        ({"labels": ["I-X"], "transitions": "bio"}, ValueError, "transitions: none of the labels I-X may begin a "
-                                                                "sentence"),
+        (
+            {"labels": ["N", "V"], "transitions": "bio"},
+            ValueError,
+            "transitions: expected labels O and B-X, I-X for bio, got 'N'",
+        ),
+        (
+            {"labels": ["I-X"], "transitions": "bio"},
+            ValueError,
+            "transitions: none of the labels I-X may begin a sentence",
+        ),
         ({"templates": ["word["]}, ValueError, "templates: expected bias"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named(backend, change, error, message):
     options = {"labels": LABELS["bio"], "templates": ["bias", "word"], "vocabulary": ["bias", "word[0]=a"], **change}
     with pytest.raises(error, match=message):

@@ -281,21 +281,34 @@ def test_other_optimisers_step_alike_over_blocks(other, rng, weights):
     ("make", "message"),
     [
         (lambda m: m(TEMPLATES, blocks=1), "blocks: expected True or False, got 1"),
-        (lambda m: m(TEMPLATES, vocabulary=[3, 5, 7, 9, 11], blocks=True), "vocabulary: expected the keys of each of "
-                                                                           "5 templates"),
-        (lambda m: m(TEMPLATES, vocabulary=[[3]], blocks=True), r"vocabulary: expected the keys of each of 5 "
-                                                                r"templates.*got 1 lists"),
-        (lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [5, 4]], blocks=True), r"vocabulary\[1\]: expected "
-                                                                                       r"keys in rising order"),
-        (lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [3]], blocks=True), "vocabulary: expected different "
-                                                                                    "keys in different templates"),
+        (
+            lambda m: m(TEMPLATES, vocabulary=[3, 5, 7, 9, 11], blocks=True),
+            "vocabulary: expected the keys of each of 5 templates",
+        ),
+        (
+            lambda m: m(TEMPLATES, vocabulary=[[3]], blocks=True),
+            r"vocabulary: expected the keys of each of 5 "
+            r"templates.*got 1 lists",
+        ),
+        (
+            lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [5, 4]], blocks=True),
+            r"vocabulary\[1\]: expected "
+            r"keys in rising order",
+        ),
+        (
+            lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [3]], blocks=True),
+            "vocabulary: expected different keys in different templates",
+        ),
         (lambda m: m(TEMPLATES, vocabulary=[[3], [4]]), "vocabulary: expected keys in rising order"),
         (lambda m: m(TEMPLATES).groups, "groups: templates share weights"),
         (lambda m: m(TEMPLATES).template_norms(np.zeros(2**20)), "template_norms: templates share weights"),
-        (lambda m: m(TEMPLATES, bits=2, blocks=True).template_norms(np.zeros(3)), r"w: expected shape \(20,\), got "
-                                                                                  r"\(3,\)"),
+        (
+            lambda m: m(TEMPLATES, bits=2, blocks=True).template_norms(np.zeros(3)),
+            r"w: expected shape \(20,\), got "
+            r"\(3,\)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_blocks_that_cannot_be_are_named(backend, make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make(backend.ParsingModel)

@@ -98,8 +98,11 @@ def test_a_zip_and_a_part_of_it(tmp_path):
     [
         (PLAIN, r"a: line 6: expected something in each column, got '\\tx\\t'"),
         (b"a\tb", r"a: line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
-        (b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj", r"a: line 2: expected 3 columns \(word, tag, head\) apart by "
-                                                   r"tabs, got 10"),
+        (
+            b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj",
+            r"a: line 2: expected 3 columns \(word, tag, head\) apart by "
+            r"tabs, got 10",
+        ),
         (b"a\tX\t0\n\nb\tX\tx", r"a: line 3: head: expected a token number in 0..1, got 'x'"),
         (b"a\tX\t-1", r"a: line 1: head: expected a token number in 0..1, got '-1'"),
         (b"a\tX\t0\nb\tX\t2", r"a: line 2: head: token 2 cannot be its own head"),
@@ -108,7 +111,7 @@ def test_a_zip_and_a_part_of_it(tmp_path):
         (CONLL_U.split("\n")[2].encode(), "a: a sentence without tokens"),
         (b"\xff\xfea\tX\t0", "a: not a text file in UTF-8"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named(content, message):
     with pytest.raises(ValueError, match=message):
         read_sentences("a", content)

@@ -1,7 +1,8 @@
-"""What boxes of a grey image look like: how strong edges and strokes of several directions and widths are in each cell of a grid over the box.
+"""What boxes of a grey image look like: how strong edges and strokes of several directions and widths are in each cell
+of a grid over the box.
 
-The counterpart here of the paper's convolutional features, which come from a network trained on a million photographs (Pillutla et al., section 7.1.2):
-h x w x C numbers a box, from fixed filters, in NumPy.
+The counterpart here of the paper's convolutional features, which come from a network trained on a million photographs
+(Pillutla et al., section 7.1.2): h x w x C numbers a box, from fixed filters, in NumPy.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ __all__ = ["box_features", "filter_responses"]
 def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) -> np.ndarray:
     """Edges and strokes in a grey image (H, W): (H, W, C), C = 2 directions scales, all >= 0.
 
-    With derivatives of a Gaussian of width sigma = 2^(s/2), s = 0, ..., scales - 1, times sigma and sigma^2, beyond the border the border's pixels: for
-    each sigma the slope's length times max(0, cos)^2 of the angle between the slope and direction k of ``directions`` around the circle; then, if positive, the
-    second derivative along direction k of ``directions`` around half the circle: strokes darker than what is beside them.
+    With derivatives of a Gaussian of width sigma = 2^(s/2), s = 0, ..., scales - 1, times sigma and sigma^2, beyond the
+    border the border's pixels: for each sigma the slope's length times max(0, cos)^2 of the angle between the slope and
+    direction k of ``directions`` around the circle; then, if positive, the second derivative along direction k of
+    ``directions`` around half the circle: strokes darker than what is beside them.
     """
     image = np.asarray(image, dtype=np.float64)
     found = np.empty((*image.shape, 2 * directions * scales))
@@ -47,10 +49,11 @@ def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) ->
 
 
 def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int] = (3, 3)) -> np.ndarray:
-    """The mean of each channel of responses (H, W, C) in each cell of a grid over each box (m, 4): (m, h, w, C) float32, of root mean square 1 a box, or 0.
+    """The mean of each channel of responses (H, W, C) in each cell of a grid over each box (m, 4): (m, h, w, C)
+    float32, of root mean square 1 a box, or 0.
 
-    boxes: (top, left, bottom, right), rows top..bottom-1 and columns left..right-1. Cells are of one size; pixels on their borders count by the share inside.
-    O(H W C + m h w C).
+    boxes: (top, left, bottom, right), rows top..bottom-1 and columns left..right-1. Cells are of one size; pixels on
+    their borders count by the share inside. O(H W C + m h w C).
     """
     boxes = np.asarray(boxes, dtype=np.float64)
     sums = np.zeros((responses.shape[0] + 1, responses.shape[1] + 1, responses.shape[2]))
@@ -68,7 +71,9 @@ def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int]
 
 @functools.lru_cache(maxsize=64)
 def _derivative(n: int, sigma: float, order: int) -> np.ndarray:
-    """The matrix (n, n) of sigma^order times the order-th derivative after a Gaussian, along n pixels whose ends are repeated."""
+    """The matrix (n, n) of sigma^order times the order-th derivative after a Gaussian, along n pixels whose ends are
+    repeated.
+    """
     radius = math.ceil(4 * sigma)
     t = np.arange(-radius, radius + 1)
     smooth = np.exp(-0.5 * (t / sigma) ** 2)

@@ -1,4 +1,6 @@
-"""What ``diptych check`` looks at: versions, threads, the kernel cache, a law of each structure, a training of each loss."""
+"""What ``diptych check`` looks at: versions, threads, the kernel cache, a law of each structure, a training of each
+loss.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def _machine() -> Iterator[Line]:
 
 
 def _cache() -> tuple[str, str]:
-    """Status and place of the compiled kernels: cold where some of those that the checks run have yet to be compiled."""
+    """Status and place of the compiled kernels: cold where some of those that the checks run have yet to be
+    compiled.
+    """
     from accelerated.kernel import cache_folder
 
     folder = cache_folder()
@@ -224,7 +228,9 @@ def _timed_compilation(told: Callable[[float], None]) -> AbstractContextManager[
 
 
 def _near(what: str, got: Any, expected: Any) -> float:
-    """The largest difference relative to the largest number expected, at least 1. Raises ArithmeticError beyond CLOSE."""
+    """The largest difference relative to the largest number expected, at least 1. Raises ArithmeticError beyond
+    CLOSE.
+    """
     difference = float(np.max(np.abs(np.asarray(got) - expected)))
     error = difference / max(1.0, float(np.max(np.abs(expected))))
     if not error <= CLOSE:

@@ -1,7 +1,9 @@
-"""Chunks (phrases, named entities) in sequences of labels, and their precision, recall and F1 as the CoNLL scorer counts them.
+"""Chunks (phrases, named entities) in sequences of labels, and their precision, recall and F1 as the CoNLL scorer
+counts them.
 
-A label is ``O`` (outside) or a prefix and a type, such as ``B-NP``. Read are, as one language: BIO, also called IOB2 (each chunk begins with
-B), IOB1 (only next to another of its type), and IOBES (E ends a chunk, S is one by itself). Between a token and the one before,
+A label is ``O`` (outside) or a prefix and a type, such as ``B-NP``. Read are, as one language: BIO, also called IOB2
+(each chunk begins with B), IOB1 (only next to another of its type), and IOBES (E ends a chunk, S is one by itself).
+Between a token and the one before,
 
     a chunk ends    where the earlier label is no O, and is E or S, or the later is O, B or S, or the types differ
     a chunk begins  where the later label is no O, and is B or S, or the earlier is O, E or S, or the types differ

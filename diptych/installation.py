@@ -15,7 +15,8 @@ __all__ = ["is_command", "refuse_foreign"]
 
 
 def refuse_foreign(init: str, names: Iterable[str]) -> None:
-    """End where one of the packages ``names`` is not beside the package whose ``__init__.py`` is given, before it is run.
+    """End where one of the packages ``names`` is not beside the package whose ``__init__.py`` is given, before it is
+    run.
 
     Raises
     ------
@@ -35,8 +36,9 @@ def refuse_foreign(init: str, names: Iterable[str]) -> None:
 
 
 def is_command(package: str) -> bool:
-    """Whether Python imports this for the script of that name, or as the parent of the ``__main__`` that it was asked to
-    run."""
+    """Whether Python imports this for the script of that name, or as the parent of the ``__main__`` that it was asked
+    to run.
+    """
     script, given = sys.argv[:1], sys.orig_argv
     if script == ["-m"]:
         return "-m" in given and given[given.index("-m") + 1].split(".")[0] == package

@@ -36,7 +36,8 @@ def attachment_score(
 ) -> float:
     """Share of tokens with the right head (UAS), over all sentences of heads (n_i,); nan without tokens.
 
-    Given ``tags`` (n_i,) of the tokens, those whose tag is in PUNCTUATION are not counted. Raises ValueError where lengths differ.
+    Given ``tags`` (n_i,) of the tokens, those whose tag is in PUNCTUATION are not counted. Raises ValueError where
+    lengths differ.
     """
     if tags is None:
         return position_accuracy(truth, guess)
@@ -57,13 +58,14 @@ def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) 
 
 
 def corloc(truth: np.ndarray, guess: np.ndarray, threshold: float = 0.5) -> float:
-    """CorLoc: the share of images whose predicted box (n, 4) covers the true one (n, 4) by an overlap of threshold at least; nan without images.
+    """CorLoc: the share of images whose predicted box (n, 4) covers the true one (n, 4) by an overlap of threshold at
+    least; nan without images.
 
     >>> corloc(np.array([[0, 0, 2, 2], [0, 0, 2, 2]]), np.array([[0, 0, 2, 1], [1, 0, 3, 2]]))
     0.5
 
-    Raises ValueError where truth and guess are not as many boxes. Source: Pillutla et al., section 7.1.2, "Evaluation Metric" (Deselaers et al. 2010);
-    an overlap of just the threshold counts, as in the development kit of Pascal VOC.
+    Raises ValueError where truth and guess are not as many boxes. Source: Pillutla et al., section 7.1.2, "Evaluation
+    Metric" (Deselaers et al. 2010); an overlap of just the threshold counts, as in the development kit of Pascal VOC.
     """
     truth, guess = np.asarray(truth).reshape(-1, 4), np.asarray(guess).reshape(-1, 4)
     if len(truth) != len(guess):
@@ -74,15 +76,18 @@ def corloc(truth: np.ndarray, guess: np.ndarray, threshold: float = 0.5) -> floa
 def average_precision(
     truth: Sequence[np.ndarray], guess: Sequence[np.ndarray], confidence: Sequence[np.ndarray], threshold: float = 0.5
 ) -> float:
-    """Average precision of Pascal VOC 2007: the mean over recalls r = 0, 0.1, ..., 1 of the best precision at recall r or more.
+    """Average precision of Pascal VOC 2007: the mean over recalls r = 0, 0.1, ..., 1 of the best precision at recall r
+    or more.
 
     Parameters
     ----------
     truth : for each image, its true boxes (k_i, 4); k_i may be 0
     guess : for each image, the boxes found in it (m_i, 4)
-    confidence : for each image, (m_i,) numbers by which all boxes found are ranked, highest first; of equals, the earlier comes first
+    confidence : for each image, (m_i,) numbers by which all boxes found are ranked
+        Highest first; of equals, the earlier comes first.
     threshold : float
-        A box found is right if the true box of its image that it overlaps most has this overlap at least, and no box ranked higher has had that one.
+        A box found is right if the true box of its image that it overlaps most has this overlap at least, and no box
+        ranked higher has had that one.
 
     Returns
     -------
@@ -105,7 +110,9 @@ def average_precision(
     Everingham et al. (2010), sections 4.2 and 4.4, as Pillutla et al., section 7.1.2, use it.
     """
     if not len(truth) == len(guess) == len(confidence):
-        raise ValueError(f"guess, confidence: expected {len(truth)}, one for each image, got {len(guess)}, {len(confidence)}")  # fmt: skip
+        raise ValueError(
+            f"guess, confidence: expected {len(truth)}, one for each image, got {len(guess)}, {len(confidence)}"
+        )
     true = [np.asarray(boxes).reshape(-1, 4) for boxes in truth]
     found = [np.asarray(boxes).reshape(-1, 4) for boxes in guess]
     score = [np.asarray(c, dtype=np.float64).reshape(-1) for c in confidence]

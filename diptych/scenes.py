@@ -1,8 +1,10 @@
-"""Scenes to learn localization from: a handwritten letter on a cluttered page, other letters and pieces of letters beside it, and candidate boxes.
+"""Scenes to learn localization from: a handwritten letter on a cluttered page, other letters and pieces of letters
+beside it, and candidate boxes.
 
-What Pascal VOC 2007 is to Pillutla et al., section 7.1.2, made of what comes with the package: the letters of ``load_letters``. A class is a letter; each image
-has exactly one object of its class, several of others, and strokes that are no letters. Candidates stand in for those of selective search: some around
-everything that is there, right or wrong, others anywhere.
+What Pascal VOC 2007 is to Pillutla et al., section 7.1.2, made of what comes with the package: the letters of
+``load_letters``. A class is a letter; each image has exactly one object of its class, several of others, and strokes
+that are no letters. Candidates stand in for those of selective search: some around everything that is there, right or
+wrong, others anywhere.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ SMALLEST = 6  # side of a candidate, in pixels
 
 
 class Scene(NamedTuple):
-    """What is drawn: pixels (size, size) uint8, the true box (4,), the boxes of all things drawn, the object's first (k, 4)."""
+    """What is drawn: pixels (size, size) uint8, the true box (4,), the boxes of all things drawn, the object's first
+    (k, 4).
+    """
 
     pixels: np.ndarray
     truth: np.ndarray
@@ -53,9 +57,11 @@ def make_scenes(
     classes : str
         Letters a to z.
     candidates : int
-        Different boxes for each image. About half of them lie around the things that are drawn, as many around each; the others anywhere.
+        Different boxes for each image. About half of them lie around the things that are drawn, as many around each;
+        the others anywhere.
     directions, scales : int
-        2 directions scales channels of features (3, 3, C): see ``filter_responses``. The defaults make 64; 16 and 8 make the paper's 256.
+        2 directions scales channels of features (3, 3, C): see ``filter_responses``. The defaults make 64; 16 and 8
+        make the paper's 256.
     size : int >= 48
         Height and width in pixels.
     test : bool
@@ -80,7 +86,13 @@ def make_scenes(
     """
     if not classes or not set(classes) <= set(string.ascii_lowercase) or len(set(classes)) < len(classes):
         raise ValueError(f"classes: expected different letters a to z, got {classes!r}")
-    least = {"n": (n, 1), "candidates": (candidates, 1), "directions": (directions, 1), "scales": (scales, 1), "size": (size, 48)}  # fmt: skip
+    least = {
+        "n": (n, 1),
+        "candidates": (candidates, 1),
+        "directions": (directions, 1),
+        "scales": (scales, 1),
+        "size": (size, 48),
+    }
     for name, (value, at_least) in least.items():
         if value < at_least:
             raise ValueError(f"{name}: expected an integer >= {at_least}, got {value}")
@@ -161,7 +173,9 @@ def _stroke(page: np.ndarray, rng: np.random.Generator) -> None:
 
 
 def _ink(rng: np.random.Generator, characters: np.ndarray, size: int) -> np.ndarray:
-    """A character, 1/4 to 1/2 of the page high, slanted and stretched a little, without margins: how much ink (h, w) there is, 0 to 1."""
+    """A character, 1/4 to 1/2 of the page high, slanted and stretched a little, without margins: how much ink (h, w)
+    there is, 0 to 1.
+    """
     source = _tight(characters[rng.integers(len(characters))])
     height = rng.uniform(0.25, 0.5) * size
     stretch, slant = np.exp(rng.normal(0, 0.1)), rng.normal(0, 0.12)

@@ -1,4 +1,6 @@
-"""What the sparse CRFs of estimators and command line share: rules by name, beta by its share, and beta chosen along a path by what is held out."""
+"""What the sparse CRFs of estimators and command line share: rules by name, beta by its share, and beta chosen along
+a path by what is held out.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ LISTING = ("l2-gap", "half-space")  # these list outputs
 
 
 def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool, alpha: float) -> Any:
-    """The rule of that name, or the one given; rng draws the half-spaces of those named; listed: whether outputs can be listed."""
+    """The rule of that name, or the one given; rng draws the half-spaces of those named; listed: whether outputs can
+    be listed.
+    """
     if rule is None or rule == "none":
         return None
     if not isinstance(rule, str):
@@ -61,7 +65,9 @@ def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool, alpha: floa
 
 
 def beta_of(beta: float | None, share: float | None, most: float) -> float:
-    """beta as it is given, or by its share of beta_max = ``most`` (default: a tenth); 1 where that is 0, as all weights are 0 at any beta."""
+    """beta as it is given, or by its share of beta_max = ``most`` (default: a tenth); 1 where that is 0, as all
+    weights are 0 at any beta.
+    """
     if beta is not None and share is not None:
         raise ValueError("beta, beta_share: expected one of them, got both")
     if beta is not None:
@@ -69,11 +75,12 @@ def beta_of(beta: float | None, share: float | None, most: float) -> float:
     return number("beta_share", 0.1 if share is None else share, positive=True) * most or 1.0
 
 
-# what is held out --------------------------------------------------------------------------------------------------------
+# what is held out -----------------------------------------------------------------------------------------------------
 
 
 def splits(n: int, held_out: float, cv: Any, rng: np.random.Generator, classes: np.ndarray | None) -> list[Any]:
-    """Pairs of arrays of examples, training and held out: one, by the share ``held_out``; or those of ``cv``, a number of folds or such pairs.
+    """Pairs of arrays of examples, training and held out: one, by the share ``held_out``; or those of ``cv``, a number
+    of folds or such pairs.
 
     Drawn, with at least one example on each side, and where classes (n,) are given as evenly over them as may be.
     """
@@ -121,7 +128,8 @@ def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
 
 
 class HeldOut:
-    """Mean losses of what is held out, as they come. folds: one list a fold, by value; weights (folds,): shares of the examples.
+    """Mean losses of what is held out, as they come. folds: one list a fold, by value; weights (folds,): shares of the
+    examples.
 
     unsolved: how many of them are at weights that have not converged.
     """
@@ -158,7 +166,9 @@ class ChosenPath:
 
 
 def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
-    """The point with the least loss of what is held out, of equals the one with the largest beta; where none is known, the last that was solved."""
+    """The point with the least loss of what is held out, of equals the one with the largest beta; where none is
+    known, the last that was solved.
+    """
     losses = held_out.mean[: len(path.points)]
     if len(losses):
         best = np.flatnonzero(losses == np.min(losses))
@@ -167,13 +177,15 @@ def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
     return ChosenPath(path, held_out, done[-1] if done else len(path.points) - 1)
 
 
-# paths -------------------------------------------------------------------------------------------------------------------
+# paths ----------------------------------------------------------------------------------------------------------------
 
 
 def follow(
     panel: ModuleType, objective: LogLoss, callback: Callable[[PathPoint], Any] | None = None, **options: Any
 ) -> SparsePath:
-    """``sparse_path``, where a Ctrl-C between two values ends it with what is there, as one while a value is solved does."""
+    """``sparse_path``, where a Ctrl-C between two values ends it with what is there, as one while a value is solved
+    does.
+    """
     points: list[PathPoint] = []
 
     def keep(point: PathPoint) -> Any:
@@ -197,7 +209,8 @@ def held_out_losses(
     callback: Callable[[int, PathPoint, float], Any] | None = None,
     **options: Any,
 ) -> tuple[HeldOut, bool]:
-    """Mean losses along a path of each training objective, of the objective held out from it; and whether Ctrl-C ended that.
+    """Mean losses along a path of each training objective, of the objective held out from it; and whether Ctrl-C ended
+    that.
 
     parts: pairs of log losses, training and held out. callback(fold, point, loss).
     """

@@ -1,8 +1,8 @@
 """``python -m conformance identities``: what the papers prove, measured on instances that are drawn now.
 
-A residual is 0 where an identity holds, a slack >= 0 where an inequality holds, both up to rounding. Each law is measured
-on several instances in each panel: of residuals the largest is printed, of slacks the least. It needs neither pytest nor
-hypothesis. The same functions (``reference.identities``) are checked in the suite, on nastier instances.
+A residual is 0 where an identity holds, a slack >= 0 where an inequality holds, both up to rounding. Each law is
+measured on several instances in each panel: of residuals the largest is printed, of slacks the least. It needs neither
+pytest nor hypothesis. The same functions (``reference.identities``) are checked in the suite, on nastier instances.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Measure = Callable[[Any, np.random.Generator], float]
 class Law(NamedTuple):
     """One identity or inequality of a paper.
 
-    number: of the statement in the paper; kind: "residual" or "slack"; measure: of one drawn instance in a panel, relative
-    to the size of its numbers; panels: whether what it asks has an implementation in each panel.
+    number: of the statement in the paper; kind: "residual" or "slack"; measure: of one drawn instance in a panel,
+    relative to the size of its numbers; panels: whether what it asks has an implementation in each panel.
     """
 
     number: str

@@ -47,11 +47,21 @@ def add(commands: Any) -> None:
         "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
     sub = action("train", _train, "train on a column file, and test on another")
     _add_file(sub)
-    sub.option("data", "--columns", type=_names, metavar="A,B,...",
-        help="names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)")  # fmt: skip
+    sub.option(
+        "data",
+        "--columns",
+        type=_names,
+        metavar="A,B,...",
+        help="names of the columns, one of them label (default: by their number; of CoNLL-U, UPOS is the label)",
+    )
     add_flags(sub, *TRAINING, "test", "start")
-    sub.option("model", "--templates", metavar="T",
-        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words without a column tag)")  # fmt: skip
+    sub.option(
+        "model",
+        "--templates",
+        metavar="T",
+        help=f"{', '.join(TOKEN_TEMPLATES)}, or a TOML file with templates = [...] (default: chunks, or words "
+        f"without a column tag)",
+    )
     sub.option("model", "--bits", type=count, help="hash attributes to 2^bits weights (default: a vocabulary)",
         rare=True)  # fmt: skip
     sub.option("model", "--pairs", choices=("observed", "all"),

@@ -1,11 +1,13 @@
-"""Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation take as their own.
+"""Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation take
+as their own.
 
     labeler = SequenceLabeler()                               # panel="reference": computed by the other panel
     GridSearchCV(labeler, {"lam": [0.1, 0.01]}, cv=3).fit(X, Y)
 
-Each is a model, a loss and an optimiser of a panel in one, so that all there is to say of objectives, smoothings and optimisers holds here: ``loss`` with
-lam/2 ||w||^2 is minimised by ``optimizer(objective, lam=lam, **options)``. After ``fit`` there are ``model_``, ``coef_`` (its weights) and ``result_``, with history and certificate.
-scikit-learn is not needed; where it is there, parameters, cloning and checks of input are its own.
+Each is a model, a loss and an optimiser of a panel in one, so that all there is to say of objectives, smoothings and
+optimisers holds here: ``loss`` with lam/2 ||w||^2 is minimised by ``optimizer(objective, lam=lam, **options)``. After
+``fit`` there are ``model_``, ``coef_`` (its weights) and ``result_``, with history and certificate. scikit-learn is not
+needed; where it is there, parameters, cloning and checks of input are its own.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ __all__ = [
 
 
 class MulticlassClassifier(Classes, Learner):
-    """A linear classifier: multinomial logistic regression, or the multiclass SVM, with a cost for each pair of classes where given.
+    """A linear classifier: multinomial logistic regression, or the multiclass SVM, with a cost for each pair of classes
+    where given.
 
     Parameters
     ----------
@@ -100,7 +103,9 @@ class MulticlassClassifier(Classes, Learner):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more examples by one pass of SGD over them, from the weights so far; ``classes`` (L,): all there are, where nothing is fitted."""
+        """Learn from more examples by one pass of SGD over them, from the weights so far; ``classes`` (L,): all
+        there are, where nothing is fitted.
+        """
         model, X, Y = self._next_model_of(X, y, classes)
         self._learn_more(model, model.pack(X, Y), sample_weight)
         return self
@@ -117,8 +122,8 @@ class SequenceLabeler(LabelSequences, Learner):
     optimizer : str or function, optional
         Of the panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
     options : dict, optional
-        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal, ``"regularizer"`` is one, or a function of the model that
-        makes it (default: ridge with lam).
+        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal, ``"regularizer"`` is one,
+        or a function of the model that makes it (default: ridge with lam).
     smoothing : optional
         Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
     cost : array (L, L), optional
@@ -146,9 +151,10 @@ class SequenceLabeler(LabelSequences, Learner):
 
     Notes
     -----
-    X is a sequence of n examples, each an array (n_i, d), a CSR matrix, or features by name: for each position a list of strings, or a dictionary from strings to
-    numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite takes them; or a data frame, its rows the positions, its columns
-    the features. Y is a sequence of n sequences (n_i,) of labels, strings or integers.
+    X is a sequence of n examples, each an array (n_i, d), a CSR matrix, or features by name: for each position a list
+    of strings, or a dictionary from strings to numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite
+    takes them; or a data frame, its rows the positions, its columns the features. Y is a sequence of n sequences (n_i,)
+    of labels, strings or integers.
 
     Examples
     --------
@@ -190,9 +196,9 @@ class SequenceLabeler(LabelSequences, Learner):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
         """Learn from more sequences by one pass of SGD over them, from the weights so far.
 
-        classes: all labels that there are, where nothing is fitted. Features by name then need ``bits``, as later sequences bring new ones,
-        and all pairs have weights; after ``fit``, features that it has not seen are left out. lam, where it is not given, is 2/n for the n
-        sequences of the first call.
+        classes: all labels that there are, where nothing is fitted. Features by name then need ``bits``, as later
+        sequences bring new ones, and all pairs have weights; after ``fit``, features that it has not seen are left out.
+        lam, where it is not given, is 2/n for the n sequences of the first call.
         """
         model, X, Y = self._next_model_of(X, y, classes)
         self._learn_more(model, model.pack(X, Y), sample_weight)
@@ -208,7 +214,8 @@ class KernelSequenceLabeler(Structured):
     Parameters
     ----------
     kernels : str or sequence of Kernel or Explicit
-        Names as ``train --kernels`` takes them, such as "linear,quadratic,gaussian", "a+b" the average of two; or kernels.
+        Names as ``train --kernels`` takes them, such as "linear,quadratic,gaussian", "a+b" the average of two; or
+        kernels.
     C : float > 0
         lam = 1/(C n).
     step_size : float > 0
@@ -238,7 +245,8 @@ class KernelSequenceLabeler(Structured):
 
     Notes
     -----
-    X is a sequence of n arrays (n_i, d), or CSR matrices, which are made dense; Y of n sequences (n_i,) of labels, strings or integers.
+    X is a sequence of n arrays (n_i, d), or CSR matrices, which are made dense; Y of n sequences (n_i,) of labels,
+    strings or integers.
 
     Examples
     --------
@@ -345,7 +353,8 @@ class DependencyParser(Linear, Structured, Learner):
 
     Notes
     -----
-    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}`` or data frames; Y of n sequences (n_i,) of heads, 0 the root.
+    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}`` or data frames; Y of n sequences
+    (n_i,) of heads, 0 the root.
 
     Examples
     --------
@@ -390,7 +399,9 @@ class DependencyParser(Linear, Structured, Learner):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from more sentences by one pass of SGD over them, from the weights so far; needs ``bits``, or a fit before it."""
+        """Learn from more sentences by one pass of SGD over them, from the weights so far; needs ``bits``, or a fit
+        before it.
+        """
         if self.bits is None and not self._begun():
             raise ValueError("partial_fit: needs bits, as later sentences bring new features")
         if y is None:

@@ -1,4 +1,6 @@
-"""What scikit-learn's estimators inherit, where that package is installed, and as much of it as fit, predict and score need, where it is not."""
+"""What scikit-learn's estimators inherit, where that package is installed, and as much of it as fit, predict and
+score need, where it is not.
+"""
 
 from __future__ import annotations
 
@@ -81,14 +83,18 @@ def check_fitted(estimator: Any) -> None:
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """A generator from what scikit-learn takes as ``random_state``: None, an integer, a RandomState, or from a Generator."""
+    """A generator from what scikit-learn takes as ``random_state``: None, an integer, a RandomState, or from a
+    Generator.
+    """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     return np.random.default_rng(random_state)
 
 
 def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Any:
-    """X (n, d), dense or CSR, finite float64, and with y both; checked as scikit-learn checks, where it is there, against the columns of ``fit``."""
+    """X (n, d), dense or CSR, finite float64, and with y both; checked as scikit-learn checks, where it is there,
+    against the columns of ``fit``.
+    """
     X, y = unmasked("X", X), unmasked("y", y)  # scikit-learn takes what a mask hides
     try:
         from sklearn.utils.validation import validate_data

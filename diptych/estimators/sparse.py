@@ -1,12 +1,13 @@
-"""Sparse conditional random fields with ``fit``, ``predict`` and ``score``: the elastic net with safe screening, at one beta or along a path.
+"""Sparse conditional random fields with ``fit``, ``predict`` and ``score``: the elastic net with safe screening, at one
+beta or along a path.
 
     SparseCRF(beta_share=0.1)                     # labels of sequences
     SparseClassifier(beta_share=0.1)              # classes of rows
-    SparseCRFPath(count=50, held_out=0.2)         # 50 values of beta; the one at which held-out examples are likeliest is kept
+    SparseCRFPath(count=50, held_out=0.2)         # of 50 betas the one where held-out examples are likeliest
     SparseClassifierPath(cv=5)                    # chosen by five folds
 
-What is minimised is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1). Inputs, labels and predictions are those of
-:class:`SequenceLabeler` and :class:`MulticlassClassifier`.
+What is minimised is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1). Inputs, labels and predictions are
+those of :class:`SequenceLabeler` and :class:`MulticlassClassifier`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Sparse(Linear, InPanel, BaseEstimator):
         self.support_ = np.flatnonzero(host(w))
 
     def selected(self, top: int | None = None) -> dict[Any, list[tuple[Any, float]]]:
-        """The features with a weight that is not 0, of each class or label, from the largest absolute weight on; the first ``top`` of them.
+        """The features with a weight that is not 0, of each class or label, from the largest absolute weight on; the
+        first ``top`` of them.
 
         A feature is its name where it has one, else its column; "intercept", "start" and "stop" are those.
         """
@@ -114,7 +116,9 @@ class ManyBetas(Sparse):
     path_: SparsePath
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Learn from examples and their classes, or labels; at each beta from all of them, and beside that without those held out."""
+        """Learn from examples and their classes, or labels; at each beta from all of them, and beside that without
+        those held out.
+        """
         model, X, Y = self._model_of(X, y)
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
@@ -184,7 +188,8 @@ class SparseClassifier(OneBeta, SparseRows):
     tol : float >= 0
         Stop when the duality gap is at most tol times the objective.
     rule : {"l1-gap", "l2-gap", "half-space", "count", "union", "none"}, or a rule
-        What weights are screened by while training; "union" is l1-gap, count and half-space. The solution is the same with any.
+        What weights are screened by while training; "union" is l1-gap, count and half-space. The solution is the same
+        with any.
     fit_intercept : bool
     solver, iterations
         As :func:`solve_sparse` takes them.
@@ -247,20 +252,24 @@ class SparseClassifier(OneBeta, SparseRows):
 
 
 class SparseClassifierPath(ManyBetas, SparseRows):
-    """:class:`SparseClassifier` along a path of beta, of which the one is kept at which examples that are held out are likeliest.
+    """:class:`SparseClassifier` along a path of beta, of which the one is kept at which examples that are held out are
+    likeliest.
 
     Parameters
     ----------
     betas : sequence (k,) of floats > 0, optional
-        Best from large to small; default: ``count`` values from ``beta_max_`` to ``ratio`` of it, equally spaced on the logarithmic scale.
+        Best from large to small; default: ``count`` values from ``beta_max_`` to ``ratio`` of it, equally spaced on the
+        logarithmic scale.
     count : int >= 1
     ratio : float in (0, 1)
     held_out : float in (0, 1)
         Share of the examples that are held out to choose beta, drawn, as evenly over the classes as may be.
     cv : int, pairs of arrays, or an object with ``split(X, y)``, optional
-        Several folds to choose beta by, instead of ``held_out``: their number, or training and held-out examples of each.
+        Several folds to choose beta by, instead of ``held_out``: their number, or training and held-out examples of
+        each.
     alpha : float >= 0, or a sequence of these
-        Several: a path for each, and that one is kept at which examples that are held out are likeliest; of equals, the first.
+        Several: a path for each, and that one is kept at which examples that are held out are likeliest; of equals, the
+        first.
     tol, rule, fit_intercept, solver, iterations, random_state, panel
         As :class:`SparseClassifier` takes them; ``random_state`` draws what is held out, too.
 
@@ -276,7 +285,8 @@ class SparseClassifierPath(ManyBetas, SparseRows):
         The one of ``betas_`` with the least mean of these over all held-out examples; of equals, the largest.
     alpha_ : float
     searched_ : tuple
-        For each alpha its path, its ``held_out`` losses (with ``losses`` and their ``mean``) and the number of its ``chosen`` point.
+        For each alpha its path, its ``held_out`` losses (with ``losses`` and their ``mean``) and the number of its
+        ``chosen`` point.
     coef_, support_, classes_, beta_max_, model_
         As :class:`SparseClassifier` has them, at ``beta_``.
 
@@ -326,7 +336,8 @@ class SparseCRF(OneBeta, SparseLabels):
     beta_share : float > 0, optional
         beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
     alpha, tol, rule, solver, iterations, warm_start, random_state, panel
-        As :class:`SparseClassifier` takes them; of the rules, "l1-gap" and "count" serve sequences, and "union" is these.
+        As :class:`SparseClassifier` takes them; of the rules, "l1-gap" and "count" serve sequences, and "union" is
+        these.
     transitions, pairs, bits, least
         Of features by name, as :class:`SequenceLabeler` takes them.
 
@@ -385,7 +396,8 @@ class SparseCRF(OneBeta, SparseLabels):
 
 
 class SparseCRFPath(ManyBetas, SparseLabels):
-    """:class:`SparseCRF` along a path of beta, of which the one is kept at which sequences that are held out are likeliest.
+    """:class:`SparseCRF` along a path of beta, of which the one is kept at which sequences that are held out are
+    likeliest.
 
     Parameters
     ----------

@@ -1,6 +1,8 @@
-"""What estimators have by the outputs they predict: classes, one for each row of a matrix; or labels, one for each position of sequences.
+"""What estimators have by the outputs they predict: classes, one for each row of a matrix; or labels, one for each
+position of sequences.
 
-Each turns X and y into a model and what that packs, and what the fitted model says of new X back into classes and labels of the user's.
+Each turns X and y into a model and what that packs, and what the fitted model says of new X back into classes and
+labels of the user's.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class Classes(ClassifierMixin, Linear, InPanel):
     n_features_in_: int
 
     def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, np.ndarray]:
-        """A model for X (n, d) and y (n,), of those classes or of all of y, with what it packs: rows and the numbers of their classes."""
+        """A model for X (n, d) and y (n,), of those classes or of all of y, with what it packs: rows and the numbers
+        of their classes.
+        """
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)
@@ -140,7 +144,9 @@ class Structured(InPanel, BaseEstimator):
 
 
 class LabelSequences(Linear, Structured):
-    """Predictors of a label at each position; ``cost``, ``transitions``, ``pairs``, ``bits`` and ``least`` as :class:`SequenceLabeler` has them."""
+    """Predictors of a label at each position; ``cost``, ``transitions``, ``pairs``, ``bits`` and ``least`` as
+    :class:`SequenceLabeler` has them.
+    """
 
     loss: str
     cost: Any = None
@@ -231,7 +237,9 @@ class LabelSequences(Linear, Structured):
         return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.coef_)]
 
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
-        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss only."""
+        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss
+        only.
+        """
         if self.loss != "crf":
             raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
         data = self._packed(X)

@@ -1,18 +1,21 @@
 """Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), by their protocol (sections 7.1 to 7.5), on CoNLL-2002 Spanish.
 
     diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
-    diptych reproduce casimir-figure-5a ...                  level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
+    diptych reproduce casimir-figure-5a ...   level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
     diptych reproduce casimir-figure-2 --draw figure-2.json  the picture again, from its JSON and beside it
 
-Writes into the current folder, or that of --out: FIGURE.json, every row of every run, and FIGURE.png: objective less the best known, against oracle
-calls without and with those of full gradients, and F1 on the validation sentences; the mean and one standard deviation over the rngs. Prints what was
-tuned and where each curve ended. Runs are also kept as they come, in runs.jsonl beside them: what is in that file is not done again, whether for a
-figure that was broken off or another one. Delete it to measure anew. The first run compiles kernels, for some minutes.
+Writes into the current folder, or that of --out: FIGURE.json, every row of every run, and FIGURE.png: objective less
+the best known, against oracle calls without and with those of full gradients, and F1 on the validation sentences; the
+mean and one standard deviation over the rngs. Prints what was tuned and where each curve ended. Runs are also kept as
+they come, in runs.jsonl beside them: what is in that file is not done again, whether for a figure that was broken off
+or another one. Delete it to measure anew. The first run compiles kernels, for some minutes.
 
-The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here there are 8,323 Spanish sentences, words with
-tags alone, 9 labels; the first 2,000 of esp.train are trained on unless asked otherwise, validation is on as many of esp.testa. So no number can be held
-against the print; which methods are ahead, what is robust and what diverges, can. Attributes are those of ``entities`` without the bias, hashed to 2^16
-weights: the print's local context, a product over five positions, would know a word only among the very neighbours that it was seen with.
+The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here there
+are 8,323 Spanish sentences, words with tags alone, 9 labels; the first 2,000 of esp.train are trained on unless asked
+otherwise, validation is on as many of esp.testa. So no number can be held against the print; which methods are ahead,
+what is robust and what diverges, can. Attributes are those of ``entities`` without the bias, hashed to 2^16 weights:
+the print's local context, a product over five positions, would know a word only among the very neighbours that it was
+seen with.
 """
 
 from __future__ import annotations
@@ -41,7 +44,9 @@ LONGER = 4  # the best known objective is looked for in so many times more passe
 
 
 def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
-    """Best known objective and dual for each c, the runs over each grid, and those of each curve at the point chosen."""
+    """Best known objective and dual for each c, the runs over each grid, and those of each curve at the point
+    chosen.
+    """
     print("best known objectives", file=sys.stderr)
     certificates = workers.perform(
         Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in dict.fromkeys(x.c for x in curves)
@@ -95,7 +100,9 @@ def _best(c: float, records: Iterable[dict[str, Any]]) -> dict[str, float | None
 
 
 def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
-    """What was tuned, and whether an end of its grid, of more than two points, was chosen: a longer one might have been better."""
+    """What was tuned, and whether an end of its grid, of more than two points, was chosen: a longer one might have
+    been better.
+    """
     values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
     return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
 
@@ -144,7 +151,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=at_least_one, default=5, help="rngs (default: 5; the paper: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="hashed to 2^BITS weights (default: 16)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of --draw: that of the JSON)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: the picture of such a file again")
     options = parsed(parser, arguments, QUICK)

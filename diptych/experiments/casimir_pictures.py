@@ -1,4 +1,6 @@
-"""The pictures of ``casimir_paper``: a column for each lam (or method), three rows, a line with a band for each curve."""
+"""The pictures of ``casimir_paper``: a column for each lam (or method), three rows, a line with a band for each
+curve.
+"""
 
 from __future__ import annotations
 

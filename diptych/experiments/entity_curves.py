@@ -1,4 +1,6 @@
-"""The curves of Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), the grids they are tuned on, and the criterion (section 7.3)."""
+"""The curves of Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), the grids they are tuned on, and the criterion
+(section 7.3).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last":
 
 
 class Grids(NamedTuple):
-    """Step sizes (1/L for the constant variant), a factor of two apart; of SGD, with t0 in passes; levels of smoothing; values of K."""
+    """Step sizes (1/L for the constant variant), a factor of two apart; of SGD, with t0 in passes; levels of
+    smoothing; values of K.
+    """
 
     steps: tuple[float, ...]
     gamma0: tuple[float, ...]
@@ -53,7 +57,9 @@ def _powers(first: int, last: int) -> tuple[float, ...]:
 
 
 class Curve(NamedTuple):
-    """A line of a figure: the column it is in, its name, its method, and what is tuned: the points of a grid, or what another curve has found."""
+    """A line of a figure: the column it is in, its name, its method, and what is tuned: the points of a grid, or
+    what another curve has found.
+    """
 
     column: str
     label: str

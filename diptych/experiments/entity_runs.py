@@ -1,8 +1,10 @@
-"""One optimiser on named entities, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and the rows of its run.
+"""One optimiser on named entities, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and the
+rows of its run.
 
-Objective: the mean hinge of a chain over hashed features, Hamming loss, lam/2 ||w||^2 with lam = c/n. A pass is n oracle calls, those of full gradients
-not counted: an epoch of SGD or BCFW, n steps of SVRG. Smoothing: squared l2 by the K best outputs (section 7.3); K = 1 is the max itself, so that a
-method which asks for smoothing then runs on the non-smooth problem.
+Objective: the mean hinge of a chain over hashed features, Hamming loss, lam/2 ||w||^2 with lam = c/n. A pass is n
+oracle calls, those of full gradients not counted: an epoch of SGD or BCFW, n steps of SVRG. Smoothing: squared l2 by
+the K best outputs (section 7.3); K = 1 is the max itself, so that a method which asks for smoothing then runs on the
+non-smooth problem.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ class Problem:
         return chunk_scores(self.truth, guess).f1
 
 
-# the methods of section 7.2: (problem, lam, options, what all take) -> result ------------------------------------------------
+# the methods of section 7.2: (problem, lam, options, what all take) -> result -----------------------------------------
 
 
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
@@ -152,7 +154,9 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 
 
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
-    """The run as a record: its settings, a row a pass, how it ended. Objectives are unsmoothed; what is no number is None."""
+    """The run as a record: its settings, a row a pass, how it ended. Objectives are unsmoothed; what is no number is
+    None.
+    """
     lam, rows = run.c / problem.n, []
 
     def note(row: Row, w: np.ndarray) -> bool:

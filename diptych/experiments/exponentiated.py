@@ -1,8 +1,9 @@
-"""CRF taggers by exponentiated gradient: ``diptych reproduce exponentiated-gradient PATH_TO_conll2000.zip [--entities PATH_TO_conll2002.zip] [--json]``.
+"""CRF taggers by exponentiated gradient: ``diptych reproduce exponentiated-gradient PATH_TO_conll2000.zip [--entities
+PATH_TO_conll2002.zip] [--json]``.
 
-Weights for the pairs of the training data, sum of the losses + ||w||^2 (lam = 2/n): on one core, processor seconds from packed data until the gap is 1e-4
-of the objective, looked at every third epoch; epochs, objective, gap, chunk F1 on the test data. Beside it, a full gradient and a sort of 10^6 numbers,
-to compare machines by.
+Weights for the pairs of the training data, sum of the losses + ||w||^2 (lam = 2/n): on one core, processor seconds from
+packed data until the gap is 1e-4 of the objective, looked at every third epoch; epochs, objective, gap, chunk F1 on the
+test data. Beside it, a full gradient and a sort of 10^6 numbers, to compare machines by.
 """
 
 from __future__ import annotations

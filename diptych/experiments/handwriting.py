@@ -1,13 +1,17 @@
-"""Table 1 of Martins et al. (2010), handwriting: ``diptych reproduce mkl-table-1 [--quick] [--folds 0 1 ...] [--jobs 2] [--out FOLDER] [--json]``.
+"""Table 1 of Martins et al. (2010), handwriting: ``diptych reproduce mkl-table-1 [--quick] [--folds 0 1 ...] [--jobs 2]
+[--out FOLDER] [--json]``.
 
-Structural SVMs for the OCR letters with one kernel, with the average of several, and with several by multiple kernel learning; trained on one fold, tested on
-the other nine, for 20 epochs. eta0 of eta0/sqrt(t) is the one with the lowest objective after 5 epochs, for each C = 1/(lam n). Two columns of accuracy: with
-the C that is best on the test words, as in the paper (one for all folds), and with that, of each fold, which is best on a fifth of its words, held out.
+Structural SVMs for the OCR letters with one kernel, with the average of several, and with several by multiple kernel
+learning; trained on one fold, tested on the other nine, for 20 epochs. eta0 of eta0/sqrt(t) is the one with the lowest
+objective after 5 epochs, for each C = 1/(lam n). Two columns of accuracy: with the C that is best on the test words, as
+in the paper (one for all folds), and with that, of each fold, which is best on a fifth of its words, held out.
 
-Writes into the current folder, or that of --out: handwriting.json, with every figure, and handwriting.png, the groups' weights over the epochs.
-Folds are also kept as they come, in folds.jsonl beside them, and are not measured again; delete it to measure anew. The first run compiles kernels.
+Writes into the current folder, or that of --out: handwriting.json, with every figure, and handwriting.png, the groups'
+weights over the epochs. Folds are also kept as they come, in folds.jsonl beside them, and are not measured again;
+delete it to measure anew. The first run compiles kernels.
 
-Kernels have a unit diagonal, as in the paper's; the quadratic one has a constant of 1. Transitions: see --transitions; the paper does not say.
+Kernels have a unit diagonal, as in the paper's; the quadratic one has a constant of 1. Transitions: see --transitions;
+the paper does not say.
 """
 
 from __future__ import annotations
@@ -42,7 +46,9 @@ COMPARED = {  # MKL, and what it is held against
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
-    """Means and deviations over the folds, in %: of each row, and of the differences between MKL and the others, fold by fold."""
+    """Means and deviations over the folds, in %: of each row, and of the differences between MKL and the others,
+    fold by fold.
+    """
     Cs, folds = report["settings"]["Cs"], report["records"]
     rows, best, inner = [], {}, {}
     for row in ROWS:
@@ -91,7 +97,8 @@ def table(report: dict[str, Any]) -> str:
     for row in found["rows"]:
         mean, deviation, seconds = row["paper"]
         lines.append(
-            f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | {_cell(row['held_out'])} | {row['seconds']:.2f} ({seconds:g}) |"
+            f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | "
+            f"{_cell(row['held_out'])} | {row['seconds']:.2f} ({seconds:g}) |"
         )
     lines += [
         "",
@@ -101,7 +108,10 @@ def table(report: dict[str, Any]) -> str:
     for x in found["differences"]:
         cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
         lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")
-    notes = f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: {settings['transitions']}; "
+    notes = (
+        f"{len(report['folds'])} folds, {settings['epochs']} epochs; {settings['average']} model; transitions: "
+        f"{settings['transitions']}; "
+    )
     return "\n".join(
         [*lines, "", notes + "kernels have a unit diagonal, the quadratic one a constant of 1; float32 Gram matrices"]
     )
@@ -112,7 +122,9 @@ def _cell(x: Sequence[float], sign: str = "") -> str:
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """The groups' shares in the sum of norms after each epoch, of both kinds of MKL: mean over the folds, and one deviation."""
+    """The groups' shares in the sum of norms after each epoch, of both kinds of MKL: mean over the folds, and one
+    deviation.
+    """
     figure = require_matplotlib()(figsize=(11, 4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     chosen = {row["kernel"]: report["settings"]["Cs"].index(row["C"]) for row in summary(report)["rows"]}
@@ -144,15 +156,27 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0",
     )
-    parser.add_argument("--folds", type=int, nargs="+", metavar="FOLD", default=list(range(10)), help="to train on (default: all ten)")  # fmt: skip
+    parser.add_argument(
+        "--folds", type=int, nargs="+", metavar="FOLD", default=list(range(10)), help="to train on (default: all ten)"
+    )
     parser.add_argument("--epochs", type=at_least_one, default=20, help="of each run (default: 20)")
     parser.add_argument("--words", type=at_least_one, help="at most so many to train on, and to test on (default: all)")
-    parser.add_argument("--transitions", choices=TRANSITIONS, default="own", help="a group of their own, a part of each, or without penalty (default: own)")  # fmt: skip
+    parser.add_argument(
+        "--transitions",
+        choices=TRANSITIONS,
+        default="own",
+        help="a group of their own, a part of each, or without penalty (default: own)",
+    )
     parser.add_argument(
         "--average", choices=AVERAGES, default="last", help="the last model, or the average (default: last)"
     )
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of --draw: that of the JSON)",
+    )
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)

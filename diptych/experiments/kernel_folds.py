@@ -1,7 +1,9 @@
-"""One fold of the handwriting experiment of Martins et al. (2010), section 4: every row of Table 1, trained on the fold and tested on the other nine.
+"""One fold of the handwriting experiment of Martins et al. (2010), section 4: every row of Table 1, trained on the fold
+and tested on the other nine.
 
-A row is trained for each C on the whole fold, and on four fifths of its words, the held-out fifth choosing a C without the test. eta0, of eta0/sqrt(t), is that of
-the lowest objective after a few epochs, on what is trained on. Of the test words the kernels' blocks are computed once for all rows and all C.
+A row is trained for each C on the whole fold, and on four fifths of its words, the held-out fifth choosing a C without
+the test. eta0, of eta0/sqrt(t), is that of the lowest objective after a few epochs, on what is trained on. Of the test
+words the kernels' blocks are computed once for all rows and all C.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ HELD_OUT = 5  # every so manieth word
 
 
 class Row(NamedTuple):
-    """A line of Table 1: its groups, by name; whether they are averaged to one; accuracy in % with its deviation, and seconds, as printed."""
+    """A line of Table 1: its groups, by name; whether they are averaged to one; accuracy in % with its deviation,
+    and seconds, as printed.
+    """
 
     name: str
     parts: tuple[str, ...]
@@ -76,8 +80,12 @@ class Trained(NamedTuple):
 
 def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
     """What there is to say of each row, by its name."""
-    training, test = (_some(part, words) for part, words in zip(
-        handwritten_words().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True))  # fmt: skip
+    training, test = (
+        _some(part, words)
+        for part, words in zip(
+            handwritten_words().split(fold, reverse=True), (settings.train_words, settings.test_words), strict=True
+        )
+    )
     held = np.arange(len(training.X)) % HELD_OUT == HELD_OUT - 1
     part, held_out = training.take(np.flatnonzero(~held)), training.take(np.flatnonzero(held))
     kernels = kernels_of(training)
@@ -139,9 +147,13 @@ def fit(model: KernelSequenceModel, data: Any, C: float, settings: Settings) -> 
 def tested(
     kernels: dict[str, Kernel], models: dict[str, Any], training: Sequences, test: Sequences
 ) -> Iterator[tuple[tuple[str, int], float]]:
-    """Share of right letters of every model, by row and number: one product of a kernel's block with the coefficients of all that have it."""
+    """Share of right letters of every model, by row and number: one product of a kernel's block with the
+    coefficients of all that have it.
+    """
     of_kernel: dict[str, list[tuple[int, np.ndarray]]] = {name: [] for name in kernels}
-    every = [((row, number), model, each) for row, several in models.items() for number, (model, each) in enumerate(several)]  # fmt: skip
+    every = [
+        ((row, number), model, each) for row, several in models.items() for number, (model, each) in enumerate(several)
+    ]
     rows = np.concatenate(training.X).astype(SINGLE)
     for place, ((row, _), _, each) in enumerate(every):
         parts = next(line for line in ROWS if line.name == row)

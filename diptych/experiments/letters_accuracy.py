@@ -1,7 +1,7 @@
 """Accuracy on the OCR letters by the folds' protocol: ``diptych reproduce letters-accuracy [--json]``.
 
-Ten folds: train on nine and test on the tenth, and the reverse. Linear-chain CRF and structural SVM on raw pixels, by SGD with
-default steps; nothing is tuned on the test folds. Mean and standard deviation over the folds.
+Ten folds: train on nine and test on the tenth, and the reverse. Linear-chain CRF and structural SVM on raw pixels, by
+SGD with default steps; nothing is tuned on the test folds. Mean and standard deviation over the folds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The pictures of the localisation experiments: a column for each class or group of curves, four rows, a line with a band for each curve."""
+"""The pictures of the localisation experiments: a column for each class or group of curves, four rows, a line with a
+band for each curve.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def draw(path: Path, report: dict[str, Any]) -> None:
                 axis.set_yscale("log")
             if across == "seconds":
                 axis.set_xscale("log")
-                axis.xaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_locator=NullLocator())  # fmt: skip
+                axis.xaxis.set(
+                    major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_locator=NullLocator()
+                )
         axes[0].set_title(column)
         lines, labels = axes[0].get_legend_handles_labels()
         axes[-1].legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)

@@ -1,9 +1,11 @@
-"""What the localisation experiments compare, fixed before they were first run: scenes, classes, weights of the penalty, grids, rngs, budgets.
+"""What the localisation experiments compare, fixed before they were first run: scenes, classes, weights of the penalty,
+grids, rngs, budgets.
 
-Of Pillutla et al. (2018): Figure 3 (linear scores, section 7.3.1), Figures 4, 6 and 7 (scores of two layers, section 7.3.2). Each method has a grid of six
-points, BCFW nothing to tune. What is tuned is chosen by the lowest objective at the end of a run of rng 0 (section 7.3, "Tuning Criteria"); curves are runs
-of rng 0 to 4, which draws orders and, for two layers, the start. A pass is n oracle calls, those of full gradients not counted. Where the scales of
-the grids lie was tried on another class.
+Of Pillutla et al. (2018): Figure 3 (linear scores, section 7.3.1), Figures 4, 6 and 7 (scores of two layers, section
+7.3.2). Each method has a grid of six points, BCFW nothing to tune. What is tuned is chosen by the lowest objective at
+the end of a run of rng 0 (section 7.3, "Tuning Criteria"); curves are runs of rng 0 to 4, which draws orders and, for
+two layers, the start. A pass is n oracle calls, those of full gradients not counted. Where the scales of the grids lie
+was tried on another class.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
 
 
 class Sizes(NamedTuple):
-    """Images to train and to test on, of each class, candidates of each; passes of each run; rngs. Other settings of scenes are the defaults of make_scenes."""
+    """Images to train and to test on, of each class, candidates of each; passes of each run; rngs. Other settings of
+    scenes are the defaults of make_scenes.
+    """
 
     images: int
     test_images: int
@@ -28,7 +32,9 @@ class Sizes(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line of a figure: its name, its method with options, and what is tuned: the points of a grid, or what another curve has found."""
+    """A line of a figure: its name, its method with options, and what is tuned: the points of a grid, or what
+    another curve has found.
+    """
 
     label: str
     method: str
@@ -49,7 +55,7 @@ class Figure(NamedTuple):
 
 QUICK = Sizes(images=6, test_images=4, candidates=24, passes=4, repeats=2)
 
-# Figure 3, linear scores -----------------------------------------------------------------------------------------------------
+# Figure 3, linear scores ----------------------------------------------------------------------------------------------
 
 SGD = [{"gamma0": gamma, "t0": t0} for gamma in (2.0**-12, 2.0**-10, 2.0**-8) for t0 in (1, 10)]
 SMOOTH = [{"step_size": step, "mu": mu} for step in (2.0**-10, 2.0**-8, 2.0**-6) for mu in (0.1, 1.0)]
@@ -73,7 +79,7 @@ LINEAR = {
     )
 }
 
-# Figures 4, 6 and 7, two layers ----------------------------------------------------------------------------------------------
+# Figures 4, 6 and 7, two layers ---------------------------------------------------------------------------------------
 
 
 def _sgd(schedule: str, first: int) -> dict[str, Any]:
@@ -111,8 +117,12 @@ NONLINEAR = {
         QUICK._replace(passes=5),
         {
             "(a) smoothing, each tuned": [_pl("adaptive"), _pl("constant", schedule="const")],
-            "(b) adaptive, as tuned for mu = 1": [_pl(f"adaptive, mu = {mu:g}", "adaptive", mu=mu) for mu in (0.1, 1.0, 10.0)],
-            "(c) constant, as tuned for mu = 1": [_pl(f"constant, mu = {mu:g}", "constant", mu=mu) for mu in (0.1, 1.0, 10.0)],
+            "(b) adaptive, as tuned for mu = 1": [
+                _pl(f"adaptive, mu = {mu:g}", "adaptive", mu=mu) for mu in (0.1, 1.0, 10.0)
+            ],
+            "(c) constant, as tuned for mu = 1": [
+                _pl(f"constant, mu = {mu:g}", "constant", mu=mu) for mu in (0.1, 1.0, 10.0)
+            ],
         },
     ),
     "figure-7": Figure(
@@ -125,8 +135,12 @@ NONLINEAR = {
             "(b) passes of the inner solver": [_pl(f"budget {k}", "as tuned", budget=k) for k in (2, 5, 10)],
             "(c) its warm start": [
                 _pl(label, "as tuned", warm_start=start)
-                for start, label in (("center", "Prox-center"), ("extrapolated", "Extrapolation"), ("last", "Prev-iterate"))
+                for start, label in (
+                    ("center", "Prox-center"),
+                    ("extrapolated", "Extrapolation"),
+                    ("last", "Prev-iterate"),
+                )
             ],
         },
     ),
-}  # fmt: skip
+}

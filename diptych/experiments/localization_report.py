@@ -30,8 +30,12 @@ def command(
 ) -> int:
     """Run the experiment of one figure, or draw it again; the exit status."""
     parser = Parser(name, text)
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="draw the picture of this file again, and print its table")  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="few small scenes, grids of two points, 2 rngs: that it runs")  # fmt: skip
+    parser.add_argument(
+        "--draw", metavar="JSON", type=Path, help="draw the picture of this file again, and print its table"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="few small scenes, grids of two points, 2 rngs: that it runs"
+    )
     parser.add_argument("--classes", help="letters, one a class (default: those of the plan)")
     parser.add_argument("--passes", type=at_least_one, help="of each run (default: those of the plan)")
     parser.add_argument("--repeats", type=at_least_one, help="rngs (default: 5)")
@@ -67,7 +71,9 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
 
 
 def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
-    """Best known objective and dual of each class, the runs over each grid, and those of each curve at the point chosen."""
+    """Best known objective and dual of each class, the runs over each grid, and those of each curve at the point
+    chosen.
+    """
     drawn: list[dict[str, Any]] = []
     best, tuning, every = {}, [], []
     for name in classes:
@@ -96,7 +102,17 @@ def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bo
                 )
                 title = f"class {name}" + (f", {column}" if column else "")
                 ends = _ends(grid, options) if curve.tuned_as is None else {}
-                of_class.append({"column": title, "name": name, "label": curve.label, "method": curve.method, "options": options, "tuned": ends, "runs": found})  # fmt: skip
+                of_class.append(
+                    {
+                        "column": title,
+                        "name": name,
+                        "label": curve.label,
+                        "method": curve.method,
+                        "options": options,
+                        "tuned": ends,
+                        "runs": found,
+                    }
+                )
                 every += found
         rows = [row for record in [*certificates, *every] if record["name"] == name for row in record["rows"]]
         best[name] = {
@@ -125,13 +141,15 @@ def last_objective(record: dict[str, Any]) -> float:
 
 
 def table(report: dict[str, Any]) -> str:
-    """What was tuned, and the objective and CorLoc of each curve where the budget ends: of steps, of all calls, of seconds; * is an end of the grid.
+    """What was tuned, and the objective and CorLoc of each curve where the budget ends: of steps, of all calls, of
+    seconds; * is an end of the grid.
 
-    Calls and seconds are compared at what the curve of a column with the fewest of them has spent at its end, each curve by its last row within that: a row
-    of prox-linear is a step, of several passes.
+    Calls and seconds are compared at what the curve of a column with the fewest of them has spent at its end, each
+    curve by its last row within that: a row of prox-linear is a step, of several passes.
     """
     lines = [
-        "| column | curve | tuned | objective: equal passes | equal calls, all | equal seconds | CorLoc, test, %: equal passes | equal calls, all | equal seconds | calls, all | seconds |",
+        "| column | curve | tuned | objective: equal passes | equal calls, all | equal seconds | CorLoc, test, %: "
+        "equal passes | equal calls, all | equal seconds | calls, all | seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for column in dict.fromkeys(curve["column"] for curve in report["curves"]):
@@ -139,7 +157,10 @@ def table(report: dict[str, Any]) -> str:
         least = {what: min(_end(curve, what) for curve in curves) for what in ("oracle_calls", "seconds")}
         limits: list[tuple[str, float]] = [("passes", math.inf), *least.items()]
         for curve in curves:
-            tuned = ", ".join(f"{name} = {curve['options'][name]:.3g}{'*' if at_end else ''}" for name, at_end in curve["tuned"].items())  # fmt: skip
+            tuned = ", ".join(
+                f"{name} = {curve['options'][name]:.3g}{'*' if at_end else ''}"
+                for name, at_end in curve["tuned"].items()
+            )
             cells = [_at(curve, what, limit, "objective", 1) for what, limit in limits]
             cells += [_at(curve, what, limit, "corloc", 100) for what, limit in limits]
             spent = f"{_end(curve, 'oracle_calls'):.0f} | {_end(curve, 'seconds'):.2f}"
@@ -171,5 +192,8 @@ def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float
 
 def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
     """Only the last row of each run of a curve, and no tuning."""
-    curves = [{**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]} for curve in report["curves"]]  # fmt: skip
+    curves = [
+        {**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]}
+        for curve in report["curves"]
+    ]
     return {**{name: report[name] for name in ("figure", "settings", "versions", "best")}, "curves": curves}

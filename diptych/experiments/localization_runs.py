@@ -1,6 +1,8 @@
-"""One optimiser on one class of scenes, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and the rows of its run.
+"""One optimiser on one class of scenes, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and
+the rows of its run.
 
-Objective: the mean hinge over candidate boxes, loss 1 - IoU, lam/2 ||w||^2 with lam = c/n. Smoothing: squared l2 by the K best candidates (section 7.3).
+Objective: the mean hinge over candidate boxes, loss 1 - IoU, lam/2 ||w||^2 with lam = c/n. Smoothing: squared l2 by the
+K best candidates (section 7.3).
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ SCHEDULES = {
 
 
 class Run(NamedTuple):
-    """A method with its options on images of a class, lam = c/n, the number that its orders (and start) are drawn by, and how many passes."""
+    """A method with its options on images of a class, lam = c/n, the number that its orders (and start) are drawn
+    by, and how many passes.
+    """
 
     method: str
     name: str
@@ -78,11 +82,13 @@ def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
     return load_localization(path)
 
 
-# the methods of section 7.2: (problem, lam, options, what all take) -> result ------------------------------------------------
+# the methods of section 7.2: (problem, lam, options, what all take) -> result -----------------------------------------
 
 
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
+    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes; on two layers gamma0, gamma0 / sqrt(t) or
+    gamma0 / t.
+    """
     steps: Any
     if "t0" in options:
         steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
@@ -107,7 +113,9 @@ def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[st
 
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 29 with A/mu = L, the tuned one, L = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
+    """Proposition 29 with A/mu = L, the tuned one, L = 1/step: kappa = L/n - lam, or lam;
+    gamma = 1/(L + lam + kappa).
+    """
     L = 1 / options["step_size"]
     kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
     chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
@@ -140,7 +148,9 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 
 
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
-    """The run as a record: its settings, a row a pass (or a step of prox-linear), how it ended. Objectives are unsmoothed; what is no number is None."""
+    """The run as a record: its settings, a row a pass (or a step of prox-linear), how it ended. Objectives are
+    unsmoothed; what is no number is None.
+    """
     lam, rows = run.c / problem.n, []
 
     def note(row: Row, w: np.ndarray) -> bool:

@@ -1,8 +1,10 @@
-"""Multi-sample dual updates, gap against oracle calls and seconds: ``diptych reproduce multisample-gaps [--quick] [--out FOLDER]``.
+"""Multi-sample dual updates, gap against oracle calls and seconds: ``diptych reproduce multisample-gaps [--quick]
+[--out FOLDER]``.
 
-Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is exact in closed form.
-After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes multisample.json and multisample.png into the current folder or that
-of --out. One thread. The first run compiles kernels, for some minutes.
+Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is
+exact in closed form. After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes
+multisample.json and multisample.png into the current folder or that of --out. One thread. The first run compiles
+kernels, for some minutes.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ def letters(words: int) -> Problem:
 
 
 def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
-    """Single characters: to take a vowel for a consonant, or the other way round, costs 3, any other mistake 1. And the mean cost of weights on others."""
+    """Single characters: to take a vowel for a consonant, or the other way round, costs 3, any other mistake 1. And
+    the mean cost of weights on others.
+    """
     data = handwritten_words()
     X, Y = np.concatenate(data.X), np.concatenate(data.Y)
     if n > len(X) - TEST:
@@ -107,7 +111,8 @@ def measure(problem: Problem, seconds: float) -> dict[str, Result]:
         )
         last = results[name].history[-1]
         print(
-            f"  {problem.name}: {name}: {last.oracle_calls} calls, {last.seconds:.1f} s, objective {last.objective:.4f}, gap {_share(last):.2e}",
+            f"  {problem.name}: {name}: {last.oracle_calls} calls, {last.seconds:.1f} s, objective "
+            f"{last.objective:.4f}, gap {_share(last):.2e}",
             file=sys.stderr,
             flush=True,
         )

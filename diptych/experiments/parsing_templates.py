@@ -1,17 +1,20 @@
-"""Dependency parsing of Martins et al. (2010), section 4, with Figure 1, bottom right: templates chosen by an SVM and by multiple kernel learning.
+"""Dependency parsing of Martins et al. (2010), section 4, with Figure 1, bottom right: templates chosen by an SVM and
+by multiple kernel learning.
 
     diptych reproduce mkl-figure-1 PATH_TO_dependency_treebank.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
     diptych reproduce mkl-figure-1 --draw parsing-templates.json       the picture again, from its JSON and beside it
 
-A plain SVM and MKL learn on all 100 templates; then SVMs are trained anew on so many templates, those with the largest norms in the one or in the other.
-Writes into the current folder, or that of --out: parsing-templates.json and parsing-templates.png, shares of right heads on the test files against
-the number of templates. Runs are also kept as they come, in runs.jsonl beside them: what is in that file is not done again.
+A plain SVM and MKL learn on all 100 templates; then SVMs are trained anew on so many templates, those with the largest
+norms in the one or in the other. Writes into the current folder, or that of --out: parsing-templates.json and
+parsing-templates.png, shares of right heads on the test files against the number of templates. Runs are also kept as
+they come, in runs.jsonl beside them: what is in that file is not done again.
 
-Protocol. The zip's first 160 files train, the rest test. While eta0 and C are chosen, by right heads, the last 20 of the 160 are held out: for each learner,
-eta0 after two epochs at C = 10, then C after four: the strongest penalty within one standard error of the best. SVMs on fewer templates keep what the SVM on
-all has. All
-runs: the last model, eta_t = eta0/sqrt(t), 2^16 weights for each template; UAS is the share of tokens but punctuation with the right head. The paper has CoNLL-2008,
-39,278 sentences and 507 templates (SVM 90.92 %, MKL 90.67 %), so that no number can be held against the print; which choice of templates is better, can.
+Protocol. The zip's first 160 files train, the rest test. While eta0 and C are chosen, by right heads, the last 20 of
+the 160 are held out: for each learner, eta0 after two epochs at C = 10, then C after four: the strongest penalty within
+one standard error of the best. SVMs on fewer templates keep what the SVM on all has. All runs: the last model,
+eta_t = eta0/sqrt(t), 2^16 weights for each template; UAS is the share of tokens but punctuation with the right head.
+The paper has CoNLL-2008, 39,278 sentences and 507 templates (SVM 90.92 %, MKL 90.67 %), so that no number can be held
+against the print; which choice of templates is better, can.
 """
 
 from __future__ import annotations
@@ -118,7 +121,11 @@ def _largest(record: dict[str, Any], size: int) -> tuple[int, ...]:
 def table(report: dict[str, Any]) -> str:
     """Both learners on all templates, and the sets; * is an end of a grid of more than two."""
     ends = {name: (min(grid), max(grid)) if len(grid) > 2 else () for name, grid in report["grids"].items()}
-    lines = ["| learner | templates with weights | C | eta0 | UAS, % | with punctuation | UAS of the paper | objective | seconds an epoch |", "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| learner | templates with weights | C | eta0 | UAS, % | with punctuation | UAS of the paper | "
+        "objective | seconds an epoch |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
     for learner, record in report["full"].items():
         row, norms = record["rows"][-1], record["rows"][-1]["norms"]
         alive = f"{sum(norm > 0 for norm in norms)} of {len(norms)}"
@@ -126,7 +133,8 @@ def table(report: dict[str, Any]) -> str:
         shares = f"{_percent(record['uas'])} | {_percent(record['uas_with_punctuation'])}"
         seconds = row["seconds"] / row["epoch"]
         lines.append(
-            f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | {seconds:.2f} |"
+            f"| {NAMES[learner]} | {alive} | {chosen} | {shares} | {PAPER[learner]} | {record['objective']:.5g} | "
+            f"{seconds:.2f} |"
         )
     lines += ["", "| templates | UAS, chosen by SVM | UAS, chosen by MKL | in both |", "|---|---|---|---|"]
     for svm, mkl in zip(*report["sets"].values(), strict=True):
@@ -170,7 +178,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or draw it again; the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
-    parser.add_argument("--quick", action="store_true", help="20 templates, small grids, and unless said otherwise 4 files to train on, 1 to test on, 2 epochs")  # fmt: skip
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="20 templates, small grids, and unless said otherwise 4 files to train on, 1 to test on, 2 epochs",
+    )
     parser.add_argument("--files", type=at_least_one, default=160, help="to train on (default: 160)")
     parser.add_argument(
         "--held-out", type=at_least_one, default=20, help="of these while C and eta0 are chosen (default: 20)"
@@ -179,7 +191,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=at_least_one, default=10, help="of each run (default: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="2^BITS weights for each template (default: 16)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of --draw: that of the JSON)",
+    )
     parser.add_argument(
         "--json", action="store_true", help="print JSON, without the norms of every epoch, for the table"
     )
@@ -210,7 +227,13 @@ def _run(options: argparse.Namespace) -> None:
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
     found = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
-    report = {"settings": settings, "versions": versions(), "templates": treebank.checked_templates(), "grids": {"eta0": plan.eta0, "C": plan.C}, **found}  # fmt: skip
+    report = {
+        "settings": settings,
+        "versions": versions(),
+        "templates": treebank.checked_templates(),
+        "grids": {"eta0": plan.eta0, "C": plan.C},
+        **found,
+    }
     path.write_text(json.dumps(report), encoding="utf-8")
     draw(path.with_suffix(".png"), report)
     _show(options, report)

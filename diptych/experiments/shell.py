@@ -82,7 +82,9 @@ def whole(result: Result) -> Result:
 
 @contextmanager
 def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The report in a JSON file, for a block that uses it; what is not as expected is a ValueError that names the file."""
+    """The report in a JSON file, for a block that uses it; what is not as expected is a ValueError that names the
+    file.
+    """
     wrong = f"{path}: expected the JSON of {what}, got "
     try:
         report = json.loads(path.read_text(encoding="utf-8"))

@@ -1,8 +1,9 @@
 """How the work of Casimir-SVRG grows as the accuracy is raised, on runs: ``diptych reproduce casimir-slopes [--json]``.
 
-Oracle calls until the hinge of a small multiclass problem is within eps of its minimum, for eps halved again and again, and the slope of their
-logarithm over that of 1/eps. Pillutla et al. promise, up to logarithms: 1/2 with constant smoothing for eps and lam > 0 (Proposition 29), 1 with falling
-smoothing (30), between 1/2 and 1 and 1 for lam = 0 (31, 32). Subproblems are solved until (26) holds.
+Oracle calls until the hinge of a small multiclass problem is within eps of its minimum, for eps halved again and again,
+and the slope of their logarithm over that of 1/eps. Pillutla et al. promise, up to logarithms: 1/2 with constant
+smoothing for eps and lam > 0 (Proposition 29), 1 with falling smoothing (30), between 1/2 and 1 and 1 for lam = 0
+(31, 32). Subproblems are solved until (26) holds.
 """
 
 from __future__ import annotations

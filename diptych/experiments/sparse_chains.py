@@ -1,14 +1,16 @@
 """Sparse linear-chain CRFs: ``diptych reproduce screening-chains letters|PATH_TO_conll2000.zip [--quick]``, one core.
 
-What the rule of Zhang and Qiu (2019) cannot do, since it lists outputs; the rule by the gap in l1 needs marginals and counts alone. alpha = 1.
+What the rule of Zhang and Qiu (2019) cannot do, since it lists outputs; the rule by the gap in l1 needs marginals and
+counts alone. alpha = 1.
 
-letters: all words of the OCR letters, 128 x 26 weights of pixels and 26^2 of transitions, 20 values of beta from beta_max to a tenth of it. The curve
-is the share of the optimum's zeros that are removed, against the gap over the objective, as the run reaches it; asked are 80 % by 1e-4 for beta >=
-beta_max/2, and by 1e-6 everywhere. The optimum is taken at a gap of 1e-7. The solver is accelerated proximal gradient.
+letters: all words of the OCR letters, 128 x 26 weights of pixels and 26^2 of transitions, 20 values of beta from
+beta_max to a tenth of it. The curve is the share of the optimum's zeros that are removed, against the gap over the
+objective, as the run reaches it; asked are 80 % by 1e-4 for beta >= beta_max/2, and by 1e-6 everywhere. The optimum is
+taken at a gap of 1e-7. The solver is accelerated proximal gradient.
 
-conll2000.zip: chunks, with the templates and the observed pairs of ``tag``, down to beta_max/10^4. Features too rare for any training to need them
-at the last beta leave before it begins (CountRule), and are listed apart from those that the gap removes; support, objective, gap and seconds of
-each value, and F1 on the test sentences.
+conll2000.zip: chunks, with the templates and the observed pairs of ``tag``, down to beta_max/10^4. Features too rare
+for any training to need them at the last beta leave before it begins (CountRule), and are listed apart from those that
+the gap removes; support, objective, gap and seconds of each value, and F1 on the test sentences.
 """
 
 from __future__ import annotations
@@ -140,7 +142,8 @@ def _walk(
         report["rows"].append(row)
         keep(report)
         _say(
-            f"  beta {row['beta']:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not removed, {point.iterations} iterations, "
+            f"  beta {row['beta']:.4g} of the largest: {point.nonzeros} weights, {point.screenings[-1].kept} not "
+            f"removed, {point.iterations} iterations, "
             f"{point.solver_seconds + point.screening_seconds:.1f} s, gap {row['gap']:.1e} of the objective"
         )
 
@@ -173,7 +176,10 @@ def table(report: dict[str, Any]) -> str:
 def _claims(report: dict[str, Any]) -> Iterator[str]:
     """What the table says in a line or two."""
     seconds = [sum(row[f"{what} s"] for row in report["rows"]) for what in ("solver", "screening")]
-    yield f"{report['examples']} examples, {report['weights']} weights; {seconds[0]:.1f} s in the solver, {seconds[1]:.1f} s in screening"
+    yield (
+        f"{report['examples']} examples, {report['weights']} weights; {seconds[0]:.1f} s in the solver, "
+        f"{seconds[1]:.1f} s in screening"
+    )
     if report["kind"] == "chunks":
         before = report["before training"]
         yield f"by counts, before training at any beta: {before['removed']} weights, in {before['seconds']:.2f} s"
@@ -182,7 +188,10 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
         found = [row["removed"][f"{target:g}"] for row in report["rows"] if row["beta"] >= share * (1 - 1e-9)]
         reached = [x for x in found if x is not None]
         least = f"{100 * min(reached):.1f} %" if reached else "nothing"
-        yield f"removed of the zeros by a gap of {target:g}, {where}: at least {least} (asked: {100 * ASKED:.0f} %; reached at {len(reached)} of {len(found)} values)"
+        yield (
+            f"removed of the zeros by a gap of {target:g}, {where}: at least {least} (asked: {100 * ASKED:.0f} %; "
+            f"reached at {len(reached)} of {len(found)} values)"
+        )
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -196,7 +205,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
     parser.add_argument("--tol", type=positive, help="gap over objective (default: letters 1e-7, chunks 1e-4)")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of --draw: that of the JSON)",
+    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)

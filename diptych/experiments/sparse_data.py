@@ -1,4 +1,6 @@
-"""What the sparse CRFs of Zhang and Qiu (2019) are measured on: their synthetic classes, letters as characters, letters as words."""
+"""What the sparse CRFs of Zhang and Qiu (2019) are measured on: their synthetic classes, letters as characters,
+letters as words.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,10 @@ PAPER = {
 def synthetic(n: int, d: int, rng: Any, classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Examples (n, d) and their classes (n,), as section 4.1 of the paper has them.
 
-    The first 0.02 d features lie in one block for each class. In an example of class k, block k is drawn from N(1.5, 0.75), the other blocks from
-    N(0, 1), and each of the other 0.98 d features from N(0, 1) with probability 0.2; else it is 0. n/classes examples of each class, in order. 0.75
-    is the variance, as printed; features are neither centred nor scaled, and there is no bias, of which the paper says nothing.
+    The first 0.02 d features lie in one block for each class. In an example of class k, block k is drawn from
+    N(1.5, 0.75), the other blocks from N(0, 1), and each of the other 0.98 d features from N(0, 1) with probability
+    0.2; else it is 0. n/classes examples of each class, in order. 0.75 is the variance, as printed; features are
+    neither centred nor scaled, and there is no bias, of which the paper says nothing.
     """
     rng = np.random.default_rng(rng)
     block, each = d // 50 // classes, n // classes
@@ -61,7 +64,9 @@ def classes(X: np.ndarray, Y: np.ndarray, labels: int) -> Any:
 
 
 def named(name: str, *, quick: bool = False, rng: Any = 0) -> Any:
-    """The log loss of one of the four rows of Table 1. The paper does not say how it reads the letters: here they are classes."""
+    """The log loss of one of the four rows of Table 1. The paper does not say how it reads the letters: here they
+    are classes.
+    """
     if name == "letters":
         return classes(*characters(QUICK_WORDS if quick else None), 26)
     return classes(*synthetic(*(QUICK_SIZES if quick else SIZES)[name], rng), 10)

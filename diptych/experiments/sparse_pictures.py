@@ -11,7 +11,9 @@ __all__ = ["draw_ratios"]
 
 
 def draw_ratios(path: Path, report: dict[str, Any]) -> None:
-    """Rejection and reservation ratios against iterations, a line for each beta: a column for each rule, two rows for each data."""
+    """Rejection and reservation ratios against iterations, a line for each beta: a column for each rule, two rows
+    for each data.
+    """
     names = list(report["data"])
     rules = [
         row["rule"] for row in report["data"][names[0]]["rows"] if row["solver"] == "dense" and row["rule"] != "none"
@@ -47,7 +49,9 @@ def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
 
 
 def draw_gaps(path: Path, report: dict[str, Any]) -> None:
-    """The share of the optimum's zeros that are removed, against the gap over the objective, a line for each of up to eight betas."""
+    """The share of the optimum's zeros that are removed, against the gap over the objective, a line for each of up
+    to eight betas.
+    """
     figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
     axis = figure.subplots()
     rows = [row for row in report["rows"] if row["iterations"] > 0]

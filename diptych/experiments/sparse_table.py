@@ -1,11 +1,14 @@
-"""Table 1 of Zhang and Qiu (2019) with every rule: ``diptych reproduce screening-table-1 [syn1 syn2 syn3 letters] [--quick]``.
+"""Table 1 of Zhang and Qiu (2019) with every rule: ``diptych reproduce screening-table-1 [syn1 syn2 syn3 letters]
+[--quick]``.
 
-100 values of beta from beta_max to a tenth of it, alpha = 1, each to a duality gap of 1e-6 of the objective from the solution of the last, by one
-accelerated proximal gradient solver on one core, all runs in one process, in turn. For each rule: seconds in the solver and in screening, the speedup
-against no screening, and against a solver without screening that skips the zeros of w; iterations, and the work: weights that are active, summed over
-iterations. Every run is held against the one without screening: objectives to the gaps, weights to 2 sqrt(2 gap/(alpha beta)). The picture shows, as the
-paper's figures do, what share of the optimum's zeros was removed after so many iterations, and what share of all weights was left. The paper does
-not say whether its letters are characters or words; here they are characters.
+100 values of beta from beta_max to a tenth of it, alpha = 1, each to a duality gap of 1e-6 of the objective from the
+solution of the last, by one accelerated proximal gradient solver on one core, all runs in one process, in turn. For
+each rule: seconds in the solver and in screening, the speedup against no screening, and against a solver without
+screening that skips the zeros of w; iterations, and the work: weights that are active, summed over iterations. Every
+run is held against the one without screening: objectives to the gaps, weights to 2 sqrt(2 gap/(alpha beta)). The
+picture shows, as the paper's figures do, what share of the optimum's zeros was removed after so many iterations, and
+what share of all weights was left. The paper does not say whether its letters are characters or words; here they are
+characters.
 """
 
 from __future__ import annotations
@@ -93,7 +96,9 @@ class Walk:
 
 
 def agreement(path: Any, plain: Any) -> dict[str, float]:
-    """Against the path without screening: objectives over the larger gap, weights over the sum of both bounds; each at most 1."""
+    """Against the path without screening: objectives over the larger gap, weights over the sum of both bounds; each
+    at most 1.
+    """
     objectives = weights = 0.0
     for k, (mine, other) in enumerate(zip(path.points, plain.points, strict=True)):
         gap, rounding = max(mine.gap, other.gap), 1e-12 * other.fun
@@ -213,7 +218,12 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--values", type=at_least_one, default=100, help="of beta (default: 100)")
     parser.add_argument("--tol", type=positive, default=1e-6, help="gap over objective (default: 1e-6)")
     parser.add_argument("--repeats", type=at_least_one, default=1, help="the best of so many (default: 1)")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one; of --draw: that of the JSON)")  # fmt: skip
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        help="of what is written (default: the current one; of --draw: that of the JSON)",
+    )
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
     options = parsed(parser, arguments, QUICK)

@@ -1,9 +1,11 @@
-"""Every optimiser of the structural SVM on one problem: ``diptych reproduce ssvm-optimizers [--quick] [--out FOLDER] [--json]``.
+"""Every optimiser of the structural SVM on one problem: ``diptych reproduce ssvm-optimizers [--quick] [--out FOLDER]
+[--json]``.
 
-Nine folds of the letters (6,251 words), lam = 0.0016, raw pixels, Hamming loss, one core. Each runs until its objective is within 1e-3 of itself of one
-lower bound, the best dual value of a long run of ``bcfw``, or for 60 s; evaluations count neither in seconds nor in calls, the search for step sizes
-counts in both. Casimir, and SVRG at a constant mu, see a smoothed hinge, and are measured by the hinge itself. Writes ssvm.json, with the rows of every
-run, and ssvm.png, into the current folder or that of --out; prints a table. The first run compiles kernels, for some minutes.
+Nine folds of the letters (6,251 words), lam = 0.0016, raw pixels, Hamming loss, one core. Each runs until its objective
+is within 1e-3 of itself of one lower bound, the best dual value of a long run of ``bcfw``, or for 60 s; evaluations
+count neither in seconds nor in calls, the search for step sizes counts in both. Casimir, and SVRG at a constant mu, see
+a smoothed hinge, and are measured by the hinge itself. Writes ssvm.json, with the rows of every run, and ssvm.png, into
+the current folder or that of --out; prints a table. The first run compiles kernels, for some minutes.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ MU = 0.01  # squared l2 adds at most mu/2 to the hinge
 
 
 class Method(NamedTuple):
-    """An optimiser with its options; the hinge's smoothing; how many of its calls a pass are those of a full gradient, in n."""
+    """An optimiser with its options; the hinge's smoothing; how many of its calls a pass are those of a full
+    gradient, in n.
+    """
 
     run: Callable[..., Result]
     smoothing: Any = None
@@ -139,7 +143,9 @@ def measure(words: int | None, seconds: float, tol: float) -> dict[str, Any]:
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """One line for each method, at its last row: gap to the bound, over the objective, and calls by the number of examples."""
+    """One line for each method, at its last row: gap to the bound, over the objective, and calls by the number of
+    examples.
+    """
     n, bound, found = report["settings"]["words"], report["bound"], []
     for name, record in report["runs"].items():
         last = record["rows"][-1]

@@ -1,6 +1,8 @@
-"""Table 2 of Pillutla et al. for the structures that exist, measured: ``diptych reproduce casimir-table-2 [--json | --page FILE]``.
+"""Table 2 of Pillutla et al. for the structures that exist, measured: ``diptych reproduce casimir-table-2 [--json |
+--page FILE]``.
 
-Each cell: algorithm and complexity, operations counted, time in the fast panel on one core. --page writes the table into a page, between two marks.
+Each cell: algorithm and complexity, operations counted, time in the fast panel on one core. --page writes the table
+into a page, between two marks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Taggers on the shared tasks' data: ``diptych reproduce tagging PATH_TO_conll2000.zip [--entities PATH_TO_conll2002.zip] [--json]``, one core.
+"""Taggers on the shared tasks' data: ``diptych reproduce tagging PATH_TO_conll2000.zip [--entities
+PATH_TO_conll2002.zip] [--json]``, one core.
 
-Chunks of CoNLL-2000, and with the option named entities of the Spanish CoNLL-2002 data: seconds to find the attributes and to pack them, of a full
-gradient of the log loss, of an epoch of SGD; tokens a second in tagging and entries a token; chunk F1 on the test data after ten epochs of SGD,
-and with ``--iterations N`` after N iterations of L-BFGS with loss and seconds. lam = 2/n: the sum of the losses plus ||w||^2. With the option also a
-pass of Casimir-SVRG over the first 2,000 sentences, hashed to 2^16 weights, top-5, lam = kappa = 1/n.
+Chunks of CoNLL-2000, and with the option named entities of the Spanish CoNLL-2002 data: seconds to find the attributes
+and to pack them, of a full gradient of the log loss, of an epoch of SGD; tokens a second in tagging and entries a
+token; chunk F1 on the test data after ten epochs of SGD, and with ``--iterations N`` after N iterations of L-BFGS with
+loss and seconds. lam = 2/n: the sum of the losses plus ||w||^2. With the option also a pass of Casimir-SVRG over the
+first 2,000 sentences, hashed to 2^16 weights, top-5, lam = kappa = 1/n.
 """
 
 from __future__ import annotations

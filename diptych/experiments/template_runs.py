@@ -1,7 +1,9 @@
-"""One learner of Martins et al. (2010), section 4, on a treebank: a plain SVM or multiple kernel learning over templates, by the same algorithm.
+"""One learner of Martins et al. (2010), section 4, on a treebank: a plain SVM or multiple kernel learning over
+templates, by the same algorithm.
 
-Objective: R(w) + (1/m) sum of hinges over m sentences, with lam = 1/(C m): R = lam/2 ||w||^2 for the SVM, R = lam/2 (sum of the templates' norms)^2 for MKL.
-Algorithm 3 with explicit features, eta_t = eta0/sqrt(t), the last model. Each template has 2^bits weights of its own; one token has the root as its head.
+Objective: R(w) + (1/m) sum of hinges over m sentences, with lam = 1/(C m): R = lam/2 ||w||^2 for the SVM, R = lam/2
+(sum of the templates' norms)^2 for MKL. Algorithm 3 with explicit features, eta_t = eta0/sqrt(t), the last model. Each
+template has 2^bits weights of its own; one token has the root as its head.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ __all__ = ["Run", "Treebank", "perform", "workers"]
 
 
 class Treebank(NamedTuple):
-    """A zip whose first files train, and the next test; the last of the first are held out while C and eta0 are chosen."""
+    """A zip whose first files train, and the next test; the last of the first are held out while C and eta0 are
+    chosen.
+    """
 
     archive: str
     training: int
@@ -59,7 +63,9 @@ class Run(NamedTuple):
 
 
 def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
-    """The run as a record: its settings, a row an epoch, shares of right heads (with and without punctuation), the templates' norms."""
+    """The run as a record: its settings, a row an epoch, shares of right heads (with and without punctuation), the
+    templates' norms.
+    """
     scored = _read(treebank, run.part)[2]
     every = treebank.checked_templates()
     model, data = _packed(treebank, run.part, tuple(every[t] for t in run.templates))

@@ -1,4 +1,6 @@
-"""Runs of an experiment, in several processes if asked for, each done once: what the file beside the report has is not done again."""
+"""Runs of an experiment, in several processes if asked for, each done once: what the file beside the report has is
+not done again.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and a tokenised sentence a line.
 
-In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence. Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang (2002), "Introduction to
-the CoNLL-2002 shared task".
+In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence. Sources:
+Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang (2002),
+"Introduction to the CoNLL-2002 shared task".
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ FORMS = ("columns", "conllu")
 class Layout(NamedTuple):
     """How a file of tokens is read; None: as the file looks.
 
-    columns: the names of the columns, "label" among them; form: one of FORMS; comment: lines that start so are left out, of CoNLL-U those
-    with # in any case.
+    columns: the names of the columns, "label" among them; form: one of FORMS; comment: lines that start so are left
+    out, of CoNLL-U those with # in any case.
     """
 
     columns: tuple[str, ...] | None = None
@@ -43,13 +44,15 @@ def load_columns(
     Parameters
     ----------
     path : str
-        A text file in UTF-8, or ``name.zip:member``: a file inside a zip, by its whole name or what is behind a slash of it.
+        A text file in UTF-8, or ``name.zip:member``: a file inside a zip, by its whole name or what is behind a slash
+        of it.
     names : sequence of str, optional
-        Of the columns; where "label" is among them, files without that column are read too. Default: of one to four columns, word, word and
-        label, word, tag and label, or word, tag, chunk and label; of CoNLL-U those of ``CONLLU``, where label is UPOS.
+        Of the columns; where "label" is among them, files without that column are read too. Default: of one to four
+        columns, word, word and label, word, tag and label, or word, tag, chunk and label; of CoNLL-U those of
+        ``CONLLU``, where label is UPOS.
     comment : str, optional
-        Lines that start so are left out; not "". (None: there are tokens that start with #. In CoNLL-U no line of a token does, and
-        lines with # are left out.)
+        Lines that start so are left out; not "". (None: there are tokens that start with #. In CoNLL-U no line of a
+        token does, and lines with # are left out.)
     most_bytes : int
         What a file inside a zip may hold (see :mod:`reference.archives`); there it is stored or deflated.
 
@@ -87,7 +90,8 @@ def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ..
     Raises
     ------
     ValueError
-        A file that looks as if a line were a token: tabs, one word a line, or empty lines between lines of equally many words.
+        A file that looks as if a line were a token: tabs, one word a line, or empty lines between lines of equally many
+        words.
     """
     lines = _decoded(path, _content(path, most_bytes))
     while lines and not lines[-1].strip():
@@ -194,7 +198,9 @@ def _words(line: str) -> list[str]:
 
 
 def _by_tabs(lines: list[str]) -> bool:
-    """Whether columns are apart by tabs alone: blanks would give lines of unequal numbers of columns, and tabs do not."""
+    """Whether columns are apart by tabs alone: blanks would give lines of unequal numbers of columns, and tabs do
+    not.
+    """
     tokens = [line for line in lines if line.strip("\t ") and not line.startswith(DOCUMENT)]
     if len({len(_words(line)) for line in tokens}) == 1:
         return False
@@ -206,7 +212,10 @@ def _by_tabs(lines: list[str]) -> bool:
 
 def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, columns: list[str]) -> str:
     what = "" if names is None else f" ({', '.join(names)})"
-    return f"{name}: line {number}: expected {width} columns{what}, as above, got {len(columns)}: {' '.join(columns)!r:.80}"
+    return (
+        f"{name}: line {number}: expected {width} columns{what}, as above, got {len(columns)}: "
+        f"{' '.join(columns)!r:.80}"
+    )
 
 
 def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ...]:

@@ -1,10 +1,13 @@
-"""Files of images with candidate boxes: a header of text, then arrays that are mapped into memory and not read until they are used.
+"""Files of images with candidate boxes: a header of text, then arrays that are mapped into memory and not read until
+they are used.
 
     diptych localization 1
-    {"classes": ["a", "e"], "info": {...}, "arrays": {"features": {"dtype": "<f4", "shape": [100000, 3, 3, 64], "offset": 0}, ...}}
+    {"classes": ["a", "e"], "info": {...}, "arrays": {"features": {"dtype": "<f4", "shape": [100000, 3, 3, 64],
+    "offset": 0}, ...}}
 
-Two lines of UTF-8, the second one JSON, padded with spaces so that its line ends at a multiple of 64 bytes, where ``offset`` counts from; each offset is a
-multiple of 64 as well. Arrays are little-endian and in C order. For n images with N candidates in all:
+Two lines of UTF-8, the second one JSON, padded with spaces so that its line ends at a multiple of 64 bytes, where
+``offset`` counts from; each offset is a multiple of 64 as well. Arrays are little-endian and in C order. For n images
+with N candidates in all:
 
 * ``features`` <f4 (N, h, w, C): the feature tensor of each candidate;
 * ``boxes`` <i4 (N, 4): (top, left, bottom, right) in pixels, rows top..bottom-1 and columns left..right-1;
@@ -12,7 +15,8 @@ multiple of 64 as well. Arrays are little-endian and in C order. For n images wi
 * ``sizes`` <i4 (n, 2): height and width of each image;
 * ``truth`` <i4 (n, 4), optional: the true box of each image, to learn from or to be judged by;
 * ``labels`` <i8 (n,), optional: the class of what is in it, a place in ``classes``;
-* ``pixels`` |u1 (sum of heights times widths,), optional: the images, one after another, row by row, 0 black to 255 white.
+* ``pixels`` |u1 (sum of heights times widths,), optional: the images, one after another, row by row, 0 black to 255
+  white.
 
 No pickle. :mod:`diptych.files.localization_writer` writes such files.
 """
@@ -35,7 +39,15 @@ __all__ = ["ALIGN", "DTYPES", "MAGIC", "MOST", "Localization", "load_localizatio
 MAGIC = b"diptych localization 1\n"
 ALIGN = 64
 LONGEST_HEADER = 1 << 24
-DTYPES = {"features": "<f4", "boxes": "<i4", "offsets": "<i8", "sizes": "<i4", "truth": "<i4", "labels": "<i8", "pixels": "|u1"}  # fmt: skip
+DTYPES = {
+    "features": "<f4",
+    "boxes": "<i4",
+    "offsets": "<i8",
+    "sizes": "<i4",
+    "truth": "<i4",
+    "labels": "<i8",
+    "pixels": "|u1",
+}
 OPTIONAL = ("truth", "labels", "pixels")
 MOST = 10**18  # the largest number in a header
 
@@ -57,7 +69,10 @@ class Localization:
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.features.shape[1:]))
-        return f"Localization({self.name}: {self.n} images, {len(self.boxes)} candidates, features {shape}, {len(self.classes)} classes)"
+        return (
+            f"Localization({self.name}: {self.n} images, {len(self.boxes)} candidates, features {shape}, "
+            f"{len(self.classes)} classes)"
+        )
 
     @property
     def n(self) -> int:
@@ -65,7 +80,9 @@ class Localization:
         return len(self.sizes)
 
     def of_class(self, name: str) -> np.ndarray:
-        """The numbers of the images with an object of this class; ValueError where the file has no such class, or no labels."""
+        """The numbers of the images with an object of this class; ValueError where the file has no such class, or no
+        labels.
+        """
         if name not in self.classes:
             raise ValueError(f"{self.name}: no class {name!r}; it has {', '.join(self.classes)}")
         return np.flatnonzero(self.required("labels") == self.classes.index(name))
@@ -78,7 +95,9 @@ class Localization:
         return found
 
     def examples(self, images: np.ndarray) -> Candidates:
-        """These images as a model packs them: features stay where they are if the images lie one after another, else they are copied."""
+        """These images as a model packs them: features stay where they are if the images lie one after another, else
+        they are copied.
+        """
         starts, ends = self.offsets[images], self.offsets[images + 1]
         offsets = np.concatenate([[0], np.cumsum(ends - starts)])
         if len(images) and np.array_equal(starts[1:], ends[:-1]):
@@ -92,7 +111,9 @@ class Localization:
         return self.boxes[self.offsets[i] : self.offsets[i + 1]]
 
     def features_of(self, i: int) -> np.ndarray:
-        """The features (m, h, w, C) float32 of the candidates of image i, read now; ValueError where one is not finite."""
+        """The features (m, h, w, C) float32 of the candidates of image i, read now; ValueError where one is not
+        finite.
+        """
         found = self.features[self.offsets[i] : self.offsets[i + 1]]
         if not np.all(np.isfinite(found)):
             wrong = int(np.flatnonzero(~np.isfinite(found).reshape(len(found), -1).all(axis=1))[0])
@@ -112,7 +133,8 @@ class Localization:
         return iou(self.candidates(i), self.required("truth")[i])
 
     def best_candidates(self) -> np.ndarray:
-        """The candidate of each image that covers the true box best (n,), the first of equals: what a model is trained to choose.
+        """The candidate of each image that covers the true box best (n,), the first of equals: what a model is trained
+        to choose.
 
         Source: Pillutla et al., section 7.1.2, "Other Implementation Details".
         """

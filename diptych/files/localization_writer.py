@@ -1,4 +1,6 @@
-"""Writing files of images with candidate boxes, image by image, so that features need not fit into memory; see :mod:`diptych.files.localization`."""
+"""Writing files of images with candidate boxes, image by image, so that features need not fit into memory; see
+:mod:`diptych.files.localization`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ __all__ = ["LocalizationImage", "save_localization"]
 
 
 class LocalizationImage(NamedTuple):
-    """One image: candidate boxes (m, 4), their features (m, h, w, C), size (height, width); the true box (4,), its class, pixels (height, width), or None."""
+    """One image: candidate boxes (m, 4), their features (m, h, w, C), size (height, width); the true box (4,), its
+    class, pixels (height, width), or None.
+    """
 
     boxes: np.ndarray
     features: np.ndarray
@@ -69,7 +73,8 @@ def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str
         first = first or image
         if image.features.shape[1:] != first.features.shape[1:]:
             raise ValueError(
-                f"image {i}: features: expected shape (m, {_listed(first.features.shape[1:])}), got {image.features.shape}"
+                f"image {i}: features: expected shape (m, {_listed(first.features.shape[1:])}), got "
+                f"{image.features.shape}"
             )
         for name in ("truth", "label", "pixels"):
             if (getattr(image, name) is None) != (getattr(first, name) is None):

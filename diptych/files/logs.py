@@ -1,10 +1,12 @@
 """Logs of training: a line of JSON for the job, one for each row of history as it comes, one for the outcome.
 
     {"command": "train", "panel": "accelerated", ..., "job": {...}}
-    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null, "prox_gradient": null}
-    {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false, "objective": 3.1, ...}
+    {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null,
+    "prox_gradient": null} {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false,
+    "objective": 3.1, ...}
 
-A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. What is no number is null.
+A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. What is no number is
+null.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ NEEDED = {"epoch", "oracle_calls", "seconds", "objective"}  # of a row
 
 
 class Log(NamedTuple):
-    """What a log says: the job as it began, all rows, and the outcome, None where the run is not over or was broken off."""
+    """What a log says: the job as it began, all rows, and the outcome, None where the run is not over or was broken
+    off.
+    """
 
     job: dict[str, Any]
     rows: tuple[Row, ...]

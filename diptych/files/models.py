@@ -43,14 +43,14 @@ MODELS = (
 def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:
     """Write a model and its weights w (d,); ``info`` is any JSON-able dictionary (how it was trained).
 
-    Of a KernelSequenceModel w is a KernelWeights; the training positions that have coefficients are written with it, so that the file is all that
-    predictions need.
+    Of a KernelSequenceModel w is a KernelWeights; the training positions that have coefficients are written with it, so
+    that the file is all that predictions need.
 
     Raises
     ------
     TypeError
-        A model of a kind that has no file form: a subclass of yours, a ListModel; kernels that have none: functions, precomputed matrices.
-        A model with an oracle.
+        A model of a kind that has no file form: a subclass of yours, a ListModel; kernels that have none: functions,
+        precomputed matrices. A model with an oracle.
     ValueError
         Weights of another size, or not finite.
     OSError

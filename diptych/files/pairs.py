@@ -1,9 +1,9 @@
 """Lists of strings to align: files of examples, and the features of a pair of strings.
 
-A file of examples is JSON, a list of ``{"left": [strings], "right": [strings], "pairs": [[i, j], ...]}``, or text: examples are
-blocks apart by blank lines, with a line ``left TAB right`` for each pair, one side empty for a string without a partner; lines that start with
-# are comments. The strings of a text example are put in alphabetical order on each side, so that their order in the file
-tells nothing.
+A file of examples is JSON, a list of ``{"left": [strings], "right": [strings], "pairs": [[i, j], ...]}``, or text:
+examples are blocks apart by blank lines, with a line ``left TAB right`` for each pair, one side empty for a string
+without a partner; lines that start with # are comments. The strings of a text example are put in alphabetical order on
+each side, so that their order in the file tells nothing.
 """
 
 from __future__ import annotations

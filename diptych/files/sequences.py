@@ -2,7 +2,8 @@
 
 A sequence file is an ``.npz`` (read without pickle) with
 
-* ``features`` (N, F) numbers, or ``pixels`` (N, B) uint8 packed by ``numpy.packbits``: the N positions of all sequences;
+* ``features`` (N, F) numbers, or ``pixels`` (N, B) uint8 packed by ``numpy.packbits``: the N positions of all
+  sequences;
 * ``labels`` (N,) integers 0..L-1;
 * ``offsets`` (n+1,): sequence i owns positions offsets[i]:offsets[i+1];
 * ``fold`` (n,) integers, optional: a fold for each sequence;
@@ -46,7 +47,8 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     missing = [name for name in ("labels", "offsets") if name not in fields and not (unlabelled and name == "labels")]
     if missing or not {"features", "pixels"} & set(fields):
         raise ValueError(
-            f"{path}: no field {', '.join(missing) or 'features (or pixels)'}; found {', '.join(sorted(fields)) or 'none'}"
+            f"{path}: no field {', '.join(missing) or 'features (or pixels)'}; found "
+            f"{', '.join(sorted(fields)) or 'none'}"
         )
     kind = "pixels" if "pixels" in fields else "features"
     features = _matrix(path, fields, kind)
@@ -66,7 +68,8 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     ):
         raise ValueError(
             f"{path}: offsets must rise from 0 to the number of positions; "
-            f"got {len(features)} feature rows, {len(labels)} labels, last offset {offsets[-1] if len(offsets) else None}"
+            f"got {len(features)} feature rows, {len(labels)} labels, last offset "
+            f"{offsets[-1] if len(offsets) else None}"
         )
     if len(labels) and labels.min() < 0:
         raise ValueError(f"{path}: labels: expected integers >= 0, got {labels.min()}")

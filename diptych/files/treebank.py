@@ -1,8 +1,9 @@
 """Treebank files: sentences with tags and heads, from CoNLL-X, CoNLL-U or lines of word, tag, head; and CoNLL-U out.
 
-Sentences are blocks apart by blank lines, a token is a line, its columns are apart by tabs: ten columns are CoNLL (ID, FORM, LEMMA, UPOS or
-CPOSTAG, XPOS or POSTAG, FEATS, HEAD, DEPREL and two more), three are word, tag, head. Heads are token numbers from 1; 0 is the root.
-Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016), "Universal Dependencies v1".
+Sentences are blocks apart by blank lines, a token is a line, its columns are apart by tabs: ten columns are CoNLL (ID,
+FORM, LEMMA, UPOS or CPOSTAG, XPOS or POSTAG, FEATS, HEAD, DEPREL and two more), three are word, tag, head. Heads are
+token numbers from 1; 0 is the root. Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016),
+"Universal Dependencies v1".
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["Sentence", "load_treebank", "read_sentences", "write_conllu"]
 class Sentence(NamedTuple):
     """A sentence of n tokens, a tuple of n strings for each column ("_" where the file says nothing).
 
-    heads (n,) int64: 0 for the root, else a token from 1 to n; None where the file leaves them open. comments: the lines above, whole.
+    heads (n,) int64: 0 for the root, else a token from 1 to n; None where the file leaves them open. comments: the
+    lines above, whole.
     """
 
     words: tuple[str, ...]
@@ -36,7 +38,9 @@ class Sentence(NamedTuple):
     comments: tuple[str, ...] = ()
 
     def fields(self) -> dict[str, tuple[str, ...]]:
-        """What a parser may see, as ParsingModel.pack takes it; for want of a lemma, the word in lower case; of a coarse tag, two letters of the tag."""
+        """What a parser may see, as ParsingModel.pack takes it; for want of a lemma, the word in lower case; of a
+        coarse tag, two letters of the tag.
+        """
         lemmas = tuple(w.lower() if x == "_" else x for w, x in zip(self.words, self.lemmas, strict=True))
         coarse = tuple(t[:2] if x == "_" else x for t, x in zip(self.tags, self.coarse, strict=True))
         return {"word": self.words, "tag": self.tags, "lemma": lemmas, "coarse": coarse}
@@ -48,9 +52,9 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
     Parameters
     ----------
     path : str
-        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files, ``name.zip:7`` the seventh,
-        ``name.zip:member`` a file by its whole name or what is behind a slash of it; "sentences": the forty short English sentences that come
-        with the package, four of them not projective.
+        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files,
+        ``name.zip:7`` the seventh, ``name.zip:member`` a file by its whole name or what is behind a slash of it;
+        "sentences": the forty short English sentences that come with the package, four of them not projective.
     heads : bool
         False: heads are not looked at, all are left open, and lines of word, tag are read too.
     most_bytes : int

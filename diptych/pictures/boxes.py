@@ -1,4 +1,6 @@
-"""Pictures of images with boxes: the true one, and the one that is found. Needs matplotlib, imported when a picture is asked for."""
+"""Pictures of images with boxes: the true one, and the one that is found. Needs matplotlib, imported when a picture
+is asked for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ TRUE, RIGHT, WRONG = "tab:green", "tab:blue", "crimson"
 
 
 class Frame(NamedTuple):
-    """An image (height, width) uint8, its true box (4,) and the box found (4,), None where there is none; a title; how far the two boxes overlap."""
+    """An image (height, width) uint8, its true box (4,) and the box found (4,), None where there is none; a title;
+    how far the two boxes overlap.
+    """
 
     picture: np.ndarray
     truth: np.ndarray | None
@@ -26,7 +30,9 @@ class Frame(NamedTuple):
 
 
 def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
-    """Images beside and below one another: true boxes green; boxes found blue where they overlap the true one by half, red where not."""
+    """Images beside and below one another: true boxes green; boxes found blue where they overlap the true one by
+    half, red where not.
+    """
     columns = min(6, len(frames))
     rows = -(-len(frames) // columns)
     figure = require_matplotlib()(figsize=(2.0 * columns, 2.3 * rows + 0.3), layout="constrained")

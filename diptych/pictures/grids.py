@@ -1,6 +1,8 @@
-"""Binary pictures (h, w) of 0 (background) and 1 (ink): files, handwritten words, noise, and the features by which they are restored.
+"""Binary pictures (h, w) of 0 (background) and 1 (ink): files, handwritten words, noise, and the features by which they
+are restored.
 
-Files: ``.npy`` (zeros and ones), ``.npz`` (a picture an array), ``.pbm`` (black is ink), ``.pgm`` and ``.png`` (darker than half is ink). No pickle.
+Files: ``.npy`` (zeros and ones), ``.npz`` (a picture an array), ``.pbm`` (black is ink), ``.pgm`` and ``.png``
+(darker than half is ink). No pickle.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ FORMATS = (".npy", ".npz", ".pbm", ".pgm", ".png")
 def features(picture: np.ndarray, connectivity: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A picture as an image of :class:`SegmentationModel`: what is seen, and where, but not at which position.
 
-    Of a pixel: 1; the pixel as -1 or 1; the sum of the 3 x 3 pixels around it, 0 outside. Of an edge: 1; whether its two pixels agree.
+    Of a pixel: 1; the pixel as -1 or 1; the sum of the 3 x 3 pixels around it, 0 outside. Of an edge: 1; whether its
+    two pixels agree.
     """
     height, width = picture.shape
     seen = 2.0 * picture - 1.0
@@ -62,7 +65,9 @@ def noisy_copy(picture: np.ndarray, noise: float, rng: np.random.Generator) -> n
 
 
 def word_pictures(numbers: np.ndarray, scale: int) -> list[np.ndarray]:
-    """The words ``numbers`` of the letters data set, their letters beside one another, each of their 16 x 8 pixels as ``scale`` x ``scale``."""
+    """The words ``numbers`` of the letters data set, their letters beside one another, each of their 16 x 8 pixels
+    as ``scale`` x ``scale``.
+    """
     letters = load_letters().take(numbers)
     square = np.ones((scale, scale), dtype=np.int64)
     return [

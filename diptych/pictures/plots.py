@@ -86,7 +86,9 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
 
 
 def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
-    """Distances from a bound, or objectives where there is none, of each run (as ``curves`` gives them) against what is asked."""
+    """Distances from a bound, or objectives where there is none, of each run (as ``curves`` gives them) against what
+    is asked.
+    """
     figure = require_matplotlib()(figsize=(5.0 * len(against), 3.8), layout="constrained")
     labels = {"calls": "oracle calls", "seconds": "seconds", "epochs": "epochs"}
     axes = figure.subplots(1, len(against), squeeze=False, sharey=True)[0]
@@ -186,7 +188,9 @@ def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[s
 def alignment(
     path: str | Path, left: Sequence[str], right: Sequence[str], scores: np.ndarray, columns: np.ndarray
 ) -> None:
-    """The scores (p, q) of all pairs of two lists, from low (light) to high (dark), with the pairs of an alignment framed."""
+    """The scores (p, q) of all pairs of two lists, from low (light) to high (dark), with the pairs of an alignment
+    framed.
+    """
     size = (2.5 + 0.28 * max(len(right), 4), 2.0 + 0.28 * max(len(left), 4))
     figure = require_matplotlib()(figsize=size, layout="constrained")
     axis = figure.subplots()
@@ -205,7 +209,9 @@ def alignment(
 
 
 def pictures(path: str | Path, shown: Mapping[str, np.ndarray]) -> None:
-    """Binary pictures (h, w) of one size beside one another, or below where they are wide, ink black, under their names."""
+    """Binary pictures (h, w) of one size beside one another, or below where they are wide, ink black, under their
+    names.
+    """
     height, width = next(iter(shown.values())).shape
     rows, columns = (len(shown), 1) if width > 2 * height else (1, len(shown))
     side = min(5.0, 9.0 / columns)

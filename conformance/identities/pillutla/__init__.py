@@ -1,4 +1,6 @@
-"""Laws of Pillutla et al.: smoothing, the simplex, the oracles, prox-linear steps; the algorithm's are in ``casimir``."""
+"""Laws of Pillutla et al.: smoothing, the simplex, the oracles, prox-linear steps; the algorithm's are in
+``casimir``.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +140,9 @@ def _descent(sp: Any, rng: np.random.Generator) -> float:
 
 
 def _inexactness(sp: Any, rng: np.random.Generator) -> float:
-    """F_eta = (c/2) ||z||^2 with c = lam + 1/eta: a gap of v'v/(2 c) where the gradient is v, and the longest v allowed."""
+    """F_eta = (c/2) ||z||^2 with c = lam + 1/eta: a gap of v'v/(2 c) where the gradient is v, and the longest v
+    allowed.
+    """
     lam, eta, v = rng.uniform(0, 1), rng.uniform(0.1, 2.0), rng.normal(size=3)
     gap = v @ v / (2 * (lam + 1 / eta))
     return law.inexactness_slack(v, lam=lam, eta=eta, tolerance=gap)
