@@ -13,6 +13,7 @@ those of :class:`SequenceLabeler` and :class:`MulticlassClassifier`.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy as np
 from diptych.estimators.features import Linear
 from diptych.estimators.protocol import BaseEstimator, ConvergenceWarning, InPanel, check_fitted, generator_of
 from diptych.estimators.targets import Classes, LabelSequences
-from diptych.sparse_fits import ChosenPath, beta_of, choose, follow, held_out_losses, rule_of, splits
+from diptych.sparse_fits import ChosenPath, beta_of, choose, follow, held_out_losses, rule_of, sequences_of, splits
 from reference.arrays import host, number
 from reference.screening.path import SparsePath
 
@@ -33,6 +34,7 @@ class Sparse(Linear, InPanel, BaseEstimator):
     loss = "crf"
     listed: bool  # whether outputs can be listed
     classes_: np.ndarray
+    _some: Callable[[Any, Any, Any, np.ndarray], Any]  # some examples of an objective's, X and Y, packed
     alpha: float
     tol: float
     rule: Any
@@ -68,11 +70,17 @@ class SparseRows(Classes, Sparse):
 
     listed = True
 
+    def _some(self, whole: Any, X: Any, Y: np.ndarray, examples: np.ndarray) -> Any:
+        return whole.model.pack(X[examples], Y[examples])
+
 
 class SparseLabels(LabelSequences, Sparse):
     """Of labels of sequences."""
 
     listed = False
+
+    def _some(self, whole: Any, X: Any, Y: Any, examples: np.ndarray) -> Any:
+        return sequences_of(whole.data, examples)
 
     def selected_transitions(self) -> dict[tuple[Any, Any], float]:
         """The pairs of labels, one after the other, whose weight is not 0, from the largest on."""
@@ -119,17 +127,15 @@ class ManyBetas(Sparse):
         """Learn from examples and their classes, or labels; at each beta from all of them, and beside that without
         those held out.
         """
-        model, X, Y = self._model_of(X, y)
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        pairs = splits(n, self.held_out, cv, rng, Y if isinstance(Y, np.ndarray) else None)
+        model, X, Y = self._model_of(X, y)
+        whole = self._panel.LogLoss(model, model.pack(X, Y))
+        pairs = splits(whole.n, self.held_out, cv, rng, Y if isinstance(Y, np.ndarray) else None)
 
         def objective(examples: np.ndarray) -> Any:
-            some = X[examples] if hasattr(X, "shape") else [X[i] for i in examples]
-            return self._panel.LogLoss(model, model.pack(some, [Y[i] for i in examples]))
+            return self._panel.LogLoss(model, self._some(whole, X, Y, examples))
 
-        whole = objective(np.arange(n))
         values: dict[str, Any] = {"count": self.count, "ratio": self.ratio}
         if self.betas is not None:
             values = {"betas": self.betas}

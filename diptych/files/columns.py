@@ -72,7 +72,7 @@ def load_columns(
 
     Examples
     --------
-    >>> read_columns("a", b"The DT B-NP\ncat NN I-NP\n")
+    >>> read_columns("a", b"The DT B-NP\\ncat NN I-NP\\n")
     [{'word': ('The', 'cat'), 'tag': ('DT', 'NN'), 'label': ('B-NP', 'I-NP')}]
     """
     layout = Layout(None if names is None else tuple(names), None, comment)
