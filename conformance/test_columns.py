@@ -139,6 +139,7 @@ def test_labels_anywhere_and_blanks_between_tabs():
         ("Stop\n", [("Stop",)]),
         ("New\u00a0York sleeps", [("New\u00a0York", "sleeps")]),
         ("The\nduck\n\nA\n", "every line has one word"),
+        ("The\nduck\n", "every line has one word"),
         ("The D\nduck N\n\nA D\n", "every line has 2 words, with empty lines between"),
         ("The duck\nThe\tD\n", "line 2: expected words apart by blanks, a sentence a line, got a tab"),
     ],
