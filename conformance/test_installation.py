@@ -16,7 +16,7 @@ ROOT = Path(diptych.__file__).parent.parent
 
 
 def python(folder, *words):
-    """Status, output and lines of errors of Python in a folder, where the packages of this suite are found after the
+    """Status, output and lines of errors of Python in a folder; the packages of this suite are found after the
     folder's.
     """
     done = subprocess.run(

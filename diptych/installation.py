@@ -15,8 +15,7 @@ __all__ = ["is_command", "refuse_foreign"]
 
 
 def refuse_foreign(init: str, names: Iterable[str]) -> None:
-    """End where one of the packages ``names`` is not beside the package whose ``__init__.py`` is given, before it is
-    run.
+    """End where one of the packages ``names`` is not beside that whose ``__init__.py`` is given, before it is run.
 
     Raises
     ------

@@ -1,6 +1,4 @@
-"""What ``tag`` reads: files whose columns are told, kept in the model, or inferred; templates that their columns
-allow.
-"""
+"""What ``tag`` reads: files whose columns are told, kept in the model or inferred; templates that they allow."""
 
 from __future__ import annotations
 
@@ -109,9 +107,7 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The templates of that name or file, or the default that the columns allow; ValueError where they look at
-    others.
-    """
+    """The templates of that name or file, or the default that the columns allow; ValueError where there is none."""
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)

@@ -75,10 +75,10 @@ class Linear:
         raise NotImplementedError
 
     def top_features(self, top: int = 10) -> FeatureTable:
-        """The ``top`` largest absolute weights of each label, none of them 0: a list of (label, feature, weight) that
-        prints as a table.
+        """The ``top`` largest absolute weights of each label, none of them 0.
 
-        A feature is its name where it has one, else its number; of hashed features the number they are hashed to.
+        They are a list of (label, feature, weight) that prints as a table. A feature is its name where it has one, else
+        its number; of hashed features the number they are hashed to.
         """
         check_fitted(self)
         integer("top", top, 0)

@@ -103,8 +103,9 @@ class MulticlassClassifier(Classes, Learner):
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more examples by one pass of SGD over them, from the weights so far; ``classes`` (L,): all
-        there are, where nothing is fitted.
+        """Learn from more examples by one pass of SGD over them, from the weights so far.
+
+        classes (L,): all there are, where nothing is fitted.
         """
         model, X, Y = self._next_model_of(X, y, classes)
         self._learn_more(model, model.pack(X, Y), sample_weight)
@@ -400,7 +401,7 @@ class DependencyParser(Linear, Structured, Learner):
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Learn from more sentences by one pass of SGD over them, from the weights so far; needs ``bits``, or a fit
-        before it.
+        before.
         """
         if self.bits is None and not self._begun():
             raise ValueError("partial_fit: needs bits, as later sentences bring new features")

@@ -43,9 +43,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
     n_features_in_: int
 
     def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, np.ndarray]:
-        """A model for X (n, d) and y (n,), of those classes or of all of y, with what it packs: rows and the numbers
-        of their classes.
-        """
+        """A model for X (n, d) and y (n,), of those classes or of all of y, with what it packs: rows and numbers."""
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)

@@ -1,8 +1,9 @@
 """Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and a tokenised sentence a line.
 
-In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence. Sources:
-Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang (2002),
-"Introduction to the CoNLL-2002 shared task".
+In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence.
+
+Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang
+(2002), "Introduction to the CoNLL-2002 shared task".
 """
 
 from __future__ import annotations
@@ -198,9 +199,7 @@ def _words(line: str) -> list[str]:
 
 
 def _by_tabs(lines: list[str]) -> bool:
-    """Whether columns are apart by tabs alone: blanks would give lines of unequal numbers of columns, and tabs do
-    not.
-    """
+    """Whether columns are apart by tabs alone: blanks would give lines of unequal numbers of them, tabs do not."""
     tokens = [line for line in lines if line.strip("\t ") and not line.startswith(DOCUMENT)]
     if len({len(_words(line)) for line in tokens}) == 1:
         return False

@@ -1,7 +1,6 @@
 """CoNLL-U: ten columns apart by tabs, comments that start with #, a line for each word and lines for what is none.
 
-Source: https://universaldependencies.org/format.html. Lines of ranges of words (1-2) and of empty nodes (1.1) are left
-out.
+Source: https://universaldependencies.org/format.html. Ranges of words (1-2) and empty nodes (1.1) are left out.
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ _OTHER = re.compile(r"[1-9]\d*-\d+|\d+\.\d+")  # ranges, empty nodes
 
 
 def is_conllu(lines: Iterable[str]) -> bool:
-    """Whether the first line that is neither empty nor a comment has ten columns, the first of them a number of
-    CoNLL-U.
-    """
+    """Whether the first line that is neither empty nor a comment has ten columns, of which the first is a number."""
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     cells = first.split("\t")
     return len(cells) == len(CONLLU) and bool(_WORD.fullmatch(cells[0]) or _OTHER.fullmatch(cells[0]))
