@@ -167,7 +167,7 @@ def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, wor
         for option in action.option_strings:
             assert option in whole
     hidden = len([a for a in sub._actions if a.option_strings and not any(o in brief for o in a.option_strings)])
-    assert (f"{hidden} more options: --help-all" in brief) == (hidden > 0)
+    assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
 
 
 @pytest.mark.parametrize("words", [[], ["tag"], ["localize"]])

@@ -23,6 +23,7 @@ GROUPS = (
     "options",
     "general",
 )  # in the order of help
+METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N"}  # by the function that converts
 WIDTH = 28  # of the column of options
 
 
@@ -51,6 +52,8 @@ class Parser(argparse.ArgumentParser):
             known = [str(each) for each in added.choices]
             if not set(known) <= set(re.findall(r"[\w-]+", (added.help or "").partition("(default")[0])):
                 added.help = f"{', '.join(known)}{'; ' if added.help else ''}{added.help or ''}".replace("; (", " (")
+        if added.metavar is None and added.type is not None:
+            added.metavar = METAVARS.get(getattr(added.type, "__name__", ""))
         if rare:
             self._rare.append(added)
         return added
@@ -71,7 +74,8 @@ class Parser(argparse.ArgumentParser):
             formatter.add_arguments(shown)
             formatter.end_section()
         if self._rare and not everything:
-            formatter.add_text(f"{len(self._rare)} more options: --help-all")
+            n = len(self._rare)
+            formatter.add_text(f"{n} more option{'s' if n > 1 else ''}: --help-all")
         return f"{self.format_usage()}\n{formatter.format_help()}"
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]

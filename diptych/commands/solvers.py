@@ -133,8 +133,8 @@ def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = 
             usual = (
                 "" if option.default is None or isinstance(option.default, bool) else f" (default: {option.default})"
             )
-            texts.setdefault(option.help + usual, []).append(solver)
-        help = "; ".join(f"{', '.join(names)}: {text}" if text else ", ".join(names) for text, names in texts.items())
+            texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
+        help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
         help += f" ({said[name]})" if name in said else ""
         how: dict[str, Any] = {"type": KINDS.get(kinds.kind), "help": help.replace("%", "%%")}
         if kinds.kind == "bool":
