@@ -99,7 +99,7 @@ def test_what_does_not_fit_is_named(backend, data_file, capsys):  # noqa: F811
         (["--groups", "rows"], "--groups: expected columns, labels or a file, got rows: no such file"),
         (["--groups", data_file.parent / "words.txt"], "expected an integer in each line"),
         (["--groups", data_file.parent / "short.txt"], "expected 3 integers >= -1, one a feature, got 1 of them"),
-        (["--average", "weighted"], "--average: online-proximal returns one of uniform, last, got weighted"),
+        (["--average", "weighted"], "--average: online-proximal takes one of last, uniform, got weighted"),
         (["--tol", 0.1], "--tol has no effect with --optimizer online-proximal"),
         (["--schedule", "inverse-sqrt"], "--schedule inverse-sqrt needs --step-size"),
         (["--mu", 0.1], "--mu has no effect with --loss crf"),
