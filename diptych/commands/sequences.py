@@ -274,7 +274,7 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
     training = rest.take(limited(len(rest.X), options.limit))
     if not options.json:
         say(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
-        say(f"then it reads {len(held_out.X)} words that it has not seen.\n")
+        say(f"then it reads {len(held_out.X)} words in other handwriting.\n")
     report, trained = compare(job, training, held_out, options.quiet)
     report["command"] = "demo"
     model, w = trained["accelerated"]
