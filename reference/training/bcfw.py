@@ -91,8 +91,8 @@ def bcfw(
         Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. Cached passes make the last one
         better; the average is for ``cached_passes=0``.
     line_search : bool
-        Whether gamma is as above, or, where weights are kept >= 0, the best for that dual; else
-        gamma = 2n/(2n + visits so far).
+        gamma by line search; without it, gamma = 2n/(2n + visits so far). The search is as above or, where weights are
+        kept >= 0, the best for that dual.
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
     callback : callable, optional

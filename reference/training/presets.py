@@ -33,7 +33,8 @@ def casimir_svrg_const(
         Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum. Default 1; the log loss has
         its own.
     kappa : float > 0, optional
-        Default as above, L being the smoothness of the examples' losses at mu, as backtracking finds it at the start.
+        Weight of the proximal term. Default as above, L being the smoothness of the examples' losses at mu, as
+        backtracking finds it at the start.
     **options
         Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``,
         ``callback``, ...
@@ -89,7 +90,7 @@ def casimir_svrg_adapt(
     mu : float > 0, optional
         Where the smoothing begins; default 2. Its choice matters little.
     kappa : float > 0, optional
-        Default as above.
+        Weight of the proximal term. Default as above.
     **options
         Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing falls), ``warm_start``,
         ``epochs``, ``tol``, ``rng``, ``callback``, ...

@@ -102,9 +102,9 @@ def sgd(
     mu : float, optional
         Smoothing, handed to the objective.
     step_size : float or schedule, optional
-        A number is a constant step; default ``steps.Pegasos(offset=max(n, 1/lam))``, which starts at 1/(lam n) or 1,
-        whichever is less: needs lam > 0. It knows nothing of the features' scale: where they are large, shorter steps
-        are steadier.
+        Step length, or a schedule. A number is a constant step; default ``steps.Pegasos(offset=max(n, 1/lam))``, which
+        starts at 1/(lam n) or 1, whichever is less: needs lam > 0. It knows nothing of the features' scale: where they
+        are large, shorter steps are steadier.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.
