@@ -1,4 +1,4 @@
-"""Tree oracles, one tree of 1,000 nodes: random recursive, a path, a star; and the work of merging brothers."""
+"""Tree oracles, one tree of 1,000 nodes: random recursive, a path, a star; and the work of merging siblings."""
 
 from __future__ import annotations
 

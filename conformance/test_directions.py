@@ -1,4 +1,4 @@
-"""One direction of knowledge: a module of the readable panel imports from its left alone, and none in a circle."""
+"""One direction of knowledge: a module of the readable panel imports from its left alone, and none in a cycle."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Integers at a threshold: whether a coordinate becomes 0 is decided by the numbers, not by their rounding.
 
 With p = 2 the second coordinate survives iff lam E < y. For lam the float nearest to a/b or its neighbours, E = b k and
-y = a k, the two differ by less than a unit of rounding, or not at all. (Martins et al., Algorithms 2 and 4; Duchi et
+y = a k, the two differ by less than a machine epsilon, or not at all. (Martins et al., Algorithms 2 and 4; Duchi et
 al.) A panel that promises exact selections is 0 exactly where the exact result is; another up to a rounding of max|x|.
 """
 

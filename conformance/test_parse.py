@@ -148,7 +148,7 @@ def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\tX\t2\nb\tX\t1\n", "Y[1]: expected a tree, got heads in a circle above token 1"),
+        ("a\tX\t2\nb\tX\t1\n", "Y[1]: expected a tree, got heads in a cycle above token 1"),
         ("a\tX\t0\nb\tX\t0\n", "Y[1]: expected one token with head 0 (single_root=True), got 2"),
     ],
 )

@@ -25,8 +25,8 @@ from conformance.tolerances import close
             r"parents: expected shape \(3,\), one for each node, got \(2,\)",
         ),
         ((np.zeros((3, 2)), np.zeros((2, 2)), [-1, 0, 3]), r"parents: expected -1..2, got -1..3"),
-        ((np.zeros((3, 2)), np.zeros((2, 2)), [-1, 2, 1]), r"parents: .* circle: node 1 has no root above it"),
-        ((np.zeros((2, 2)), np.zeros((2, 2)), [0, -1]), r"parents: .* circle: node 0"),
+        ((np.zeros((3, 2)), np.zeros((2, 2)), [-1, 2, 1]), r"parents: .* cycle: node 1 has no root above it"),
+        ((np.zeros((2, 2)), np.zeros((2, 2)), [0, -1]), r"parents: .* cycle: node 0"),
         ((np.zeros((2, 2)), np.zeros((2, 2)), [-1, 0], [0, 2]), r"counts: expected 1..2, got 0..2"),
         ((np.zeros((2, 2)), np.zeros((2, 2)), [-1, 0], [1]), r"counts: expected shape \(2,\)"),
     ],
@@ -49,7 +49,7 @@ def test_wrong_types_are_refused(backend):
         with pytest.raises(ValueError, match=r"expected a single tree, got a batch of shape \(3,\)"):
             question()
     unsound = backend.TreeScores(np.zeros((2, 2)), np.zeros((2, 2)), np.array([1, 0]))
-    with pytest.raises(ValueError, match="parents: expected a forest, got a circle"):
+    with pytest.raises(ValueError, match="parents: expected a forest, got a cycle"):
         backend.Tree.unchecked(unsound).best()
 
 

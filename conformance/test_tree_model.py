@@ -295,7 +295,7 @@ def test_models_are_saved_and_loaded(backend, rng, tmp_path):
         ((np.zeros((2, 3)), [-1]), [0, 0], r"X\[0\]: expected the parents of 2 nodes, .* shape \(1,\)"),
         ((np.zeros((2, 3)), [-1, 0.5]), [0, 0], r"X\[0\]: expected the parents of 2 nodes, integers"),
         ((np.zeros((2, 3)), [-1, 2]), [0, 0], r"X\[0\]: expected parents in -1..1, got -1..2"),
-        ((np.zeros((2, 3)), [1, 0]), [0, 0], r"X\[0\]: parents: expected a forest, got a circle"),
+        ((np.zeros((2, 3)), [1, 0]), [0, 0], r"X\[0\]: parents: expected a forest, got a cycle"),
         ((np.zeros((2, 3)), [-1, 0], []), [0, 0], r"X\[0\]: expected a pair \(features, parents\), got 3 items"),
         ((np.full((2, 3), np.inf), [-1, 0]), [0, 0], r"X\[0\]: expected finite features, got inf"),
     ],

@@ -36,7 +36,7 @@ CASES = [
     ("gap_of_wrong_average", "test_bcfw.py", "test_bcfw_is_its_equations"),
     ("dual_of_the_epoch_before", "test_exponentiated.py", "test_it_is_its_equations"),
     ("tree_pairs_transposed", "test_tree.py", "test_max_product_finds_a_best_labelling"),
-    ("tree_brothers_in_step", "test_tree_k_best.py", "test_top_k_are_the_k_largest_scores"),
+    ("tree_siblings_in_step", "test_tree_k_best.py", "test_top_k_are_the_k_largest_scores"),
     ("residual_arcs_both_ways", "test_matching.py", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
     ("cycles_at_full_score", "test_arborescence.py", "test_the_best_tree_is_the_best_of_all"),
     ("roots_all_counted", "test_arborescence.py", "test_the_partition_is_the_sum_over_all_trees"),

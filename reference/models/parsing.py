@@ -325,7 +325,7 @@ class ParsingModel(LinearModel):
         for _ in range(n.bit_length()):  # 1, 2, 4, ... arcs up
             ancestors = ancestors[ancestors]
         if np.any(ancestors):
-            raise ValueError(f"{name}: expected a tree, got heads in a circle above token {np.argmax(ancestors > 0)}")
+            raise ValueError(f"{name}: expected a tree, got heads in a cycle above token {np.argmax(ancestors > 0)}")
         if self.single_root and n and np.sum(y == 0) != 1:
             raise ValueError(f"{name}: expected one token with head 0 (single_root=True), got {np.sum(y == 0)}")
         above[0] = -1

@@ -145,7 +145,7 @@ class TreeModel(LinearModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the tree, for a wrong number of features, parents or labels, parents outside the tree or in a circle,
+            Naming the tree, for a wrong number of features, parents or labels, parents outside the tree or in a cycle,
             unknown labels, numbers that are not finite.
         """
         each, forests = [], []

@@ -10,9 +10,9 @@ the largest |G_j| there:
     HalfSpaceRule  ||theta - a0|| <= r, and sum of block k <= 1          problem (4) of the paper
     UnionRule      all of its rules' sets                                any of them
 
-Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the unit
-of rounding of their dtype; bounds are raised by that, and radii by what such an error of G does to them: the root of
-the gap by no less than ||delta|| / sqrt(2 alpha beta). CountRule's sums are taken to be right to 4096 eps
+Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the
+machine epsilon of their dtype; bounds are raised by that, and radii by what such an error of G does to them: the root
+of the gap by no less than ||delta|| / sqrt(2 alpha beta). CountRule's sums are taken to be right to 4096 eps
 (beta + (|least_j| + |most_j|) / n). That is the slack of every rule; it is never 0, so nothing at |G_j(theta*)| = beta
 exactly is ever removed.
 

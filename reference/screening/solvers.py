@@ -124,7 +124,7 @@ def solve_sparse(
     beta : float > 0
         :func:`beta_max` is the least at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the unit of rounding, is read
+        Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the machine epsilon, is read
         as that.
     rule : rule or None
         An object with ``screen(state)``, booleans (state.problem.size,): True where the optimal weight is 0; default

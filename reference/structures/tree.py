@@ -72,7 +72,7 @@ def max_product(scores: TreeScores) -> tuple[Array, Array]:
     Raises
     ------
     ValueError
-        The parents run in a circle.
+        The parents run in a cycle.
 
     Notes
     -----
@@ -128,7 +128,7 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     Raises
     ------
     ValueError
-        The parents run in a circle.
+        The parents run in a cycle.
 
     Notes
     -----
@@ -238,7 +238,7 @@ class Tree(Structure):
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, parents outside -1..p-1 or in a circle, counts outside 1..L, nan or +inf, dtypes other
+        Shapes that do not fit, parents outside -1..p-1 or in a cycle, counts outside 1..L, nan or +inf, dtypes other
         than float32 and float64 (integers and booleans become float64), arrays of different namespaces or devices.
 
     Examples

@@ -38,7 +38,7 @@ def top_k_max_product(scores: TreeScores, k: int) -> KBest:
     Raises
     ------
     ValueError
-        The parents run in a circle.
+        The parents run in a cycle.
 
     Notes
     -----
@@ -61,7 +61,7 @@ def top_k_max_product(scores: TreeScores, k: int) -> KBest:
         return k_best(no_nodes(xp, scores)[..., None], place.integers(np.zeros((*batch, 1, 0))), k)
     unary = possible(xp, scores)
     lists = [unary[..., v, :, None] for v in range(p)]  # (..., label of v, rank): the best of v and what is below it
-    merges: dict[int, _Merge] = {}  # of each node, with the brothers before it
+    merges: dict[int, _Merge] = {}  # of each node, with the siblings before it
     chosen: list[Array] = [unary] * p
     ranks = [1] * p  # in the list that a node's label is chosen from
     for v in walk.upward:
@@ -160,12 +160,12 @@ def max_marginals(scores: TreeScores) -> TreeScores:
     Raises
     ------
     ValueError
-        The parents run in a circle.
+        The parents run in a cycle.
 
     Notes
     -----
     Time O(p L^2), memory O(p L^2). The largest at each node is :func:`max_product`'s value up to rounding: what is not
-    below a node is summed from above, its brothers from both ends, so that nothing is subtracted.
+    below a node is summed from above, its siblings from both ends, so that nothing is subtracted.
 
     Source
     ------
@@ -189,8 +189,8 @@ def max_marginals(scores: TreeScores) -> TreeScores:
     nowhere = xp.full_like(unary[..., 0, :, None] + unary[..., 0, None, :], -xp.inf)
     edges = [nowhere] * p
     for u in [*walk.roots, *reversed(walk.upward)]:
-        brothers = _all_but_one([messages[v] for v in walk.children[u]], unary[..., u, :] + above[u])
-        for v, rest in zip(walk.children[u], brothers, strict=True):
+        siblings = _all_but_one([messages[v] for v in walk.children[u]], unary[..., u, :] + above[u])
+        for v, rest in zip(walk.children[u], siblings, strict=True):
             onto = rest[..., :, None] + transitions(scores, v)  # (..., label of u, label of v)
             above[v], edges[v] = xp.max(onto, axis=-2), onto + below[v][..., None, :]
     nodes = xp.stack([b + a for b, a in zip(below, above, strict=True)], axis=-2)

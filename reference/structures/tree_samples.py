@@ -54,7 +54,7 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
     Raises
     ------
     ValueError
-        The parents run in a circle.
+        The parents run in a cycle.
 
     Notes
     -----

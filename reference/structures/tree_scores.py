@@ -43,7 +43,7 @@ TreeScores.layout = ("parents", "counts")  # type: ignore[attr-defined]  # not s
 
 
 class Order(NamedTuple):
-    """How to walk a forest: every node but the roots with children before parents, and brothers by number."""
+    """How to walk a forest: every node but the roots with children before parents, and siblings by number."""
 
     roots: list[int]
     upward: list[int]
@@ -51,7 +51,7 @@ class Order(NamedTuple):
 
 
 def order(parents: np.ndarray) -> Order:
-    """The deepest nodes first, nodes of one depth by number. Raises ValueError where the parents run in a circle."""
+    """The deepest nodes first, nodes of one depth by number. Raises ValueError where the parents run in a cycle."""
     roots: list[int] = []
     children: list[list[int]] = [[] for _ in range(len(parents))]
     for v, u in enumerate(parents.tolist()):
@@ -62,7 +62,7 @@ def order(parents: np.ndarray) -> Order:
     upward = [v for level in levels[:0:-1] for v in level]
     if len(roots) + len(upward) < len(parents):
         v = min(set(range(len(parents))) - set(roots) - set(upward))
-        raise ValueError(f"parents: expected a forest, got a circle: node {v} has no root above it")
+        raise ValueError(f"parents: expected a forest, got a cycle: node {v} has no root above it")
     return Order(roots, upward, children)
 
 

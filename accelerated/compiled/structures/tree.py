@@ -38,7 +38,7 @@ class Forest(NamedTuple):
 
 @kernel
 def forest_of(parents, counts):
-    """The Forest of parents (p,), and whether it is one: no circle."""
+    """The Forest of parents (p,), and whether it is one: no cycle."""
     p = len(parents)
     above, depth, start = np.empty(p, np.int64), np.full(p, -1), np.zeros(p + 2, np.int64)
     for v in range(p):
@@ -232,7 +232,7 @@ def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges
         upward_messages(below, forest, pairwise, b * p * stride, stride, matrix, messages)
         for j in range(Lp):
             ahead[0, j] = 0.0
-        _rest_of_brothers(p, ahead, start, member, messages, rest)
+        _rest_of_siblings(p, ahead, start, member, messages, rest)
         for q in range(start[p], start[p + 1]):
             v = member[q]
             for j in range(Lp):
@@ -243,7 +243,7 @@ def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges
                 ahead[0, j] = own[u, j] + above[u, j]
             for j in range(L):
                 nodes[b * p + u, j] = below[u, j] + above[u, j]
-            _rest_of_brothers(u, ahead, start, member, messages, rest)
+            _rest_of_siblings(u, ahead, start, member, messages, rest)
             for q in range(start[u], start[u + 1]):
                 v = member[q]
                 e, home = (b * p + v) * stride, b * p + v
@@ -256,7 +256,7 @@ def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges
 
 
 @inlined
-def _rest_of_brothers(u, own, start, member, messages, rest):
+def _rest_of_siblings(u, own, start, member, messages, rest):
     """rest[c] for each child c of u: own (1, Lp) and the messages of all other children, from both ends."""
     first, end, Lp = start[u], start[u + 1], rest.shape[1]
     for q in range(first, end):  # what comes before

@@ -6,7 +6,7 @@ Max-product once. Two kinds of sorted lists then grow by one entry at a time, wh
 * merge (v, i): the best of v's parent with label i together with its children up to and including v.
 
 An entry of choose (v, i) extends one of merge (last child of v, j); an entry of merge (v, i) is a pair: one of merge
-(brother before v, i) and one of choose (v, i). The first entry of every list is known from max-product. The next entry
+(sibling before v, i) and one of choose (v, i). The first entry of every list is known from max-product. The next entry
 of choose comes from replacing the chosen candidate by its list's next (Jimenez and Marzal's recursive enumeration, here
 over a tree); the next of merge from a frontier of rows, row a being the pairs with the a-th entry of the left list,
 begun when the row before has begun. Sums are the reference's, in the same order, so ties fall alike. A leaf has one
@@ -183,7 +183,7 @@ def _next(forest, pairwise, first, stride, best, work):
                 height += 1
                 continue
             if right == front and left != FIRST:
-                following = entries[left, AFTER]  # brothers have one number after another
+                following = entries[left, AFTER]  # siblings have one number after another
                 if following >= 0:
                     tail = cells[n, TAIL]
                     both = value[following] + value[front]
