@@ -241,6 +241,47 @@ def test_files_are_read_without_options(backend, tmp_path, capsys, content, said
     assert status == 0 and "sentences" not in err
 
 
+NOTED = """# newdoc
+# text = Vámonos ya
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tVamos\tir\tNOUN\tv\tMood=Imp\t0\troot\t0:root\t_
+2\tnos\tnosotros\tNOUN\tp\t_\t1\tobj\t_\tA b=c
+2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
+
+1\tya mismo\t#\t_\tb\t_\t_\t_\t_\t_
+
+"""
+
+
+@pytest.mark.parametrize("columns", [None, "id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
+def test_conllu_is_tagged_in_place(backend, tmp_path, capsys, columns):
+    """All but the labels of words stays, and the other commands read it: evaluate finds each label right."""
+    path, new, saved, out = (tmp_path / name for name in ("a.conllu", "new.conllu", "m.npz", "out.conllu"))
+    path.write_text(CONLLU, encoding="utf-8")
+    new.write_text(NOTED, encoding="utf-8")
+    named = [] if columns is None else ["--columns", columns]
+    run(backend.module, capsys, "tag", "train", path, *named, "--save", saved, "--quiet")
+    command = ["tag", "predict", saved, new]
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    labels = iter(label for each in sentences for label in each["labels"])
+    expected = [line.split("\t") for line in NOTED.splitlines()]
+    for cells in expected:
+        if cells[0].isdecimal():
+            cells[3 if columns is None else 4] = next(labels)
+    text = "".join("\t".join(cells) + "\n" for cells in expected)
+    assert next(labels, None) is None and text != NOTED
+    assert run(backend.module, capsys, *command)[1] == text
+    assert run(backend.module, capsys, *command, "--out", out)[0] == 0 and out.read_text(encoding="utf-8") == text
+    status, evaluated, _ = run(backend.module, capsys, "tag", "evaluate", saved, out)
+    assert status == 0 and "tokens 100.00 %, sentences 100.00 %" in evaluated
+    first = run(backend.module, capsys, *command, "--limit", 1)[1]
+    assert first == text.partition("\n\n")[0] + "\n\n"
+    noted = run(backend.module, capsys, *command, "--top", 2, "--probabilities")[1].splitlines()
+    assert noted[:2] == text.splitlines()[:2] and noted[2].endswith(f": {' '.join(sentences[0]['labels'])}")
+    added = [line for line in noted if line.startswith(("# labels = ", "# probabilities = "))]
+    assert len(added) == 6 and [line for line in noted if line not in added] == text.splitlines()
+
+
 def test_comments_are_kept_in_the_model(backend, tmp_path, capsys):
     path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
     path.write_text("% by me, today\n" + TWO)

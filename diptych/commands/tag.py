@@ -21,7 +21,16 @@ from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
-from diptych.commands.tag_files import info_of, labelled, layout_of, say_read, templates_of, told_layout, untagged
+from diptych.commands.tag_files import (
+    conllu_tagged,
+    info_of,
+    labelled,
+    layout_of,
+    say_read,
+    templates_of,
+    told_layout,
+    untagged,
+)
 from diptych.defaults import sequence_lam
 from diptych.files.columns import Columns, Layout
 from diptych.files.models import load_model, save_model
@@ -82,14 +91,15 @@ def add(commands: Any) -> None:
     add_flags(sub, "limit")
 
     sub = action("predict", _predict,
-        "tag sentences by a saved tagger: their columns, and the label found, a line for each token")  # fmt: skip
+        "tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as "
+        "it is but for the column of labels")  # fmt: skip
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub, "its labels, if any, are not looked at")
     sub.option("data", "--tokens", action="store_true",
         help="the file has a tokenised sentence a line, for a model that looks at words alone")  # fmt: skip
     add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
     sub.option("output", "--probabilities", action="store_true",
-        help="of each label found, under exp(score), as a last column")  # fmt: skip
+        help="of each label found, under exp(score), as a last column; in CoNLL-U as a comment")  # fmt: skip
 
     add_show(action, "tag train", _columns_of)
 
@@ -241,7 +251,8 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.out, None)
     model, w, layout = _tagger(panel, options.model, options)
     sentences = untagged(options.file, layout, model, options.tokens, options.most_bytes)
-    sentences = [sentences[i] for i in limited(len(sentences), options.limit)]
+    chosen = limited(len(sentences), options.limit)
+    sentences = [sentences[i] for i in chosen]
     announce_compilation(panel, options.quiet)
     data = model.pack(sentences)
     found: list[dict[str, Any]] = [
@@ -257,8 +268,12 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
             for each, p in zip((found[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
     report = opening(panel, options, model=str(options.model), sentences=found)
-    blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
-    print_report(options, report, [line for each in found for line in _tagged_lines(each, blank)], options.out)
+    if layout.form == "conllu" and "label" in sentences[0]:
+        lines = conllu_tagged(options.file, layout, dict(zip(chosen, found, strict=True)), options.most_bytes)
+    else:
+        blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
+        lines = [line for each in found for line in _tagged_lines(each, blank)]
+    print_report(options, report, lines, options.out)
 
 
 def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:

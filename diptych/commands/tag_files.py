@@ -7,10 +7,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_tokens
+from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_text, load_tokens
+from diptych.files.conllu import sentence_lines, with_column
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
-__all__ = ["info_of", "labelled", "layout_of", "say_read", "templates_of", "told_layout", "untagged"]
+__all__ = [
+    "conllu_tagged",
+    "info_of",
+    "labelled",
+    "layout_of",
+    "say_read",
+    "templates_of",
+    "told_layout",
+    "untagged",
+]
 
 DEFAULTS = ("chunks", "words")  # the first whose columns there are
 UNKNOWN = frozenset("_-?*.")  # what stands for labels that are not known
@@ -98,12 +108,28 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
         except ValueError as problem:
             raise ValueError(f"{problem}{hint if 'column' in str(problem) else ''}") from None
         labels = {label for each in sentences for label in each.get("label", ())} - UNKNOWN
-        if hint and labels and labels.isdisjoint(model.labels):
+        if hint and layout.form != "conllu" and labels and labels.isdisjoint(model.labels):
             some = f"such as {min(labels)}" if len(labels) > 1 else min(labels)
             raise ValueError(f"{path}: none of its labels, {some:.60}, is a label of the model{hint}")
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     return sentences
+
+
+def conllu_tagged(path: str, layout: Layout, found: dict[int, dict[str, Any]], most_bytes: int) -> list[str]:
+    """The lines of a CoNLL-U file with the labels found in place of its own, of the sentences of these numbers.
+
+    The best label sequences and the probabilities, where there are some, go into comments.
+    """
+    column = (layout.columns or ()).index("label")
+    lines: list[str] = []
+    for i, sentence in enumerate(sentence_lines(load_text(path, most_bytes=most_bytes), layout.comment)):
+        if (each := found.get(i)) is not None:
+            comments = [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
+            if "probabilities" in each:
+                comments.append(f"# probabilities = {' '.join(f'{p:.4f}' for p in each['probabilities'])}")
+            lines += [*with_column(*sentence, column, each["labels"], comments), ""]
+    return lines
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

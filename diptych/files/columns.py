@@ -15,7 +15,7 @@ from typing import NamedTuple
 from diptych.files.conllu import CONLLU, conllu_blocks, is_conllu
 from reference.archives import MOST_BYTES, read_zip
 
-__all__ = ["FORMS", "NAMES", "Layout", "load_columns", "load_lines", "load_tokens", "read_columns"]
+__all__ = ["FORMS", "NAMES", "Layout", "load_columns", "load_lines", "load_text", "load_tokens", "read_columns"]
 
 Columns = dict[str, tuple[str, ...]]
 
@@ -82,7 +82,7 @@ def load_columns(
 
 def load_tokens(path: str, layout: Layout, *, most_bytes: int = MOST_BYTES) -> tuple[Layout, list[Columns]]:
     """As :func:`load_columns`, and the layout with what was found."""
-    return _read(path, _content(path, most_bytes), layout)
+    return _read(path, load_text(path, most_bytes=most_bytes), layout)
 
 
 def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
@@ -94,7 +94,7 @@ def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ..
         A file that looks as if a line were a token: tabs, one word a line, or empty lines between lines of equally many
         words.
     """
-    lines = _decoded(path, _content(path, most_bytes))
+    lines = load_text(path, most_bytes=most_bytes)
     while lines and not lines[-1].strip():
         lines.pop()
     for number, line in enumerate(lines, 1):
@@ -108,11 +108,16 @@ def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ..
     return [each for each in words if each]
 
 
+def load_text(path: str, *, most_bytes: int = MOST_BYTES) -> list[str]:
+    """The lines of a file, or of a member of a zip, without line ends."""
+    return _decoded(path, _content(path, most_bytes))
+
+
 def read_columns(
     name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
 ) -> list[Columns]:
     """The sentences of a file's content, as :func:`load_columns` gives them; errors call it ``name``."""
-    return _read(name, content, Layout(None if names is None else tuple(names), None, comment))[1]
+    return _read(name, _decoded(name, content), Layout(None if names is None else tuple(names), None, comment))[1]
 
 
 def _content(path: str, most_bytes: int) -> bytes:
@@ -149,11 +154,11 @@ def _decoded(name: str, content: bytes) -> list[str]:
         raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
 
 
-def _read(name: str, content: bytes, layout: Layout) -> tuple[Layout, list[Columns]]:
+def _read(name: str, text: list[str], layout: Layout) -> tuple[Layout, list[Columns]]:
     """The sentences, and the layout they were read by."""
     if layout.comment == "":
         raise ValueError("comment: expected what lines to leave out start with, got ''")
-    lines = list(enumerate(_decoded(name, content), 1))
+    lines = list(enumerate(text, 1))
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
     form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")

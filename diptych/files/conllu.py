@@ -1,6 +1,7 @@
 """CoNLL-U: ten columns apart by tabs, comments that start with #, a line for each word and lines for what is none.
 
-Source: https://universaldependencies.org/format.html. Ranges of words (1-2) and empty nodes (1.1) are left out.
+Source: https://universaldependencies.org/format.html. Ranges of words (1-2) and empty nodes (1.1) are left out
+of what is read, and kept in what is written.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["CONLLU", "conllu_blocks", "is_conllu"]
+__all__ = ["CONLLU", "conllu_blocks", "is_conllu", "sentence_lines", "with_column"]
 
 CONLLU = ("id", "word", "lemma", "label", "xpos", "feats", "head", "deprel", "deps", "misc")  # label: UPOS
 _WORD = re.compile(r"[1-9]\d*")
@@ -46,3 +47,34 @@ def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple
                 raise ValueError(f"{name}: line {number}: expected word {len(rows)} of its sentence, got {cells[0]}")
         elif not _OTHER.fullmatch(cells[0]):
             raise ValueError(f"{name}: line {number}: expected the number of a word, got {cells[0]!r:.80}")
+
+
+def sentence_lines(lines: Iterable[str], comment: str | None = None) -> Iterator[tuple[list[str], list[int]]]:
+    """All lines of each sentence, those that are no words too, and the places of its words among them.
+
+    comment: lines that start so are no words, as those with #.
+    """
+    block: list[str] = []
+    places: list[int] = []
+    for line in [*lines, ""]:
+        if line.strip():
+            if _WORD.fullmatch(line.partition("\t")[0]) and not (comment and line.startswith(comment)):
+                places.append(len(block))
+            block.append(line)
+        elif places:
+            yield block, places
+            block, places = [], []
+
+
+def with_column(
+    lines: Sequence[str], places: Sequence[int], column: int, values: Sequence[str], comments: Sequence[str] = ()
+) -> list[str]:
+    """The lines of a sentence with other values, one for each word, in a column; comments: more of them, below the
+    others.
+    """
+    changed = list(lines)
+    for k, value in zip(places, values, strict=True):
+        cells = changed[k].split("\t")
+        changed[k] = "\t".join([*cells[:column], value, *cells[column + 1 :]])
+    first = next(k for k, line in enumerate(lines) if not line.startswith("#"))
+    return [*changed[:first], *comments, *changed[first:]]
