@@ -89,6 +89,34 @@ def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
         assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
 
 
+NOTED = """# newdoc
+# text = Vámonos ya
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tVamos\tir\tVERB\t_\tMood=Imp\t0\troot\t0:root\t_
+2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\tA b=c
+2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
+
+1\tya\tya\tADV\tb\tx|y\t0\tROOT\t0\tROOT
+
+"""
+
+
+def test_all_but_heads_and_relations_stays(backend, bank, tmp_path, capsys):
+    """Of CoNLL-U and of CoNLL-X, whose last columns are heads and relations too; the relations would be of others."""
+    saved, new = tmp_path / "m.npz", tmp_path / "new.conllu"
+    new.write_text(NOTED, encoding="utf-8")
+    run(backend.module, capsys, "parse", "train", bank, "--bits", 8, "--epochs", 1, "--save", saved, "--quiet")
+    command = ["parse", "predict", saved, new]
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    heads = iter(head for each in sentences for head in each["heads"])
+    expected = [line.split("\t") for line in NOTED.splitlines()]
+    for cells in expected:
+        if cells[0].isdecimal():
+            cells[6:8] = [str(next(heads)), "_"]
+    assert next(heads, None) is None
+    assert run(backend.module, capsys, *command)[1] == "".join("\t".join(cells) + "\n" for cells in expected)
+
+
 @pytest.mark.parametrize(
     "how", [[], ["--loss", "crf", "--vocabulary", 1], ["--regularizer", "l21", "--lam", 0.01], ["--regularizer", "l2"]]
 )

@@ -25,7 +25,8 @@ class Sentence(NamedTuple):
     """A sentence of n tokens, a tuple of n strings for each column ("_" where the file says nothing).
 
     heads (n,) int64: 0 for the root, else a token from 1 to n; None where the file leaves them open. comments: the
-    lines above, whole.
+    lines above, unchanged. rows: the ten columns of each line of the file, ranges and empty nodes among them; () for a
+    sentence of no file.
     """
 
     words: tuple[str, ...]
@@ -36,6 +37,7 @@ class Sentence(NamedTuple):
     feats: tuple[str, ...]
     relations: tuple[str, ...]
     comments: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
 
     def fields(self) -> dict[str, tuple[str, ...]]:
         """What a parser may see, as ParsingModel.pack takes it; for want of a lemma, the word in lower case; of a
@@ -140,9 +142,11 @@ _FORMS = {2: "word, tag", 3: "word, tag, head", 10: "CoNLL-X or CoNLL-U"}
 
 
 def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...], looked_at: bool) -> Sentence:
-    """The lines of a block as a sentence: ranges of tokens (3-4) and empty nodes (3.1) are left out."""
+    """The lines of a block as a sentence: ranges of tokens (3-4) and empty nodes (3.1) stand among its rows alone."""
     if len(rows[0][1]) < 10:
-        rows = [(line, [str(k), w, "_", "_", t, "_", *(h or "_"), "_"]) for k, (line, (w, t, *h)) in enumerate(rows, 1)]
+        numbered = enumerate(rows, 1)
+        rows = [(n, [str(k), w, "_", "_", t, "_", *(h or "_"), "_", "_", "_"]) for k, (n, (w, t, *h)) in numbered]
+    kept = tuple(tuple(columns) for _, columns in rows)
     rows = [(line, columns) for line, columns in rows if not re.fullmatch(r"\d+[-.]\d+", columns[0])]
     for k, (line, columns) in enumerate(rows, 1):
         if columns[0] != str(k):
@@ -152,7 +156,7 @@ def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str,
     _, words, lemmas, coarse, tags, feats, heads, relations, *_ = zip(*(c for _, c in rows), strict=True)
     tags = tuple(c if t == "_" else t for t, c in zip(tags, coarse, strict=True))
     numbers = _heads(name, rows, heads) if looked_at else None
-    return Sentence(words, tags, numbers, lemmas, coarse, feats, relations, comments)
+    return Sentence(words, tags, numbers, lemmas, coarse, feats, relations, comments, kept)
 
 
 def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...]) -> np.ndarray | None:
@@ -169,11 +173,22 @@ def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...])
 
 
 def write_conllu(sentences: Iterable[Sentence]) -> Iterator[str]:
-    """The lines of a CoNLL-U file, without line ends; an open head stays open."""
+    """The lines of a CoNLL-U file, without line ends; an open head stays open.
+
+    Of a sentence from a file its rows are written, with its heads and its relations in place of theirs.
+    """
     for sentence in sentences:
         yield from sentence.comments
         heads = ["_"] * len(sentence.words) if sentence.heads is None else sentence.heads.tolist()
-        columns = (sentence.lemmas, sentence.coarse, sentence.tags, sentence.feats, heads, sentence.relations)
-        for k, (word, *rest) in enumerate(zip(sentence.words, *columns, strict=True), 1):
-            yield "\t".join([str(k), word, *map(str, rest), "_", "_"])
+        arcs = zip(map(str, heads), sentence.relations, strict=True)
+        for row in sentence.rows or _rows(sentence):
+            arc = next(arcs) if row[0].isdecimal() else row[6:8]
+            yield "\t".join([*row[:6], *arc, *row[8:]])
         yield ""
+
+
+def _rows(sentence: Sentence) -> Iterator[tuple[str, ...]]:
+    """The ten columns of each token, without heads and relations."""
+    columns = (sentence.words, sentence.lemmas, sentence.coarse, sentence.tags, sentence.feats)
+    for k, token in enumerate(zip(*columns, strict=True), 1):
+        yield (str(k), *token, "_", "_", "_", "_")
