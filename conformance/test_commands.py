@@ -270,6 +270,7 @@ def test_show_of_each_task(backend, tmp_path, capsys, task, make, info, key, fou
     for other in {"", "tag", "segment", "align", "localize", "parse"} - {task}:
         status, out, err = run(backend.module, capsys, *other.split(), "show", tmp_path / "m.npz")
         assert status == 2 and out == "" and "expected a model of" in err
+        assert not info or err.endswith(f"; diptych {words[0]}{' show' if task else ''} reads it\n")
 
 
 def test_predict_writes_what_it_would_print(backend, data_file, tmp_path, capsys):

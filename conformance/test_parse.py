@@ -196,6 +196,7 @@ def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, cap
     ("arguments", "message"),
     [
         (["train", "none.conllu"], "none.conllu: no such file"),
+        (["train", "."], ".: is a folder"),
         (["train", "BANK", "--loss", "crf", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
         (["train", "BANK", "--regularizer", "l21"], "--regularizer needs --optimizer online-proximal"),
         (["show", "BANK"], "not a readable model file"),

@@ -52,7 +52,10 @@ def test_data_that_are_not_there_are_named(name, capsys, tmp_path):
     ("words", "message"),
     [
         (["reproduce"], "NAME: expected one of casimir-figure-2"),
-        (["reproduce", "figure-2"], "got 'figure-2'"),
+        (["reproduce", "figure-2"], "got 'figure-2'; did you mean casimir-figure-2?"),
+        (["reproduce", "table-1"], "got 'table-1'; did you mean "),
+        (["reproduce", "mkl-figure-2"], "got 'mkl-figure-2'; did you mean mkl-figure-1?"),
+        (["reproduce", "xyz"], "got 'xyz'"),
         (["--panel", "reference", "reproduce", "casimir-slopes"], "--panel reference: experiments run in"),
     ],
 )

@@ -173,6 +173,8 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
             "heads.txt: the labels look like heads of words; the column before is the label by "
             "--columns word,label,head",
         ),
+        (["train", "WORDS"], "words.txt: expected at least two columns, word and label, got one column"),
+        (["train", "FOLDER"], "folder: is a folder"),
         (["train", "NOTES"], "notes.txt: lines such as '# note' look like comments; --comment '#' leaves them out"),
         (
             ["train", "LONG"],
@@ -192,7 +194,10 @@ def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, argument
     model = backend.SequenceModel(1, 2)
     save_model(tmp_path / "s.npz", model, np.zeros(model.size))
     places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
+    places["FOLDER"] = tmp_path / "folder"
+    places["FOLDER"].mkdir()
     for name, content in (
+        ("WORDS", "a\nb\n"),
         ("EMPTY", "\n"),
         ("WRONG", "a b c\na b\n"),
         ("BROKEN", "a X I-NP\nb X B-NP\n"),

@@ -116,8 +116,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The known name nearest to the given one, as the end of a message; "" where none is near."""
-    near = difflib.get_close_matches(given, list(known), 1)
+    """The known name that alone ends so behind a hyphen, or else the nearest one, as the end of a message; "" where
+    there is none.
+    """
+    names = list(known)
+    ended = [name for name in names if name.endswith(f"-{given}")]
+    near = ended if len(ended) == 1 else difflib.get_close_matches(given, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import diptych
 from diptych.commands.options import add_command
 from diptych.commands.output import print_report
+from diptych.commands.parser import did_you_mean
 from diptych.experiments.registry import EXPERIMENTS
 
 __all__ = ["add"]
@@ -36,7 +37,8 @@ def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:
     if options.list:
         return _list(options)
     if options.experiment not in EXPERIMENTS:
-        given = "no name" if options.experiment is None else f"{options.experiment!r}"
+        name = options.experiment
+        given = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
         raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {given}")
     sys.exit(_in_one_thread(options.experiment, options.arguments))
 

@@ -28,7 +28,12 @@ def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, An
 
     def run(panel: ModuleType, options: argparse.Namespace) -> None:
         model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
-        check(options.model, model, info)
+        try:
+            check(options.model, model, info)
+        except ValueError as problem:
+            reader = READERS.get(type(model).__name__, options.name)
+            hint = f"; diptych {reader} reads it" if info and reader != options.name else ""
+            raise ValueError(f"{problem}{hint}") from None
         _show(panel, options, model, w, info)
 
     sub = action("show", run, "what a model file holds, with its largest weights where they have names")
@@ -147,6 +152,19 @@ def template_lines(found: list[dict[str, Any]], most: int) -> list[str]:
         lines += [f"  0       {0:10}  {' '.join(e['template'])}" for e in found[len(alive) :]]
     return lines
 
+
+READERS = {
+    "AlignmentModel": "align show",
+    "CandidateModel": "localize show",
+    "KernelSequenceModel": "show",
+    "MulticlassModel": "show",
+    "ParsingModel": "parse show",
+    "SegmentationModel": "segment show",
+    "SequenceModel": "show",
+    "SubwindowModel": "localize show",
+    "TaggingModel": "tag show",
+    "TwoLayerModel": "localize show",
+}  # the command that reads what a training command has saved
 
 DETAILS: dict[str, Callable[[Any, Any, dict[str, Any], int], Details]] = {
     "AlignmentModel": _named,

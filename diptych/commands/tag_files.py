@@ -57,6 +57,8 @@ def labelled(path: str, layout: Layout, most_bytes: int) -> tuple[Layout, list[C
     found, sentences = load_tokens(path, layout, most_bytes=most_bytes)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
+    if len(sentences[0]) == 1:
+        raise ValueError(f"{path}: expected at least two columns, word and label, got one column")
     if "label" not in sentences[0]:
         raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
     if found.form == "columns" and found.comment is None and (line := _comment_like(sentences)):

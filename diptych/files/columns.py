@@ -125,7 +125,7 @@ def _content(path: str, most_bytes: int) -> bytes:
     archive, colon, member = path.partition(".zip:")
     if not colon:
         if not Path(path).is_file():
-            raise ValueError(f"{path}: no such file")
+            raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else 'no such file'}")
         if path.lower().endswith(".zip"):
             list(read_zip(path, choose=lambda held: _one_of(path, held, None)))
         return Path(path).read_bytes()

@@ -77,7 +77,8 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
     part = re.fullmatch(r"(.*?\.zip)(?::(.*))?", path, re.IGNORECASE)
     name = part[1] if part else path
     if not Path(name).is_file():
-        raise ValueError(f"{name}: no such file (the sentences that come with diptych are called sentences)")
+        missing = "no such file (the sentences that come with diptych are called sentences)"
+        raise ValueError(f"{name}: {'is a folder' if Path(name).is_dir() else missing}")
     if part is None:
         return read_sentences(path, Path(path).read_bytes(), heads=heads)
     sentences: list[Sentence] = []
