@@ -289,6 +289,32 @@ def test_errors_name_the_parameter(estimators, options, message):
 
 
 @pytest.mark.parametrize(
+    ("X", "y", "got"),
+    [
+        ([{"w": "a"}, {"w": "b"}], ["x", "y"], "X[0] = {'w': 'a'}"),
+        ([{"w": "a"}, {"w": "b"}], [["x"], ["y"]], "X[0] = {'w': 'a'}"),
+        ([["the", "dog"]], [["D", "N"]], "X[0][0] = 'the'"),
+        ([[["a"]], "the dog"], [["D"], ["D", "N"]], "X[1] = 'the dog'"),
+        ([[0.0, 1.0]], [["x", "y"]], "X[0][0] = 0.0"),
+        (3, [["x"]], "int"),
+        ([[["a"], ["b"]]], ["xy"], "y[0] = 'xy'"),
+        ([[["a"]], [["b"]]], [["x"], 3], "y[1] = 3"),
+    ],
+)
+def test_what_is_no_list_of_sentences_is_said(estimators, X, y, got):
+    """By fit and, of X, by predict, with what is accepted."""
+    labeler = estimators.SequenceLabeler().fit([[["a"], ["b"]]], [["x", "y"]])
+    accepted = "X: expected a list of sentences, each a list of positions (lists of strings"
+    calls = [lambda: labeler.fit(X, y), lambda: labeler.predict(X)]
+    if got.startswith("y"):
+        accepted, calls = "y: expected a list of label sequences, each a list of labels", calls[:1]
+    for call in calls:
+        with pytest.raises(TypeError) as error:
+            call()
+        assert str(error.value).startswith(accepted) and str(error.value).endswith(f", got {got}")
+
+
+@pytest.mark.parametrize(
     ("Y", "message"),
     [
         (None, "y: expected the labels"),

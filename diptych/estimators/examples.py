@@ -48,6 +48,9 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
         raise ValueError("y: expected the labels of each sequence, got None")
     if len(X) != len(Y):
         raise ValueError(f"y: expected {len(X)} label sequences, one for each of X, got {len(Y)}")
+    for i, y in enumerate(Y):
+        if _is_single(y):
+            raise TypeError(f"y: expected a list of label sequences, each a list of labels, got y[{i}] = {y!r:.80}")
     if not any(len(y) for y in Y):
         raise ValueError("y: expected labels, got none")
     Y = [np.asarray(y).tolist() if np.asarray(y).dtype.kind == "O" else y for y in Y]  # as a column of strings
@@ -58,8 +61,28 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
 
 
 def as_records(X: Any) -> Any:
-    """Sequences, data frames among them as lists of dictionaries, one for each row."""
-    return [x.to_dict("records") if _is_frame(x) else x for x in X] if any(map(_is_frame, X)) else X
+    """Sequences, data frames among them as lists of dictionaries, one for each row; TypeError for what is none."""
+    if _is_frame(X) or _is_single(X):
+        raise TypeError(f"X: expected {SEQUENCES}, got {type(X).__name__}")
+    if any(map(_is_frame, X)):
+        X = [x.to_dict("records") if _is_frame(x) else x for x in X]
+    for i, x in enumerate(X):
+        if _is_single(x):
+            raise TypeError(f"X: expected {SEQUENCES}, got X[{i}] = {x!r:.80}")
+        if isinstance(x, list | tuple) and len(x) and _is_single(x[0]) and not isinstance(x[0], Mapping):
+            raise TypeError(f"X: expected {SEQUENCES}, got X[{i}][0] = {x[0]!r:.80}")
+    return X
+
+
+SEQUENCES = (
+    "a list of sentences, each a list of positions (lists of strings, such as ['word=the'], or dictionaries), an array "
+    "(n, d), a CSR matrix or a data frame"
+)
+
+
+def _is_single(x: Any) -> bool:
+    """Whether x is a string, a number or a dictionary, which has no items in an order."""
+    return isinstance(x, str | Mapping) or not hasattr(x, "__len__")
 
 
 def as_columns(X: Any) -> Any:
