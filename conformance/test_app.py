@@ -38,7 +38,7 @@ def data_file(tmp_path, rng):
 
 def run(panel, capsys, *arguments):
     """Status, output and errors of a command in a panel."""
-    if panel.__name__ not in PANELS:
+    if panel.__name__ not in PANELS:  # --panel names these, and a third backend has no command
         pytest.skip("commands know the two panels alone")
     status = main([*map(str, arguments), "--panel", panel.__name__])
     out, err = capsys.readouterr()

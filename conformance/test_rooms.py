@@ -98,3 +98,11 @@ def test_learners_share_the_options_of_a_run(backend, name):
         learner(None, epoch=3)
     with pytest.raises(TypeError, match=rf"{name}\(\) missing .*argument"):
         learner()
+
+
+def test_lines_fit_120_columns():
+    """Those with a mark for a checker too, which the linter passes over."""
+    packages = ("reference", "accelerated", "diptych", "conformance", "benchmarks")  # the last is not installed
+    for path in (path for name in packages for path in sorted((ROOT.parent / name).rglob("*.py"))):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert not [number for number, line in enumerate(lines, 1) if len(line) > 120], path

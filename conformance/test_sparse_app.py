@@ -204,7 +204,7 @@ def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, 
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_ctrl_c_keeps_the_values_that_are_there(backend, data_file, tmp_path, capsys, monkeypatch, held_out):  # noqa: F811
+def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys, monkeypatch, held_out):  # noqa: F811
     """After three lines of progress; of what is held out, the values seen so far choose."""
     said, saved, log = [], tmp_path / "m.npz", tmp_path / "run.jsonl"
 

@@ -80,7 +80,9 @@ def _one(text: str, X: Sequence[np.ndarray] | None) -> Any:
         if name == "spline":
             if not 0 <= number < 1:  # type: ignore[operator]
                 raise ValueError(f"share: expected a number in [0, 1), got {given}")
-            return B1Spline(1.0) if X is None else B1Spline.with_zeros(np.concatenate(X), number)  # type: ignore[arg-type]
+            if X is None:
+                return B1Spline(1.0)
+            return B1Spline.with_zeros(np.concatenate(X), number)  # type: ignore[arg-type]
         if name == "polynomial":
             if number is None or not math.isfinite(number) or number != int(number):
                 raise ValueError(f"expected a degree, an integer >= 1, got {given!r}")

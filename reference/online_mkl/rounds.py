@@ -119,7 +119,8 @@ def plus(
     """A with factor times D's parts of sequence i: as coefficients, or as the sum of explicit features."""
     xp, first, last = array_namespace(A), int(data.offsets[i]), int(data.offsets[i + 1])
     if gram is None:
-        return A + factor * model.arrays.scatter_sum(data.rows.take(np.arange(first, last)), D)  # type: ignore[union-attr]
+        rows = data.rows.take(np.arange(first, last))  # type: ignore[union-attr]
+        return A + factor * model.arrays.scatter_sum(rows, D)
     return xp.concat([A[:first, :], A[first:last, :] + factor * D, A[last:, :]])
 
 

@@ -23,7 +23,8 @@ def score_fields(scores: Scores) -> list[Array]:
     if not isinstance(scores, tuple):
         return [scores]
     layout = getattr(scores, "layout", ())
-    return [value for name, value in zip(scores._fields, scores, strict=True) if name not in layout]  # type: ignore[attr-defined]
+    names: tuple[str, ...] = scores._fields  # type: ignore[attr-defined]
+    return [value for name, value in zip(names, scores, strict=True) if name not in layout]
 
 
 def add(scores: Scores, other: Scores, factor: float = 1.0) -> Scores:

@@ -39,7 +39,8 @@ class TreeScores(NamedTuple):
     counts: np.ndarray | None = None
 
 
-TreeScores.layout = ("parents", "counts")  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
+# not scores: every oracle returns them unchanged
+TreeScores.layout = ("parents", "counts")  # type: ignore[attr-defined]
 
 
 class Order(NamedTuple):
