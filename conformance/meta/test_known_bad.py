@@ -13,43 +13,42 @@ import pytest
 
 import accelerated
 import reference
-
-HERE = Path(__file__).parent.parent
+from conformance.modules import module_path
 
 CASES = [
-    ("off_by_one_viterbi", "test_chain.py", "test_viterbi_finds_a_best_labelling"),
-    ("unshifted_partition", "test_chain.py", "test_forward_backward_is_the_sum_over_all_labellings"),
-    ("unshifted_partition", "test_chain.py", "test_scores_of_ten_thousand_leave_one_labelling"),
-    ("no_stop_in_pullback", "test_models.py", "test_the_adjoint_identity"),
-    ("unsorted_simplex", "test_selection.py", "test_project_simplex"),
-    ("exactness_unkept", "test_selection.py", "test_hard_rows"),
-    ("exactness_unkept", "test_integer_ties.py", "test_ties_of_the_squared_l1_prox"),
-    ("groups_before_coordinates", "test_prox.py", "test_the_prox_is_a_minimiser"),
-    ("outer_groups_first", "test_prox.py", "test_the_prox_is_a_minimiser"),
-    ("norms_without_cross_term", "test_online_proximal.py", "test_an_epoch_is_its_equation"),
-    ("conjugate_everywhere", "test_prox.py", "test_fenchel_and_young"),
-    ("hinge_without_loss", "test_objectives.py", "test_losses_are_their_definitions"),
-    ("top_k_padded_with_the_best", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),
-    ("top_k_without_distinctness", "test_top_k.py", "test_top_k_are_the_k_largest_scores"),
-    ("bmmf_variable_by_variable", "test_bmmf.py", "test_ties_mislead_no_choice"),
-    ("wrong_average", "test_optimizers.py", "test_sgd_is_its_equation"),
-    ("gap_of_wrong_average", "test_bcfw.py", "test_bcfw_is_its_equations"),
-    ("dual_of_the_epoch_before", "test_exponentiated.py", "test_it_is_its_equations"),
-    ("tree_pairs_transposed", "test_tree.py", "test_max_product_finds_a_best_labelling"),
-    ("tree_siblings_in_step", "test_tree_k_best.py", "test_top_k_are_the_k_largest_scores"),
-    ("residual_arcs_both_ways", "test_matching.py", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
-    ("cycles_at_full_score", "test_arborescence.py", "test_the_best_tree_is_the_best_of_all"),
-    ("roots_all_counted", "test_arborescence.py", "test_the_partition_is_the_sum_over_all_trees"),
-    ("one_way_edges", "test_segmentation.py", "test_the_adjoint_identity"),
-    ("clipped_at_the_end", "test_nonnegative.py", "test_bcfw_finds_the_constrained_optimum"),
-    ("clipped_capacities", "test_cut.py", "test_ties_go_to_the_fewest_ones"),
-    ("clipped_capacities", "test_cut.py", "test_a_grid_is_its_integer_program"),
-    ("screening_radius_too_small", "test_screening_rules.py", "test_a_weight_that_is_needed_stays"),
-    ("screening_radius_too_small", "test_screening_rules.py", "test_the_radius_is_no_smaller_than_it_must_be"),
-    ("equal_neighbours_miscounted", "test_screening.py", "test_chains_and_lists_are_one_problem"),
-    ("negative_features_left_out", "test_screening_rules.py", "test_counts_bound_what_any_weights_can_do"),
-    ("copied_from_the_device", "test_devices.py", "test_other_devices_are_refused_not_copied"),
-    ("lacks_names", "test_names.py", "test_name_is_there"),
+    ("off_by_one_viterbi", "test_chain", "test_viterbi_finds_a_best_labelling"),
+    ("unshifted_partition", "test_chain", "test_forward_backward_is_the_sum_over_all_labellings"),
+    ("unshifted_partition", "test_chain", "test_scores_of_ten_thousand_leave_one_labelling"),
+    ("no_stop_in_pullback", "test_models", "test_the_adjoint_identity"),
+    ("unsorted_simplex", "test_selection", "test_project_simplex"),
+    ("exactness_unkept", "test_selection", "test_hard_rows"),
+    ("exactness_unkept", "test_integer_ties", "test_ties_of_the_squared_l1_prox"),
+    ("groups_before_coordinates", "test_prox", "test_the_prox_is_a_minimiser"),
+    ("outer_groups_first", "test_prox", "test_the_prox_is_a_minimiser"),
+    ("norms_without_cross_term", "test_online_proximal", "test_an_epoch_is_its_equation"),
+    ("conjugate_everywhere", "test_prox", "test_fenchel_and_young"),
+    ("hinge_without_loss", "test_objectives", "test_losses_are_their_definitions"),
+    ("top_k_padded_with_the_best", "test_top_k", "test_top_k_are_the_k_largest_scores"),
+    ("top_k_without_distinctness", "test_top_k", "test_top_k_are_the_k_largest_scores"),
+    ("bmmf_variable_by_variable", "test_bmmf", "test_ties_mislead_no_choice"),
+    ("wrong_average", "test_optimizers", "test_sgd_is_its_equation"),
+    ("gap_of_wrong_average", "test_bcfw", "test_bcfw_is_its_equations"),
+    ("dual_of_the_epoch_before", "test_exponentiated", "test_it_is_its_equations"),
+    ("tree_pairs_transposed", "test_tree", "test_max_product_finds_a_best_labelling"),
+    ("tree_siblings_in_step", "test_tree_k_best", "test_top_k_are_the_k_largest_scores"),
+    ("residual_arcs_both_ways", "test_matching", "test_max_marginals_of_pairs_are_the_best_scores_with_them"),
+    ("cycles_at_full_score", "test_arborescence", "test_the_best_tree_is_the_best_of_all"),
+    ("roots_all_counted", "test_arborescence", "test_the_partition_is_the_sum_over_all_trees"),
+    ("one_way_edges", "test_segmentation", "test_the_adjoint_identity"),
+    ("clipped_at_the_end", "test_nonnegative", "test_bcfw_finds_the_constrained_optimum"),
+    ("clipped_capacities", "test_cut", "test_ties_go_to_the_fewest_ones"),
+    ("clipped_capacities", "test_cut", "test_a_grid_is_its_integer_program"),
+    ("screening_radius_too_small", "test_screening_rules", "test_a_weight_that_is_needed_stays"),
+    ("screening_radius_too_small", "test_screening_rules", "test_the_radius_is_no_smaller_than_it_must_be"),
+    ("equal_neighbours_miscounted", "test_screening", "test_chains_and_lists_are_one_problem"),
+    ("negative_features_left_out", "test_screening_rules", "test_counts_bound_what_any_weights_can_do"),
+    ("copied_from_the_device", "test_devices", "test_other_devices_are_refused_not_copied"),
+    ("lacks_names", "test_names", "test_name_is_there"),
 ]
 
 
@@ -79,21 +78,25 @@ def test_a_known_mistake_is_caught(name, module, test):
         "--examples",
         "400",
     ]  # the suite's 40 fixed draws may miss a mistake that one instance in 20 shows
-    status, output = suite(f"conformance.meta.{name}", *draws, f"{HERE / module}::{test}")
+    status, output = suite(f"conformance.meta.{name}", *draws, f"{module_path(module)}::{test}")
     assert status == 1, output
-    assert re.search(rf"^FAILED \S*{module}::{test}\[\S*conformance\.meta\.{name}\b", output, re.MULTILINE), output
+    assert re.search(rf"^FAILED \S*{module}.py::{test}\[\S*conformance\.meta\.{name}\b", output, re.MULTILINE), output
 
 
 def test_what_is_missing_is_said_and_the_rest_runs():
-    status, output = suite("conformance.meta.lacks_names", str(HERE / "test_names.py"), str(HERE / "test_chain.py"))
+    status, output = suite(
+        "conformance.meta.lacks_names", str(module_path("test_names")), str(module_path("test_chain"))
+    )
     assert status == 1
     assert "conformance.meta.lacks_names lacks SequenceModel" in output
     failed = [line for line in output.splitlines() if line.startswith("FAILED")]
-    assert failed and all("test_names.py" in line for line in failed)
+    assert failed and all("test_names" in line for line in failed)
 
 
 def test_a_closed_gap_is_an_error():
-    status, output = suite("conformance.meta.stale_gap", f"{HERE / 'test_chain.py'}::test_count_is_exact_beyond_int64")
+    status, output = suite(
+        "conformance.meta.stale_gap", f"{module_path('test_chain')}::test_count_is_exact_beyond_int64"
+    )
     assert status == 1 and "XPASS(strict)" in output
 
 

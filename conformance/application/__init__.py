@@ -1,0 +1,1 @@
+"""The commands, learners and files of ``diptych``."""

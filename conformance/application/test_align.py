@@ -1,0 +1,222 @@
+"""The command ``align``: features of strings, files of examples, train and apply."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.application.test_app import PNG, run
+from conformance.tolerances import close
+from diptych.files import load_model, save_model
+from diptych.files.pairs import FEATURES, load_pairs, pair_features, read_lines
+
+WORDS = st.text(st.sampled_from("abcé É1.-"), max_size=6)
+
+
+def one(a, b):
+    """The features of a pair by name."""
+    return dict(zip(FEATURES, pair_features([a], [b])[0, 0].tolist(), strict=True))
+
+
+def test_features_by_hand():
+    got = one("Chapter 12: Forêt", "chapter 12 foret")
+    assert got["equal"] == 0 and got["digits"] == 1
+    assert all(
+        got[name] == 1
+        for name in ("equal when plain", "edit similarity", "common prefix", "common suffix", "bigrams", "words")
+    )
+    got = one("kitten", "sitting")
+    close([got["edit similarity"], got["length difference"]], [1 - 3 / 7, 1 / 7])
+    assert got["common prefix"] == got["common suffix"] == got["first letter"] == got["digits"] == 0
+    close(got["bigrams"], 2 * 2 / 15)  # it, tt of 7 + 8 letter pairs with ends
+    assert one("M4", "M6")["digits"] == one("M4", "M")["digits"] == -1 and one("a", "a")["equal"] == 1
+    close(one("abcd", "abxxcd")["common prefix"], 0.5)
+    places = pair_features(["a"] * 4, ["a"] * 2)[:, :, FEATURES.index("place")]
+    close(places, [[0.875, 0.375], [0.875, 0.625], [0.625, 0.875], [0.375, 0.875]])
+
+
+@given(a=WORDS, b=WORDS)
+def test_features_are_bounded_and_do_not_know_sides(a, b):
+    forward, backward = one(a, b), one(b, a)
+    assert forward == backward
+    assert all(0 <= value <= 1 for name, value in forward.items() if name != "digits")
+    same = one(a, a)
+    assert same["equal"] == same["edit similarity"] == same["bigrams"] == 1 and same["length difference"] == 0
+
+
+@given(a=WORDS, b=WORDS)
+def test_edit_similarity_is_levenshteins(a, b):
+    """By the recursion of the definition."""
+    from diptych.files.pairs import _plain
+
+    a, b = _plain(a), _plain(b)
+
+    @lru_cache
+    def distance(i, j):
+        if min(i, j) == 0:
+            return max(i, j)
+        return min(distance(i - 1, j) + 1, distance(i, j - 1) + 1, distance(i - 1, j - 1) + (a[i - 1] != b[j - 1]))
+
+    close(one(a, b)["edit similarity"], 1 - distance(len(a), len(b)) / max(len(a), len(b), 1))
+
+
+# files -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_of_the_package():
+    examples = load_pairs("names")
+    assert len(examples) == 21
+    for example in examples:
+        taken = example.columns[example.columns >= 0]
+        assert len(set(taken)) == len(taken) >= 6 and taken.max() < len(example.right)
+        assert example.left == sorted(example.left) and example.right == sorted(example.right)
+    months = examples[0]
+    partner = {a: months.right[j] if j >= 0 else None for a, j in zip(months.left, months.columns, strict=True)}
+    assert partner["March"] == "März" and partner["Monday"] is None and len(months.right) == 13
+
+
+def test_text_and_json_say_the_same(tmp_path):
+    (tmp_path / "a.tsv").write_text("# words\nzwei\ttwo\neins\tone\n\n\n# more\nalone\t\n\tnobody\nb\tb\n", "utf-8")
+    content = [
+        {"left": ["eins", "zwei"], "right": ["one", "two"], "pairs": [[1, 1], [0, 0]]},
+        {"left": ["alone", "b"], "right": ["b", "nobody"], "pairs": [[1, 0]]},
+    ]
+    (tmp_path / "a.json").write_text(json.dumps(content), "utf-8")
+    text, same = load_pairs(str(tmp_path / "a.tsv")), load_pairs(str(tmp_path / "a.json"))
+    for a, b in zip(text, same, strict=True):
+        assert a.left == b.left and a.right == b.right and a.columns.tolist() == b.columns.tolist()
+    (tmp_path / "list.txt").write_text("one \n\n two\n", "utf-8")
+    assert read_lines(str(tmp_path / "list.txt")) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"one\ttwo\tthree\n", "line 1: expected left TAB right, got 'one"),
+        (b"# only\na\tb\n\nalone\n", "line 4: expected left TAB right, got 'alone'"),
+        (b"\xff\xfe", "not a text file in UTF-8"),
+        (b"[{", "not JSON"),
+        (b"{}", "expected a list of examples, got dict"),
+        (b"[1]", 'example 0: expected {"left": strings'),
+        (b'[{"left": ["a"], "right": [1], "pairs": []}]', "example 0: right: expected a list of strings"),
+        (b'[{"left": ["a"], "right": ["b"], "pairs": [[0, 1]]}]', r"pairs: expected [i, j] in 0..0, 0..0, got [0, 1]"),
+        (b'[{"left": ["a"], "right": ["b"], "pairs": 3}]', r"pairs: expected [i, j] in 0..0, 0..0, got 3"),
+        (b'[{"left": ["a"], "right": ["b", "c"], "pairs": [[0, 1], [0, 0]]}]', "left string 0 has two partners"),
+        (b'[{"left": ["a", "d"], "right": ["b"], "pairs": [[0, 0], [1, 0]]}]', "Y[0]: expected each column once"),
+        (b"", "no examples to train on"),
+    ],
+)
+def test_malformed_examples_are_named(backend, tmp_path, capsys, content, message):
+    (tmp_path / "pairs.txt").write_bytes(content)
+    status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.txt")
+    assert status == 2 and message in err and "Traceback" not in err
+
+
+# train and predict ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def some_names(tmp_path):
+    """Four short examples, with distractors."""
+    path = tmp_path / "some.tsv"
+    path.write_text(
+        "Januar\tJanuary\nMai\tMay\nJuni\tJune\nHerbst\t\n\nMontag\tMonday\nFreitag\tFriday\n\tWeek\n\n"
+        "Polen\tPoland\nNorwegen\tNorway\nItalien\tItaly\nBayern\t\n\nM4 nut\tnut (M4)\nM5 nut\tNut (M5)\nbolt "
+        "M4\tBolt M4\n",
+        "utf-8",
+    )
+    return path
+
+
+def test_train_and_apply(backend, some_names, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    saved, picture = tmp_path / "model.npz", tmp_path / "matrix.png"
+    command = ["align", "train", some_names, "--hold-out", 4, "--lam", 0.02, "--tol", 0.02, "--save", saved]
+    status, out, _ = run(backend.module, capsys, *command, "--json")
+    report = json.loads(out)
+    assert status == 0 and report["examples"] == 3 and report["success"]
+    assert 0 <= report["certificate"] <= 0.02 * report["objective"]
+    assert report["train"]["string"] >= 0.9 and set(report["weights"]) == {*FEATURES, "no partner"}
+    model, w, info = load_model(saved, backend.module)
+    assert type(model) is backend.AlignmentModel and model.null and info["features"] == list(FEATURES)
+    assert w.tolist() == list(report["weights"].values())
+    (tmp_path / "left.txt").write_text("Juli\nFinnland\n\nquux\n", "utf-8")
+    (tmp_path / "right.txt").write_text("Finland\nJuly\n", "utf-8")
+    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt"]
+    status, out, _ = run(backend.module, capsys, *command, "--json", "--plot", picture)
+    report = json.loads(out)
+    assert status == 0 and picture.read_bytes().startswith(PNG)
+    assert report["pairs"] == [[0, 1], [1, 0]] and report["alone"] == {"left": [2], "right": []}
+    features = pair_features(report["left"], report["right"])
+    close(report["scores"], [features[i, j] @ w[:-1] for i, j in report["pairs"]])
+    status, out, _ = run(backend.module, capsys, *command)
+    assert status == 0 and out == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
+
+
+def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text(some_names.read_text("utf-8").split("\n\n")[3], "utf-8")
+    saved = tmp_path / "m.npz"
+    status, out, _ = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null", "--save", saved)
+    assert status == 0 and "no partner" not in out and "train accuracy by string 100.00 %" in out
+    (tmp_path / "left.txt").write_text("zzz\nbolt M4\nyyy\n", "utf-8")
+    (tmp_path / "right.txt").write_text("Bolt M4\nother\n", "utf-8")
+    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "right.txt", "--json"]
+    pairs = dict(json.loads(run(backend.module, capsys, *command)[1])["pairs"])
+    assert pairs[1] == 0 and sorted(pairs.values()) == [0, 1]
+    (tmp_path / "none.txt").write_text("", "utf-8")
+    command = ["align", "predict", saved, tmp_path / "left.txt", tmp_path / "none.txt"]
+    assert run(backend.module, capsys, *command)[:2] == (0, "zzz\t\nbolt M4\t\nyyy\t\n")
+    (tmp_path / "pairs.tsv").write_text("a\ta\nb\t\n\tc\n", "utf-8")
+    status, _, err = run(backend.module, capsys, "align", "train", tmp_path / "pairs.tsv", "--no-null")
+    assert status == 2 and "pairs.tsv: training example 1 leaves strings of both lists alone" in err
+
+
+def test_panels_learn_the_same_alignments(some_names, capsys):
+    import accelerated
+    import reference
+
+    command = ["align", "train", some_names, "--tol", 0.001, "--json"]
+    reports = [json.loads(run(panel, capsys, *command)[1]) for panel in (reference, accelerated)]
+    slack = max(r["certificate"] for r in reports)
+    assert abs(reports[0]["objective"] - reports[1]["objective"]) <= slack
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nams"], "nams: no such file (the examples that come with diptych are called names)"),
+        (["train", "PAIRS", "--hold-out", 1], "--hold-out: expected 2..4, the number of examples, got 1"),
+        (["train", "PAIRS", "--hold-out", 9], "--hold-out: expected 2..4, the number of examples, got 9"),
+        (["train", "PAIRS", "--save", "no/such/folder/m.npz"], "no such folder"),
+        (["train", "PAIRS", "--lam", 0], "lam"),
+        (["predict", "PAIRS", "PAIRS", "PAIRS"], "not a readable model file"),
+        (
+            ["predict", "SEQUENCES", "PAIRS", "PAIRS"],
+            "expected a model of align train of this version, got a SequenceModel",
+        ),
+    ],
+)
+def test_what_cannot_be_aligned_is_said(backend, some_names, tmp_path, capsys, arguments, message):
+    model = backend.SequenceModel(1, 2)
+    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    places = {"PAIRS": some_names, "SEQUENCES": tmp_path / "s.npz"}
+    status, _, err = run(backend.module, capsys, "align", *(places.get(a, a) for a in arguments))
+    assert status == 2 and message in err
+
+
+def test_files_with_a_byte_order_mark_or_too_deep(tmp_path):
+    text = "# a comment\nJanuar\tjanvier\n"
+    (tmp_path / "bom.tsv").write_text(text, "utf-8-sig")
+    (tmp_path / "plain.tsv").write_text(text, "utf-8")
+    (ours,), (theirs,) = load_pairs(tmp_path / "bom.tsv"), load_pairs(tmp_path / "plain.tsv")
+    assert ours.left == theirs.left == ["Januar"]
+    (tmp_path / "lines.txt").write_text("Mai\n", "utf-8-sig")
+    assert read_lines(tmp_path / "lines.txt") == ["Mai"]
+    (tmp_path / "deep.json").write_text("[" * 100_000, "utf-8")
+    with pytest.raises(ValueError, match=r"deep.json: not JSON"):
+        load_pairs(tmp_path / "deep.json")

@@ -1,0 +1,230 @@
+"""The command segment: picture files, training on noisy copies, restoring, requests that make no sense."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.application.test_app import PNG, run
+from diptych.files import load_model, save_model
+from diptych.pictures import grids
+
+
+def discs(rng, n, size=14):
+    """Clean pictures: a disc and a bar."""
+    y, x = np.mgrid[:size, :size]
+    found = []
+    for _ in range(n):
+        a, b, r = rng.uniform(4, size - 4, 3)
+        found.append((((y - a) ** 2 + (x - b) ** 2 < (0.3 * r) ** 2) | (abs(y - r) < 2)).astype(np.int64))
+    return found
+
+
+@pytest.fixture
+def files(tmp_path, rng):
+    """clean.npz to train on; one.npy, clean, and noisy.pbm, its noisy copy."""
+    *training, one = discs(rng, 5)
+    np.savez(tmp_path / "clean.npz", *training)
+    np.save(tmp_path / "one.npy", one)
+    grids.write_picture(tmp_path / "noisy.pbm", grids.noisy_copy(one, 0.1, rng))
+    return tmp_path
+
+
+def test_train_and_restore(backend, files, capsys):
+    """The report is what the saved model does: objective, gap, weights, wrong pixels before and after; the picture
+    written is its prediction.
+    """
+    pytest.importorskip("matplotlib")
+    model_file, out, plot = files / "m.npz", files / "r.pgm", files / "p.png"
+    status, text, _ = run(
+        backend.module, capsys, "segment", "train", files / "clean.npz", "--noise", 0.1, "--lam", 5, "--tol", 0.05,
+        "--connectivity", 8, "--save", model_file, "--json",
+    )  # fmt: skip
+    report = json.loads(text)
+    assert status == 0 and report["success"] and report["images"] == 4 and report["pixels"] == 4 * 14 * 14
+    assert 0 <= report["certificate"] <= 0.05 * report["objective"] and report["test"] is None
+    assert report["relative_gap"] == report["certificate"] / report["objective"]
+    assert report["train"]["after"] < 0.6 * report["train"]["before"] and 0.05 < report["train"]["before"] < 0.15
+    model, w, info = load_model(model_file, backend.module)
+    assert list(report["weights"].values()) == w.tolist() and info["noise"] == 0.1 and np.all(w[3:] >= 0)
+
+    command = ["segment", "predict", model_file, files / "noisy.pbm", "--clean", files / "one.npy"]
+    status, text, _ = run(backend.module, capsys, *command, "--out", out, "--plot", plot, "--json")
+    report = json.loads(text)
+    noisy, clean = grids.read_picture(files / "noisy.pbm"), np.load(files / "one.npy")
+    (y,) = model.predict(model.pack([grids.features(noisy, 8)]), None, w)
+    restored = grids.read_picture(out)
+    assert status == 0 and plot.read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
+    assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
+    assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
+    status, text, _ = run(backend.module, capsys, *command)
+    assert status == 0 and "wrong pixels, this picture" in text and "% after" in text
+
+
+def test_letters(backend, tmp_path, capsys):
+    """A word to train on, another to test on; a page of words restored; too few epochs are said."""
+    job = ["--limit", 1, "--scale", 1, "--epochs", 1, "--tol", "1e-6", "--save", tmp_path / "m.npz"]
+    status, text, _ = run(backend.module, capsys, "segment", "train", "letters", *job)
+    assert status == 0 and "new pictures" in text and "not converged: gap" in text
+    command = ["segment", "predict", tmp_path / "m.npz", "letters", "--words", 2, "--noise", 0.1, "--json"]
+    status, text, _ = run(backend.module, capsys, *command, "--out", tmp_path / "r.npy")
+    report = json.loads(text)
+    assert status == 0 and 0.05 < report["error"]["before"] < 0.15
+    assert np.load(tmp_path / "r.npy").shape == (report["height"], report["width"])
+
+
+@given(
+    picture=st.integers(0, 2**31),
+    height=st.integers(1, 9),
+    width=st.integers(1, 19),
+    kind=st.sampled_from(["npy", "pbm", "pgm", "png"]),
+)
+def test_pictures_are_read_as_written(tmp_path_factory, picture, height, width, kind):
+    if kind == "png":
+        pytest.importorskip("matplotlib")
+    path = tmp_path_factory.mktemp("p") / f"p.{kind}"
+    x = np.random.default_rng(picture).integers(0, 2, (height, width))
+    grids.write_picture(path, x)
+    found = grids.read_picture(path)
+    assert found.dtype == np.int64 and np.array_equal(found, x)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.pbm", b"P1\n# ink is 1\n3 2\n1 0 1\n010\n"),
+        ("a.pgm", b"P2 3 2 # no more\n 9\n0 9 4\n5 # dark\n 1 8\n"),
+        ("a.pgm", b"P5\n3 2\n1000\n" + np.array([0, 1000, 499, 500, 3, 900], ">u2").tobytes()),
+    ],
+)
+def test_other_tools_pictures(tmp_path, name, content):
+    """Comments, free spacing, two bytes a pixel; darker than half is ink."""
+    (tmp_path / name).write_bytes(content)
+    assert grids.read_picture(tmp_path / name).tolist() == [[1, 0, 1], [0, 1, 0]]
+
+
+def test_png_colours(tmp_path):
+    image = pytest.importorskip("matplotlib.image")
+    x = np.array(
+        [[[0.1, 0.2, 0.3, 1.0], [0.1, 0.2, 0.3, 0.2], [0.9, 0.8, 0.9, 1.0]]]
+    )  # dark, nearly transparent, light
+    image.imsave(tmp_path / "a.png", x)
+    assert grids.read_picture(tmp_path / "a.png").tolist() == [[1, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
+def test_damaged_files_are_named(tmp_path, rng, kind):
+    """Cut off anywhere, or empty: refused by name, never read as another picture."""
+    if kind == "png":
+        pytest.importorskip("matplotlib")
+    path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
+    np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        try:
+            found = grids.read_picture(path)
+        except ValueError as problem:
+            assert str(path) in str(problem)
+        else:  # a PNG's last bytes hold no pixels
+            assert kind == "png" and np.array_equal(found, x)
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "pbm", "pgm", "png"])
+def test_turned_bytes_are_read_or_refused(tmp_path, rng, kind):
+    """One byte after another turned over: a picture, or an error that names the file; and a file under another's
+    name.
+    """
+    if kind == "png":
+        pytest.importorskip("matplotlib")
+    path, x = tmp_path / f"a.{kind}", rng.integers(0, 2, (5, 9))
+    np.savez(path, x) if kind == "npz" else grids.write_picture(path, x)
+    whole = path.read_bytes()
+    for content in [whole[:at] + bytes([whole[at] ^ 255]) + whole[at + 1 :] for at in range(len(whole))]:
+        path.write_bytes(content)
+        try:
+            assert set(np.unique(grids.read_picture(path))) <= {0, 1}
+        except ValueError as problem:
+            assert str(path) in str(problem)
+    other = tmp_path / ("b.npz" if kind == "npy" else "b.npy")
+    other.write_bytes(whole)
+    with pytest.raises(ValueError, match=rf"{other.name}: not a readable"):
+        grids.read_picture(other)
+
+
+def test_features_are_what_is_seen(rng):
+    """The same wherever the picture stands; the sum of the 3 x 3 pixels by definition."""
+    x = rng.integers(0, 2, (4, 5))
+    nodes, edges, of_edges = grids.features(x, 4)
+    seen = 2 * x - 1
+    for v, (i, j) in enumerate(np.ndindex(4, 5)):
+        around = seen[max(i - 1, 0) : i + 2, max(j - 1, 0) : j + 2].sum()
+        assert nodes[v].tolist() == [1, seen[i, j], around]
+    flat = x.ravel()
+    assert [g.tolist() for g in of_edges] == [[1, float(flat[a] == flat[b])] for a, b in edges]
+    assert grids.noisy_copy(x, 0.0, rng).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "nowhere.npz"], "nowhere.npz"),
+        (["train", "letters.txt"], "letters.txt: expected a picture file that ends with one of .npy, .npz, .pbm"),
+        (["train", "HALF"], "expected zeros and ones, got 0.5"),
+        (["train", "FLAT"], "expected a picture (h, w) of zeros and ones, got float64 of shape (3,)"),
+        (["train", "OBJECT"], "not a readable .npy"),
+        (["train", "CLEAN", "--limit", "9"], "--limit: "),
+        (["train", "letters", "--limit", "0"], "--limit: expected 1..3438 words, got 0"),
+        (["train", "CLEAN", "--scale", "2"], "--scale has no effect with a file of pictures"),
+        (["train", "CLEAN", "--save", "no/such/m.npz"], "no such folder"),
+        (["train", "CLEAN", "--lam", "0"], "lam: "),
+        (["predict", "CLEAN", "NOISY"], "not a model file of diptych"),
+        (["predict", "OTHER", "NOISY"], "expected a model of segment train of this version, got a MulticlassModel"),
+        (["predict", "MODEL", "CLEAN"], "expected one picture, got 4"),
+        (["predict", "MODEL", "NOISY", "--clean", "SMALL"], "expected shape (14, 14) as"),
+        (["predict", "MODEL", "NOISY", "--words", "2"], "--words has no effect with a noisy picture of your own"),
+        (["predict", "MODEL", "letters", "--clean", "ONE"], "--clean has no effect with letters"),
+        (["predict", "MODEL", "NOISY", "--out", "r.jpg"], "r.jpg: expected a picture file that ends with one of"),
+        (["predict", "MODEL", "NOISY", "--out", "r.npz"], "r.npz: expected a name that ends with .npy, .pbm, .pgm or"),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_status_2(backend, files, capsys, arguments, message):
+    np.save(files / "half.npy", np.full((2, 2), 0.5))
+    np.save(files / "flat.npy", np.zeros(3))
+    np.save(files / "small.npy", np.zeros((2, 2)))
+    np.save(files / "object.npy", np.array([None]), allow_pickle=True)
+    info = {
+        "features": [*grids.NODE_FEATURES, *grids.EDGE_FEATURES],
+        "connectivity": 4,
+        "noise": 0.1,
+        "scale": None,
+    }
+    save_model(files / "m.npz", backend.SegmentationModel(3, 2), np.zeros(5), info)
+    save_model(files / "c.npz", backend.MulticlassModel(1, 2), np.zeros(2))
+    places = {"HALF": "half.npy", "FLAT": "flat.npy", "OBJECT": "object.npy", "CLEAN": "clean.npz", "MODEL": "m.npz",
+              "OTHER": "c.npz", "NOISY": "noisy.pbm", "ONE": "one.npy", "SMALL": "small.npy"}  # fmt: skip
+    command = [files / places[a] if a in places else a for a in arguments]
+    status, out, err = run(backend.module, capsys, "segment", *command)
+    lines = [line for line in err.splitlines() if not line.startswith("compiling")]
+    assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
+    assert lines[0].startswith(f"diptych segment {arguments[0]}: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["train"], ["train", "letters", "--noise", "0.7"], ["predict", "m"], ["train", "letters", "--scale", "0"]],
+)
+def test_bad_options_exit_with_2(backend, capsys, arguments):
+    with pytest.raises(SystemExit) as stop:
+        run(backend.module, capsys, "segment", *arguments)
+    assert stop.value.code == 2 and len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_blanks_without_a_number_are_refused_at_once(tmp_path):
+    (tmp_path / "a.pbm").write_bytes(b"P1" + b" " * 10_000 + b"x")
+    with pytest.raises(ValueError, match="expected 2 numbers at the head of a P1 file"):
+        grids.read_picture(tmp_path / "a.pbm")

@@ -1,0 +1,320 @@
+"""What the commands share: options of one meaning, solvers' own options, help of one screen, "did you mean", show."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.application.test_app import data_file, run
+from diptych.commands import align, localize_jobs
+from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
+from diptych.commands.main import main, parser
+from diptych.commands.options import FLAGS, TRAINING
+from diptych.commands.parser import Parser
+from diptych.commands.solvers import epochs_of, own, takes
+from diptych.defaults import LBFGS_ITERATIONS
+from diptych.files import load_model, load_sequences, save_model
+from diptych.files.localization_writer import LocalizationImage, save_localization
+
+__all__ = ["data_file"]  # a fixture
+TASKS = ("", "tag", "parse", "segment", "align", "localize")
+SOLVERS = tuple(dict.fromkeys((*OPTIMIZERS, *localize_jobs.OPTIMIZERS)))
+
+
+def commands(at: Parser | None = None, name: str = "") -> dict[str, Parser]:
+    """Every command by its words."""
+    at = parser() if at is None else at
+    found = {name: at}
+    for action in at._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for word, sub in action.choices.items():
+                found |= commands(sub, f"{name} {word}".strip())
+    return found
+
+
+def said(capsys, *words):
+    """What a command that ends by itself prints, and its status."""
+    with pytest.raises(SystemExit) as stop:
+        main([*map(str, words)])
+    out, err = capsys.readouterr()
+    return stop.value.code, out, err
+
+
+# options -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_task_has_the_four_actions():
+    have = commands()
+    for task in TASKS:
+        for action in ("train", "evaluate", "predict", "show"):
+            assert f"{task} {action}".strip() in have
+
+
+def test_shared_options_mean_one_thing():
+    """Type, action and the first words of the help of an option are the same wherever it is."""
+    other = {("localize make", "--test")}  # which letters the scenes are of
+    for words, sub in commands().items():
+        for name, flag in FLAGS.items():
+            option = f"--{name.replace('_', '-')}"
+            action = sub._option_string_actions.get(option)
+            if action is not None and (words, option) not in other:
+                assert action.help.startswith(flag.help) and action.type == flag.how.get("type"), (words, option)
+
+
+def test_shared_options_are_wherever_they_make_sense():
+    for words, sub in commands().items():
+        has = {name for name in FLAGS if f"--{name.replace('_', '-')}" in sub._option_string_actions}
+        action = words.split(" ")[-1]
+        if not isinstance(sub._defaults.get("command"), types.FunctionType):
+            continue  # a task
+        assert {"json", "quiet"} <= has, words
+        if action == "train":
+            assert {*TRAINING, "lam", "epochs", "tol", "rng"} <= has, words
+        if action in ("evaluate", "show"):
+            assert "most_bytes" in has, words
+        if action == "predict":
+            assert {"out", "most_bytes"} <= has, words
+
+
+# solvers -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_options_of_a_solver_are_its_parameters(solver):
+    """Each is a parameter of the public function, with its default; none of plain type is left out."""
+    function = getattr(reference, solver.replace("-", "_"))
+    parameters = inspect.signature(function).parameters
+    if "options" in parameters:  # a preset of casimir
+        parameters = {**inspect.signature(reference.casimir).parameters, **parameters}
+    shared = {"lam", "epochs", "iterations", "rng"}
+    for name, option in own(solver).items():
+        assert (
+            option.default == parameters["schedule" if name == "mu_schedule" else name].default or name == "step_size"
+        )
+    plain = {
+        name
+        for name, each in parameters.items()
+        if {"float", "int", "bool"} & set(str(each.annotation).split(" | ")) and name not in shared | {"accuracy"}
+    }
+    assert plain <= set(own(solver)) and not shared & set(own(solver))
+    if solver == "lbfgs":  # which commands run to convergence
+        assert epochs_of(solver) == LBFGS_ITERATIONS > parameters["iterations"].default
+    else:
+        assert epochs_of(solver) == parameters["epochs" if "epochs" in parameters else "iterations"].default
+    assert takes(solver, "w0") == ("w0" in parameters) and takes(solver, "checkpoint") == ("checkpoint" in parameters)
+
+
+@pytest.mark.parametrize("solver", OPTIMIZERS)
+def test_an_option_of_another_solver_is_refused_by_name(data_file, capsys, solver):
+    loss = ["--loss", "hinge"] if solver in (*HINGE_ONLY, "casimir-svrg-adapt") else []
+    for name in {name for each in OPTIMIZERS for name in own(each)} - set(own(solver)) - {"mu", "k"}:
+        option = own(next(each for each in OPTIMIZERS if name in own(each)))[name]
+        flag = f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
+        value = [] if option.kind == "bool" else [option.choices[0] if option.choices else "1"]
+        status, out, err = run(reference, capsys, "train", data_file, "--optimizer", solver, *loss, flag, *value)
+        having = [each for each in OPTIMIZERS if name in own(each)]
+        assert status == 2 and out == "" and err.count("\n") == 1
+        assert f"{flag} has no effect with --optimizer {solver}; these have it: {', '.join(having)}" in err
+
+
+def test_options_reach_the_solver(backend, data_file, tmp_path, capsys):
+    """The command's weights are those of the public function with the same options, bit for bit."""
+    saved = tmp_path / "m.npz"
+    how = ["--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.1, "--epochs", 3, "--rng", 5, "--save", saved]
+    own_options = ["--cached-passes", 0, "--capacity", 1, "--no-line-search", "--average", "weighted", "--tol", 1e-9]
+    status, _, err = run(backend.module, capsys, "train", data_file, *how, *own_options)
+    assert status == 0, err
+    model, w, info = load_model(saved, backend.module)
+    data = load_sequences(data_file)
+    objective = backend.StructuralHinge(model, model.pack(data.X, data.Y))
+    expected = backend.bcfw(
+        objective,
+        lam=0.1,
+        epochs=3,
+        rng=5,
+        cached_passes=0,
+        capacity=1,
+        line_search=False,
+        average="weighted",
+        tol=1e-9,
+    )
+    assert np.array_equal(w, expected.x) and info["cached_passes"] == 0 and info["line_search"] is False
+    plain = backend.bcfw(objective, lam=0.1, epochs=3, rng=5, tol=1e-9)
+    assert not np.array_equal(w, plain.x)
+
+
+def test_a_choice_of_another_solver_is_refused(data_file, capsys):
+    job = ["--loss", "hinge", "--optimizer", "bcfw", "--average", "uniform"]
+    status, _, err = run(reference, capsys, "train", data_file, *job)
+    assert status == 2 and "--average: bcfw takes one of last, weighted, got uniform" in err
+
+
+# help ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", sorted(commands()))
+def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, words):
+    monkeypatch.setenv("COLUMNS", "80")
+    status, brief, _ = said(capsys, *words.split(), "--help")
+    assert status == 0 and brief.startswith(f"usage: diptych {words}".strip()) and len(brief.splitlines()) <= 40
+    assert all(len(line) <= 80 for line in brief.splitlines())
+    _, whole, _ = said(capsys, *words.split(), "--help-all")
+    sub = commands()[words]
+    for action in sub._actions:
+        for option in action.option_strings:
+            assert option in whole
+    hidden = len([a for a in sub._actions if a.option_strings and not any(o in brief for o in a.option_strings)])
+    assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
+
+
+@pytest.mark.parametrize("words", [[], ["tag"], ["localize"]])
+def test_a_command_of_commands_alone_shows_its_help(capsys, words):
+    assert said(capsys, *words) == said(capsys, *words, "--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian", "letters"], "got 'trian'; did you mean train?"),
+        (["tag", "evalute"], "got 'evalute'; did you mean evaluate?"),
+        (["train", "letters", "--optimzer", "sgd"], "unknown option --optimzer; did you mean --optimizer?"),
+        (["train", "--optimzer", "sgd"], "unknown option --optimzer; did you mean --optimizer?"),
+        (["demo", "--output", "x"], "unknown option --output; did you mean --out?"),
+        (["--pannel", "reference", "train", "letters"], "unknown option --pannel; did you mean --panel?"),
+        (["train", "letters", "--loss", "hing"], "got 'hing'; did you mean hinge?"),
+        (["train", "letters", "--loss", "xyz"], "expected one of crf, hinge, got 'xyz' ("),
+        (["train", "letters", "--zzzzz"], "unknown option --zzzzz ("),
+    ],
+)
+def test_did_you_mean(capsys, words, message):
+    status, out, err = said(capsys, *words)
+    assert status == 2 and out == "" and err.count("\n") == 1 and message in err
+
+
+def test_what_follows_reproduce_is_of_the_experiment(capsys):
+    assert run(reference, capsys, "reproduce", "none", "--mine")[0] == 2
+
+
+def test_completion_needs_shtab(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    status, _, err = said(capsys, "--print-completion", "bash")
+    assert status == 2 and "pip install 'diptych[completion]'" in err
+
+
+def test_completion_knows_commands_and_options(capsys):
+    pytest.importorskip("shtab")
+    status, out, _ = said(capsys, "--print-completion", "bash")
+    assert status == 0 and "exponentiated-gradient" in out and "--print-completion" in out
+    status, _, err = said(capsys, "--print-completion", "none")
+    assert status == 2 and "expected one of bash" in err
+
+
+# show, out, limit ----------------------------------------------------------------------------------------------------
+
+
+def test_show_says_what_a_file_holds(backend, data_file, tmp_path, capsys):
+    saved = tmp_path / "m.npz"
+    run(backend.module, capsys, "train", data_file, "--epochs", 20, "--lam", 0.125, "--save", saved)
+    model, w, _ = load_model(saved, backend.module)
+    status, out, _ = run(backend.module, capsys, "show", saved, "--top", 1, "--json")
+    report = json.loads(out)
+    assert status == 0 and report["kind"] == "SequenceModel" and report["weights"] == len(w) == 24
+    assert report["nonzeros"] == np.count_nonzero(w) and report["trained"]["lam"] == 0.125
+    W, T = model.split(w)
+    for k, label in enumerate("abc"):  # label k follows feature k
+        ((name, weight),) = report["labels"][label]
+        assert abs(weight) == abs(W[:, k]).max() and (name != f"feature {k}" or weight == W[k, k])
+    assert sorted(move[2] for move in report["transitions"]) == sorted(T.reshape(-1).tolist())
+    status, out, _ = run(backend.module, capsys, "show", saved)
+    assert status == 0 and "SequenceModel" in out and "optimizer sgd" in out and "transitions" in out
+
+
+@pytest.mark.parametrize(
+    ("task", "make", "info", "key", "found"),
+    [
+        (
+            "align",
+            lambda r: r.AlignmentModel(len(align.FEATURES), null=True),
+            {"features": list(align.FEATURES)},
+            "features",
+            "no partner",
+        ),
+        (
+            "segment",
+            lambda r: r.SegmentationModel(3, 2),
+            {"features": ["bias", "pixel", "neighbourhood", "edge", "agreement"], "connectivity": 4, "noise": 0.1},
+            "features",
+            "edge",
+        ),
+        ("localize", lambda r: r.CandidateModel((1, 2, 2)), {"class": "a"}, "trained", "class"),
+        ("parse", lambda r: r.ParsingModel([("h.tag",)], bits=1), {}, "sizes", "bits"),
+        ("", lambda r: r.MulticlassModel(3, ["x", "y"]), {"beta": 1.0}, "labels", "y"),
+    ],
+)
+def test_show_of_each_task(backend, tmp_path, capsys, task, make, info, key, found):
+    model = make(backend)
+    save_model(tmp_path / "m.npz", model, np.arange(1.0, model.size + 1), info)
+    words = [*task.split(), "show", tmp_path / "m.npz"]
+    status, out, err = run(backend.module, capsys, *words, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["command"] == f"{task} show".strip() and report["nonzeros"] == model.size and found in report[key]
+    assert run(backend.module, capsys, *words)[0] == 0
+    for other in {"", "tag", "segment", "align", "localize", "parse"} - {task}:
+        status, out, err = run(backend.module, capsys, *other.split(), "show", tmp_path / "m.npz")
+        assert status == 2 and out == "" and "expected a model of" in err
+        assert not info or err.endswith(f"; diptych {words[0]}{' show' if task else ''} reads it\n")
+
+
+def test_predict_writes_what_it_would_print(backend, data_file, tmp_path, capsys):
+    run(backend.module, capsys, "train", data_file, "--epochs", 2, "--save", tmp_path / "m.npz")
+    for form in ([], ["--json"]):
+        words = ["predict", tmp_path / "m.npz", data_file, "--limit", 3, *form]
+        _, printed, _ = run(backend.module, capsys, *words)
+        status, out, _ = run(backend.module, capsys, *words, "--out", tmp_path / "labels.txt")
+        assert status == 0 and out == "" and (tmp_path / "labels.txt").read_text() == printed
+    status, _, err = run(backend.module, capsys, *words, "--out", tmp_path / "none" / "labels.txt")
+    assert status == 2 and "no such folder" in err
+
+
+def test_limit_and_plot_of_the_other_tasks(backend, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    boxes = tmp_path / "a.boxes"
+    image = LocalizationImage([[0, 0, 2, 2], [0, 0, 1, 1]], np.ones((2, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
+    save_localization(boxes, [image] * 5, ["a"])
+    for words, what, number in (
+        (["parse", "train", "sentences", "--bits", 4], "sentences", 3),
+        (["align", "train", "names"], "examples", 3),
+        (["segment", "train", "letters", "--scale", 1], "images", 3),
+        (["localize", "train", boxes], None, 3),
+    ):
+        picture = tmp_path / f"{words[0]}.png"
+        more = ["--limit", 3, "--epochs", 1, "--plot", picture, "--json", "--quiet"]
+        status, out, err = run(backend.module, capsys, *words, *more)
+        assert status == 0, err
+        report = json.loads(out)
+        assert (report[what] if what else report["classes"][0]["images"]) == number
+        assert picture.read_bytes().startswith(b"\x89PNG") and report["plot"] == str(picture)
+
+
+def test_align_and_segment_evaluate(backend, tmp_path, capsys):
+    saved = tmp_path / "a.npz"
+    _, out, _ = run(backend.module, capsys, "align", "train", "names", "--epochs", 5, "--save", saved, "--json")
+    status, again, _ = run(backend.module, capsys, "align", "evaluate", saved, "names", "--json")
+    assert status == 0 and json.loads(again)["accuracy"] == json.loads(out)["train"]
+    assert "accuracy by string" in run(backend.module, capsys, "align", "evaluate", saved, "names")[1]
+    saved = tmp_path / "s.npz"
+    clean = np.zeros((12, 12), np.uint8)
+    clean[3:9, 4:8] = 1
+    np.savez(tmp_path / "clean.npz", one=clean)
+    train = ["segment", "train", tmp_path / "clean.npz", "--epochs", 20, "--save", saved, "--json"]
+    _, out, _ = run(backend.module, capsys, *train)
+    status, again, _ = run(backend.module, capsys, "segment", "evaluate", saved, tmp_path / "clean.npz", "--json")
+    assert status == 0 and json.loads(again)["error"] == json.loads(out)["train"]

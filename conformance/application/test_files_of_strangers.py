@@ -1,0 +1,274 @@
+"""Files that ask for much more than they have: refused before there is an array, by a bound that an argument raises."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+import reference as r
+from conformance.application.test_app import run
+from conformance.application.test_localization_files import header_edited
+from diptych.files import (
+    LocalizationImage,
+    load_localization,
+    load_log,
+    load_model,
+    load_sequences,
+    save_localization,
+    save_model,
+)
+from diptych.files.columns import load_columns
+from diptych.files.localization import MAGIC
+from diptych.files.treebank import load_treebank
+from diptych.pictures.grids import read_pictures
+from reference.archives import MOST_BYTES
+from reference.models.token_templates import load_templates
+
+SMALL = 32 << 20
+
+
+@pytest.fixture
+def small():
+    """A block that takes little memory."""
+    tracemalloc.start()
+    yield
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < SMALL
+
+
+def npy(shape, dtype="<f8", content=b""):
+    """A file in numpy's format, whatever it says of its shape."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
+    return file.getvalue() + content
+
+
+def members(path):
+    with np.load(path) as archive:
+        return dict(archive)
+
+
+def bomb(path, member, content, said=None):
+    """A zip whose member inflates to far more than the file; said: the size in its directory, if it lies."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, content)
+    if said is not None:
+        whole = bytearray(path.read_bytes())
+        entry = whole.rindex(b"PK\1\2")
+        whole[entry + 24 : entry + 28] = whole[22:26] = said.to_bytes(4, "little")
+        path.write_bytes(whole)
+
+
+def test_a_label_beyond_the_positions_needs_names(tmp_path, small):
+    path = tmp_path / "a.npz"
+    np.savez(path, features=np.zeros((1, 3)), labels=[10**8], offsets=[0, 1])
+    with pytest.raises(ValueError, match=r"a.npz: labels: expected 0..1023 in a file without names, got 100000000"):
+        load_sequences(path)
+    np.savez(path, features=np.zeros((1, 3)), labels=[1023], offsets=[0, 1])
+    assert len(load_sequences(path).labels) == 1024
+    np.savez(path, features=np.zeros((1025, 1)), labels=np.full(1025, 1024), offsets=[0, 1025])
+    assert len(load_sequences(path).labels) == 1025
+
+
+def test_offsets_that_wrap_around_are_refused(tmp_path):
+    """Their differences, in 64 bits, all are >= 1."""
+    path = tmp_path / "a.npz"
+    wrapped = np.array([0, 2**62, -(2**63), -(2**62), 1])
+    assert np.all(np.diff(wrapped) >= 1)
+    np.savez(path, features=np.zeros((1, 3)), labels=[0], offsets=wrapped)
+    with pytest.raises(ValueError, match=r"a.npz: offsets must rise"):
+        load_sequences(path)
+    np.savez(path, features=np.zeros((1, 3)), labels=np.array([2**63], np.uint64), offsets=[0, 1])
+    with pytest.raises(ValueError, match=r"a.npz: labels: expected integers of 64 bits with a sign"):
+        load_sequences(path)
+
+
+@pytest.mark.parametrize("labels", [20_000, [str(k) for k in range(20_000)]])
+@pytest.mark.parametrize("kind", ["SequenceModel", "MulticlassModel", "TreeModel"])
+def test_labels_are_held_against_the_header_before_there_is_a_model(tmp_path, small, kind, labels):
+    path, model = tmp_path / "m.npz", getattr(r, kind)(0, 2)
+    save_model(path, model, np.zeros(model.size))
+    fields = members(path)
+    header = json.loads(str(fields["header"]))
+    header["settings"]["labels"] = labels
+    for cost in ([[0, 1], [1, 0]], None, [[0.0]] * 20_000):
+        header["settings"]["cost"] = cost
+        np.savez(path, **{**fields, "header": json.dumps(header)})
+        with pytest.raises(ValueError, match=r"m.npz: damaged header: settings: (labels|cost): expected"):
+            load_model(path, r)
+
+
+@pytest.mark.parametrize("shape", [(10**18,), (10**9, 10**9), (3, 4), (0, 10**30), (True, 2), (-1, 2)])
+def test_shapes_are_held_against_the_bytes(tmp_path, small, shape):
+    for name, write in (
+        ("x.npy", lambda path, x: path.write_bytes(x)),
+        ("x.npz", lambda path, x: bomb(path, "one.npy", x)),
+    ):
+        write(tmp_path / name, npy(shape, content=bytes(16)))
+        with pytest.raises(ValueError, match=name):
+            read_pictures(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("member", "message"),
+    [
+        (b"no array", "labels: expected an array in numpy's format"),
+        (npy((1,), "<U1", (0x110000).to_bytes(4, "little")), "labels: expected Unicode, got the code point 0x110000"),
+        (npy((1,), "<U1", (0xD800).to_bytes(4, "little")), "labels: expected Unicode, got the code point 0xd800"),
+        (npy((2,), "|b1", b"\1\2"), "labels: expected booleans"),
+        (npy((2,), "|O", bytes(16)), "labels: expected numbers or strings, got object"),
+        (npy((2,), "|V0"), "labels: expected numbers or strings"),
+    ],
+)
+def test_members_that_are_no_arrays_are_named(tmp_path, member, message):
+    bomb(tmp_path / "a.npz", "labels.npy", member)
+    with pytest.raises(ValueError, match=f"a.npz: .*{message}"):
+        load_sequences(tmp_path / "a.npz")
+
+
+def test_what_inflates_is_bounded_and_the_bound_is_an_argument(tmp_path, capsys):
+    """Both by the directory of the archive; the command line says and raises the bound as well."""
+    path, model = tmp_path / "m.npz", r.SequenceModel(128, [*"abcdefghijklmnopqrstuvwxyz"])
+    save_model(path, model, np.zeros(model.size))
+    size = sum(x.nbytes for x in members(path).values())
+    assert path.stat().st_size < size / 2 and size < MOST_BYTES
+    with pytest.raises(ValueError, match=r"m.npz: its members hold \d+ bytes, more than most_bytes = 1000 and"):
+        load_model(path, r, most_bytes=1000)
+    assert load_model(path, r, most_bytes=2 * size)[0].settings() == model.settings()
+    status, _, err = run(r, capsys, "predict", path, "letters", "--most-bytes", 1000)
+    assert status == 2 and "most_bytes = 1000" in err and len(err.splitlines()) == 1
+    np.savez(path, **members(path))  # nothing is inflated: the file itself is as large
+    assert load_model(path, r, most_bytes=0)[0].settings() == model.settings()
+
+
+def test_features_in_memory_are_bounded_too(tmp_path, small):
+    """A bit of a compressed file is a number of eight bytes in memory."""
+    path = tmp_path / "a.npz"
+    n = 20_000
+    np.savez_compressed(path, pixels=np.zeros((n, 16), np.uint8), labels=np.zeros(n, np.int8), offsets=[0, n])
+    with pytest.raises(
+        ValueError, match=r"a.npz: pixels: expected at most most_bytes = 1000000, .* got 20480000 bytes"
+    ):
+        load_sequences(path, most_bytes=1_000_000)
+    bomb(path, "features.npy", npy((10**9, 0)))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("offsets.npy", npy((2,), "<i8", np.array([0, 10**9]).tobytes()))
+    with pytest.raises(ValueError, match=r"a.npz: features: expected at most most_bytes"):
+        load_sequences(path, labelled=False)
+
+
+@pytest.mark.parametrize("said", [None, 100, 1 << 31, 1 << 21])
+def test_zips_of_text_are_bounded_whatever_their_directory_says(tmp_path, small, said):
+    path = tmp_path / "a.zip"
+    bomb(path, "a.txt", b"w l\n" * 250_000, said)
+    for read in (load_columns, load_treebank):
+        with pytest.raises(ValueError, match=r"a.zip"):
+            read(f"{path}:a.txt", most_bytes=100_000 if said is None else 1 << 22)
+
+
+def test_the_bound_is_a_gibibyte_where_none_is_given(tmp_path, small):
+    """Of a byte more than that the directory is not believed; of that much the member, which is shorter."""
+    path = tmp_path / "a.zip"
+    for said, message in ((2**30 + 1, "its members hold 1073741825 bytes"), (2**30, "a.txt: ")):
+        bomb(path, "a.txt", b"w l\n", said)
+        for read in (load_columns, load_treebank):
+            with pytest.raises(ValueError, match=rf"a.zip: .*{message}"):
+                read(f"{path}:a.txt")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_members_that_inflate_at_once_are_refused(tmp_path, method):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("a.txt", b"w l\n")
+    with pytest.raises(ValueError, match=r"a.txt: expected a member that is stored or deflated"):
+        load_columns(f"{path}:a.txt")
+    with pytest.raises(ValueError, match=r"a.txt: expected a member that is stored or deflated"):
+        load_treebank(str(path))
+
+
+def test_pictures_and_templates_are_bounded(tmp_path, small):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "a.png"
+    path.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (10**5).to_bytes(4) * 2 + bytes(20))
+    with pytest.raises(ValueError, match=r"a.png: 100000 x 100000 pixels"):
+        read_pictures(path)
+    (tmp_path / "t.toml").write_text('templates = ["word[-99..99]"]')
+    assert len(load_templates(tmp_path / "t.toml")) == 199
+    for template in (
+        "word[-100..99]",
+        "word[-999999999..999999999]",
+        "word.suffix100",
+        f"word.suffix{'9' * 5000}",
+        f"word[{'9' * 5000}]",
+    ):
+        (tmp_path / "t.toml").write_text(f'templates = ["{template}"]')
+        with pytest.raises(ValueError, match=r"t.toml: templates: expected"):
+            load_templates(tmp_path / "t.toml")
+
+
+DEEP = "[" * 100_000
+
+
+def test_brackets_within_one_another_are_said(tmp_path):
+    model, data = tmp_path / "m.npz", tmp_path / "a.boxes"
+    bomb(model, "header.npy", npy((), f"<U{len(DEEP)}", DEEP.encode("utf-32-le")))
+    with zipfile.ZipFile(model, "a") as archive:
+        archive.writestr("weights.npy", npy((0,)))
+    line = f"{DEEP:<{64 * 1600 - len(MAGIC) - 1}}\n"
+    data.write_bytes(MAGIC + line.encode())
+    (tmp_path / "log.jsonl").write_text(f'{{"command": "train"}}\n{DEEP}\n{{}}\n')
+    (tmp_path / "t.toml").write_text(f"templates = {DEEP}")
+    for name, read, message in (
+        ("m.npz", lambda path: load_model(path, r), "header: not JSON"),
+        ("a.boxes", load_localization, "header: not JSON"),
+        ("log.jsonl", load_log, ":2: not a line of a log"),
+        ("t.toml", load_templates, "not a TOML file"),
+    ):
+        with pytest.raises(ValueError, match=rf"{name}.*{message}"):
+            read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1, 2]",
+        '{"command": "train", "job": [1, 2]}',
+        '{"epoch": 1e999, "oracle_calls": 3, "seconds": 0.1, "objective": 1.0}',
+        '{"epoch": 1, "oracle_calls": 3.5, "seconds": 0.1, "objective": 1.0}',
+        '{"epoch": "1", "oracle_calls": 3, "seconds": 0.1, "objective": 1.0}',
+        '{"epoch": 1, "oracle_calls": 3, "seconds": null, "objective": 1.0}',
+        '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": NaN}',
+        '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": 1' + "0" * 400 + "}",
+    ],
+)
+def test_lines_of_logs_that_no_run_writes_are_named(tmp_path, line):
+    path = tmp_path / "log.jsonl"
+    path.write_text(f'{{"command": "train", "job": {{}}}}\n{line}\n{{"outcome": "done"}}\n')
+    with pytest.raises(ValueError, match=r"log.jsonl:2: not a line of a log of training"):
+        load_log(path)
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(ValueError, match=r"log.jsonl:1: "):
+        load_log(path)
+
+
+def test_images_whose_numbers_wrap_around_are_refused(tmp_path):
+    """Differences of offsets that are all >= 1 in 64 bits, and areas whose sum there is 0."""
+    path, side = tmp_path / "a.boxes", 2**30
+    image = LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1)), (side, side))
+    save_localization(path, [image] * 4, ["a"])
+    whole, offsets = path.read_bytes(), np.arange(5).tobytes()
+    assert whole.count(offsets) == 1
+    path.write_bytes(whole.replace(offsets, np.array([0, 2**62, -(2**63), -(2**62), 4]).tobytes()))
+    with pytest.raises(ValueError, match=r"a.boxes: image 0: offsets: expected at least one candidate"):
+        load_localization(path)
+    save_localization(path, [image] * 16, ["a"])
+    header_edited(path, lambda h: h["arrays"].update(pixels={"dtype": "|u1", "shape": [0], "offset": 0}))
+    with pytest.raises(ValueError, match=f"a.boxes: pixels: expected {16 * side**2}, as the sizes say, got 0"):
+        load_localization(path)

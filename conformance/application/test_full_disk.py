@@ -1,0 +1,231 @@
+"""Files on a full disk, and after killed processes: whole, as they were, or not there; errors name them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.application.test_app import data_file, run
+from diptych.files import LocalizationImage, load_log, load_model, save_localization, save_model
+from diptych.pictures.grids import read_picture, write_picture
+from diptych.pictures.plots import convergence
+from reference.files import save_bytes
+
+__all__ = ["data_file"]  # a fixture
+ROOT = Path(reference.__file__).parent.parent
+SAVING = """
+import sys, time
+import numpy as np
+from diptych.files import LocalizationImage, save_localization
+
+def images():
+    yield LocalizationImage([[0, 0, 1, 1]], np.ones((1, 1, 1, 1), np.float32), (2, 2))
+    print("begun", flush=True)
+    time.sleep(600)
+
+save_localization(sys.argv[1], images(), ["spot"])
+"""
+
+
+@contextmanager
+def full_disk(room):
+    """No file grows beyond so many bytes meanwhile; the last write that begins below ends there."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def one_image(fill=1.0):
+    return LocalizationImage([[0, 0, 1, 1]], np.full((1, 1, 1, 1), fill, np.float32), (2, 2))
+
+
+def checkpointed(path, rng):
+    model = reference.MulticlassModel(2, 2)
+    loss = reference.LogLoss(model, model.pack(rng.normal(size=(4, 2)), [0, 1, 0, 1]))
+    reference.sgd(loss, lam=0.1, epochs=1, rng=0, checkpoint=path)
+
+
+def modelled(path, rng):
+    model = reference.MulticlassModel(2, 2)
+    save_model(path, model, rng.normal(size=model.size))
+
+
+def drawn(path, rng):
+    pytest.importorskip("matplotlib")
+    convergence(path, {"run": [reference.Row(k, k, 0.1 * k, float(rng.normal())) for k in (1, 2)]}, "title")
+
+
+def pictured(path, rng):
+    if path.suffix == ".png":
+        pytest.importorskip("matplotlib")
+    write_picture(path, rng.integers(0, 2, (40, 50)))
+
+
+WRITERS = {
+    "model.npz": modelled,
+    "checkpoint.npz": checkpointed,
+    "images.boxes": lambda path, rng: save_localization(path, [one_image(rng.normal())], ["spot"]),
+    "picture.npy": pictured,
+    "picture.pbm": pictured,
+    "picture.pgm": pictured,
+    "picture.png": pictured,
+    "figure.svg": drawn,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_full_disk_is_named_and_leaves_the_old_file_or_none(name, tmp_path, rng):
+    path = tmp_path / name
+    with pytest.raises(OSError, match="File too large") as error, full_disk(0):
+        WRITERS[name](path, rng)
+    assert error.value.filename == str(path) and not list(tmp_path.iterdir())
+    WRITERS[name](path, rng)
+    whole = path.read_bytes()
+    with pytest.raises(OSError, match="File too large"), full_disk(100):
+        WRITERS[name](path, rng)
+    assert path.read_bytes() == whole and [each.name for each in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["model.npz", "images.boxes", "picture.npy"])
+def test_a_folder_that_is_not_there_is_named_by_the_file(name, tmp_path, rng):
+    path = tmp_path / "none" / name
+    with pytest.raises(FileNotFoundError) as error:
+        WRITERS[name](path, rng)
+    assert error.value.filename == str(path)
+
+
+@pytest.mark.parametrize("kind", [".npy", ".pbm", ".pgm", ".png"])
+def test_a_picture_is_read_as_it_was_written(kind, tmp_path, rng):
+    if kind == ".png":
+        pytest.importorskip("matplotlib")
+    picture = rng.integers(0, 2, (5, 11))
+    write_picture(tmp_path / f"p{kind}", picture)
+    assert np.array_equal(read_picture(tmp_path / f"p{kind}"), picture)
+
+
+# logs and reports ----------------------------------------------------------------------------------------------------
+
+
+def test_a_log_on_a_full_disk_ends_with_a_whole_line(data_file, tmp_path, capsys):
+    """Wherever in a line the disk is full; the run is not taken for one that has ended."""
+    log = tmp_path / "log.jsonl"
+    words = ["train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log]
+    assert run(reference, capsys, *words)[0] == 0
+    size, first = len(log.read_bytes()), len(log.read_bytes().split(b"\n")[0]) + 1
+    for room in (
+        first + 1,
+        size - 150,
+        size - 60,
+    ):  # the last line is longer, and the digits of the seconds before it vary by less
+        with full_disk(room):
+            status, out, err = run(reference, capsys, *words)
+        assert status == 2 and not out and err.count("\n") == 1 and f"File too large: '{log}'" in err
+        text = log.read_text()
+        assert text.endswith("\n") and all(isinstance(json.loads(line), dict) for line in text.splitlines())
+        assert load_log(log).outcome is None and len(text) <= room
+    log.unlink()
+    with full_disk(0):
+        assert run(reference, capsys, *words)[0] == 2
+    with pytest.raises(ValueError, match="log.jsonl: not a log of training: it is empty"):
+        load_log(log)
+
+
+def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, capsys):
+    log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
+    words = ["train", data_file, "--lam", 0.1, "--log", log]
+    assert run(reference, capsys, *words, "--epochs", 2, "--checkpoint", file)[0] == 0
+    log.write_bytes(log.read_bytes()[:-30])  # within the outcome
+    assert run(reference, capsys, *words, "--epochs", 4, "--resume", file)[0] == 0
+    found = load_log(log)
+    assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
+
+
+def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
+    log = tmp_path / "log.jsonl"
+    assert run(reference, capsys, "train", data_file, "--epochs", 1, "--log", log)[0] == 0
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full")  # Linux has one
+    command = [sys.executable, "-m", "diptych", "curves", str(log)]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "No space left on device: 'standard output'" in done.stderr
+
+
+def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
+    words = ["demo", "--epochs", 1, "--limit", 5, "--quiet", "--json", "--out", tmp_path]
+    assert run(reference, capsys, *words)[0] == 0
+    report = tmp_path / "compare.json"
+    whole = report.read_bytes()
+    with full_disk(100):
+        status, _, err = run(reference, capsys, *words)
+    assert status == 2 and f"File too large: '{report}'" in err and report.read_bytes() == whole
+
+
+# parts of killed saves
+# -------------------------------------------------------------------------------------------------
+
+
+def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path):
+    path, other = tmp_path / "a.boxes", tmp_path / ".a.boxes.old.abcdefgh.part"
+    other.write_bytes(b"of another name")
+    command = [sys.executable, "-c", SAVING, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            assert process.stdout.readline() == "begun\n"
+            (part,) = (each for each in tmp_path.glob(".a.boxes.*.part") if each != other)
+            save_localization(path, [one_image()], ["spot"])
+            assert part.exists()
+        finally:
+            process.kill()
+    assert part.exists()
+    save_localization(path, [one_image()], ["spot"])
+    assert sorted(each.name for each in tmp_path.iterdir()) == [other.name, "a.boxes"]
+
+
+def test_saves_of_one_name_at_once(tmp_path):
+    """Each leaves a whole file; none takes another's part away."""
+    path, model = tmp_path / "m.npz", reference.MulticlassModel(20, 3)
+
+    def save(k):
+        save_model(path, model, np.full(model.size, float(k)))
+        weights = load_model(path, reference)[1]
+        assert np.all(weights == weights[0])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(save, range(160)))
+    assert [each.name for each in tmp_path.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_links_pipes_and_permissions_stay(tmp_path):
+    """A link is followed, permissions stay, and what is no file is written to, not replaced."""
+    model = reference.MulticlassModel(1, 2)
+    target, link, pipe = tmp_path / "m.npz", tmp_path / "link.npz", tmp_path / "pipe"
+    save_model(target, model, np.zeros(2))
+    target.chmod(0o600)
+    link.symlink_to(target)
+    save_model(link, model, np.ones(2))
+    assert link.is_symlink() and target.stat().st_mode & 0o777 == 0o600
+    assert load_model(target, reference)[1].tolist() == [1.0, 1.0]
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    save_bytes(pipe, b"whole")
+    reader.join()
+    assert read == [b"whole"] and pipe.is_fifo()

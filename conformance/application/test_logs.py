@@ -1,0 +1,286 @@
+"""Logs, curves, checkpoints and starts by the command line; a real Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance.application.test_app import PNG, data_file, run
+from conformance.application.test_tag import bank
+from conformance.tolerances import close
+from diptych.files import load_log, load_model, load_sequences
+
+__all__ = ["bank", "data_file"]  # fixtures
+TIMES = ("seconds", "seconds_in_all", "seconds_packing")
+
+
+def report(backend, capsys, *arguments):
+    status, out, err = run(backend.module, capsys, *arguments, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def untimed(found):
+    history = [{**row, "seconds": None} for row in found["history"]]
+    return {key: value for key, value in found.items() if key not in (*TIMES, "saved", "job")} | {"history": history}
+
+
+def test_a_log_has_the_job_the_rows_and_the_outcome(backend, data_file, tmp_path, capsys):
+    log = tmp_path / "log.jsonl"
+    found = report(backend, capsys, "train", data_file, "--epochs", 3, "--lam", 0.1, "--log", log)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(lines) == 5 and lines[1:4] == found["history"]
+    job, rows, outcome = load_log(log)
+    assert job["job"] == found["job"] and job["command"] == "train" and job["panel"] == backend.__name__
+    assert [row.as_dict() for row in rows] == found["history"] and all(type(row) is backend.Row for row in rows)
+    assert outcome["objective"] == found["objective"] and outcome["outcome"] == found["message"]
+    assert outcome["success"] and not outcome["interrupted"]
+
+
+COMMANDS = {
+    "train": ["train", "DATA", "--optimizer", "svrg", "--lam", 0.1],
+    "tag": ["tag", "train", "BANK", "--optimizer", "exponentiated-gradient", "--tol", 0],
+    "parse": ["parse", "train", "sentences", "--bits", 8, "--templates", "20", "--tol", 0],
+    "align": ["align", "train", "names", "--tol", 0],
+    "segment": ["segment", "train", "letters", "--limit", 1, "--scale", 1, "--tol", 0],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp_path, capsys, command):
+    """The report of a run cut in two is that of one run, but for the time; the log has all rows."""
+    names = {"DATA": data_file, "BANK": bank}
+    words = [names.get(word, word) for word in COMMANDS[command]]
+    log, file = tmp_path / "log.jsonl", tmp_path / "run.npz"
+    uncut = report(backend, capsys, *words, "--epochs", 3, "--log", tmp_path / "uncut.jsonl")
+    report(backend, capsys, *words, "--epochs", 1, "--log", log, "--checkpoint", file)
+    found = report(backend, capsys, *words, "--epochs", 3, "--log", log, "--resume", file)
+    for each in (uncut, found):
+        each.setdefault("history", [])
+    assert untimed(found) == untimed(uncut)
+    both = [load_log(tmp_path / name) for name in ("uncut.jsonl", "log.jsonl")]
+    plain = [[{**row.as_dict(), "seconds": None} for row in each.rows] for each in both]
+    assert plain[0] == plain[1] and len(plain[0]) == 3 and both[0].outcome == both[1].outcome
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "bcfw"])
+def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
+    """A real signal to a real process: status 130, the model, the report, the log's last line and a checkpoint to go
+    on from.
+    """
+    log, model, file = tmp_path / "log.jsonl", tmp_path / "model.npz", tmp_path / "run.npz"
+    words = ["train", data_file, "--loss", "hinge", "--optimizer", optimizer, "--epochs", 10**6, "--json"]
+    words += ["--tol", 0] if optimizer == "bcfw" else []
+    words += ["--log", log, "--save", model, "--checkpoint", file]
+    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
+    root = Path(backend.module.__file__).parent.parent
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a suite in the background may not be listening
+    process = subprocess.Popen(command, cwd=root, preexec_fn=listen, **pipes)
+    patience = time.monotonic() + 300
+    while not (log.exists() and log.read_text().count("\n") > 20) and time.monotonic() < patience:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 130, err
+    found = json.loads(out)
+    assert found["interrupted"] and not found["success"] and found["message"].startswith("interrupted after ")
+    assert found["objective"] == min(row["objective"] for row in found["history"])
+    loaded, w, _ = load_model(model, backend.module)
+    letters = load_sequences(data_file)
+    hinge = backend.StructuralHinge(loaded, loaded.pack(letters.X, letters.Y))
+    close(found["objective"], hinge.value_and_gradient(w)[0] + 0.5 * found["job"]["lam"] * w @ w)
+    _, rows, outcome = load_log(log)
+    assert outcome["interrupted"] and [row.as_dict() for row in rows][: len(found["history"])] == found["history"]
+    optimise, options = getattr(backend, optimizer), {"lam": found["job"]["lam"], "rng": 0}
+    options |= {"tol": 0.0} if optimizer == "bcfw" else {}
+    gone_on = optimise(hinge, epochs=len(rows) + 1, resume=file, **options)
+    uncut = optimise(hinge, epochs=len(rows) + 1, **options)
+    assert np.array_equal(gone_on.x, uncut.x) and len(gone_on.history) == len(rows) + 1
+
+
+def test_an_interrupt_before_anything_is_done(backend, data_file, tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(backend.LogLoss, "value_and_gradient", interrupted)
+    status, out, err = run(backend.module, capsys, "train", data_file, "--save", tmp_path / "m.npz", "--epochs", 2)
+    assert status == 130 and not out and "interrupted" in err and not (tmp_path / "m.npz").exists()
+
+
+def test_an_interrupt_ends_a_comparison(backend, data_file, capsys, monkeypatch):
+    """It would say little of two runs of which one was cut short."""
+
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("diptych.commands.output.Progress.__call__", interrupted)
+    for command in (["compare", data_file], ["demo", "--limit", 5, "--out", data_file.parent / "demo"]):
+        status, out, err = run(backend.module, capsys, *command)
+        assert status == 130 and "interrupted" in err and "relative difference" not in out
+
+
+def test_a_log_that_is_none_is_named(tmp_path):
+    job, row = '{"command": "train"}', '{"epoch": 1, "oracle_calls": 3, "seconds": 0.1, "objective": null}'
+    log = tmp_path / "log.jsonl"
+    for text, message in (
+        ("", "log.jsonl: not a log of training: it is empty"),
+        ("hello\nyou\n", "log.jsonl:1: not a line of a log of training: hello"),
+        (f"{row}\n", "log.jsonl:1: expected the job in the first line"),
+        (f'{job}\n{row}\n{{"epoch": 2}}\n{row}\n', "log.jsonl:3: not a line"),
+        (f"{job}\n3\n", "log.jsonl:2: not a line"),
+    ):
+        log.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            load_log(log)
+    log.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match="log.jsonl: not a log of diptych: not a text file in UTF-8"):
+        load_log(log)
+    with pytest.raises(ValueError, match="none.jsonl: no such file"):
+        load_log(tmp_path / "none.jsonl")
+    log.write_text(f"{job}\n{row}\n{row[:30]}")  # killed while it wrote
+    assert np.isnan(load_log(log).rows[0].objective) and load_log(log).outcome is None
+
+
+def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
+    """As in ``| head``: quiet, with the status of a broken pipe."""
+    words = ["train", data_file, "--epochs", "1", "--quiet"]
+    root = Path(backend.module.__file__).parent.parent
+    command = [sys.executable, "-m", "diptych", *map(str, words), "--panel", backend.__name__]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert process.returncode == 141
+    assert not [line for line in err.splitlines() if not line.startswith("compiling kernels")], err
+
+
+# curves ---------------------------------------------------------------------------------------------------------------
+
+
+def test_curves_are_distances_from_the_best_dual(backend, data_file, tmp_path, capsys):
+    """One problem by two optimisers: the bound is below both, and a picture is drawn."""
+    logs = [tmp_path / f"{name}.jsonl" for name in ("sgd", "svrg", "lbfgs")]
+    for log in logs:
+        report(backend, capsys, "train", data_file, "--optimizer", log.stem, "--lam", 0.1, "--epochs", 6, "--log", log)
+    picture = tmp_path / "curves.png"
+    found = report(backend, capsys, "curves", *logs, "--plot", picture)
+    assert picture.read_bytes().startswith(PNG) and [each["name"] for each in found["runs"]] == [p.stem for p in logs]
+    duals = [row.dual for log in logs for row in load_log(log).rows if row.dual is not None]
+    assert found["bound"] == max(duals) and found["against"] == ["calls", "seconds"]
+    for log, each in zip(logs, found["runs"], strict=True):
+        rows = load_log(log).rows
+        assert each["calls"] == [row.oracle_calls for row in rows] and each["objective"] == [r.objective for r in rows]
+        close(np.array(each["distance"]) * abs(found["bound"]) + found["bound"], each["objective"])
+        assert min(each["distance"]) >= -1e-12
+    text = run(backend.module, capsys, "curves", *logs, "--against", "epochs", "--plot", picture)
+    assert text[0] == 0 and text[1].count("\n") == 5
+
+
+def test_curves_without_a_bound(backend, data_file, tmp_path, capsys):
+    """A dual above other objectives, as of a smoothed problem: objectives are shown as they are."""
+    log, other = tmp_path / "log.jsonl", tmp_path / "other.jsonl"
+    report(backend, capsys, "train", data_file, "--optimizer", "svrg", "--lam", 0.1, "--log", log)
+    job, *rows, outcome = (json.loads(line) for line in log.read_text().splitlines())
+    rows = [{**row, "objective": row["objective"] / 2, "dual": None} for row in rows]
+    other.write_text("".join(f"{json.dumps(line)}\n" for line in (job, *rows, outcome)))
+    found = report(backend, capsys, "curves", log, other, "--plot", tmp_path / "curves.png")
+    assert found["bound"] is None and all(each["distance"] is None for each in found["runs"])
+    assert run(backend.module, capsys, "curves", tmp_path / "none.jsonl")[0] == 2
+
+
+def test_logs_of_different_problems_have_no_curves(backend, data_file, bank, tmp_path, capsys):
+    """The error says what differs; one file by two paths is one file, and a log may say less of its problem."""
+    logs = {name: tmp_path / f"{name}.jsonl" for name in ("a", "lam", "tag", "more", "path")}
+    more = tmp_path / "more.txt"
+    more.write_text(2 * f"{bank.read_text()}\n")
+    for name, words in (
+        ("a", ["train", data_file, "--lam", 0.1]),
+        ("lam", ["train", data_file, "--lam", 1, "--loss", "hinge"]),
+        ("path", ["train", f"{tmp_path}/./{data_file.name}", "--lam", 0.1, "--optimizer", "lbfgs"]),
+        ("tag", ["tag", "train", bank, "--lam", 0.1]),
+        ("more", ["tag", "train", more, "--lam", 0.1]),
+    ):
+        report(backend, capsys, *words, "--epochs", 1, "--log", logs[name])
+    for one, other, message in (
+        ("a", "lam", "a.jsonl and .*lam.jsonl are logs of different problems: loss crf and hinge, lam 0.1 and 1.0$"),
+        ("a", "tag", "different problems: command train and tag train"),
+        ("tag", "more", "different problems: file .*bank.txt and .*more.txt, sentences 3 and 6$"),
+    ):
+        status, _, err = run(backend.module, capsys, "curves", logs[one], logs[other])
+        assert status == 2 and re.search(message, err.strip()), err
+    assert len(report(backend, capsys, "curves", logs["a"], logs["path"])["runs"]) == 2
+
+
+# warm starts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_start_from_a_saved_model(backend, data_file, bank, tmp_path, capsys):
+    """Whatever optimiser wrote it: the first row begins where the model ended, and the settings are the model's."""
+    other = {"reference": "accelerated", "accelerated": "reference"}[backend.__name__]
+    model = tmp_path / "model.npz"
+    whole = report(
+        backend, capsys, "train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--save", model, "--no-start-stop"
+    )
+    words = ["train", data_file, "--optimizer", "lbfgs", "--lam", 0.1, "--start", model]
+    again = report(backend, capsys, *words)
+    assert again["history"] == [] or again["history"][0]["objective"] <= whole["objective"] * (1 + 1e-12)
+    close(again["objective"], whole["objective"])
+    assert again["job"]["start_stop"] is False and other
+
+    tagger = tmp_path / "tagger.npz"
+    first = report(backend, capsys, "tag", "train", bank, "--save", tagger, "--templates", "words", "--tol", 1e-8)
+    again = report(backend, capsys, "tag", "train", bank, "--start", tagger, "--optimizer", "lbfgs")
+    assert again["weights"] == first["weights"] and len(again["history"]) <= 2
+    assert again["objective"] <= first["objective"] * (1 + 1e-12)
+
+    parser = tmp_path / "parser.npz"
+    words = ["parse", "train", "sentences", "--lam", 0.01, "--loss", "crf"]
+    first = report(backend, capsys, *words, "--bits", 8, "--templates", "20", "--save", parser, "--epochs", 1)
+    again = report(backend, capsys, *words, "--start", parser, "--epochs", 0)
+    assert again["weights"] == first["weights"] and again["objective"] == first["objective"]
+
+
+def test_starts_that_do_not_fit_are_refused(backend, data_file, bank, tmp_path, capsys):
+    model, tagger = tmp_path / "model.npz", tmp_path / "tagger.npz"
+    report(backend, capsys, "train", data_file, "--epochs", 1, "--save", model)
+    report(backend, capsys, "tag", "train", bank, "--epochs", 1, "--save", tagger)
+    with np.load(data_file) as archive:
+        fields = dict(archive)
+    np.savez(tmp_path / "other.npz", **(fields | {"names": np.array(["a", "b", "new"])}))
+    np.savez(tmp_path / "wide.npz", **(fields | {"features": np.eye(4)[fields["labels"]]}))
+    (tmp_path / "other.txt").write_text("The DT B-XY\n")
+    for words, message in (
+        (["train", tmp_path / "other.npz", "--start", model], "labels that .*model.npz does not know: new"),
+        (["train", tmp_path / "wide.npz", "--start", model], "4 features, .*model.npz was trained on 3"),
+        (["train", data_file, "--start", tagger], "tagger.npz holds a TaggingModel; expected a SequenceModel"),
+        (["train", data_file, "--start", model, "--no-start-stop"], "--no-start-stop: .*model.npz has weights for"),
+        (
+            ["train", data_file, "--start", model, "--loss", "hinge", "--optimizer", "bcfw"],
+            "bcfw starts from a point of its dual.*sgd, lbfgs",
+        ),
+        (["tag", "train", bank, "--start", tagger], "exponentiated-gradient starts from a point of its dual"),
+        (["tag", "train", bank, "--start", tagger, "--optimizer", "sgd", "--bits", 8], "--bits has no effect"),
+        (["tag", "train", bank, "--start", model, "--optimizer", "sgd"], "expected a model of tag train, got a Seq"),
+        (["tag", "train", tmp_path / "other.txt", "--start", tagger, "--optimizer", "sgd"], "unknown label 'B-XY'"),
+        (["parse", "train", "sentences", "--start", model, "--optimizer", "sgd"], "expected a model of parse train"),
+        (["parse", "train", "sentences", "--start", model], "bcfw starts from a point of its dual"),
+        (
+            ["train", data_file, "--optimizer", "lbfgs", "--checkpoint", tmp_path / "c.npz"],
+            "--checkpoint: lbfgs has no checkpoints",
+        ),
+        (["train", data_file, "--resume", model], "model.npz: not a checkpoint of diptych"),
+        (["train", data_file, "--resume", "none.npz"], "train: none.npz: no such file"),
+        (["train", data_file, "--log", tmp_path / "none" / "log.jsonl"], "no such folder"),
+    ):
+        status, _, err = run(backend.module, capsys, *words)
+        assert status == 2 and re.search(message, err), (words, err)

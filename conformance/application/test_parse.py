@@ -1,0 +1,221 @@
+"""The command ``parse``: train, evaluate and predict on a small treebank; trees as text."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+
+import numpy as np
+import pytest
+
+from conformance.application.test_app import run
+from conformance.tolerances import close
+from diptych.commands.parse import drawn
+from diptych.files import load_model, save_model
+from diptych.files.treebank import load_treebank
+
+SENTENCES = """The\tDT\t2
+duck\tNN\t3
+swims\tVBZ\t0
+.\t.\t3
+
+A\tDT\t2
+dog\tNN\t3
+sees\tVBZ\t0
+the\tDT\t5
+duck\tNN\t3
+.\t.\t3
+
+Dogs\tNN\t2
+swim\tVBZ\t0
+"""
+
+
+@pytest.fixture
+def bank(tmp_path):
+    path = tmp_path / "bank.dp"
+    path.write_text(SENTENCES)
+    return path
+
+
+def test_trees_as_text():
+    lines = drawn(("a", "b", "c", "d"), ("A", "B", "C", "D"), np.array([2, 0, 1, 2]))
+    assert lines == ["└─ b (B, 2)", "   ├─ a (A, 1)", "   │  └─ c (C, 3)", "   └─ d (D, 4)"]
+    assert drawn((), (), np.zeros(0, np.int64)) == []
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [],
+        ["--vocabulary", 1, "--many-roots"],
+        ["--loss", "crf", "--epochs", 30, "--step-size", 0.1],
+        ["--loss", "crf", "--optimizer", "lbfgs", "--epochs", 20],
+    ],
+)
+def test_train_evaluate_predict(backend, bank, tmp_path, capsys, how):
+    saved = tmp_path / "model.npz"
+    command = ["parse", "train", bank, "--test", bank, "--bits", 12, "--lam", 0.01, "--save", saved, "--quiet", *how]
+    status, out, err = run(backend.module, capsys, *command, "--json")
+    report = json.loads(out)
+    assert status == 0, err
+    assert report["train"] == report["test"] == {"uas": 1.0, "uas_without_punctuation": 1.0}
+    status, out, _ = run(backend.module, capsys, "parse", "evaluate", saved, bank)
+    assert status == 0 and "right heads 100.00 %" in out
+    command = ["parse", "predict", saved, bank, "--top", 2, "--probabilities", "--draw"]
+    status, out, _ = run(backend.module, capsys, *command)
+    (tmp_path / "out.conllu").write_text(out)
+    again = load_treebank(str(tmp_path / "out.conllu"))
+    for a, b in zip(again, load_treebank(str(bank)), strict=True):
+        assert a.words == b.words and a.tags == b.tags and a.heads.tolist() == b.heads.tolist()
+        assert sum(c.startswith("# tree = ") for c in a.comments) == 2
+        assert sum("└─" in c or "├─" in c for c in a.comments) == len(a.words)
+    for name, heads in (("without", ""), ("some", "\t_")):  # what heads there are makes no difference
+        (tmp_path / name).write_text(re.sub(r"\t2$" if heads else r"\t\d$", heads, SENTENCES, flags=re.MULTILINE))
+        assert run(backend.module, capsys, *command[:3], tmp_path / name, *command[4:])[1] == out
+        status, _, err = run(backend.module, capsys, "parse", "evaluate", saved, tmp_path / name)
+        assert status == 2 and f"{name}: line 1: " in err
+    (tmp_path / "empty").write_text("\n")
+    status, empty, err = run(backend.module, capsys, "parse", "predict", saved, tmp_path / "empty")
+    assert status == 2 and empty == "" and "empty: no sentences" in err
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    model, w, _ = load_model(saved, backend.module)
+    data = model.pack([s.fields() for s in again])
+    for i, each in enumerate(sentences):
+        scores = model.scores(data, np.array([i]), w).values
+        for tree in each["trees"]:
+            close(tree["score"], scores[np.arange(len(scores)), tree["heads"]].sum())
+        assert each["trees"][0]["heads"] == each["heads"] and all(0 < p <= 1 for p in each["probabilities"])
+
+
+NOTED = """# newdoc
+# text = Vámonos ya
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tVamos\tir\tVERB\t_\tMood=Imp\t0\troot\t0:root\t_
+2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\tA b=c
+2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
+
+1\tya\tya\tADV\tb\tx|y\t0\tROOT\t0\tROOT
+
+"""
+
+
+def test_all_but_heads_and_relations_stays(backend, bank, tmp_path, capsys):
+    """Of CoNLL-U and of CoNLL-X, whose last columns are heads and relations too; the relations would be of others."""
+    saved, new = tmp_path / "m.npz", tmp_path / "new.conllu"
+    new.write_text(NOTED, encoding="utf-8")
+    run(backend.module, capsys, "parse", "train", bank, "--bits", 8, "--epochs", 1, "--save", saved, "--quiet")
+    command = ["parse", "predict", saved, new]
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    heads = iter(head for each in sentences for head in each["heads"])
+    expected = [line.split("\t") for line in NOTED.splitlines()]
+    for cells in expected:
+        if cells[0].isdecimal():
+            cells[6:8] = [str(next(heads)), "_"]
+    assert next(heads, None) is None
+    assert run(backend.module, capsys, *command)[1] == "".join("\t".join(cells) + "\n" for cells in expected)
+
+
+@pytest.mark.parametrize(
+    "how", [[], ["--loss", "crf", "--vocabulary", 1], ["--regularizer", "l21", "--lam", 0.01], ["--regularizer", "l2"]]
+)
+def test_templates_are_weighed(backend, bank, tmp_path, capsys, how):
+    """By online-proximal: train and show give the norms of the saved weights, largest first, and their shares; one
+    of all templates is 1.
+    """
+    saved = tmp_path / "model.npz"
+    command = ["parse", "train", bank, "--bits", 8, "--optimizer", "online-proximal", "--save", saved, "--quiet", *how]
+    status, out, err = run(backend.module, capsys, *command, "--json")
+    report = json.loads(out)
+    assert status == 0, err
+    assert report["train"]["uas"] > 0.8 and report["job"]["regularizer"] == (
+        how[1] if "--regularizer" in how else "squared-l21"
+    )
+    model, w, _ = load_model(saved, backend.module)
+    assert model.blocks and (model.keys is None) == ("--vocabulary" not in how)
+    found = report["template_weights"]
+    expected = {template: np.linalg.norm(w[model.groups == t]) for t, template in enumerate(model.templates)}
+    assert len(found) == len(expected)
+    close([e["norm"] for e in found], [expected[tuple(e["template"])] for e in found])
+    assert np.all(np.diff([e["norm"] for e in found]) <= 0)
+    close([e["beta"] for e in found], np.array([e["norm"] for e in found]) / sum(expected.values()))
+    status, out, _ = run(backend.module, capsys, "parse", "show", saved, "--json")
+    assert status == 0 and json.loads(out)["template_weights"] == found
+    status, out, _ = run(backend.module, capsys, "parse", "show", saved)
+    alive = sum(norm > 0 for norm in expected.values())
+    lines = out.splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith(f"{alive} of 20 templates have weights"))
+    assert "ParsingModel" in lines[0] and len(lines[first:]) == 21
+    status, out, _ = run(backend.module, capsys, *command)
+    assert status == 0 and f"{alive} of 20 templates have weights" in out and "parse show lists them" in out
+
+
+def test_a_strong_penalty_leaves_no_template(backend, bank, capsys):
+    """All norms, and shares of a sum of 0, are 0."""
+    command = ["parse", "train", bank, "--bits", 8, "--optimizer", "online-proximal", "--regularizer", "l21", "--quiet"]
+    for lam, expected in ((1e-4, 20), (1e3, 0)):
+        status, out, _ = run(backend.module, capsys, *command, "--lam", lam, "--json")
+        found = json.loads(out)["template_weights"]
+        assert status == 0 and sum(e["norm"] > 0 for e in found) == sum(e["beta"] > 0 for e in found) == expected
+    assert "0 of 20 templates have weights" in run(backend.module, capsys, *command, "--lam", 1e3)[1]
+
+
+def test_a_zip_is_no_model(backend, bank, tmp_path, capsys):
+    """A few of its members are named."""
+    with zipfile.ZipFile(tmp_path / "bank.zip", "w") as archive:
+        for number in range(100, 299):
+            archive.writestr(f"{number}.dp", SENTENCES)
+    status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.zip", bank)
+    assert status == 2 and "bank.zip: not a readable model file of diptych: 100.dp: expected an array" in err
+    np.savez(tmp_path / "bank.npz", **{f"{number}": np.zeros(1) for number in range(100, 299)})
+    status, _, err = run(backend.module, capsys, "parse", "predict", tmp_path / "bank.npz", bank)
+    assert status == 2 and "no field weights, header; found 100, 101, 102 and 196 more" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\tX\t2\nb\tX\t1\n", "Y[1]: expected a tree, got heads in a cycle above token 1"),
+        ("a\tX\t0\nb\tX\t0\n", "Y[1]: expected one token with head 0 (single_root=True), got 2"),
+    ],
+)
+def test_true_heads_that_are_no_tree_are_not_scored(backend, bank, tmp_path, capsys, content, message):
+    """evaluate says what train says, and train looks at --test before it trains."""
+    saved, wrong = tmp_path / "model.npz", tmp_path / "wrong.dp"
+    wrong.write_text(f"one\tX\t0\n\n{content}")
+    words = ["parse", "train", bank, "--bits", 8, "--epochs", 1, "--quiet", "--save", saved]
+    assert run(backend.module, capsys, *words)[0] == 0
+    for command in (["parse", "evaluate", saved, wrong], [*words, "--test", wrong, "--log", tmp_path / "log.jsonl"]):
+        status, out, err = run(backend.module, capsys, *command)
+        assert status == 2 and message in err and out == ""
+    assert not (tmp_path / "log.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "none.conllu"], "none.conllu: no such file"),
+        (["train", "."], ".: is a folder"),
+        (["train", "BANK", "--loss", "crf", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
+        (["train", "BANK", "--regularizer", "l21"], "--regularizer needs --optimizer online-proximal"),
+        (["show", "BANK"], "not a readable model file"),
+        (["train", "OPEN"], "open.dp: sentence 1 has no heads"),
+        (["train", "EMPTY"], "empty.dp: no sentences"),
+        (["train", "ROOTS"], "Y[0]: expected one token with head 0"),
+        (["evaluate", "BANK", "BANK"], "not a readable model file"),
+        (["evaluate", "none.npz", "BANK"], "parse evaluate: none.npz: no such file"),
+        (["predict", "OTHER", "BANK"], "expected a model of parse train, got a SequenceModel"),
+    ],
+)
+def test_what_cannot_be_parsed_is_said(backend, bank, tmp_path, capsys, arguments, message):
+    model = backend.SequenceModel(1, 2)
+    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    shared = backend.ParsingModel([("h.tag",)], bits=1)
+    save_model(tmp_path / "shared.npz", shared, np.zeros(2))
+    places = {"SHARED": tmp_path / "shared.npz", "BANK": bank, "OTHER": tmp_path / "s.npz"}
+    for name, content in (("OPEN", "a\tX\t_\n"), ("EMPTY", "\n"), ("ROOTS", "a\tX\t0\nb\tX\t0\n")):
+        places[name] = tmp_path / f"{name.lower()}.dp"
+        places[name].write_text(content)
+    status, _, err = run(backend.module, capsys, "parse", *(places.get(a, a) for a in arguments))
+    assert status == 2 and message in err

@@ -1,0 +1,204 @@
+"""Options with odd values, files with nothing to score, images that are none: one clear line each."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import reference as r
+from conformance.application.test_app import data_file, run
+from diptych.commands.main import main
+from diptych.files import LocalizationImage, save_localization, save_model
+
+__all__ = ["data_file"]  # a fixture
+ODD = ("", "--", "nan", "inf", "-inf", "1e400", "-1", "x", "9" * 400, "9" * 5000)
+NUMBERS = ("--lam", "--mu", "--tol", "--step-size", "--tau", "--C", "--beta", "--alpha", "--kappa", "--sigma")
+COUNTS = ("--k", "--rng", "--epochs", "--fold", "--limit", "--path", "--most-bytes")
+
+
+@pytest.mark.parametrize("option", [*NUMBERS, *COUNTS])
+def test_odd_values_are_one_line_and_status_2(capsys, option):
+    for value in ODD:
+        with pytest.raises(SystemExit) as stop:
+            main(["train", "letters", f"{option}={value}"])
+        err = capsys.readouterr().err
+        assert stop.value.code == 2 and len(err.splitlines()) == 1 and f"argument {option}: expected" in err
+        assert len(err) < 300
+
+
+def test_the_largest_numbers(data_file, capsys):
+    """Counts have 31 bits, seeds and bytes 63, degrees 31."""
+    words = ["train", str(data_file), "--epochs", "1"]
+    for option, most in (("--limit", 2**31 - 1), ("--rng", 2**63 - 1), ("--most-bytes", 2**63 - 1)):
+        assert run(r, capsys, *words, option, most)[0] == 0
+        with pytest.raises(SystemExit):
+            main([*words, option, str(most + 1)])
+        assert f"argument {option}: expected an integer >= 0 and <= {most}, got {most + 1}" in capsys.readouterr().err
+    assert r.kernels.Polynomial(2**31 - 1, 0.0)(np.eye(2), np.eye(2))[0, 0] == 1
+    with pytest.raises(ValueError, match="degree: expected at most 2147483647, got 2147483648"):
+        r.kernels.Polynomial(2**31)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "letters", "--save=--"],
+        ["train", "letters", "--save="],
+        ["train", "letters", "--save", ""],
+        ["train", ""],
+        ["tag", "train", "x", "--test", ""],
+        ["tag", "train", "x", "--comment="],
+        ["parse", "train", "sentences", "--test="],
+        ["parse", "train", "sentences", "--bits=--"],
+        ["align", "predict", "m", "a", ""],
+        ["segment", "train", "letters", "--noise=nan"],
+        ["segment", "train", "letters", "--scale=--"],
+        ["segment", "train", "letters", "--connectivity=" + "9" * 5000],
+        ["localize", "make", "x.boxes", "--images=" + "9" * 400],
+        ["localize", "predict", "x.boxes", "m", "--top=0"],
+    ],
+)
+def test_other_commands_say_so_too(capsys, words):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    assert len([line for line in capsys.readouterr().err.splitlines() if line.strip()]) == 1
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "polynomial:inf",
+        "polynomial:nan",
+        "polynomial:1e300",
+        "polynomial:",
+        "polynomial:--",
+        "polynomial:0",
+        "gaussian:inf",
+        "gaussian:nan",
+        "gaussian:0",
+        "spline:nan",
+        "spline:inf",
+        "",
+        ",",
+    ],
+)
+def test_kernels_that_are_none_are_one_line_and_status_2(data_file, capsys, kernel):
+    words = ["train", str(data_file), "--learner", "mkl", "--kernels", kernel or ",linear"]
+    status, out, err = run(r, capsys, *words)
+    assert status == 2 and out == "" and len(err.splitlines()) == 1 and "--kernels: " in err
+
+
+# nothing to score ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trained(data_file, tmp_path, capsys):
+    status, _, err = run(r, capsys, "train", data_file, "--epochs", 1, "--save", tmp_path / "m.npz")
+    assert status == 0, err
+    return tmp_path / "m.npz"
+
+
+@pytest.mark.parametrize("offsets", [[0], [0, 0, 0]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", "MODEL", "EMPTY"],
+        ["train", "EMPTY"],
+        ["train", "EMPTY", "--learner", "mkl"],
+        ["train", "EMPTY", "--learner", "sparse-crf"],
+        ["compare", "EMPTY"],
+    ],
+)
+def test_a_file_without_positions_is_no_nan_per_cent(trained, tmp_path, capsys, words, offsets):
+    """No sequences, or sequences of nothing: an error that names the file, with the status of other errors."""
+    path = tmp_path / "empty.npz"
+    np.savez(path, features=np.zeros((0, 3)), labels=np.zeros(0, int), offsets=offsets, names=np.array(["a", "b", "c"]))
+    status, out, err = run(r, capsys, *({"MODEL": trained, "EMPTY": path}.get(word, word) for word in words))
+    assert status == 2 and out == "" and len(err.splitlines()) == 1
+    assert f"{path}: no {'sequences' if len(offsets) == 1 else 'positions in its sequences'}" in err
+
+
+def test_a_fold_without_positions_is_said_before_training(tmp_path, capsys):
+    path = tmp_path / "fold.npz"
+    np.savez(path, features=np.eye(3), labels=[0, 1, 2], offsets=[0, 3, 3], fold=[0, 1])
+    status, out, err = run(r, capsys, "train", path, "--fold", 1)
+    assert status == 2 and out == "" and f"{path}: no positions in its sequences" in err
+
+
+def test_predict_says_that_there_is_nothing(trained, tmp_path, capsys):
+    path = tmp_path / "empty.npz"
+    np.savez(path, features=np.zeros((0, 3)), offsets=[0])
+    status, out, err = run(r, capsys, "predict", trained, path)
+    assert status == 2 and out == "" and f"{path}: no sequences" in err
+
+
+def test_alignments_of_no_strings_are_refused(tmp_path, capsys):
+    path = tmp_path / "pairs.json"
+    path.write_text(json.dumps([{"left": [], "right": ["a"], "pairs": []}]))
+    status, out, err = run(r, capsys, "align", "train", path)
+    assert status == 2 and out == "" and f"{path}: no string on the left" in err
+
+
+def test_a_class_without_test_images_has_no_scores(tmp_path, capsys):
+    """Neither nan nor an error: the other classes may have some."""
+    train, test = tmp_path / "train.boxes", tmp_path / "test.boxes"
+    image = LocalizationImage([[0, 0, 2, 2]], np.ones((1, 1, 1, 1)), (4, 4), [0, 0, 2, 2], 0)
+    save_localization(train, [image], ["a", "b"])
+    save_localization(test, [image._replace(label=1)], ["a", "b"])
+    status, out, err = run(r, capsys, "localize", "train", train, "--class", "a", "--test", test, "--json")
+    assert status == 0, err
+    assert json.loads(out)["classes"][0]["test"] is None
+    status, out, _ = run(r, capsys, "localize", "train", train, "--class", "a", "--test", test)
+    assert status == 0 and "nan" not in out
+
+
+def test_model_files_that_do_not_say_what_commands_need_are_named(tmp_path, capsys):
+    """What ``info`` holds is anyone's: a command checks what it takes from it."""
+    found = tmp_path / "m.npz"
+    features = ["bias", "pixel", "neighbourhood", "edge", "agreement"]
+    model, whole = r.SegmentationModel(3, 2), {"features": features, "connectivity": 4, "noise": 0.1}
+    for change in (
+        {"connectivity": 5},
+        {"connectivity": None},
+        {"noise": "a"},
+        {"noise": 0.51},
+        {"scale": 0},
+        {"scale": 101},
+    ):
+        save_model(found, model, np.zeros(model.size), whole | change)
+        status, out, err = run(r, capsys, "segment", "predict", found, "letters")
+        assert status == 2 and out == "" and f"m.npz: info: {next(iter(change))}: expected" in err
+    tagger = r.TaggingModel(["a", "b"], ["bias"], vocabulary=["bias"])
+    for columns in (3, [], [1], None):
+        save_model(found, tagger, np.zeros(tagger.size), {"columns": columns})
+        status, out, err = run(r, capsys, "tag", "show", found)
+        assert status == 2 and out == "" and "m.npz: info: columns: expected names of columns" in err
+
+
+# images that are none ------------------------------------------------------------------------------------------------
+
+IMAGE = LocalizationImage([[0, 0, 1, 1]], np.zeros((1, 1, 1, 1)), (3, 3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ((5, ["a"]), TypeError, "images: expected LocalizationImages, got int"),
+        (([5], ["a"]), TypeError, "images: expected LocalizationImages, got int for image 0"),
+        (([IMAGE, None], ["a"]), TypeError, "images: expected LocalizationImages, got NoneType for image 1"),
+        (("ab", ["a"]), TypeError, "images: expected LocalizationImages, got str for image 0"),
+        (([IMAGE._replace(boxes=[[0], [1, 2]])], ["a"]), ValueError, "image 0: boxes: expected an array"),
+        (([IMAGE._replace(features=[[0], [1, 2]])], ["a"]), ValueError, "image 0: features: expected an array"),
+        (([IMAGE], 5), TypeError, "classes: expected a sequence of names, got int"),
+        (([IMAGE], [[]]), ValueError, "classes: expected at least one name, all different"),
+        (([IMAGE], ["a"], {"x": {1}}), TypeError, "info: expected what JSON has words for"),
+        (([IMAGE], ["a"], {"x": np.nan}), ValueError, "info: expected what JSON has words for"),
+    ],
+)
+def test_what_are_no_images_is_named(tmp_path, arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        save_localization(tmp_path / "a.boxes", *arguments)
+    assert not list(tmp_path.iterdir())

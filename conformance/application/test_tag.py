@@ -1,0 +1,346 @@
+"""The command ``tag``: train, evaluate, predict and show on small column files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from conformance.application.test_app import run
+from conformance.tolerances import close
+from diptych.chunks import chunk_scores
+from diptych.files import load_model, save_model
+from diptych.files.columns import load_columns, read_columns
+from reference.models import token_templates
+
+SENTENCES = """The DT B-NP
+duck NN I-NP
+swims VBZ B-VP
+. . O
+
+A DT B-NP
+dog NN I-NP
+sees VBZ B-VP
+the DT B-NP
+duck NN I-NP
+. . O
+
+Dogs NNS B-NP
+swim VBP B-VP
+"""
+
+
+@pytest.fixture
+def bank(tmp_path):
+    path = tmp_path / "bank.txt"
+    path.write_text(SENTENCES)
+    return path
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        [],
+        ["--bits", 14, "--transitions", "bio", "--optimizer", "sgd", "--epochs", 40],
+        ["--pairs", "all", "--loss", "hinge", "--optimizer", "bcfw", "--lam", 0.01],
+        ["--loss", "hinge", "--templates", "words", "--columns", "word,tag,label", "--least", 2],
+        ["--loss", "hinge", "--optimizer", "casimir", "--smoothing", "top-k", "--k", 3, "--epochs", 20, "--lam", 0.01],
+        ["--loss", "hinge", "--optimizer", "casimir-svrg-adapt", "--epochs", 30, "--lam", 0.01],
+    ],
+)
+def test_train_evaluate_predict_show(backend, bank, tmp_path, capsys, how):
+    saved = tmp_path / "model.npz"
+    command = ["tag", "train", bank, "--test", bank, "--save", saved, "--quiet", *how]
+    status, out, err = run(backend.module, capsys, *command, "--json")
+    assert status == 0, err
+    report = json.loads(out)
+    assert report["train"] == report["test"] and report["labels"] == ["B-NP", "B-VP", "I-NP", "O"]
+    assert report["test"]["accuracy"] == {"token": 1.0, "sentence": 1.0} and report["test"]["chunks"]["f1"] == 1.0
+    assert len(report["history"]) >= 1 and report["saved"] == str(saved)
+
+    status, out, _ = run(backend.module, capsys, "tag", "evaluate", saved, bank)
+    assert status == 0 and "tokens 100.00 %" in out and "F1 100.00 (7 found, 7 true)" in out and "  VP" in out
+
+    unlabelled = tmp_path / "new.txt"
+    unlabelled.write_text("a DT\nduck NN\n\nswim VBP\n")
+    model, w, info = load_model(saved, backend.module)
+    assert info["columns"] == ["word", "tag", "label"]
+    command = ["tag", "predict", saved, unlabelled, "--top", 3, "--probabilities"]
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    data = model.pack(load_columns(str(unlabelled), ("word", "tag", "label")))
+    for i, each in enumerate(sentences):  # by enumeration
+        scores, n = model.scores(data, np.array([i]), w), len(each["labels"])
+        totals = {
+            y: sum(scores.unary[0, t, a] for t, a in enumerate(y))
+            + sum(scores.pairwise[a, b] for a, b in itertools.pairwise(y))
+            for y in itertools.product(range(4), repeat=n)
+        }
+        order = sorted(totals.values(), reverse=True)
+        close([one["score"] for one in each["best"]], order[:3])
+        assert each["best"][0]["labels"] == each["labels"]
+        for one in each["best"]:
+            close(one["score"], totals[tuple(model.labels.index(label) for label in one["labels"])])
+        values = np.exp(np.array(list(totals.values())))
+        for t, (label, p) in enumerate(zip(each["labels"], each["probabilities"], strict=True)):
+            here = [y[t] == model.labels.index(label) for y in totals]
+            close(p, values[here].sum() / values.sum())
+
+    out = run(backend.module, capsys, *command)[1]
+    assert out.startswith("# ") and out.count("# ") == 6
+    again = read_columns("out", out.encode(), ("word", "tag", "found", "p"), comment="# ")
+    assert [s["word"] for s in again] == [("a", "duck"), ("swim",)]
+    assert [list(s["found"]) for s in again] == [each["labels"] for each in sentences]
+
+    report = json.loads(run(backend.module, capsys, "tag", "show", saved, "--top", 2, "--json")[1])
+    weights, transitions = model.split(w)
+    assert sorted(report["labels"]) == sorted(model.labels) and len(report["transitions"]) == len(model.label_pairs)
+    for k, label in enumerate(model.labels):
+        close(
+            [abs(x) for _, x in report["labels"][label]], np.sort(np.abs(weights[:, k][weights[:, k] != 0]))[::-1][:2]
+        )
+        for name, x in report["labels"][label]:
+            row = int(name[4:]) if model.vocabulary is None else model.vocabulary.index(name)
+            close(weights[row, k], x)
+    for a, b, x in report["transitions"]:
+        close(transitions[model.labels.index(a), model.labels.index(b)], x)
+    out = run(backend.module, capsys, "tag", "show", saved)[1]
+    assert "transitions" in out and " B-NP -> I-NP" in out
+
+
+def test_predictions_are_what_the_scorer_reads(backend, bank, tmp_path, capsys):
+    """Columns, then the label found: the last two columns give the chunk scores of evaluate."""
+    saved = tmp_path / "model.npz"
+    run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
+    for content, message in (("\n", "new.txt: no sentences"), ("a\n", "or 2 without labels (word, tag), got 1")):
+        (tmp_path / "new.txt").write_text(content)
+        status, out, err = run(backend.module, capsys, "tag", "predict", saved, tmp_path / "new.txt")
+        assert status == 2 and out == "" and message in err
+    bank.write_text(SENTENCES.replace("dog NN I-NP", "dog NN B-NP").replace(". . O", ". . B-NP", 1))
+    out = run(backend.module, capsys, "tag", "predict", saved, bank)[1]
+    again = read_columns("out", out.encode(), ("word", "tag", "label", "found"))
+    expected = chunk_scores([s["label"] for s in again], [s["found"] for s in again])
+    report = json.loads(run(backend.module, capsys, "tag", "evaluate", saved, bank, "--json")[1])
+    assert 0 < report["chunks"]["f1"] < 1
+    for name in ("correct", "found", "expected", "f1"):
+        assert report["chunks"][name] == getattr(expected, name)
+
+
+def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, capsys):
+    (tmp_path / "t.toml").write_text('templates = ["bias", "form", "form.suffix1"]\n')
+    (tmp_path / "tags.txt").write_text("# x\na D\ndog N\n\nruns V\n")
+    files = [tmp_path / "tags.txt", "--comment", "#", "--test", tmp_path / "tags.txt"]
+    command = ["tag", "train", *files, "--columns", "form,label", "--templates", tmp_path / "t.toml", "--quiet"]
+    report = json.loads(run(backend.module, capsys, *command, "--json")[1])
+    assert report["test"] == {"accuracy": {"token": 1.0, "sentence": 1.0}, "chunks": None}
+    out = run(backend.module, capsys, *command)[1]
+    assert "test  tokens 100.00 %, sentences 100.00 %\n" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "none.txt"], "none.txt: no such file"),
+        (["train", "EMPTY"], "empty.txt: no sentences"),
+        (["train", "WRONG"], "wrong.txt: line 2: expected 3 columns, as above, got 2"),
+        (
+            ["train", "BANK", "--columns", "word,tag,chunk"],
+            "--columns: expected different names, one of them label, such as word,tag,label, got word,tag,chunk",
+        ),
+        (["train", "BANK", "--columns", "label"], "label, got label"),
+        (["train", "BANK", "--columns", "label,word,label"], "label, got label,word,label"),
+        (["train", "BANK", "--columns", "word,,label"], "label, got word,,label"),
+        (
+            ["train", "BANK", "--templates", "other"],
+            "other: no such file (the templates that come with diptych are chunks, entities, words)",
+        ),
+        (["train", "BANK", "--columns", "form,tag,label"], "--templates chunks: expected a column word, "),
+        (["train", "BANK", "--columns", "form,tag,label"], "bank.txt has form, tag, label (--columns names them)"),
+        (["train", "BANK", "--templates", "TEMPLATES"], "templates.txt: expected a column lemma, "),
+        (
+            ["train", "BANK", "--loss", "hinge", "--optimizer", "bcfw"],
+            "--optimizer bcfw needs --pairs all, and no --transitions",
+        ),
+        (["train", "BANK", "--optimizer", "bcfw"], "--optimizer bcfw needs --loss hinge"),
+        (
+            ["train", "BROKEN", "--transitions", "bio"],
+            "Y[0]: I-NP after the start, at token 0, is not allowed by transitions='bio'",
+        ),
+        (["train", "BANK", "--bits", "1"], "bits: expected at most 30, and 2^bits >= 4"),
+        (
+            ["train", "HEADS"],
+            "heads.txt: the labels look like heads of words; the column before is the label by "
+            "--columns word,label,head",
+        ),
+        (["train", "WORDS"], "words.txt: expected at least two columns, word and label, got one column"),
+        (["train", "FOLDER"], "folder: is a folder"),
+        (["train", "NOTES"], "notes.txt: lines such as '# note' look like comments; --comment '#' leaves them out"),
+        (
+            ["train", "LONG"],
+            "long.txt: line 1: got 5 columns; say what they are called, such as --columns word,c2,c3,c4,label",
+        ),
+        (
+            ["train", "UNKNOWN"],
+            "all labels are _; another column is the label by --columns "
+            "id,word,lemma,upos,label,feats,head,deprel,deps,misc",
+        ),
+        (["evaluate", "BANK", "BANK"], "not a readable model file"),
+        (["evaluate", "none.npz", "BANK"], "tag evaluate: none.npz: no such file"),
+        (["predict", "OTHER", "BANK"], "expected a model of tag train, got a SequenceModel"),
+    ],
+)
+def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, arguments, message):
+    model = backend.SequenceModel(1, 2)
+    save_model(tmp_path / "s.npz", model, np.zeros(model.size))
+    places = {"BANK": bank, "OTHER": tmp_path / "s.npz"}
+    places["FOLDER"] = tmp_path / "folder"
+    places["FOLDER"].mkdir()
+    for name, content in (
+        ("WORDS", "a\nb\n"),
+        ("EMPTY", "\n"),
+        ("WRONG", "a b c\na b\n"),
+        ("BROKEN", "a X I-NP\nb X B-NP\n"),
+        ("HEADS", "a X 2\nb X 0\n\nc X 0\n"),
+        ("NOTES", "# note\na X\n# X\n"),
+        ("LONG", "a b c d e\n"),
+        ("UNKNOWN", "1\ta\ta\t_\tX\t_\t_\t_\t_\t_\n"),
+        ("TEMPLATES", 'templates = ["word", "word|lemma"]'),
+    ):
+        places[name] = tmp_path / f"{name.lower()}.txt"
+        places[name].write_text(content)
+    status, _, err = run(backend.module, capsys, "tag", *(places.get(a, a) for a in arguments))
+    assert status == 2 and message in err
+
+
+TWO = "The D\nduck N\nswims V\n\nA D\ndog N\nsees V\nthe D\nduck N\n"
+CONLLU = """# text = Vámonos
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tVamos\tir\tVERB\tv\t_\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\tp\t_\t1\tobj\t_\t_
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "columns", "templates"),
+    [
+        (TWO, "2 sentences, columns word, label (", ["word", "label"], "words"),
+        (SENTENCES, "3 sentences, columns word, tag, label (", ["word", "tag", "label"], "chunks"),
+        ("a D x O\nb N y B-X\n", "columns word, tag, chunk, label (", ["word", "tag", "chunk", "label"], "chunks"),
+        (CONLLU, "1 sentences, CoNLL-U, label = UPOS (", None, "words"),
+    ],
+)
+def test_files_are_read_without_options(backend, tmp_path, capsys, content, said, columns, templates):
+    """What was inferred is said, and kept: files are read in the same way later."""
+    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
+    path.write_text(content, encoding="utf-8")
+    status, out, err = run(backend.module, capsys, "tag", "train", path, "--test", path, "--save", saved)
+    assert status == 0 and out.count("tokens 100.00 %") == 2
+    lines = [line for line in err.splitlines() if "compiling" not in line]
+    assert len(lines) == 1 and lines[0].startswith(f"{path}: ") and said in lines[0]
+    assert lines[0].endswith(f"templates {templates} (--templates)")
+    info = load_model(saved, backend.module)[2]
+    assert columns is None or info["columns"] == columns
+    assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
+    status, _, err = run(backend.module, capsys, "tag", "train", path, "--quiet")
+    assert status == 0 and "sentences" not in err
+
+
+NOTED = """# newdoc
+# text = Vámonos ya
+1-2\tVámonos\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No
+1\tVamos\tir\tNOUN\tv\tMood=Imp\t0\troot\t0:root\t_
+2\tnos\tnosotros\tNOUN\tp\t_\t1\tobj\t_\tA b=c
+2.1\tx\tx\tX\tx\t_\t_\t_\t1:x\t_
+
+1\tya mismo\t#\t_\tb\t_\t_\t_\t_\t_
+
+"""
+
+
+@pytest.mark.parametrize("columns", [None, "id,word,lemma,upos,label,feats,head,deprel,deps,misc"])
+def test_conllu_is_tagged_in_place(backend, tmp_path, capsys, columns):
+    """All but the labels of words stays, and the other commands read it: evaluate finds each label right."""
+    path, new, saved, out = (tmp_path / name for name in ("a.conllu", "new.conllu", "m.npz", "out.conllu"))
+    path.write_text(CONLLU, encoding="utf-8")
+    new.write_text(NOTED, encoding="utf-8")
+    named = [] if columns is None else ["--columns", columns]
+    run(backend.module, capsys, "tag", "train", path, *named, "--save", saved, "--quiet")
+    command = ["tag", "predict", saved, new]
+    sentences = json.loads(run(backend.module, capsys, *command, "--json")[1])["sentences"]
+    labels = iter(label for each in sentences for label in each["labels"])
+    expected = [line.split("\t") for line in NOTED.splitlines()]
+    for cells in expected:
+        if cells[0].isdecimal():
+            cells[3 if columns is None else 4] = next(labels)
+    text = "".join("\t".join(cells) + "\n" for cells in expected)
+    assert next(labels, None) is None and text != NOTED
+    assert run(backend.module, capsys, *command)[1] == text
+    assert run(backend.module, capsys, *command, "--out", out)[0] == 0 and out.read_text(encoding="utf-8") == text
+    status, evaluated, _ = run(backend.module, capsys, "tag", "evaluate", saved, out)
+    assert status == 0 and "tokens 100.00 %, sentences 100.00 %" in evaluated
+    first = run(backend.module, capsys, *command, "--limit", 1)[1]
+    assert first == text.partition("\n\n")[0] + "\n\n"
+    noted = run(backend.module, capsys, *command, "--top", 2, "--probabilities")[1].splitlines()
+    assert noted[:2] == text.splitlines()[:2] and noted[2].endswith(f": {' '.join(sentences[0]['labels'])}")
+    added = [line for line in noted if line.startswith(("# labels = ", "# probabilities = "))]
+    assert len(added) == 6 and [line for line in noted if line not in added] == text.splitlines()
+
+
+def test_comments_are_kept_in_the_model(backend, tmp_path, capsys):
+    path, saved = tmp_path / "a.txt", tmp_path / "m.npz"
+    path.write_text("% by me, today\n" + TWO)
+    assert run(backend.module, capsys, "tag", "train", path, "--comment", "%", "--save", saved, "--quiet")[0] == 0
+    assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
+    assert run(backend.module, capsys, "tag", "evaluate", saved, path, "--comment", "#")[0] == 2
+    model, w, info = load_model(saved, backend.module)
+    for name, wrong in (("form", "csv"), ("comment", ""), ("comment", 3), ("columns", [])):
+        save_model(saved, model, w, {**info, name: wrong})
+        status, _, err = run(backend.module, capsys, "tag", "evaluate", saved, path)
+        assert status == 2 and f"m.npz: info: {name}: expected" in err
+    save_model(saved, model, w, {"columns": ["word", "label"]})  # as it was written before
+    path.write_text(TWO)
+    assert "100.00 %" in run(backend.module, capsys, "tag", "evaluate", saved, path)[1]
+
+
+def test_tagging_a_sentence_a_line(backend, bank, tmp_path, capsys):
+    """The same labels as from columns; neither form is read as the other."""
+    two, saved, lines = tmp_path / "two.txt", tmp_path / "m.npz", tmp_path / "new.txt"
+    two.write_text(TWO)
+    run(backend.module, capsys, "tag", "train", two, "--save", saved, "--quiet")
+    lines.write_text("the dog swims\nduck\n")
+    by_line = run(backend.module, capsys, "tag", "predict", saved, lines, "--tokens")[1]
+    lines.write_text("the\ndog\nswims\n\nduck\n")
+    assert by_line == run(backend.module, capsys, "tag", "predict", saved, lines)[1] != ""
+    assert [line.split(" ")[0] for line in by_line.splitlines()] == ["the", "dog", "swims", "", "duck", ""]
+    hint = "; --tokens reads a tokenised sentence a line"
+    for content, option, message in (
+        ("the dog swims\nduck\n", [], "expected 3 columns, as above, got 1: 'duck'" + hint),
+        ("the dog swims\n", [], "or 1 without labels (word), got 3" + hint),
+        ("duck swims\nducks swim\n", [], "new.txt: none of its labels, such as swim, is a label of the model" + hint),
+        ("the\ndog\n\nduck\n", ["--tokens"], "expected a sentence a line, but every line has one word"),
+        (TWO, ["--tokens"], "expected a sentence a line, but every line has 2 words, with empty lines between"),
+    ):
+        lines.write_text(content)
+        status, out, err = run(backend.module, capsys, "tag", "predict", saved, lines, *option)
+        assert status == 2 and out == "" and message in err
+    lines.write_text("duck _\nswims _\n")  # a label that is not known
+    assert run(backend.module, capsys, "tag", "predict", saved, lines)[0] == 0
+    run(backend.module, capsys, "tag", "train", bank, "--save", saved, "--quiet")
+    status, _, err = run(backend.module, capsys, "tag", "predict", saved, lines, "--tokens")
+    assert status == 2 and "--tokens: lines have words alone, and the model looks at word, tag" in err
+
+
+@pytest.mark.parametrize("how", [[], ["--learner", "sparse-crf", "--path", 3, "--held-out", 0.4]])
+def test_attributes_are_looked_up_once(backend, bank, capsys, monkeypatch, how):
+    """Once for the sentences to train on, which are tagged too, and once for those to test on."""
+    seen, whole = [], token_templates._Window
+
+    def window(X, offsets):
+        seen.append(len(X))
+        return whole(X, offsets)
+
+    monkeypatch.setattr(token_templates, "_Window", window)
+    status, _, err = run(backend.module, capsys, "tag", "train", bank, "--test", bank, "--quiet", *how)
+    assert status == 0, err
+    assert seen == [3, 3]

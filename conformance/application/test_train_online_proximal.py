@@ -1,0 +1,110 @@
+"""``train --optimizer online-proximal``: every regularizer by name, groups, errors by name, logs, checkpoints."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from conformance.application.test_app import data_file, run  # noqa: F401
+from conformance.application.test_logs import report
+from conformance.tolerances import close
+from diptych.files import load_log, load_model, load_sequences
+
+NAMED = {
+    "l1": ["--tau", 0.01],
+    "l2": ["--lam", 0.1],
+    "elastic-net": ["--tau", 0.01, "--lam", 0.1],
+    "l21": ["--tau", 0.01],
+    "squared-l21": ["--lam", 0.1, "--groups", "labels"],
+    "elastic-net-mkl": ["--tau", 0.01, "--lam", 0.1],
+    "non-sparse-mkl": ["--lam", 0.1, "--power", 1.5],
+    "sparse-group-lasso": ["--tau", 0.01, "--group-tau", 0.02],
+    "l21-ball": ["--radius", 1.0, "--groups", "FILE"],
+}
+
+
+def value(name, w, groups):
+    """The regularizer of NAMED, written out."""
+    norms = np.array([np.linalg.norm(w[groups == k]) for k in range(groups.max() + 1)])
+    l1, l2 = np.abs(w).sum(), w @ w
+    return {
+        "l1": 0.01 * l1,
+        "l2": 0.05 * l2,
+        "elastic-net": 0.01 * l1 + 0.05 * l2,
+        "l21": 0.01 * norms.sum(),
+        "squared-l21": 0.05 * norms.sum() ** 2,
+        "elastic-net-mkl": 0.01 * norms.sum() + 0.05 * l2,
+        "non-sparse-mkl": 0.05 * (norms**1.5).sum(),
+        "sparse-group-lasso": 0.01 * l1 + 0.02 * norms.sum(),
+        "l21-ball": 0.0 if norms.sum() <= 1.0 + 1e-9 else np.inf,
+    }[name]
+
+
+def words(path, name):
+    options = [str(path.parent / "groups.txt") if word == "FILE" else word for word in NAMED[name]]
+    return ["train", path, "--optimizer", "online-proximal", "--regularizer", name, *options]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name):  # noqa: F811
+    """The report's objective is F + R at the saved model, with R and the groups written out here."""
+    (data_file.parent / "groups.txt").write_text("0\n-1\n1\n")
+    model = tmp_path / "model.npz"
+    found = report(backend, capsys, *words(data_file, name), "--epochs", 3, "--save", model)
+    loaded, w, info = load_model(model, backend.module)
+    F, L = loaded.n_features, loaded.n_labels
+    rows = (len(w) - L * L) // L
+    number = {"labels": None, "FILE": [0, -1, 1]}.get(NAMED[name][-1], list(range(F)))
+    rest = 0 if number is None else max(number) + 1
+    groups = (
+        np.tile(np.arange(L), rows + L)
+        if number is None
+        else np.concatenate([np.repeat([*number, *[rest] * (rows - F)], L), np.full(L * L, rest)])
+    )
+    letters = load_sequences(data_file)
+    F_w = backend.LogLoss(loaded, loaded.pack(letters.X, letters.Y)).value_and_gradient(w)[0]
+    close(found["objective"], F_w + value(name, w, groups))
+    assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
+
+
+def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):  # noqa: F811
+    """Cut in two and gone on with; curves beside SGD's of the same problem, and refused beside another's."""
+    logs = {name: tmp_path / f"{name}.jsonl" for name in ("uncut", "cut", "sgd")}
+    file, ridge = tmp_path / "run.npz", words(data_file, "l2")
+    uncut = report(backend, capsys, *ridge, "--epochs", 4, "--log", logs["uncut"])
+    report(backend, capsys, *ridge, "--epochs", 2, "--checkpoint", file, "--log", logs["cut"])
+    cut = report(backend, capsys, *ridge, "--epochs", 4, "--resume", file, "--log", logs["cut"])
+    assert cut["objective"] == uncut["objective"] and len(load_log(logs["cut"]).rows) == 4
+    status, _, err = run(backend.module, capsys, *words(data_file, "l1"), "--resume", file)
+    assert status == 2 and "run with regularizer = HalfSquaredL2(lam=0.1), this one has L1(tau=0.01)" in err
+    report(backend, capsys, "train", data_file, "--lam", 0.1, "--log", logs["sgd"])
+    assert len(report(backend, capsys, "curves", logs["uncut"], logs["sgd"])["runs"]) == 2
+    report(backend, capsys, *words(data_file, "elastic-net"), "--log", tmp_path / "other.jsonl")
+    status, _, err = run(backend.module, capsys, "curves", logs["uncut"], tmp_path / "other.jsonl")
+    assert status == 2 and "regularizer None and elastic-net" in err
+
+
+def test_what_does_not_fit_is_named(backend, data_file, capsys):  # noqa: F811
+    train = ["train", data_file, "--optimizer", "online-proximal"]
+    (data_file.parent / "words.txt").write_text("one\ntwo\n")
+    (data_file.parent / "short.txt").write_text("0\n")
+    for more, message in (
+        (["--regularizer", "l1"], "--regularizer l1 needs --tau"),
+        (["--regularizer", "l1", "--tau", 1, "--lam", 1], "--lam has no effect with --regularizer l1"),
+        (["--regularizer", "l2", "--groups", "labels"], "--groups has no effect with --regularizer l2"),
+        (["--regularizer", "non-sparse-mkl", "--power", 0.5], "--power: expected a number >= 1, got 0.5"),
+        (["--tau", 1], "--tau has no effect with --regularizer squared-l21"),
+        (["--groups", "rows"], "--groups: expected columns, labels or a file, got rows: no such file"),
+        (["--groups", data_file.parent / "words.txt"], "expected an integer in each line"),
+        (["--groups", data_file.parent / "short.txt"], "expected 3 integers >= -1, one a feature, got 1 of them"),
+        (["--average", "weighted"], "--average: online-proximal takes one of last, uniform, got weighted"),
+        (["--tol", 0.1], "--tol has no effect with --optimizer online-proximal"),
+        (["--schedule", "inverse-sqrt"], "--schedule inverse-sqrt needs --step-size"),
+        (["--mu", 0.1], "--mu has no effect with --loss crf"),
+    ):
+        status, _, err = run(backend.module, capsys, *train, *more)
+        assert status == 2 and re.search(message, err), (more, err)
+    status, _, err = run(backend.module, capsys, "train", data_file, "--regularizer", "l1")
+    assert status == 2 and "--regularizer has no effect with --optimizer sgd" in err

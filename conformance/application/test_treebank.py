@@ -1,0 +1,154 @@
+"""Treebank files: forms, errors by line, CoNLL-U written and read again, and attachment scores."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.models.test_parsing import crosses
+from diptych.files.treebank import Sentence, load_treebank, read_sentences, write_conllu
+from diptych.metrics import attachment_score
+
+PLAIN = b"The\tDT\t2\nduck\tNN\t3\nswims\tVBZ\t0\n\n\n\tx\t"
+CONLL_U = """# sent_id = 1
+# text = vamonos al mar
+1-2\tvamonos\t_\t_\t_\t_\t_\t_\t_\t_
+1\tvamos\tir\tVERB\t_\tMood=Imp\t0\troot\t_\t_
+2\tnos\tnosotros\tPRON\t_\t_\t1\tobj\t_\t_
+2.1\tgone\tgo\tVERB\t_\t_\t_\t_\t1:dep\t_
+3\t#\t#\tSYM\tX\t_\t1\tpunct\t_\t_
+
+1\tsolo\t_\tADV\tRB\t_\t_\t_\t_\t_"""
+
+
+def test_plain_lines():
+    (sentence,) = read_sentences("a", PLAIN[: PLAIN.index(b"\n\n")])
+    assert sentence.words == ("The", "duck", "swims") and sentence.tags == ("DT", "NN", "VBZ")
+    assert sentence.heads.tolist() == [2, 3, 0] and sentence.heads.dtype == np.int64
+    fields = sentence.fields()
+    assert fields["lemma"] == ("the", "duck", "swims") and fields["coarse"] == ("DT", "NN", "VB")
+
+
+def test_conllu_without_ranges_and_empty_nodes():
+    first, second = read_sentences("a", CONLL_U.replace("\n", "\r\n").encode())
+    assert first.words == ("vamos", "nos", "#") and first.heads.tolist() == [0, 1, 1]
+    assert first.tags == ("VERB", "PRON", "X") and first.relations == ("root", "obj", "punct")
+    assert first.feats == ("Mood=Imp", "_", "_") and len(first.comments) == 2
+    assert first.fields()["lemma"] == ("ir", "nosotros", "#")
+    assert second.heads is None and second.comments == () and second.tags == ("RB",)
+
+
+@given(data=st.data())
+def test_written_and_read_again(data):
+    text = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=5)
+    sentences = []
+    for _ in range(data.draw(st.integers(0, 3))):
+        n = data.draw(st.integers(1, 5))
+        words, lemmas, coarse, tags, feats, relations = (
+            tuple(data.draw(st.lists(text, min_size=n, max_size=n))) for _ in range(6)
+        )
+        heads = [data.draw(st.sampled_from([h for h in range(n + 1) if h != k])) for k in range(1, n + 1)]
+        heads = data.draw(st.sampled_from([None, np.array(heads)]))
+        sentences.append(Sentence(words, tags, heads, lemmas, coarse, feats, relations, ("# one", "# two")))
+    again = read_sentences("a", "\n".join(write_conllu(sentences)).encode())
+    assert len(again) == len(sentences)
+    for a, b in zip(again, sentences, strict=True):
+        expected = b._replace(tags=tuple(c if t == "_" else t for t, c in zip(b.tags, b.coarse, strict=True)))
+        assert a._replace(heads=None, rows=()) == expected._replace(heads=None)
+        assert (a.heads is None) == (b.heads is None) and (a.heads is None or a.heads.tolist() == b.heads.tolist())
+
+
+def test_a_zip_and_a_part_of_it(tmp_path):
+    path = tmp_path / "bank.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("README", "no sentences")
+        for name in ("b", "c", "a"):
+            archive.writestr(f"bank/{name}.dp", f"{name}\tX\t0\n")
+    assert [s.words for s in load_treebank(str(path))] == [("a",), ("b",), ("c",)]
+    assert [s.words for s in load_treebank(f"{path}:2-3")] == [("b",), ("c",)]
+    assert [s.words for s in load_treebank(f"{path}:2")] == [("b",)]
+    for name in ("c.dp", "bank/c.dp"):
+        assert [s.words for s in load_treebank(f"{path}:{name}")] == [("c",)]
+    for part in ("2-4", "0", "4"):
+        with pytest.raises(ValueError, match=rf"bank.zip:{part}: expected files in 1-3, got {part}"):
+            load_treebank(f"{path}:{part}")
+    several = (
+        "expected a range of its 3 files, such as 1-3, or the number or the name of one, such as bank/a.dp; none is"
+    )
+    for part in ("d.dp", "1-", "-2", "README", "", "1,2"):
+        with pytest.raises(ValueError, match=rf"bank.zip:{part}: {several} called '{part}'"):
+            load_treebank(f"{path}:{part}")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.dp", "a\tX\t2\n")
+    with pytest.raises(ValueError, match=r"bank.zip/x.dp: line 1: head: expected a token number in 0..1, got '2'"):
+        load_treebank(str(path))
+    path.write_bytes(b"PK not")
+    with pytest.raises(ValueError, match=r"bank.zip: not a zip"):
+        load_treebank(str(path))
+    with pytest.raises(ValueError, match="no such file"):
+        load_treebank(str(tmp_path / "none.conllu"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (PLAIN, r"a: line 6: expected something in each column, got '\\tx\\t'"),
+        (b"a\tb", r"a: line 1: expected 3 columns \(word, tag, head\) or 10 columns .* got 2: 'a\\tb'"),
+        (
+            b"a\tX\t0\na\tb\tc\td\te\tf\tg\th\ti\tj",
+            r"a: line 2: expected 3 columns \(word, tag, head\) apart by "
+            r"tabs, got 10",
+        ),
+        (b"a\tX\t0\n\nb\tX\tx", r"a: line 3: head: expected a token number in 0..1, got 'x'"),
+        (b"a\tX\t-1", r"a: line 1: head: expected a token number in 0..1, got '-1'"),
+        (b"a\tX\t0\nb\tX\t2", r"a: line 2: head: token 2 cannot be its own head"),
+        (b"a\tX\t0\nb\tX\t_", r"a: line 2: head: expected a token number in 0..2, got '_'"),
+        (CONLL_U.replace("3\t#", "4\t#").encode(), r"a: line 7: expected token number 3, got '4'"),
+        (CONLL_U.split("\n")[2].encode(), "a: a sentence without tokens"),
+        (b"\xff\xfea\tX\t0", "a: not a text file in UTF-8"),
+    ],
+)
+def test_what_is_wrong_is_named(content, message):
+    with pytest.raises(ValueError, match=message):
+        read_sentences("a", content)
+
+
+def test_heads_that_are_not_looked_at():
+    """Two columns, heads that are open in part or none at all; what else is wrong is still said."""
+    for content in (b"a\tX\nb\tY\n", b"a\tX\t0\nb\tY\t_", b"a\tX\t9\nb\tY\tx"):
+        (sentence,) = read_sentences("a", content, heads=False)
+        assert sentence.words == ("a", "b") and sentence.tags == ("X", "Y") and sentence.heads is None
+        with pytest.raises(ValueError, match="a: line [12]: "):
+            read_sentences("a", content)
+    assert all(s.heads is None for s in load_treebank("sentences", heads=False))
+    with pytest.raises(ValueError, match=r"a: line 1: expected 2 columns \(word, tag\) or 3 columns .* got 1: 'a'"):
+        read_sentences("a", b"a\n", heads=False)
+    with pytest.raises(ValueError, match=r"a: line 2: expected 2 columns \(word, tag\) apart by tabs, got 3"):
+        read_sentences("a", b"a\tX\nb\tY\t1", heads=False)
+
+
+def test_attachment_scores_by_hand():
+    truth, guess = [np.array([2, 0, 2]), np.array([0])], [np.array([2, 0, 1]), np.array([0])]
+    assert attachment_score(truth, guess) == 3 / 4
+    tags = [["DT", "VB", "."], ["NN"]]
+    assert attachment_score(truth, guess, tags) == 1.0
+    assert attachment_score(truth, guess, [["``", "''", ","], [":"]]) != attachment_score(truth, truth)  # nan
+    assert np.isnan(attachment_score([], [], []))
+    for wrong in ([["DT"], ["NN"]], [["DT"] * 3]):
+        with pytest.raises(ValueError, match="as many sequences"):
+            attachment_score(truth, guess, wrong)
+
+
+def test_the_sentences_of_the_package_are_trees():
+    sentences = load_treebank("sentences")
+    assert len(sentences) == 40 and sum(crosses(s.heads) for s in sentences) == 4
+    for s in sentences:
+        assert list(s.heads).count(0) == 1
+        reached = np.array([0])
+        for _ in s.words:  # from the root, as many steps down as there are tokens
+            reached = np.union1d(reached, 1 + np.flatnonzero(np.isin(s.heads, reached)))
+        assert len(reached) == len(s.words) + 1

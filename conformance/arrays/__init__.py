@@ -1,0 +1,1 @@
+"""The array layer and what computes on it."""

@@ -1,0 +1,1 @@
+"""What the papers promise as numbers."""

@@ -1,0 +1,1 @@
+"""Kernels and online multiple kernel learning."""

@@ -1,0 +1,1 @@
+"""Models: features, adjoints, packing."""

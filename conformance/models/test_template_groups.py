@@ -1,0 +1,314 @@
+"""Templates as groups of weights: blocks by hand, and online proximal rounds over them against their equation and
+the plain loop.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from conformance.models.test_parsing import TEMPLATE_LISTS, sentences
+from conformance.tolerances import close
+from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
+from reference.training.counterparts import counterpart
+
+TEMPLATES = [
+    ("h.tag", "m.tag"),
+    ("h.tag", "direction"),
+    ("m.tag", "distance"),
+    ("direction",),
+    ("h.tag", "b.tag", "m.tag"),
+]
+
+
+def treebank(rng, n=6, tags=3):
+    """Sentences of few different tags, so that features repeat within an arc's tree, one of them empty; and trees at
+    random.
+    """
+    X, Y = [], []
+    for length in [0, *rng.integers(1, 6, n - 1).tolist()]:
+        order, heads = rng.permutation(length) + 1, np.zeros(length, np.int64)
+        for place, m in enumerate(order):
+            heads[m - 1] = rng.choice([0, *order[:place]])
+        X.append({"tag": [str(t) for t in rng.integers(0, tags, length)]})
+        Y.append(heads)
+    return X, Y
+
+
+def parser(panel, weights, X, Y):
+    """A model of blocks of 8 weights, in which features collide, of vocabularies, or of weights that templates
+    share; and its data.
+    """
+    model = panel.ParsingModel(TEMPLATES, bits=3, blocks=weights != "shared")
+    if weights == "listed":
+        keys = model.vocabulary(model.pack(X, Y))
+        keys[1] = keys[1][:0]  # a template without weights
+        model = panel.ParsingModel(TEMPLATES, vocabulary=keys, blocks=True)
+    return model, model.pack(X, Y)
+
+
+@given(examples=st.lists(sentences(), min_size=1, max_size=3), listed=st.booleans())
+@pytest.mark.parametrize("templates", TEMPLATE_LISTS)
+def test_blocks_are_models_of_one_template(backend, space, templates, examples, listed):
+    """Scores are sums of those of models that have one template each, over the same weights; pullback is the
+    adjoint.
+    """
+    X, Y = [x for x, _ in examples], [y for _, y in examples]
+    model = backend.ParsingModel(templates, bits=4, blocks=True)
+    parts = [
+        [reference.ParsingModel([t], bits=4), (low, high)]
+        for t, (low, high) in zip(model.templates, itertools.pairwise(model.bounds), strict=True)
+    ]
+    if listed:
+        keys = model.vocabulary(model.pack(X, Y))
+        model = backend.ParsingModel(templates, vocabulary=[k.tolist() for k in keys], blocks=True)
+        for t, each in enumerate(parts):
+            own = each[0].vocabulary(each[0].pack(X, Y))
+            assert np.array_equal(own, keys[t])
+            each[:] = reference.ParsingModel([model.templates[t]], vocabulary=own), model.bounds[t : t + 2]
+    assert model.size == model.bounds[-1] == sum(part.size for part, _ in parts)
+    again = backend.ParsingModel(**model.settings())
+    assert again.settings() == model.settings() and again.size == model.size
+    data = model.pack(X, Y, like=space.put(np.zeros(1)))
+    rng = np.random.default_rng(1)
+    w = rng.normal(size=model.size)
+    for i in range(len(X)):
+        n, piece = len(Y[i]), np.array([i])
+        expected = sum(part.scores(part.pack(X), piece, w[a:b]).values for part, (a, b) in parts)
+        scores = model.scores(data, piece, space.put(w))
+        close(space.get(scores.values), expected, space.dtype, 10.0)
+        g = rng.normal(size=(n, n + 1)) * rng.integers(0, 2, (n, n + 1))
+        back = space.get(model.pullback(data, piece, space.put(w), scores._replace(values=space.put(g))))
+        assert back.shape == (model.size,)
+        close((expected * g).sum(), back @ w, space.dtype, 100.0)
+
+
+@pytest.mark.parametrize("weights", ["hashed", "listed"])
+def test_groups_and_norms_are_those_of_blocks(backend, rng, weights):
+    model, _ = parser(backend, weights, *treebank(rng))
+    for scale in (1.0, 0.0, 1e300, 1e-300):
+        w = scale * rng.normal(size=model.size)
+        norms = model.template_norms(w)
+        assert norms.shape == (len(TEMPLATES),)
+        for t, norm in enumerate(norms):
+            mine = w[model.groups == t]
+            assert np.array_equal(mine, w[model.bounds[t] : model.bounds[t + 1]])
+            np.testing.assert_allclose(norm, scale * np.linalg.norm(mine / (scale or 1.0)), rtol=1e-12)
+    squared = backend.SquaredL21(0.5, model.groups)
+    w = rng.normal(size=model.size)
+    close(squared.value(w), 0.25 * model.template_norms(w).sum() ** 2)
+
+
+def penalties(panel, model):
+    """Regularizers over templates, some of which share a group or have none."""
+    every = model.groups if model.blocks else np.zeros(model.size, np.int64)
+    some = np.array([1, 0, 1, -1, 0])[every] if model.blocks else every
+    return {
+        "squared": panel.SquaredL21(0.3, every),
+        "squared, strong": panel.SquaredL21(30.0, every),
+        "squared, few groups": panel.SquaredL21(0.5, some),
+        "group lasso": panel.L21(0.3, every),
+        "group lasso, weighted": panel.L21(0.5, some, weights=np.arange(1.0, some.max() + 2)),
+        "ridge": panel.HalfSquaredL2(0.4),
+        "in a ball": panel.Sequential([panel.SquaredL21(0.2, every), panel.L2Ball(0.7)]),
+        "ridge in a ball": panel.Sequential([panel.Sequential([panel.HalfSquaredL2(0.1)]), panel.L2Ball(0.9)]),
+    }
+
+
+KINDS = [
+    "squared",
+    "squared, strong",
+    "squared, few groups",
+    "group lasso",
+    "group lasso, weighted",
+    "ridge",
+    "in a ball",
+    "ridge in a ball",
+]
+
+
+@pytest.mark.parametrize("average", ["last", "uniform"])
+@pytest.mark.parametrize("loss", ["StructuralHinge", "LogLoss"])
+@pytest.mark.parametrize("weights", ["hashed", "listed", "shared"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_epochs_are_those_of_the_plain_loop(backend, rng, kind, weights, loss, average):
+    """From weights at random, where no trees tie: models and averages of the plain loop, of the reference's for the log
+    loss, where trees may tie.
+
+    One step takes all weights to 0 first: of the hinge, for that reason, the last.
+    """
+    X, Y = treebank(rng)
+    runs, sigma = [], 0.5
+    w0, orders = rng.normal(size=10_000), [rng.integers(0, len(X), 20) for _ in range(3)]
+    for plain, panel in ((True, backend if loss == "StructuralHinge" else reference), (False, backend)):
+        model, data = parser(panel, weights, X, Y)
+        objective, proxes = getattr(panel, loss)(model, data), penalties(panel, model)[kind]
+        state, seen = OnlineProximalState(w0[: model.size], w0[: model.size], 0), []
+        for number, order in enumerate(orders):
+            steps = 0.4 / np.sqrt(np.arange(1, 21) + 20 * number)
+            if number == (1 if loss == "LogLoss" else 2):
+                steps[3 if loss == "LogLoss" else -1] = 1 / sigma  # 1 - gamma sigma = 0
+            box = OnlineProximal(proxes, lambda t, s, steps=steps: steps, sigma if number else 0.0, average=average)
+            state = (box if plain else counterpart(box, objective)).sweep(objective, state, order)
+            seen.append((state.x, state.mean))
+        assert state.t == 60
+        runs.append(seen)
+    close(runs[1], runs[0])
+    if model.blocks:
+        alive = [model.template_norms(seen[-1][0]) > 0 for seen in runs]
+        assert np.array_equal(*alive)
+
+
+def test_groups_fall_to_zero_and_come_back(backend, rng):
+    """One round at a time: the norms of the equation, groups whose step is shorter than the threshold at exactly 0."""
+    X, Y = treebank(rng, 12)
+    model, data = parser(backend, "hashed", X, Y)
+    objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(1.5, model.groups)
+    state = OnlineProximalState(objective.zeros(), objective.zeros(), 0)
+    alive = []
+    for t in range(1, 80):
+        i, gamma = np.array([rng.integers(data.n)]), 0.3 / np.sqrt(t)
+        z = state.x - gamma * objective.value_and_gradient(state.x, i)[1]
+        expected = phi.prox(z, gamma)
+        state = counterpart(OnlineProximal(phi, backend.steps.Constant(gamma)), objective).sweep(objective, state, i)
+        close(state.x, expected)
+        norms = model.template_norms(state.x)
+        assert np.array_equal(norms > 0, model.template_norms(expected) > 0)
+        assert np.array_equal(state.x != 0, (norms > 0)[model.groups] & (expected != 0))
+        alive.append(norms > 0)
+    changes = np.diff(np.array(alive).astype(int), axis=0)
+    falls, rises = (changes == -1).any(axis=0), (changes == 1).sum(axis=0) > 1
+    assert (falls & rises).any()
+
+
+def test_the_average_is_exact_while_groups_shrink_and_come_back(backend, rng):
+    """Scales that lose half their digits in an epoch: the mean of the models that rounds began with, each as its
+    last.
+    """
+    X, Y = treebank(rng)
+    model, data = parser(backend, "hashed", X, Y)
+    objective, phi = backend.StructuralHinge(model, data), backend.SquaredL21(3.0, model.groups)
+    last, mean = (
+        counterpart(OnlineProximal(phi, backend.steps.Constant(0.5), 0.3, average=average), objective)
+        for average in ("last", "uniform")
+    )
+    order = rng.integers(0, len(X), 60)
+    start = last.init(objective, rng.normal(size=model.size))
+    whole = mean.sweep(objective, start, order)
+    state, models = start, []
+    for k in range(60):
+        models.append(state.x)
+        state = last.sweep(objective, state, order[k : k + 1])
+    close(whole.x, state.x)
+    close(whole.mean, np.mean(models, axis=0))
+
+
+def test_kernels_take_over_where_they_say(other, rng, monkeypatch):
+    """The plain loop is for groups within templates, batches, other regularizers and huge weights alone."""
+    X, Y = treebank(rng)
+    model, data = parser(other, "hashed", X, Y)
+    hinge, plain = other.StructuralHinge(model, data), OnlineProximal.sweep
+    calls = []
+    monkeypatch.setattr(OnlineProximal, "sweep", lambda *a: calls.append(1) or plain(*a))
+    inside = np.arange(model.size) % 2
+    fused = list(penalties(other, model).values())
+    slow = [
+        other.L1(0.1),
+        other.SquaredL21(0.1, inside),
+        other.L21Ball(1.0, model.groups),
+        other.SparseGroupLasso(0.1, model.groups, 0.1),
+    ]
+    for phi, size, w0, expected in [
+        *[(phi, 1, 1.0, 0) for phi in fused],
+        *[(phi, 1, 1.0, 1) for phi in slow],
+        (fused[0], 2, 1.0, 1),
+        (fused[0], 1, 1e200, 1),
+    ]:
+        calls.clear()
+        start = w0 * rng.normal(size=model.size)
+        other.online_proximal(hinge, phi, start, step_size=0.1, epochs=1, batch_size=size, rng=0)
+        box = OnlineProximal(phi, other.steps.Constant(0.1))
+        assert len(calls) == (1 if counterpart(box, hinge) is box else expected)
+
+
+def test_templates_that_tell_nothing_get_no_weights(backend, rng):
+    """Multiple kernel learning: tags tell the heads, colours do not; the templates of colours end at exactly 0 in
+    runs of whole batches, near it online; most heads are right.
+    """
+    tags = ["D", "N", "V", "P"]
+    X = [{"tag": rng.choice(tags, 4).tolist(), "colour": rng.choice(["r", "g", "b"], 4).tolist()} for _ in range(60)]
+    told = reference.ParsingModel([("h.tag", "m.tag")], bits=8)
+    Y = told.predict(told.pack(X), None, rng.normal(size=told.size))
+    model = backend.ParsingModel(
+        [("h.tag", "m.tag"), ("h.colour",), ("h.colour", "m.colour"), ("m.colour", "direction")], bits=8, blocks=True
+    )
+    hinge = backend.StructuralHinge(model, model.pack(X, Y))
+    phi, options = backend.SquaredL21(0.5, model.groups), {"step_size": backend.steps.InverseSqrt(0.1), "rng": 0}
+    whole = backend.online_proximal(hinge, phi, epochs=100, batch_size=60, **options)
+    norms = model.template_norms(whole.x)
+    assert norms[0] > 0 and not norms[1:].any()
+    result = backend.online_proximal(hinge, phi, epochs=20, **options)
+    norms = model.template_norms(result.x)
+    assert norms[1:].sum() < 0.03 * norms[0]
+    guess = np.concatenate(model.predict(hinge.data, None, result.x))
+    assert np.mean(guess == np.concatenate(Y)) > 0.8
+    close(result.fun, hinge.value_and_gradient(result.x)[0] + 0.25 * norms.sum() ** 2)
+
+
+@pytest.mark.parametrize("weights", ["hashed", "listed"])
+def test_other_optimisers_step_alike_over_blocks(other, rng, weights):
+    """SGD and block-coordinate Frank-Wolfe, whose loops make features too: the reference's weights."""
+    X, Y = treebank(rng)
+    w0, found = rng.normal(size=10_000), []
+    for panel in (reference, other):
+        model, data = parser(panel, weights, X, Y)
+        hinge = panel.StructuralHinge(model, data)
+        found.append(
+            [
+                panel.sgd(hinge, w0[: model.size], lam=0.1, step_size=0.1, epochs=3, rng=0).x,
+                panel.bcfw(hinge, lam=0.1, epochs=2, tol=None, rng=0).x,
+            ]
+        )
+    close(found[1], found[0], scale=1e3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda m: m(TEMPLATES, blocks=1), "blocks: expected True or False, got 1"),
+        (
+            lambda m: m(TEMPLATES, vocabulary=[3, 5, 7, 9, 11], blocks=True),
+            "vocabulary: expected the keys of each of 5 templates",
+        ),
+        (
+            lambda m: m(TEMPLATES, vocabulary=[[3]], blocks=True),
+            r"vocabulary: expected the keys of each of 5 "
+            r"templates.*got 1 lists",
+        ),
+        (
+            lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [5, 4]], blocks=True),
+            r"vocabulary\[1\]: expected "
+            r"keys in rising order",
+        ),
+        (
+            lambda m: m([("h.tag",), ("m.tag",)], vocabulary=[[3], [3]], blocks=True),
+            "vocabulary: expected different keys in different templates",
+        ),
+        (lambda m: m(TEMPLATES, vocabulary=[[3], [4]]), "vocabulary: expected keys in rising order"),
+        (lambda m: m(TEMPLATES).groups, "groups: templates share weights"),
+        (lambda m: m(TEMPLATES).template_norms(np.zeros(2**20)), "template_norms: templates share weights"),
+        (
+            lambda m: m(TEMPLATES, bits=2, blocks=True).template_norms(np.zeros(3)),
+            r"w: expected shape \(20,\), got "
+            r"\(3,\)",
+        ),
+    ],
+)
+def test_blocks_that_cannot_be_are_named(backend, make, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        make(backend.ParsingModel)

@@ -1,0 +1,328 @@
+"""The smoothed max: between its bounds, its own maximisation problem solved, gradients checked, exactness certified."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from conformance import brute, strategies
+from conformance.models.test_models import sequence_model
+from conformance.tolerances import close
+from reference.smoothings import certified, top_k_weights
+
+MUS = st.sampled_from([1e-3, 0.3, 1.0, 10.0, 1e6])
+
+
+def projection(v):
+    """Onto the simplex, by trying every size of support (no sorting trick): the one that satisfies the optimality
+    conditions.
+    """
+    order = np.sort(v)[::-1]
+    for m in range(1, len(v) + 1):
+        tau = (order[:m].sum() - 1) / m
+        if order[m - 1] > tau and (m == len(v) or order[m] <= tau):
+            return np.maximum(v - tau, 0.0)
+    raise AssertionError("no support fits")
+
+
+def smoothed_max(psi, mu):
+    """max_u <psi, u> + mu/2 (1 - ||u||^2) by projection, from the definition."""
+    finite = psi[psi > -np.inf]
+    u = projection(finite / mu)
+    return float(finite @ u + 0.5 * mu * (1 - u @ u)), u
+
+
+@given(values=strategies.tables(), mu=MUS)
+def test_squared_l2_is_its_definition(backend, space, values, mu):
+    stored = np.atleast_2d(values.astype(space.dtype).astype(np.float64))
+    table = backend.Table(space.put(values))
+    if np.any(stored.max(axis=-1) == -np.inf):
+        with pytest.raises(backend.InfeasibleError):
+            table.smooth_max(backend.smoothings.SquaredL2(), mu)
+        return
+    value, gradient = table.smooth_max(backend.smoothings.SquaredL2(), mu)
+    u = np.atleast_2d(space.get(gradient.values))
+    tolerance = 1e-9 if space.dtype == "float64" else 1e-3
+    for row, v, weights in zip(stored, np.atleast_1d(space.get(value)), u, strict=True):
+        expected, support = smoothed_max(row, mu)
+        scale = max(1.0, mu, float(np.abs(row[row > -np.inf]).max()))
+        assert abs(v - expected) <= tolerance * scale
+        assert np.all(weights[row == -np.inf] == 0) and abs(weights.sum() - 1) <= 1e-5
+        np.testing.assert_allclose(weights[row > -np.inf], support, atol=tolerance * scale / min(1.0, mu))
+        m = np.sum(row > -np.inf)
+        assert -tolerance * scale <= v - row.max() <= 0.5 * mu * (1 - 1 / m) + tolerance * scale
+
+
+@pytest.mark.parametrize("mu", [0.2, 1.0, 5.0])
+def test_squared_l2_solves_its_quadratic_program(rng, mu):
+    """Against SciPy's solver, not a closed form."""
+    for m in (2, 3, 6):
+        psi = np.sort(rng.normal(size=m))[::-1]
+        value, _ = top_k_weights(psi, mu)
+        found = minimize(
+            lambda u, psi=psi: 0.5 * mu * (u @ u - 1) - psi @ u,
+            np.full(m, 1 / m),
+            jac=lambda u, psi=psi: mu * u - psi,
+            bounds=[(0, 1)] * m,
+            constraints={"type": "eq", "fun": lambda u: u.sum() - 1, "jac": lambda u: np.ones_like(u)},
+            options={"ftol": 1e-14},
+        )
+        assert found.success
+        np.testing.assert_allclose(float(value), -found.fun, atol=1e-9)
+
+
+@given(values=strategies.tables(), mu=MUS, k=st.integers(1, 7))
+def test_top_k_smooths_the_k_best(backend, values, mu, k):
+    """The value of Algorithm 6 on the K largest numbers; between the max and max + mu/2 (1 - 1/K); feasible weights
+    on K outputs.
+    """
+    for row in np.atleast_2d(values):
+        if row.max() == -np.inf:
+            continue
+        best = np.sort(row[row > -np.inf])[::-1][:k]
+        expected, _ = smoothed_max(best, mu)
+        answer = backend.smoothings.TopK(k).smoothed(backend.Table(row), mu)
+        u = answer.gradient.values
+        scale = 1e-12 * max(mu, 1.0, np.abs(best).max())
+        assert abs(float(answer.value) - expected) <= scale
+        assert -scale <= float(answer.value) - best[0] <= 0.5 * mu * (1 - 1 / len(best)) + scale
+        assert np.all(u >= 0) and abs(u.sum() - 1) < 1e-12 and np.sum(u > 0) <= k
+
+
+@given(values=strategies.tables(), mu=MUS, k=st.integers(1, 7))
+def test_certified_means_exact(backend, values, mu, k):
+    """True only where the top-K value is that of all outputs; and where Proposition 4 holds with room to spare, it
+    says True.
+    """
+    for row in np.atleast_2d(values):
+        if row.max() == -np.inf:
+            continue
+        answer = backend.smoothings.TopK(k).smoothed(backend.Table(row), mu)
+        everything, _ = smoothed_max(row, mu)
+        close_to = abs(float(answer.value) - everything) <= 1e-12 * max(mu, np.abs(row[row > -np.inf]).max())
+        psi = np.sort(row[row > -np.inf])[::-1]
+        room = np.inf if len(psi) <= k else np.sum(psi[:k] - psi[k]) - mu
+        if bool(answer.exact):
+            assert close_to
+        else:
+            assert room <= 1e-9 * max(mu, np.abs(psi).max())
+        if room < -1e-9 * max(mu, np.abs(psi).max()):
+            assert not bool(answer.exact)
+
+
+def test_certificates_do_not_round_up():
+    """Sums that reach mu only by rounding are not taken: integers where the exact answer is known."""
+    psi = np.array([2.0**53, 2.0**53 - 1, 0.0])
+    mu = float(psi[0] + psi[1])  # rounds to 2**54, the exact sum is 2**54 - 1
+    assert int(psi[0]) + int(psi[1]) < int(mu)
+    assert not bool(certified(psi, 2, mu))
+    assert bool(certified(psi, 2, mu * (1 - 1e-14)))
+    assert bool(certified(psi, 3, mu)) and bool(certified(np.array([1.0, -np.inf]), 1, 1e9))
+
+
+@given(values=strategies.tables(forbidden=False), mu=st.sampled_from([0.3, 1.0, 10.0]))
+def test_weights_are_the_gradient(values, mu):
+    """Squared l2 over all outputs is differentiable everywhere: finite differences, ties included."""
+    for row in np.atleast_2d(values):
+        if np.abs(row).max() > 10:
+            continue
+        direction, h = np.random.default_rng(3).normal(size=len(row)), 1e-6
+        ahead, behind = (smoothed_max(row + s * h * direction, mu)[0] for s in (1, -1))
+        order = np.argsort(-row, kind="stable")
+        _, u = top_k_weights(row[order], mu)
+        np.testing.assert_allclose((ahead - behind) / (2 * h), u @ direction[order], atol=1e-5)
+
+
+def test_fixed_k_has_a_kink_where_ranks_tie(backend):
+    """The left and right slopes of the top-1 smoothing differ at a tie: there is no gradient to be found."""
+    value = lambda x: float(backend.smoothings.TopK(1).smoothed(backend.Table([x, 0.0]), 1.0).value)  # noqa: E731
+    h = 1e-6
+    assert (value(h) - value(0.0)) / h > 0.99 and abs(value(0.0) - value(-h)) / h < 0.01
+
+
+@given(instance=strategies.chains(batched=False), mu=MUS, max_k=st.sampled_from([1, 3, 200]))
+def test_growing_k_on_chains(backend, instance, mu, max_k):
+    """Certified answers are the projection over all labellings; otherwise the answer is that of TopK(max_k)."""
+    outputs, scores = brute.labellings(*instance.each()[0])
+    if scores.max() == -np.inf:
+        return
+    chain = backend.Chain(*instance)
+    answer = backend.smoothings.SquaredL2(max_k).smoothed(chain, mu)
+    size = max(1.0, mu, np.abs(scores[scores > -np.inf]).max())
+    if bool(answer.exact):
+        expected, _ = smoothed_max(scores, mu)
+        assert abs(float(answer.value) - expected) <= 1e-9 * size
+    else:
+        fixed = backend.smoothings.TopK(max_k).smoothed(chain, mu)
+        assert not bool(fixed.exact) and np.sum(scores > -np.inf) > max_k
+        assert abs(float(answer.value) - float(fixed.value)) <= 1e-9 * size
+    if max_k == 200:
+        assert bool(answer.exact)
+    assert len(outputs) == len(scores)
+
+
+@given(instance=strategies.chains(), mu=st.sampled_from([0.3, 10.0]), k=st.integers(1, 4))
+def test_expected_parts_are_weighted_parts(backend, space, instance, mu, k):
+    """A batch, ragged or not, shared pairwise or not: the weighted sum of what parts() gives for each output alone."""
+    chain = backend.Chain(
+        space.put(instance.unary),
+        space.put(instance.pairwise),
+        None if instance.lengths is None else space.integers(instance.lengths),
+    )
+    best = chain.topk(k)
+    _, u = top_k_weights(best.scores, mu)
+    together = chain.expected_parts(best.labels, u)
+    u, labels = space.get(u), space.get(best.labels)
+    unary, pairwise = np.zeros(instance.unary.shape), np.zeros(instance.pairwise.shape)
+    for at in np.ndindex(*instance.unary.shape[:-2]):
+        n = instance.unary.shape[-2] if instance.lengths is None else instance.lengths[at]
+        for rank in range(k):
+            y = labels[(*at, rank)]
+            for t in range(n):
+                if y[t] >= 0:
+                    unary[(*at, t, y[t])] += u[(*at, rank)]
+                    if t > 0:
+                        pairwise[(y[t - 1], y[t]) if instance.pairwise.ndim == 2 else (*at, t - 1, y[t - 1], y[t])] += (
+                            u[(*at, rank)]
+                        )
+    close(space.get(together.unary), unary, space.dtype)
+    close(space.get(together.pairwise), pairwise, space.dtype)
+
+
+# objectives -----------------------------------------------------------------------------------------------------------
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.3, 5.0]))
+def test_linearize_is_a_lower_bound_everywhere(backend, problem, mu):
+    """The weights are a dual point: the hinge lies above task_loss + <gradient, v> at any v, for every smoothing."""
+    model, data = sequence_model(backend, problem)
+    rng = np.random.default_rng(4)
+    hinge = backend.StructuralHinge(model, data)
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(2)):
+        objective = backend.StructuralHinge(model, data, smoothing=smoothing)
+        w = rng.normal(size=model.size)
+        line = objective.linearize(w, mu=mu)
+        value, g = objective.value_and_gradient(w, mu=mu)
+        close(line.value, value)
+        close(line.gradient, g)
+        assert 0 <= line.exact <= 1
+        for v in rng.normal(size=(4, model.size)):
+            assert hinge.value_and_gradient(v)[0] >= line.task_loss + line.gradient @ v - 1e-9
+    line = hinge.linearize(w)  # the max touches its own
+    close(line.value, line.task_loss + line.gradient @ w)
+    assert line.exact == 1
+    log = backend.LogLoss(model, data).linearize(w)
+    assert log.task_loss == 0 and log.exact == 1
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.1, 1.0]))
+def test_smoothness_of_every_example(backend, problem, mu):
+    """||g_i(v) - g_i(w)|| <= L ||v - w|| for the entropy-smoothed hinge and the log loss."""
+    model, data = sequence_model(backend, problem)
+    rng = np.random.default_rng(5)
+    for objective, at in (
+        (backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy()), mu),
+        (backend.LogLoss(model, data), None),
+    ):
+        L = objective.smoothness(at)
+        for i in range(data.n):
+            w = rng.normal(size=model.size)
+            for scale in (1e-3, 1.0):
+                v = w + scale * rng.normal(size=model.size)
+                change = objective.value_and_gradient(v, [i], at)[1] - objective.value_and_gradient(w, [i], at)[1]
+                assert np.linalg.norm(change) <= L * np.linalg.norm(v - w) + 1e-9
+    assert backend.StructuralHinge(model, data).smoothness() is None
+    assert backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2)).smoothness(1.0) is None
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.1, 1.0]), k=st.integers(1, 4))
+def test_smoothness_between_kinks(backend, problem, mu, k):
+    """While the K best outputs stay the same, the top-K gradient obeys local_smoothness; entropy's is not bounded by
+    it.
+    """
+    model, data = sequence_model(backend, problem)
+    objective = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(k))
+    L, rng = objective.local_smoothness(mu), np.random.default_rng(6)
+    for i in range(data.n):
+        w = rng.normal(size=model.size)
+        v = w + 1e-3 * rng.normal(size=model.size)
+        tops = []
+        for x in (w, v):
+            scores = model.scores(data, np.array([i]), x)
+            augmented = backend.Chain(
+                scores.unary + model.task_loss(data, np.array([i])).unary, scores.pairwise, scores.lengths
+            )
+            tops.append({tuple(y) for y in augmented.topk(k).labels[0].tolist()})
+        if tops[0] == tops[1]:
+            change = objective.value_and_gradient(v, [i], mu)[1] - objective.value_and_gradient(w, [i], mu)[1]
+            assert np.linalg.norm(change) <= L * np.linalg.norm(v - w) + 1e-9
+    assert backend.LogLoss(model, data).local_smoothness() == np.inf
+
+
+@pytest.mark.parametrize("kind", ["Multiclass", "List"])
+def test_smoothness_over_listed_outputs(backend, rng, kind):
+    X, Y = rng.normal(size=(6, 3)), rng.integers(0, 3, 6)
+    if kind == "Multiclass":
+        model = backend.MulticlassModel(3, 3)
+    else:
+        model = backend.ListModel(
+            lambda x: np.stack([x, 2 * x[::-1], -x]), backend.Table, lambda x, y: 1.0 * (np.arange(3) != y), size=3
+        )
+    data = model.pack(list(X) if kind == "List" else X, [int(y) for y in Y])
+    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2()):
+        objective = backend.StructuralHinge(model, data, smoothing=smoothing)
+        for mu in (0.1, 1.0):
+            L, worst = objective.smoothness(mu), 0.0
+            for i in range(data.n):
+                for scale in (1e-3, 0.1, 1.0):
+                    w, step = rng.normal(size=(2, model.size))
+                    v = w + scale * step
+                    change = objective.value_and_gradient(v, [i], mu)[1] - objective.value_and_gradient(w, [i], mu)[1]
+                    worst = max(worst, np.linalg.norm(change) / np.linalg.norm(v - w))
+            assert 0.02 * L <= worst <= L * (1 + 1e-9)
+
+
+def test_diameters_bound_all_pairs_of_outputs(backend):
+    """Against the feature vectors of all labellings."""
+
+    @given(problem=strategies.sequence_problems(longest=3))
+    def check(problem):
+        model, data = sequence_model(backend, problem)
+        bounds = model.squared_diameters(data)
+        for i, x in enumerate(problem.X):
+            labellings, _ = brute.labellings(
+                np.zeros((len(x), problem.n_labels)), np.zeros((max(len(x) - 1, 0), problem.n_labels, problem.n_labels))
+            )
+            one = model.pack([x] * len(labellings), [np.array(y, np.int64) for y in labellings])
+            phi = [model.pullback(one, np.array([j]), None, model.gold(one, np.array([j]))) for j in range(one.n)]
+            for a in phi:
+                for b in phi:
+                    assert np.sum((a - b) ** 2) <= bounds[i] * (1 + 1e-12) + 1e-12
+
+    check()
+
+
+def test_bad_input_names_the_argument(backend):
+    for bad in (0, -1, 1.5, True):
+        with pytest.raises((ValueError, TypeError), match="k: expected an integer >= 1"):
+            backend.smoothings.TopK(bad)
+        with pytest.raises((ValueError, TypeError), match="max_k: expected an integer >= 1"):
+            backend.smoothings.SquaredL2(bad)
+    assert backend.smoothings.TopK(np.int64(5)) == backend.smoothings.TopK(5)
+    for smoothing in (backend.smoothings.TopK(2), backend.smoothings.SquaredL2(), backend.smoothings.Entropy()):
+        for mu in (-1.0, np.nan, np.inf, 1e-310):
+            with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+                backend.Table([1.0, 0.0, 0.5]).smooth_max(smoothing, mu)
+    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+        backend.Table(np.array([1.0, 0.0], dtype=np.float32)).smooth_max(backend.smoothings.TopK(2), 1e-50)
+    model = backend.SequenceModel(1, 2)
+    data = model.pack([np.zeros((2, 1))], [[0, 1]])
+    for wrong in (backend.smoothings.Entropy, "entropy", 1.0):
+        with pytest.raises(TypeError, match="smoothing: expected an object such as Entropy()"):
+            backend.StructuralHinge(model, data, smoothing=wrong)
+    with pytest.raises(ValueError, match="mu: expected a finite number > 0"):
+        smooth = backend.StructuralHinge(model, data, smoothing=backend.smoothings.Entropy())
+        smooth.value_and_gradient(smooth.zeros(), mu=1e-310)

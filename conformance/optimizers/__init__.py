@@ -1,0 +1,1 @@
+"""Optimisers: equations, runs, certificates."""

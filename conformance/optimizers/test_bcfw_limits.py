@@ -1,0 +1,174 @@
+"""Block-coordinate Frank-Wolfe where numbers end: ties, nothing to learn, scales whose squares overflow, gaps of
+rounding; what it refuses.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from conformance import strategies
+from conformance.listed_svm import hinge, labelling, listed, listed_problem
+from conformance.models.test_models import sequence_model
+from conformance.tolerances import close
+
+
+@given(problem=strategies.sequence_problems(integer=True), options=st.sampled_from([{}, {"cached_passes": 0}]))
+def test_ties_zeros_and_empty_sequences(backend, problem, options):
+    """Integer features tie all over: trajectories may differ, bounds may not."""
+    model, data = sequence_model(backend, problem)
+    everything = listed_problem(problem, 0.5)
+    result = backend.bcfw(
+        backend.StructuralHinge(model, data), lam=0.5, epochs=3, tol=0.0, average="last", rng=0, **options
+    )
+    close(result.fun, everything.primal(result.x))
+    assert result.certificate >= -1e-9 and np.all(np.diff([row.dual for row in result.history]) >= -1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("average", ["weighted", "last"])
+def test_features_of_any_scale(backend, rng, scale, average):
+    """Squares overflow or vanish; what is returned is finite and certified all the same."""
+    X, Y = labelling(rng, (2, 3, 1))
+    objective = hinge(backend, [scale * x for x in X], Y)
+    result = backend.bcfw(objective, lam=0.1, epochs=5, tol=0.0, average=average, rng=0)
+    assert np.all(np.isfinite(result.x)) and np.isfinite(result.fun) and result.certificate >= -1e-9
+    assert result.history[-1].dual >= 0
+
+
+@pytest.mark.parametrize("lengths", [(0,), (3,), (0, 0), (1,)])
+def test_one_example_and_nothing_to_learn(backend, rng, lengths):
+    X, Y = labelling(rng, lengths)
+    for average, tol in (("weighted", 0.1), ("last", 1e-2)):
+        result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=300, tol=tol, average=average, rng=0)
+        assert result.success and result.certificate <= tol * result.fun
+    one_label = hinge(backend, X, [0 * y for y in Y], L=1)
+    result = backend.bcfw(one_label, lam=0.1, rng=0)
+    assert result.nit == 0 and result.fun == 0.0 and not np.any(result.x)
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-8, 1e-12, 1e-14])
+def test_duals_hold_where_the_norm_hardly_counts(backend, other, lam):
+    """Weights of 1e-14 next to one of 1: w stays w(alpha), so no dual lies above an objective, and panels agree."""
+    rng = np.random.default_rng(0)
+    X, teacher = [rng.normal(size=(n, 3)) for n in (2, 3, 1, 3)], rng.normal(size=(3, 3))
+    Y = [np.argmax(x @ teacher, axis=1) for x in X]  # separable: the optimum goes to 0 with lam
+    runs = [b.bcfw(hinge(b, X, Y), lam=lam, epochs=300, rng=0) for b in (reference, backend, other)]
+    lowest = min(row.objective for run in runs for row in run.history)
+    for run in runs:
+        duals = np.array([row.dual for row in run.history])
+        assert run.success and run.certificate <= 1e-3 * run.fun
+        assert np.all(duals <= lowest * (1 + 1e-9) + 5e-16) and np.all(np.diff(duals) >= -1e-9 * lowest)
+        problem = listed(X, Y, 3, lam)
+        np.testing.assert_allclose(run.fun, problem.primal(run.x), rtol=1e-5, atol=5e-16)  # losses of 1 cancel
+        np.testing.assert_allclose(duals[-1], runs[0].history[-1].dual, rtol=2e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"cached_passes": 0}])
+def test_directions_too_long_are_not_taken(backend, rng, options):
+    """Differences of features overflow, and inner products with them: the start is returned, with its true bounds."""
+    X, Y = labelling(rng, (2, 3, 1))
+    X = [1e308 * np.sign(x) for x in X]
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=3, tol=0.0, rng=0, **options)
+    assert not np.any(result.x) and result.fun == result.certificate == 2.0 and result.history[-1].dual == 0.0
+
+
+def test_no_epochs_is_the_start(backend, rng):
+    X, Y = labelling(rng, (2, 3))
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=0)
+    assert result.history == () and not np.any(result.x) and result.fun == result.certificate == 2.5
+
+
+def test_no_epochs_on_a_solved_problem(backend, rng):
+    X, Y = labelling(rng, (2, 3))
+    solved = hinge(backend, X, [0 * y for y in Y], L=1)
+    for tol in (0.0, 1e-3):
+        result = backend.bcfw(solved, lam=0.1, epochs=0, tol=tol)
+        assert result.success and result.certificate == 0.0 and "above" not in result.message
+    result = backend.bcfw(hinge(backend, X, Y), lam=0.1, epochs=0)
+    assert not result.success and "above 0.001" in result.message
+
+
+class Nowhere:
+    """An objective whose value is nan."""
+
+    n = 1
+
+    def zeros(self):
+        return np.zeros(1)
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        return np.nan, w
+
+    def corners(self, w, batch=None, k=1):
+        return Plane(np.ones((1, 1, 1)), np.ones((1, 1)))
+
+
+class Plane(NamedTuple):
+    directions: np.ndarray
+    losses: np.ndarray
+
+
+@pytest.mark.parametrize("tol", [0.0, 1e-3])
+@pytest.mark.parametrize("epochs", [0, 1, 5])
+def test_an_objective_that_is_no_number_is_no_success(backend, tol, epochs):
+    result = backend.bcfw(Nowhere(), lam=0.1, tol=tol, epochs=epochs, rng=0, callback=lambda row, w: True)
+    assert not result.success and "diverged" in result.message and result.nit == min(epochs, 1)
+
+
+def test_bcfw_works_up_to_rounding_and_says_no_more(backend, space, rng):
+    """Run on until gaps are rounding: a tol below that of the dtype is never said to be reached, whatever the sign
+    of the gap.
+    """
+    resolution = np.finfo(space.dtype).eps
+    for seed in range(4):
+        X, Y = labelling(np.random.default_rng(seed), (2, 1), F=2, L=2)
+        model = backend.SequenceModel(2, 2)
+        objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
+        for tol in (0.0, 0.1 * resolution):
+            result = backend.bcfw(objective, lam=0.1, epochs=15, tol=float(tol), rng=0)
+            assert result.nit == 15 and "reached in" not in result.message and result.success == (tol == 0)
+            w = space.get(result.x).astype(np.float64)
+            close(result.fun, listed(X, Y, 2, 0.1).primal(w), space.dtype)
+            assert result.certificate >= -10 * resolution
+
+
+def test_bad_input_is_named(backend, rng):
+    X, Y = labelling(rng, (2, 3))
+    objective = hinge(backend, X, Y)
+    for options, message in (
+        ({"lam": 0.0}, "lam: the dual needs a finite number > 0, got 0.0"),
+        ({"lam": np.nan}, "lam: the dual needs"),
+        ({"tol": -1.0}, "tol: expected a finite number >= 0, got -1.0"),
+        ({"epochs": -1}, "epochs: expected an integer >= 0, got -1"),
+        ({"cached_passes": -1}, "cached_passes: expected an integer >= 0"),
+        ({"capacity": 0}, "capacity: expected an integer >= 1, got 0"),
+        ({"average": "uniform"}, "average: expected one of last, weighted, got 'uniform'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            backend.bcfw(objective, **{"lam": 0.1, **options})
+    log = backend.LogLoss(objective.model, objective.data)
+    with pytest.raises(backend.UnsupportedError, match="LogLoss has no corners"):
+        backend.bcfw(log, lam=0.1)
+    with pytest.raises(TypeError, match="bcfw needs corners"):
+        backend.bcfw(object(), lam=0.1)
+    with pytest.raises(ValueError, match="k: expected an integer >= 1, got 0"):
+        objective.corners(objective.zeros(), k=0)
+    with pytest.raises(ValueError, match=r"batch: expected example numbers in 0..1"):
+        objective.corners(objective.zeros(), [2])
+    assert objective.corners(objective.zeros(), []).directions.shape == (0, 1, objective.model.size)
+    model = backend.ListModel(lambda x: np.eye(2), backend.Table, task_loss=lambda x, y: np.ones(2), size=2)
+    with pytest.raises(ValueError, match="task_loss: expected 0 for the true output, got 1.0 in example 0"):
+        backend.bcfw(backend.StructuralHinge(model, model.pack([0], [1])), lam=0.1)
+
+
+@pytest.mark.parametrize("name", ["epochs", "cached_passes", "capacity"])
+def test_truth_values_are_no_numbers_of_passes(backend, rng, name):
+    X, Y = labelling(rng, (2,))
+    with pytest.raises(TypeError, match=f"{name}: expected an integer >= ., got True"):
+        backend.bcfw(hinge(backend, X, Y), lam=0.1, **{name: True})

@@ -1,0 +1,344 @@
+"""Exponentiated gradient against its equations with every output listed, against L-BFGS and Frank-Wolfe, over every
+kind of structure.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.special import logsumexp
+
+import reference
+from conformance import strategies
+from conformance.listed_svm import labelling, listed
+from conformance.models.test_models import sequence_model
+from conformance.models.test_parsing import planted
+from conformance.models.test_tagging import OPTIONS, fitted
+from conformance.models.test_tree_model import make_trees
+from conformance.tolerances import close
+
+TEMPERATURES = {"log loss": 1.0, "entropy": 0.4, "hinge": 0.0}
+
+
+def objective_of(backend, kind, model, data):
+    if kind == "log loss":
+        return backend.LogLoss(model, data)
+    return backend.StructuralHinge(
+        model, data, smoothing=backend.smoothings.Entropy() if kind == "entropy" else backend.smoothings.Max()
+    )
+
+
+def run(backend, kind, model, data, **options):
+    mu = {"mu": 0.4} if kind == "entropy" else {}
+    return backend.exponentiated_gradient(objective_of(backend, kind, model, data), **{"rng": 0, **mu, **options})
+
+
+class EveryOutput:
+    """The dual over probabilities of every output, by its definition. V, loss: of each example's outputs, the truth
+    first.
+    """
+
+    def __init__(self, V, cost, lam, mu, augmented):
+        self.V, self.cost, self.lam, self.mu = V, cost, lam, mu
+        self.loss = [c if augmented else 0.0 * c for c in cost]
+
+    def w(self, alpha):
+        return -sum(a @ V for a, V in zip(alpha, self.V, strict=True)) / (self.lam * len(self.V))
+
+    def dual(self, alpha):
+        w = self.w(alpha)
+        entropy = sum(-np.sum(a[a > 0] * np.log(a[a > 0])) for a in alpha)
+        task = sum(a @ loss for a, loss in zip(alpha, self.loss, strict=True))
+        return (self.mu * entropy + task) / len(alpha) - 0.5 * self.lam * w @ w
+
+    def primal(self, w):
+        scores = [loss + V @ w for V, loss in zip(self.V, self.loss, strict=True)]
+        losses = [self.mu * logsumexp(s / self.mu) if self.mu else np.max(s) for s in scores]
+        return np.mean(losses) + 0.5 * self.lam * w @ w
+
+    def train(self, epochs, seed, eta):
+        """(w, dual) after each epoch: probabilities are multiplied, and everything is computed afresh at each visit."""
+        n, rng = len(self.V), np.random.default_rng(seed)
+        alpha = [np.eye(len(c))[0] for c in self.cost]
+        logs, eta, returned = [None] * n, np.full(n, eta), []
+        for _ in range(epochs):
+            for i in rng.permutation(n):
+                first, before, target = logs[i] is None, self.dual(alpha), self.loss[i] + self.V[i] @ self.w(alpha)
+                for attempt in range(12 if first else 1):
+                    old = -5 * 1.5**attempt * self.cost[i] if first else logs[i]
+                    new = (1 - eta[i]) * old + eta[i] * target / self.mu if self.mu else old + eta[i] * target
+                    new = new - logsumexp(new)
+                    tried = [*alpha[:i], np.exp(new), *alpha[i + 1 :]]
+                    if taken := self.dual(tried) >= before - 1e-15:
+                        alpha, logs[i] = tried, new
+                        break
+                eta[i] = (min(1.1 * eta[i], 1.0) if self.mu else 1.1 * eta[i]) if taken else 0.5 * eta[i]
+            returned.append((self.w(alpha), self.dual(alpha)))
+        return returned
+
+
+@pytest.mark.parametrize("kind", TEMPERATURES)
+@pytest.mark.parametrize("lam", [0.02, 0.5])
+def test_it_is_its_equations(backend, rng, kind, lam):
+    """Local scores and marginals stand for probabilities of all labellings: the same weights, duals and objectives."""
+    X, Y = labelling(rng, (2, 3, 1, 3, 0))
+    model = backend.SequenceModel(3, 3)
+    problem = listed(X, Y, 3, lam)
+    every = EveryOutput(problem.V, problem.loss, lam, TEMPERATURES[kind], kind != "log loss")
+    expected = every.train(6, 4, 0.3)
+    options = {"lam": lam, "epochs": 6, "tol": 0.0, "rng": 4, "sampling": "permutation", "step_size": 0.3}
+    result = run(backend, kind, model, model.pack(X, Y), **options)
+    close(result.x, expected[-1][0], scale=10.0)
+    for row, (w, dual) in zip(result.history, expected, strict=True):
+        close(row.dual, dual)
+        close(row.objective, every.primal(w))
+        close(row.gap, every.primal(w) - dual)
+    assert result.fun == result.history[-1].objective and result.certificate == result.history[-1].gap
+    assert result.oracle_calls == result.history[-1].oracle_calls >= 30 and result.iterate == "last"
+
+
+@pytest.mark.parametrize("sampling", ["gains", "permutation"])
+@pytest.mark.parametrize("lam", [1e-3, 0.03, 1e3])
+def test_bounds_hold_the_optimum_between_them(backend, rng, sampling, lam):
+    """L-BFGS lies between dual and objective in every row, the dual never falls, and, unless lam n is tiny, both
+    arrive there.
+    """
+    X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
+    model = backend.SequenceModel(3, 4)
+    data = model.pack(X, Y)
+    best = backend.lbfgs(backend.LogLoss(model, data), lam=lam, iterations=500, tol=1e-12).fun
+    result = run(backend, "log loss", model, data, lam=lam, tol=1e-6, epochs=100, sampling=sampling)
+    if lam > 1e-3:  # below, steps must be short
+        assert result.success and result.certificate <= 1e-6 * result.fun and "reached" in result.message
+    duals = [0.0, *(row.dual for row in result.history)]
+    assert np.all(np.diff(duals) >= -1e-12)
+    assert all(row.dual <= best + 1e-10 and row.objective >= best - 1e-10 for row in result.history)
+    assert all(row.gap > 1e-6 * row.objective for row in result.history[:-1])
+
+
+@pytest.mark.parametrize("kind", TEMPERATURES)
+def test_the_gap_bounds_the_distance(backend, rng, kind):
+    """lam/2 ||w - w*||^2 <= gap, as the objective is lam-strongly convex: after every epoch, w* by another
+    optimiser.
+    """
+    X, Y = labelling(rng, (4, 3, 2, 4, 1))
+    model, lam = backend.SequenceModel(3, 3), 0.1
+    data = model.pack(X, Y)
+    objective = objective_of(backend, kind, model, data)
+    if kind == "hinge":
+        best = backend.bcfw(objective, lam=lam, tol=1e-8, epochs=2000, rng=0)
+    else:
+        best = backend.lbfgs(objective, lam=lam, mu=TEMPERATURES[kind], iterations=500, tol=1e-12)
+    bounds = []
+    run(
+        backend,
+        kind,
+        model,
+        data,
+        lam=lam,
+        epochs=15,
+        tol=None,
+        callback=lambda row, w: bounds.append((0.5 * lam * np.sum((w - best.x) ** 2), row.gap)),
+    )
+    slack = 1e-3 if kind == "hinge" else 1e-6  # w* is within that of the minimiser, relative to its norm
+    assert len(bounds) == 15 and all(near <= gap + slack * best.fun for near, gap in bounds)
+    assert bounds[0][0] > 1e-3 * bounds[0][1]  # and is no empty statement
+
+
+def test_the_hinge_has_the_optimum_of_frank_wolfe(backend, rng):
+    X, Y = labelling(rng, (4, 3, 2, 4, 1, 4))
+    model = backend.SequenceModel(3, 3)
+    data = model.pack(X, Y)
+    exact = backend.bcfw(backend.StructuralHinge(model, data), lam=0.05, tol=1e-6, rng=0)
+    result = run(backend, "hinge", model, data, lam=0.05, tol=2e-2, epochs=400)
+    assert result.success and np.all(np.diff([row.dual for row in result.history]) >= -1e-12)
+    for row in result.history:
+        assert row.dual <= exact.fun + 1e-12 and row.objective >= exact.history[-1].dual - 1e-12
+    smooth = run(backend, "entropy", model, data, lam=0.05, tol=1e-6, epochs=400)
+    assert smooth.success and smooth.fun >= exact.fun - 1e-12  # the entropy only adds
+
+
+@pytest.mark.parametrize("kind", TEMPERATURES)
+@given(problem=strategies.sequence_problems())
+def test_gaps_are_never_below_zero(backend, kind, problem):
+    """Free labels, empty sequences, labels of one kind: a certificate all the same."""
+    model, data = sequence_model(backend, problem)
+    result = run(backend, kind, model, data, lam=0.1, tol=None, epochs=4)
+    scale = 1.0 + max(row.objective for row in result.history)
+    assert all(row.gap >= -1e-12 * scale for row in result.history)
+    value = objective_of(backend, kind, model, data).value_and_gradient(result.x, None, TEMPERATURES[kind])[0]
+    close(result.fun, value + 0.05 * result.x @ result.x)
+
+
+def examples(backend, structure, rng):
+    """A model of each kind of structure, and packed data."""
+    if structure == "tree":
+        model = backend.TreeModel(4, 3)
+        return model, model.pack(*make_trees(6, rng)[:2])
+    if structure == "parser":
+        _, X, Y, _ = planted(rng, 6)
+        model = backend.ParsingModel([("h.tag", "m.tag"), ("h.tag", "direction")], bits=7)
+        return model, model.pack(X, Y)
+    X, Y = rng.normal(size=(8, 2)), rng.integers(0, 3, 8)
+    if structure == "classes":
+        model = backend.MulticlassModel(2, 3)
+    else:
+        model = backend.ListModel(
+            lambda x: np.kron(x[None, :], np.eye(3)), backend.Table, task_loss=lambda x, y: np.arange(3) != y, size=6
+        )
+    return model, model.pack(X, Y)
+
+
+@pytest.mark.parametrize("structure", ["tree", "parser", "classes", "list"])
+def test_every_structure_with_marginals(backend, rng, structure):
+    model, data = examples(backend, structure, rng)
+    best = backend.lbfgs(backend.LogLoss(model, data), lam=0.02, iterations=500, tol=1e-12).fun
+    result = run(backend, "log loss", model, data, lam=0.02, tol=1e-5, epochs=300)
+    assert result.success and np.all(np.diff([row.dual for row in result.history]) >= -1e-12)
+    assert result.history[-1].dual <= best + 1e-10 and best - 1e-10 <= result.fun <= best * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("kind", TEMPERATURES)
+def test_panels_take_the_same_steps(other, rng, kind):
+    """Real features: from the same orders, the same weights and bounds to rounding; visits in proportion to gains,
+    too.
+    """
+    X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
+    runs = []
+    for b in (reference, other):
+        model = b.SequenceModel(3, 4)
+        runs.append(run(b, kind, model, model.pack(X, Y), lam=0.05, epochs=6, tol=0.0))
+    ours, theirs = runs
+    np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-9, atol=1e-9)
+    for field in ("objective", "dual", "gap"):
+        mine, its = ([getattr(row, field) for row in r.history] for r in (ours, theirs))
+        np.testing.assert_allclose(its, mine, rtol=1e-9, atol=1e-9)
+    assert theirs.oracle_calls == ours.oracle_calls
+
+
+def test_panels_agree_on_letters(other):
+    words = reference.load_letters().take(np.arange(0, 6000, 300))
+    runs = []
+    for b in (reference, other):
+        model = b.SequenceModel(128, words.labels)
+        runs.append(run(b, "log loss", model, model.pack(words.X, words.Y), lam=0.01, epochs=5, tol=0.0))
+    np.testing.assert_allclose(runs[1].x, runs[0].x, rtol=1e-9, atol=1e-9)
+    close(runs[1].history[-1].dual, runs[0].history[-1].dual)
+
+
+def test_evaluations_may_be_rare(backend, rng):
+    """The same steps; rows, callbacks and the end at every third epoch, and after the last."""
+    X, Y = labelling(rng, (2, 3, 4))
+    model = backend.SequenceModel(3, 3)
+    data, seen = model.pack(X, Y), []
+    often = run(backend, "log loss", model, data, lam=0.1, epochs=8, tol=0.0)
+    rare = run(
+        backend,
+        "log loss",
+        model,
+        data,
+        lam=0.1,
+        epochs=8,
+        tol=0.0,
+        evaluate_every=3,
+        callback=lambda row, w: seen.append(row),
+    )
+    assert tuple(seen) == rare.history and [row.epoch for row in seen] == [3, 6, 8] and rare.nit == 8
+    assert np.array_equal(rare.x, often.x) and rare.fun == often.fun and rare.oracle_calls == often.oracle_calls
+    assert [row.objective for row in seen] == [often.history[k - 1].objective for k in (3, 6, 8)]
+    early = run(backend, "log loss", model, data, lam=0.1, tol=1e-3, evaluate_every=3)
+    assert early.success and early.nit % 3 == 0
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("kind", TEMPERATURES)
+def test_taggers(other, kind, options):
+    """Pairs that have no weight, label sequences that are forbidden: both panels take the same steps, and the gap
+    holds the optimum.
+    """
+    runs = []
+    for b in (reference, other):
+        model, data, *_ = fitted(b, np.random.default_rng(5), options)
+        runs.append(run(b, kind, model, data, lam=0.1, epochs=5, tol=0.0))
+        if kind == "log loss":
+            best = b.lbfgs(b.LogLoss(model, data), lam=0.1, iterations=200).fun
+            assert all(row.dual <= best + 1e-12 and best <= row.objective + 1e-12 for row in runs[-1].history)
+    ours, theirs = runs
+    np.testing.assert_allclose(theirs.x, ours.x, rtol=1e-9, atol=1e-9)
+    close([row.dual for row in theirs.history], [row.dual for row in ours.history])
+    close([row.objective for row in theirs.history], [row.objective for row in ours.history])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1e3])
+def test_features_of_any_scale(backend, rng, scale):
+    """Weak ones change nothing, strong ones make steep scores: the dual rises and stays below the objective."""
+    X, Y = labelling(rng, (3, 2, 4))
+    model = backend.SequenceModel(3, 3)
+    data = model.pack([scale * x for x in X], Y)
+    for kind in TEMPERATURES:
+        result = run(backend, kind, model, data, lam=0.1, epochs=20, tol=None)
+        assert np.isfinite(result.fun) and result.success
+        duals = np.array([row.dual for row in result.history])
+        assert np.all(np.diff(duals) >= -1e-9) and duals[0] >= -1e-9
+        assert all(row.gap >= -1e-9 * row.objective for row in result.history)
+
+
+def test_rng_and_callback(backend, rng):
+    X, Y = labelling(rng, (2, 3, 4))
+    model = backend.SequenceModel(3, 3)
+    objective = backend.LogLoss(model, model.pack(X, Y))
+    options = {"lam": 0.1, "epochs": 4, "tol": 0.0}
+    one, two, three = (
+        backend.exponentiated_gradient(objective, rng=r, **options) for r in (5, np.random.default_rng(5), 6)
+    )
+    assert np.array_equal(one.x, two.x) and not np.array_equal(one.x, three.x)
+    seen = []
+    stopped = backend.exponentiated_gradient(
+        objective, lam=0.1, tol=0.0, callback=lambda row, w: seen.append((row, w)) or row.epoch == 2
+    )
+    assert tuple(row for row, _ in seen) == stopped.history and stopped.nit == 2 and "callback" in stopped.message
+    assert np.array_equal(seen[-1][1], stopped.x)
+    nothing = backend.exponentiated_gradient(objective, lam=0.1, epochs=0)
+    assert nothing.nit == 0 and not np.any(nothing.x) and not nothing.success
+    few = backend.exponentiated_gradient(objective, lam=0.1, tol=1e-9, epochs=1, rng=0)
+    assert not few.success and "after 1 epochs" in few.message
+
+
+def test_it_works_in_every_namespace(backend, space, rng):
+    X, Y = labelling(rng, (2, 3, 1), F=2, L=2)
+    problem = listed(X, Y, 2, 0.1)
+    model = backend.SequenceModel(2, 2)
+    data = model.pack(X, Y, like=space.put(0.0))
+    for kind, mu in TEMPERATURES.items():
+        every = EveryOutput(problem.V, problem.loss, 0.1, mu, kind != "log loss")
+        result = run(backend, kind, model, data, lam=0.1, epochs=3, tol=0.0, sampling="permutation", step_size=0.3)
+        x = space.get(result.x)
+        assert x.dtype == space.dtype
+        w, dual = every.train(3, 0, 0.3)[-1]
+        close(x, w, space.dtype, 10.0)
+        close(result.fun, every.primal(x.astype(np.float64)), space.dtype, 10.0)
+        close(result.history[-1].dual, dual, space.dtype, 10.0)
+
+
+def test_what_has_no_dual_here_is_named(backend, rng):
+    X, Y = labelling(rng, (2, 3))
+    model = backend.SequenceModel(3, 3)
+    hinge = backend.StructuralHinge(model, model.pack(X, Y), smoothing=backend.smoothings.TopK(3))
+    run = backend.exponentiated_gradient
+    with pytest.raises(ValueError, match=r"objective: .* smoothing=Entropy\(\), got smoothing=TopK"):
+        run(hinge, lam=0.1, mu=1.0)
+    assert run(hinge, lam=0.1, epochs=1, tol=None).success  # at mu = 0 it is the hinge
+    with pytest.raises(ValueError, match="lam: the dual needs a finite number > 0, got 0"):
+        run(hinge, lam=0.0)
+    with pytest.raises(ValueError, match="step_size: expected at most 1 for mu > 0, got 2"):
+        run(backend.LogLoss(model, hinge.data), lam=0.1, step_size=2.0)
+    with pytest.raises(ValueError, match="sampling: expected one of gains, permutation, got 'most'"):
+        run(hinge, lam=0.1, sampling="most")
+    with pytest.raises(TypeError, match="objective: .* has no model"):
+        run(type("Sum", (), {"n": 1, "value_and_gradient": None, "zeros": None})(), lam=0.1)
+    cuts = backend.SegmentationModel(1, 1)
+    edges = backend.grid_edges(1, 2)
+    image = (np.ones((2, 1)), edges, np.ones((len(edges), 1)))
+    with pytest.raises((backend.IntractableError, backend.UnsupportedError), match="needs expectation"):
+        run(backend.StructuralHinge(cuts, cuts.pack([image], [np.array([0, 1])])), lam=0.1)

@@ -1,0 +1,1 @@
+"""Both panels: names, agreement, kernels, golden runs."""

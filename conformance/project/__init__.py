@@ -1,0 +1,1 @@
+"""Pages, docstrings, the ledger, the order of the source."""

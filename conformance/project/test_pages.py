@@ -1,0 +1,131 @@
+"""README, CHANGELOG, CONTRIBUTING and docs: blocks run, commands exist, links lead somewhere, lines are short.
+
+In a checkout only: an installed suite has no pages. Python blocks of a page run one after another, in the panel that
+they import. Lines of ``console`` blocks are run; of ``sh`` blocks, which may need data of yours, options are parsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from conformance.ledger import ROWS
+from diptych.commands.main import main
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").glob("*.md")) if README.exists() else []
+ALL = [README, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md")), *PAGES] if README.exists() else []
+WIDTH = 120
+COLUMNS = """the DT B-NP
+duck NN I-NP
+swims VBZ B-VP
+
+dogs NNS B-NP
+swim VBP B-VP
+"""  # train.txt and test.txt of the commands
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path, language: str) -> list[list[str]]:
+    lines = [shlex.split(line, comments=True) for block in blocks(page, language) for line in block.splitlines()]
+    return [words[1:] for words in lines if words and words[0] == "diptych"]
+
+
+def having(pages: list[Path], *languages: str) -> list:
+    return [pytest.param(page, id=page.stem) for page in pages if any(blocks(page, each) for each in languages)]
+
+
+@pytest.mark.parametrize("page", having(PAGES, "python"))
+def test_python_blocks_run(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks(page, "python")), {})
+
+
+@pytest.mark.parametrize("page", having(ALL, "console"))
+def test_console_blocks_run(page, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / name).write_text(COLUMNS)
+    for words in commands(page, "console"):
+        assert main(words) == 0, (words, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("page", having(ALL, "sh"))
+def test_commands_have_the_options_that_pages_give_them(page, monkeypatch, capsys):
+    class Parsed(BaseException):
+        pass
+
+    def parse_only(parser, args=None, namespace=None, parse=argparse.ArgumentParser.parse_args):
+        parse(parser, args, namespace)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse_only)
+    for words in commands(page, "sh"):
+        try:
+            main(words)
+        except Parsed:
+            continue
+        except SystemExit:
+            pytest.fail(f"diptych {shlex.join(words)}: {capsys.readouterr().err}")
+
+
+@pytest.mark.skipif(not ALL, reason="an installed suite has no pages")
+class TestReadme:
+    def test_it_is_one_page(self):
+        lines = README.read_text(encoding="utf-8").splitlines()
+        assert len(lines) <= 150 and max(map(len, lines)) <= WIDTH
+
+    def test_its_python_blocks_run(self, monkeypatch, tmp_path, capsys):
+        monkeypatch.chdir(tmp_path)
+        exec("\n".join(blocks(README, "python")), {})
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 9 and all(line.isalpha() for line in lines[:4])  # what the model reads
+        weights = [int(line.split()[2]) for line in lines[4:]]
+        assert weights[0] == 0 and weights == sorted(weights) and weights[-1] > 0
+
+    def test_it_counts_what_the_ledger_has(self):
+        text = " ".join(README.read_text(encoding="utf-8").split())
+        found = re.search(r"(\d+) numbered .*? (\d+) hold as printed, (\d+) .*?, (\d+) are wrong as printed", text)
+        counts = Counter(row.verdict for row in ROWS)
+        expected = counts["holds"], counts["holds under a condition"], counts["wrong as printed"]
+        assert found and tuple(map(int, found.groups())) == (len(ROWS), *expected)
+
+    def test_the_index_names_every_page(self):
+        index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+        assert [page.name for page in PAGES if f"({page.name})" not in index] == ["README.md"]
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
+def test_links_lead_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
+    for link in links:
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name}: {link}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}, link
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=f"{page.parent.name}-{page.stem}") for page in ALL])
+def test_lines_are_short_but_for_rows_of_tables(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > WIDTH and not line.startswith("|")] == []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.stem) for page in PAGES])
+def test_files_that_are_named_exist(page):
+    """In the checkout, or in reference/ as the maps of the papers say them."""
+    names = re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)*/(?:[a-z_0-9]+\.py)?)`", page.read_text(encoding="utf-8"))
+    missing = [name for name in names if not (ROOT / name).exists() and not (ROOT / "reference" / name).exists()]
+    assert missing == []

@@ -1,0 +1,200 @@
+"""The recipes of CONTRIBUTING.md run, and the page quotes them as they are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import accelerated
+from conformance import modules, strategies
+from conformance.laws import check_regularizer, check_structure
+from conformance.recipes import kernel, structure_with_kernel
+from conformance.recipes.optimizer import Momentum, momentum
+from conformance.recipes.regularizer import NonNegative
+from conformance.recipes.structure import LogLoss, Subset, train
+from conformance.recipes.structure_with_kernel import Combination, CombinationScores, CompiledCombination
+from conformance.tolerances import close
+from reference.prox.base import Regularizer
+from reference.training.counterparts import counterpart
+
+PAGE = modules.HERE.parent / "CONTRIBUTING.md"
+
+
+@given(scores=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
+def test_the_structure_recipe_obeys_the_laws(scores):
+    check_structure(Subset(np.array(scores)))
+
+
+@pytest.mark.parametrize("loss", [None, LogLoss])
+def test_the_structure_recipe_learns(loss, rng):
+    truth = rng.normal(size=(3, 4))
+    X = rng.normal(size=(60, 4))
+    Y = (X @ truth.T > 0).astype(int)
+    model, w = train(X, Y) if loss is None else train(X, Y, loss)
+    guess = np.array(model.predict(model.pack(list(X)), None, w))
+    assert np.mean(guess == Y) > 0.9
+
+
+@st.composite
+def combinations(draw):
+    """Scores of few labels, ties and -inf among them, and how many are chosen: none and all too."""
+    values = draw(strategies.arrays((draw(st.integers(0, 5)),)))
+    return values, draw(st.integers(0, len(values)))
+
+
+@pytest.mark.parametrize("kind", [Combination, CompiledCombination])
+@given(instance=combinations())
+def test_the_structure_with_kernels_obeys_the_laws(kind, instance):
+    check_structure(kind(*instance))
+
+
+@given(instance=combinations(), mu=st.sampled_from([0.1, 1.0, 7.0]), k=st.integers(1, 12))
+def test_both_panels_of_the_structure_agree(instance, mu, k):
+    """Its functions, also where nothing is allowed; the k best output by output."""
+    ours, theirs = CompiledCombination(*instance), Combination(*instance)
+    for a, b in zip(
+        ours.ops.sum_over_combinations(ours.scores, mu),
+        theirs.ops.sum_over_combinations(theirs.scores, mu),
+        strict=True,
+    ):
+        close(getattr(a, "values", a), getattr(b, "values", b))
+    assert all(np.array_equal(a, b) for a, b in zip(ours.topk(k), theirs.topk(k), strict=True))
+    if not theirs.count():
+        for ask in (ours.best, theirs.best, ours.expectation, theirs.expectation):
+            with pytest.raises(accelerated.InfeasibleError):
+                ask()
+
+
+def test_the_structure_with_kernels_computes_where_its_scores_are(space, rng):
+    values = rng.normal(size=5)
+    put, here = Combination(space.put(values), 2), Combination(values, 2)
+    close(space.get(put.expectation()[1].values), here.expectation()[1].values, space.dtype)
+    for a, b in zip((*put.best(), *put.topk(3)), (*here.best(), *here.topk(3)), strict=True):
+        close(space.get(a), b, space.dtype)
+    if space.name == "numpy":
+        close(CompiledCombination(space.put(values), 2).expectation()[1].values, here.marginals().values, space.dtype)
+
+
+def test_the_compiled_structure_never_calls_what_it_replaced(monkeypatch, rng):
+    """Its answers, and learners of every oracle, without the reference's functions that have kernels."""
+    replaced = [name for name, f in vars(CompiledCombination.ops).items() if f is not getattr(Combination.ops, name)]
+    assert sorted(replaced) == ["sum_over_combinations", "top_k_combinations"]
+    for name in replaced:
+        for place in (structure_with_kernel, Combination.ops):
+            monkeypatch.delattr(place, name)
+    X, Y = list(rng.normal(size=(30, 3))), [(0, 1, 1), (1, 1, 0)] * 15
+    model = accelerated.ListModel(
+        part_features=lambda x: np.kron(np.eye(3), x),
+        structure_type=CompiledCombination,
+        task_loss=lambda x, y: 1.0 - np.array(y),
+        size=9,
+        shape=lambda x, values: CombinationScores(values, 2),
+    )
+    data = model.pack(X, Y)
+    for smoothing, mu in (
+        (accelerated.smoothings.Max(), None),
+        (accelerated.smoothings.TopK(2), 0.5),
+        (accelerated.smoothings.Entropy(), 0.5),
+    ):
+        hinge = accelerated.StructuralHinge(model, data, smoothing=smoothing)
+        assert accelerated.sgd(hinge, lam=0.1, mu=mu, epochs=2, rng=0).success
+    assert accelerated.sgd(accelerated.LogLoss(model, data), lam=0.1, epochs=2, rng=0).success
+    with pytest.raises(AttributeError, match="sum_over_combinations"):
+        Combination(np.zeros(3), 1).log_partition()
+
+
+@given(data=st.data())
+def test_our_structures_obey_the_same_laws(backend, data):
+    chain = backend.Chain(*data.draw(strategies.chains(batched=False)))
+    if chain.count():
+        check_structure(chain)
+    values = data.draw(strategies.tables().filter(lambda v: v.ndim == 1 and v.max() > -np.inf))
+    check_structure(backend.Table(values))
+
+
+@given(x=st.lists(st.floats(-3, 3), min_size=0, max_size=4))
+def test_the_regularizer_recipe_obeys_the_laws(x):
+    check_regularizer(NonNegative(), np.array(x))
+
+
+@given(x=st.lists(st.floats(-3, 3), min_size=3, max_size=3))
+def test_our_regularizers_obey_the_same_laws(backend, x):
+    for phi in (
+        backend.L1(0.5),
+        backend.SquaredL1(1.0),
+        backend.SquaredL21(0.5, [[0, 2], [1]]),
+        backend.HalfSquaredL2(2.0),
+    ):
+        check_regularizer(phi, np.array(x))
+
+
+def test_the_laws_of_regularizers_can_fail():
+    class Halves(NonNegative):
+        def _prox(self, point, step_size):
+            return super()._prox(point, step_size) / 2
+
+    with pytest.raises(AssertionError):
+        check_regularizer(Halves(), np.array([1.0, -2.0]))
+
+
+def test_a_regularizer_without_a_value_says_so():
+    class OnlyProx(NonNegative):
+        _value = Regularizer._value
+
+    with pytest.raises(TypeError, match="OnlyProx does not say what it is: a subclass of Regularizer defines _value"):
+        OnlyProx().value(np.zeros(2))
+
+
+def test_the_optimizer_recipe_learns(rng):
+    """Near the optimum that L-BFGS finds; and options, rows, checkpoints are those of every run."""
+    model = accelerated.MulticlassModel(3, 2)
+    data = model.pack(rng.normal(size=(40, 3)), rng.integers(0, 2, 40))
+    objective = accelerated.LogLoss(model, data)
+    best = accelerated.lbfgs(objective, lam=0.1).fun
+    found = momentum(objective, lam=0.1, step_size=0.002, epochs=40, rng=0)
+    assert found.success and len(found.history) == 40 and best <= found.fun < best + 1e-3
+    assert found.oracle_calls == 40 * 40
+    with pytest.raises(ValueError, match="step_size"):
+        momentum(objective, lam=0.1, step_size=-1.0)
+
+
+def test_the_kernel_recipe_is_the_loop(rng):
+    X, Y = [rng.normal(size=(n, 3)) for n in (2, 0, 4, 1)], [rng.integers(0, 2, n) for n in (2, 0, 4, 1)]
+    words, classes = accelerated.SequenceModel(3, 2), accelerated.MulticlassModel(3, 2)
+    for model, data in ((words, words.pack(X, Y)), (classes, classes.pack(np.concatenate(X), np.concatenate(Y)))):
+        objective = accelerated.LogLoss(model, data)
+        assert type(counterpart(Momentum(0.1, 0.01), objective)) is kernel.Momentum
+        assert kernel.difference(objective) < 1e-12
+
+
+def test_the_backend_recipe_passes_what_it_touches():
+    tests = [str(modules.module_path(name)) for name in ("test_chain", "test_models", "test_agreement")]
+    command = [
+        sys.executable,
+        "-m",
+        "conformance",
+        "--backend",
+        "conformance.recipes.backend",
+        "--namespace",
+        "numpy",
+        "-k",
+        "(test_chain or predict or chain_functions) and not thousand_positions",
+    ]
+    done = subprocess.run([*command, *tests], capture_output=True, text=True)
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["structure", "structure_with_kernel", "optimizer", "kernel", "regularizer", "backend"]
+)
+def test_the_page_quotes_the_recipe(name):
+    """In a checkout: the page's code is the file's. (An installed suite has no page, and nothing to compare.)"""
+    if PAGE.exists():
+        assert (modules.HERE / "recipes" / f"{name}.py").read_text(encoding="utf-8").strip() in PAGE.read_text(
+            encoding="utf-8"
+        )

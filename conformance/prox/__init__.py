@@ -1,0 +1,1 @@
+"""Regularizers, proxes and projections."""

@@ -1,0 +1,171 @@
+"""Selections on rows too long for exact arithmetic, where kernels sample: against a sort in extended precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.panels.test_mirror import arm
+
+LONG = np.longdouble
+ROWS = {
+    "gaussian": lambda rng, p: rng.normal(size=p),
+    "constant": lambda rng, p: np.full(p, 0.3),
+    "one spike": lambda rng, p: np.where(np.arange(p) == p // 3, 1e3, 0.0),
+    "few spikes": lambda rng, p: np.where(rng.random(p) < 2e-4, 1e6, rng.normal(size=p)),  # missed by most samples
+    "ascending": lambda rng, p: np.arange(p, dtype=np.float64),
+    "descending": lambda rng, p: -np.arange(p, dtype=np.float64),
+    "geometric": lambda rng, p: 2.0 ** -(np.arange(p) % 1000.0),
+    "heavy tail": lambda rng, p: rng.standard_cauchy(p),
+    "mixed scales": lambda rng, p: np.exp(20 * rng.normal(size=p)),
+    "few values": lambda rng, p: rng.integers(-2, 3, p).astype(np.float64),
+    "two clusters": lambda rng, p: np.where(rng.random(p) < 0.5, 1.0, -1.0) + 1e-9 * rng.normal(size=p),
+    "offset": lambda rng, p: 1e9 + rng.normal(size=p),
+    "huge": lambda rng, p: 1e300 * rng.normal(size=p),
+    "tiny": lambda rng, p: 1e-300 * rng.normal(size=p),
+}
+
+
+def simplex(x, radius):
+    """max(x - theta, 0) by the sort; x less its largest first."""
+    v = x.astype(LONG) - LONG(x.max())
+    y = np.sort(v)[::-1]
+    theta = (np.cumsum(y) - LONG(radius)) / np.arange(1, len(x) + 1)
+    return np.maximum(v - theta[np.flatnonzero(y > theta)[-1]], 0)
+
+
+def squared(x, d, lam):
+    """Algorithm 4, corrected, in extended precision."""
+    u, d = np.abs(x).astype(LONG), d.astype(LONG)
+    used = (u > 0) & (d > 0)
+    order = np.argsort(-(u[used] / d[used]), kind="stable")
+    a, b = u[used][order], d[used][order]
+    tau = LONG(lam) * np.cumsum(a * b) / (1 + LONG(lam) * np.cumsum(b * b))
+    tau = tau[np.flatnonzero(a > b * tau)[-1]] if len(a) else LONG(0)
+    return np.sign(x) * np.maximum(u - d * tau, 0)
+
+
+def near(got, expected, top):
+    """Within 1e-14 of the largest number: compared in extended precision, so that 1e300 is nothing special."""
+    assert np.all(np.isfinite(got))
+    assert float(np.max(np.abs(got.astype(LONG) - expected)) / LONG(top)) <= 1e-14
+
+
+@pytest.mark.skipif(np.finfo(LONG).eps > 1e-18, reason="no extended precision here")
+@pytest.mark.parametrize("p", [1000, 16384, 100_003])
+@pytest.mark.parametrize("kind", ROWS)
+def test_long_rows(other, rng, kind, p):
+    x = ROWS[kind](rng, p)
+    top = np.abs(x).max()
+    total = float(np.sum(np.abs(x).astype(LONG)))
+    for radius in (top * 1e-17, top, total / 100 if np.isfinite(total) else 1e300):
+        u = other.project_simplex(x, radius)
+        near(u, simplex(x, radius), max(top, radius))
+        assert np.all(u >= 0) and float(u.astype(LONG).sum() / LONG(radius)) == pytest.approx(1.0, rel=1e-11)
+        if radius < total:
+            near(other.project_l1_ball(x, radius), np.sign(x) * simplex(np.abs(x), radius), top)
+    for lam in (1.0, 1 / p, 1e-9, 1e6):
+        near(other.prox_squared_l1(x, lam), squared(x, np.ones(p), lam), top)
+        d = np.where(rng.random(p) < 0.1, 0.0, rng.random(p))
+        near(other.prox_weighted_squared_l1(x, d, lam), squared(x, d, lam), top)
+
+
+@pytest.mark.parametrize("p", [1000, 100_000])
+def test_integers_are_decided_exactly(other, rng, p):
+    """Sums of integers are exact in float64, and so is the sort with dyadic lam: the supports must be equal."""
+    for high in (3, 1000, 10**6):
+        x = rng.integers(-high, high + 1, p).astype(np.float64)
+        for radius in (1.0, float(p), high * p / 8):
+            assert np.array_equal(other.project_simplex(x, radius) > 0, simplex(x, radius) > 0)
+        for lam in (1.0, 0.5, 2.0**-17):
+            assert np.array_equal(other.prox_squared_l1(x, lam) != 0, squared(x, np.ones(p), lam) != 0)
+            d = rng.integers(0, 4, p).astype(np.float64)
+            assert np.array_equal(other.prox_weighted_squared_l1(x, d, lam) != 0, squared(x, d, lam) != 0)
+
+
+def calls(panel, p):
+    d = np.linspace(0.0, 2.0, p)
+    return {
+        "soft_threshold": lambda x, **o: panel.soft_threshold(x, 0.4, **o),
+        "project_simplex": lambda x, **o: panel.project_simplex(x, 2.0, **o),
+        "project_l1_ball": lambda x, **o: panel.project_l1_ball(x, 2.0, **o),
+        "prox_squared_l1": lambda x, **o: panel.prox_squared_l1(x, 0.1, **o),
+        "prox_weighted_squared_l1": lambda x, **o: panel.prox_weighted_squared_l1(x, d, 0.1, **o),
+    }
+
+
+@pytest.mark.parametrize("name", calls(reference, 2))
+@pytest.mark.parametrize("shape", [(7,), (0, 3), (2, 3, 5), (3000, 40), (2, 50_000)])
+def test_batches_agree(other, rng, name, shape):
+    x = rng.normal(size=shape)
+    got, expected = (calls(panel, shape[-1])[name](x) for panel in (other, reference))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14 * np.abs(x).max(initial=1.0))
+    single = calls(other, shape[-1])[name](x.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", calls(reference, 2))
+def test_any_out(other, rng, name):
+    """Strided, in Fortran order, of overlapping memory: whatever ``out`` is, it receives the same numbers."""
+    function, x = calls(other, 40)[name], rng.normal(size=(6, 40))
+    expected = function(x)
+    room = np.zeros((6, 80))
+    for out in (np.empty_like(x), room[:, ::2], np.empty_like(x, order="F")):
+        assert function(x, out=out) is out and np.array_equal(out, expected)
+    shifted = np.empty(6 * 40 + 3)
+    source, target = shifted[:240].reshape(6, 40), shifted[3:].reshape(6, 40)
+    source[...] = x
+    assert function(source, out=target) is target and np.array_equal(target, expected)
+    assert np.array_equal(function(x[::-1, ::-1][::-1, ::-1].copy(order="F")), expected)
+
+
+def test_out_may_be_the_weights(other, rng):
+    x, d = rng.normal(size=(4, 9)), rng.random((4, 9))
+    expected = other.prox_weighted_squared_l1(x, d, 0.5)
+    assert np.array_equal(other.prox_weighted_squared_l1(x, d, 0.5, out=d), expected)
+
+
+def test_a_refused_argument_leaves_out_alone(other):
+    x = np.array([[1.0, 2.0], [np.inf, 0.0]])
+    for name in set(calls(reference, 2)) - {"soft_threshold"}:
+        out = np.full((2, 2), 7.0)
+        with pytest.raises(ValueError, match=r"x: expected finite numbers, got inf at index \(1, 0\)"):
+            calls(other, 2)[name](x, out=out)
+        assert np.all(out == 7.0)
+
+
+def test_results_have_the_same_bits_on_any_number_of_threads(rng):
+    from accelerated import project_simplex
+    from accelerated.threads import set_num_threads
+
+    x, seen = rng.normal(size=(5000, 60)), []
+    try:
+        for threads in (1, 3):
+            set_num_threads(threads)
+            seen.append(project_simplex(x))
+    finally:
+        set_num_threads(None)
+    assert np.array_equal(*seen)
+
+
+def test_regularizers_reach_the_kernels(monkeypatch, rng):
+    """Every regularizer of the fast panel, and parts inside others, without one call of a replaced selection."""
+    import accelerated
+
+    armed = arm(monkeypatch)
+    assert set(calls(reference, 2)) <= armed
+    x, groups = rng.normal(size=(3, 4)), [[0, 1], [2, 3]]
+    for regularizer in (
+        accelerated.L1(0.3),
+        accelerated.Simplex(2.0),
+        accelerated.L1Ball(2.0),
+        accelerated.L21Ball(2.0, groups),
+        accelerated.SquaredL1(0.3),
+        accelerated.SquaredL21(0.3, groups),
+        accelerated.SparseGroupLasso(0.3, groups, 0.2),
+        accelerated.WeightedSquaredL1(0.3, np.arange(4.0)),
+    ):
+        for answer in (regularizer.prox(x), regularizer.prox_conjugate(x, 0.5), regularizer.envelope(x)):
+            assert np.all(np.isfinite(answer))

@@ -1,0 +1,1 @@
+"""Sparse CRFs and safe screening."""

@@ -1,0 +1,98 @@
+"""Sums of weights so far apart that some underflow as plain numbers, and yet count: chains, trees, dependency trees.
+
+Against enumeration in logarithms (Pillutla et al., Algorithm 3; appendix C).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from conformance import brute
+from conformance.structures.test_arborescence import roots, trees
+from conformance.tolerances import close
+
+# Scores of one transition: weights, their squares and their cubes get lost beyond 400, 200 and 248.
+DEPTHS = [100.0, 149.0, 150.0, 151.0, 187.0, 195.0, 201.0, 249.0, 300.0, 372.0, 389.0, 391.0, 399.0, 401.0, 760.0]
+
+
+def agrees(backend, unary, pairwise):
+    """A chain, and the path as a tree, both with shared and with own transitions, have the sums of all labellings."""
+    n, L = unary.shape
+    each = np.broadcast_to(pairwise, (n - 1, L, L))
+    expected, nodes, edges = brute.chain_marginals(unary, each, 1.0)
+    below = np.concatenate([np.zeros((1, L, L)), each])
+    parents = np.arange(-1, n - 1)
+    for structure in (
+        backend.Chain(unary, pairwise),
+        backend.Chain(unary, each.copy()),
+        backend.Tree(unary, pairwise, parents),
+        backend.Tree(unary, below, parents),
+    ):
+        value, marginals = structure.expectation()
+        close(value, expected)
+        close(marginals.unary, nodes)
+        if np.ndim(marginals.pairwise) == 2:
+            close(marginals.pairwise, edges.sum(axis=0))
+        else:
+            close(np.asarray(marginals.pairwise)[-(n - 1) :], edges)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("stay", [1, 3])
+def test_a_label_that_underflows_where_changing_twice_costs_as_much(backend, depth, stay):
+    """Label 0 at the ends, and label 1 between for 2 depth; or label 0 throughout, for a little less or more."""
+    for lost in (1.98 * depth, 2.0 * depth, 2.02 * depth, max(400.1, 2.0 * depth)):
+        unary = np.zeros((stay + 2, 2))
+        unary[1:-1, 0] = -lost / stay
+        unary[[0, -1], 1] = -5000.0
+        agrees(backend, unary, np.array([[0.0, -depth], [-depth, 0.0]]))
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_a_path_that_is_faint_where_another_is_about_to_end(backend, depth):
+    """Label 0 stays; label 1 becomes 2, and loses three times the depth in one step; then 0 loses as much, or
+    nearly."""
+    for factor in (0.99, 1.0, 1.01):
+        unary, pairwise = np.zeros((5, 3)), np.full((3, 3), -np.inf)
+        unary[0, 1] = unary[1, 2] = -depth
+        unary[0, 2] = -np.inf
+        unary[2:, 0] = -depth * factor
+        pairwise[0, 0] = pairwise[2, 2] = 0.0
+        pairwise[1, 2] = -depth
+        agrees(backend, unary, pairwise)
+
+
+@pytest.mark.parametrize("depth", [50.0, 100.0, 149.0, 151.0, 300.0])
+@pytest.mark.parametrize("children", [1, 2, 5, 8])
+@pytest.mark.parametrize("turns", [False, True])
+def test_children_that_disagree(backend, depth, children, turns):
+    """As many pull a node to label 0 as to 1: by symmetry Z = 2 exp(-children depth), half for each label."""
+    p = 2 * children + 1
+    side = np.arange(1, p) % 2 == 0 if turns else np.arange(1, p) > children
+    unary = np.zeros((p, 2))
+    unary[1:][side, 0] = unary[1:][~side, 1] = -5000.0
+    own = np.broadcast_to([[0.0, -depth], [-depth, 0.0]], (p, 2, 2))
+    for pairwise in (own[0], own.copy()):
+        value, marginals = backend.Tree(unary, pairwise, [-1] + [0] * (2 * children)).expectation()
+        close(value, math.log(2.0) - children * depth)
+        close(np.asarray(marginals.unary)[0], [0.5, 0.5])
+        close(np.asarray(marginals.unary)[1:, 1], side)
+
+
+@roots
+@pytest.mark.parametrize("depth", [100.0, 340.0, 357.0, 365.0, 375.0, 381.0, 385.0, 391.0, 399.0])
+def test_the_way_out_of_a_cycle_is_hardly_heavier_than_what_is_lost(backend, depth, single_root):
+    """Two tokens head each other; leaving by the first costs depth, by the second a little more, or more than 400."""
+    for other in (400.5, depth + 1.0):
+        values = np.array([[-depth, -np.inf, 0.0], [-other, 0.0, -np.inf]])
+        outputs, scores = trees(values, single_root)
+        expected, probabilities = brute.log_sum_exp(scores, 1.0)
+        total = np.zeros(values.shape)
+        for y, share in zip(outputs, probabilities, strict=True):
+            total[np.arange(2), list(y)] += share
+        value, marginals = backend.Arborescence(values, single_root).expectation()
+        close(value, expected)
+        close(marginals.values, total)

@@ -1,0 +1,226 @@
+"""The max, top-K and exp oracles of every structure: Definition 6 over the list of its outputs, and Lemma 7's
+gradients.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import reference
+from conformance import brute
+from conformance.laws import check_structure
+from conformance.small_structures import STRUCTURES
+from conformance.tolerances import close
+from reference.arrays import host
+from reference.identities.pillutla import sparse_projection, sparsity
+from reference.structures.scores import flatten, inner, score_fields
+
+NAMES = [name for name in STRUCTURES if name.split(",")[0] in reference.__all__]
+SMOOTHINGS = {
+    "Max": lambda panel: panel.smoothings.Max(),
+    "Entropy": lambda panel: panel.smoothings.Entropy(),
+    "TopK(1)": lambda panel: panel.smoothings.TopK(1),
+    "TopK(3)": lambda panel: panel.smoothings.TopK(3),
+    "TopK(100)": lambda panel: panel.smoothings.TopK(100),
+    "SquaredL2": lambda panel: panel.smoothings.SquaredL2(100),
+}
+everywhere = pytest.mark.parametrize("name", NAMES)
+by_all = pytest.mark.parametrize("smoothing", SMOOTHINGS)
+
+
+def draws(kind, rng):
+    """Where scores come from: ordinary ones, integers that tie, zeros."""
+    return {
+        "ordinary": lambda shape: rng.normal(size=shape),
+        "ties": lambda shape: rng.integers(-1, 2, shape).astype(float),
+        "zero": np.zeros,
+    }[kind]
+
+
+def asked(backend, name, smoothing, structure):
+    """The smoothing, or nothing if the structure refuses it (which another test looks at)."""
+    smoothing = SMOOTHINGS[smoothing](backend)
+    return None if smoothing.needs in structure.intractable else smoothing
+
+
+def definition(structure, smoothing, mu):
+    """Definition 6 over all outputs: the value, the best scores and their weights."""
+    psi = np.sort([float(structure.score(y)) for y in structure.enumerate()])[::-1]
+    kind = type(smoothing).__name__
+    if kind == "Max":
+        return psi[0], psi[:1], np.ones(1)
+    if kind == "Entropy":
+        value, weights = brute.log_sum_exp(psi, mu)
+        return value, psi, weights
+    kept = psi[: smoothing.k] if kind == "TopK" else psi
+    u = host(sparse_projection(kept, mu, sparsity(kept, mu)))
+    return u @ kept + mu / 2 * (1 - u @ u), kept, u
+
+
+def change(structure, rng):
+    """Something to add to the scores: no edge of a cut becomes less supermodular."""
+    scores = structure.scores
+    fields = [rng.normal(size=field.shape) for field in score_fields(scores)]
+    if type(structure).__name__ == "Cut":
+        fields[1] = np.abs(fields[1]) * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    names = [name for name in scores._fields if name not in getattr(scores, "layout", ())]
+    return scores._replace(**dict(zip(names, fields, strict=True)))
+
+
+def scaled(scores, factor):
+    names = [name for name in scores._fields if name not in getattr(scores, "layout", ())]
+    return scores._replace(**{name: factor * getattr(scores, name) for name in names})
+
+
+def test_every_structure_is_listed():
+    """But for boxes, which have tests of their own."""
+    kinds = {
+        name
+        for name in reference.__all__
+        if inspect.isclass(kind := getattr(reference, name)) and issubclass(kind, reference.Structure)
+    }
+    assert kinds - {"Structure", "Boxes"} == {name.split(",")[0] for name in STRUCTURES}
+
+
+@everywhere
+@pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
+def test_a_structure_obeys_the_laws(backend, rng, name, kind):
+    check_structure(STRUCTURES[name](backend, draws(kind, rng)))
+
+
+@everywhere
+@by_all
+@pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
+def test_the_oracle_is_its_definition(backend, rng, name, smoothing, kind):
+    """The value; a gradient whose inner product with the scores is sum_k u_k psi_k; without ties, sum_k u_k
+    parts(y_k) itself.
+    """
+    for mu in (0.3, 2.0):
+        structure = STRUCTURES[name](backend, draws(kind, rng))
+        ask = asked(backend, name, smoothing, structure)
+        if ask is None:
+            return
+        at = 0.0 if smoothing == "Max" else mu
+        value, gradient = structure.smooth_max(ask, at)
+        expected, psi, u = definition(structure, ask, at)
+        close(value, expected)
+        close(inner(structure.scores, gradient), u @ psi)
+        if kind == "ordinary":
+            outputs = sorted(structure.enumerate(), key=lambda y: -float(structure.score(y)))
+            parts = np.array([host(flatten(structure.parts(y))) for y in outputs[: len(u)]])
+            close(host(flatten(gradient)), u @ parts)
+
+
+@everywhere
+@by_all
+@pytest.mark.parametrize("kind", ["ordinary", "ties", "zero"])
+def test_the_gradient_is_a_subgradient(backend, rng, name, smoothing, kind):
+    """f(s + d) >= f(s) + <g, d>: Lemma 7 (i), and as every one of these is convex, for the smoothed ones too. Ties
+    included.
+    """
+    structure = STRUCTURES[name](backend, draws(kind, rng))
+    ask = asked(backend, name, smoothing, structure)
+    if ask is None:
+        return
+    mu = 0.0 if smoothing == "Max" else 0.8
+    value, gradient = structure.smooth_max(ask, mu)
+    for size in (0.01, 1.0, 10.0):
+        d = scaled(change(structure, rng), size)
+        there, _ = structure.augment(d).smooth_max(ask, mu)
+        assert float(there) >= float(value) + inner(d, gradient) - 1e-9 * (1 + size)
+
+
+@everywhere
+@by_all
+def test_gradients_are_finite_differences(backend, rng, name, smoothing):
+    """Lemma 7, away from ties of ranks K and K + 1 (of the best two, for the max)."""
+    mu, step, looked_at = 0.0 if smoothing == "Max" else 0.8, 1e-5, 0
+    for _ in range(6):
+        structure = STRUCTURES[name](backend, draws("ordinary", rng))
+        ask = asked(backend, name, smoothing, structure)
+        if ask is None:
+            return
+        psi = np.sort([float(structure.score(y)) for y in structure.enumerate()])[::-1]
+        k = {"Max": 1, "TopK": getattr(ask, "k", 1)}.get(type(ask).__name__, len(psi))
+        if k < len(psi) and psi[k - 1] - psi[k] < 1e-2:
+            continue
+        looked_at += 1
+        _, gradient = structure.smooth_max(ask, mu)
+        d = change(structure, rng)
+        ahead = structure.augment(scaled(d, 2 * step)).smooth_max(ask, mu)[0]
+        middle = structure.augment(scaled(d, step)).smooth_max(ask, mu)
+        behind = structure.smooth_max(ask, mu)[0]
+        close((float(ahead) - float(behind)) / (2 * step), inner(d, middle[1]), scale=1e4)
+        close(host(flatten(middle[1])), host(flatten(gradient)), scale=1e6)
+    assert looked_at >= 3
+
+
+@everywhere
+def test_what_is_intractable_says_why(backend, rng, name):
+    """Cuts and matchings have no exp oracle (Proposition 14 (iii)); asking, and building an objective on it, is
+    refused by name.
+    """
+    structure = STRUCTURES[name](backend, draws("ordinary", rng))
+    assert ("expectation" in structure.intractable) == (name.split(",")[0] in ("Cut", "Matching"))
+    if "expectation" not in structure.intractable:
+        return
+    for ask in (structure.expectation, structure.log_partition, structure.marginals):
+        with pytest.raises(backend.IntractableError, match="Proposition 14"):
+            ask()
+    with pytest.raises(backend.IntractableError, match="Proposition 14"):
+        structure.smooth_max(backend.smoothings.Entropy(), 0.5)
+    structure.smooth_max(backend.smoothings.Entropy(), 0.0)  # the max itself
+
+
+@everywhere
+def test_squared_l2_stops_growing_where_it_can_and_where_it_must(backend, rng, name):
+    """Far apart, two outputs certify; at zero scores all are needed, and max_k of them are used, asking for at most
+    4 max_k in all.
+    """
+    kind = type(STRUCTURES[name](backend, draws("zero", rng)))
+    asked_for = []
+
+    class Counting(kind):
+        def topk(self, k):
+            asked_for.append(k)
+            return super().topk(k)
+
+    zero = Counting.unchecked(STRUCTURES[name](backend, draws("zero", rng)).scores)
+    outputs = len(list(zero.enumerate()))
+    value, _, exact = backend.smoothings.SquaredL2(4).smoothed(zero, 1.0)
+    if zero.listed is None:
+        assert asked_for == [3, 5] and bool(exact) == (outputs <= 4)
+        close(value, (1 - 1 / min(outputs, 4)) / 2)
+        asked_for.clear()
+        apart = STRUCTURES[name](backend, draws("ordinary", rng))
+        psi = np.sort([float(apart.score(y)) for y in apart.enumerate()])[::-1]
+        _, _, exact = backend.smoothings.SquaredL2(64).smoothed(
+            Counting.unchecked(apart.scores), 0.5 * (psi[0] - psi[2])
+        )
+        assert asked_for == [3] and bool(exact)
+
+
+@pytest.mark.skipif("Matching" not in NAMES, reason="no matchings yet")
+def test_a_matching_is_a_table_of_its_permutations(backend, rng):
+    matching = backend.Matching(rng.normal(size=(3, 3)))
+    table = backend.Table(np.array([float(matching.score(y)) for y in matching.enumerate()]))
+    close(matching.topk(7).scores, table.topk(7).scores)
+
+
+@pytest.mark.skipif("Cut" not in NAMES or "Tree" not in NAMES, reason="no cuts or trees yet")
+def test_a_cut_is_a_graph_and_on_a_tree_a_tree(backend, rng):
+    """The same scores by minimum cuts, by cliques and by K max-product."""
+    unary, prefers = rng.normal(size=(7, 2)), np.array([[1.0, -1.0], [-1.0, 1.0]])
+    pairwise, parents = np.abs(rng.normal(size=(7, 2, 2))) * prefers, [-1, 0, 0, 1, 1, -1, 5]
+    edges = np.array([[parent, v] for v, parent in enumerate(parents) if parent >= 0])
+    cut, graph = (kind(unary, pairwise[edges[:, 1]], edges) for kind in (backend.Cut, backend.Graph))
+    tree = backend.Tree(unary, pairwise, parents)
+    for one in (cut, graph):
+        close(one.topk(9).scores, tree.topk(9).scores)
+        assert np.array_equal(one.topk(9).labels, tree.topk(9).labels)
+        close(one.node_max_marginals(), tree.node_max_marginals())
+    close(graph.log_partition(0.7), tree.log_partition(0.7))
+    close(graph.marginals(0.7).pairwise, tree.marginals(0.7).pairwise[edges[:, 1]])

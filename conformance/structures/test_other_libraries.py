@@ -1,0 +1,233 @@
+"""Best outputs by networkx and SciPy against enumeration and against the panels: ties, forbidden parts, every scale
+and namespace.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accelerated.structures import arborescence, cut, matching
+from conformance import strategies
+from conformance.structures.test_arborescence import KINDS as TREES
+from conformance.structures.test_arborescence import is_tree, roots, trees
+from conformance.structures.test_cut import brute, grid
+from conformance.structures.test_matching import KINDS as MATRICES
+from conformance.structures.test_matching import matchings
+from conformance.tolerances import close
+from reference import ArborescenceScores, CutScores, MatchingScores
+
+matchers = pytest.mark.parametrize(
+    "match", [matching.by_networkx, matching.by_scipy], ids=lambda function: function.__name__
+)
+POWERS = [-900, -300, 0, 300, 900]
+
+
+def put(space, scores):
+    """Scores in a namespace, and as that stores them."""
+    stored = [x if x.dtype == np.int64 else x.astype(space.dtype).astype(np.float64) for x in scores]
+    return type(scores)(*(x if x.dtype == np.int64 else space.put(x) for x in scores)), type(scores)(*stored)
+
+
+def refuses(space, answer, n):
+    """Whether this answer says that there is no output of n variables."""
+    value, y = (space.get(x) for x in answer)
+    assert value.dtype == space.dtype and y.dtype == np.int64 and y.shape == (n,)
+    return value == -np.inf and np.all(y == -1)
+
+
+# cuts ----------------------------------------------------------------------------------------------------------------
+
+
+@given(data=st.data())
+def test_networkx_cuts_as_enumeration_does(space, data):
+    """No variables, one, forbidden labels and pairs, scales of 1e300 beside 1: value and labels, where the scores
+    are.
+    """
+    instance = data.draw(strategies.cuts(huge=space.dtype == "float64"))
+    scores, stored = put(space, CutScores(*instance))
+    outputs, each = brute(stored)
+    answer = cut.by_networkx(scores)
+    if each.max() == -np.inf:
+        assert refuses(space, answer, len(instance.unary))
+        return
+    value, labels = (space.get(x) for x in answer)
+    scale = strategies.magnitude(stored)
+    assert value.shape == () and value.dtype == space.dtype and labels.dtype == np.int64
+    close(value, each.max(), space.dtype, scale)
+    close(each[outputs.index(tuple(labels.tolist()))], value, space.dtype, scale)
+
+
+@given(instance=strategies.cuts(integer=True))
+def test_networkx_cuts_off_the_fewest_ones(instance):
+    outputs, scores = brute(instance)
+    value, labels = cut.by_networkx(CutScores(*instance))
+    assert value == scores.max()
+    if value > -np.inf:
+        best = np.array([y for y, s in zip(outputs, scores, strict=True) if s == value])
+        assert np.array_equal(labels, best.min(axis=0, initial=1))
+
+
+@pytest.mark.parametrize("coupling", [0.5, 2.0, 8.0])
+def test_networkx_and_the_panels_cut_grids_alike(backend, coupling):
+    for seed in range(3):
+        structure = backend.Cut(*grid(12, coupling, seed))
+        (value, labels), (v, y) = cut.by_networkx(structure.scores), structure.best()
+        assert value == v and np.array_equal(labels, y)  # no two labellings of random scores tie
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_networkx_cuts_at_every_scale(power):
+    unary, pairwise, edges = grid(3, 2.0)
+    pairwise[2, 0, 1] = -np.inf
+    value, labels = cut.by_networkx(CutScores(unary, pairwise, edges))
+    scaled, again = cut.by_networkx(CutScores(unary * 2.0**power, pairwise * 2.0**power, edges))
+    assert scaled == value * 2.0**power and np.array_equal(labels, again)
+
+
+def test_networkx_augments_paths_where_its_preflows_fail():
+    """Float capacities whose rounding ends a preflow in an IndexError."""
+    unary = np.array([[1.0, -1.2], [0.1, 0.9], [0.2, 1.0], [-3.6, 0.8]])
+    edges = np.array([[0, 1], [3, 2], [1, 3]])
+    pairwise = np.array([[[0.9, -0.7], [0.9, 0.6]], [[-2.4, -1.5], [0.6, 1.8]], [[1.0, -0.9], [1.2, -0.7]]])
+    value, labels = cut.by_networkx(CutScores(unary, pairwise, edges))
+    close(value, 4.7)
+    assert labels.tolist() == [0, 0, 1, 1]
+
+
+def test_networkx_refuses_what_no_cut_expresses():
+    pairwise = np.array([[[0.0, 2.0], [0.0, 0.0]]])
+    with pytest.raises(ValueError, match=r"pairwise: .* edge 0 \(0, 1\), 0 \+ 0 falls short of 2 \+ 0 by 2"):
+        cut.by_networkx(CutScores(np.zeros((2, 2)), pairwise, np.array([[0, 1]])))
+
+
+# matchings -----------------------------------------------------------------------------------------------------------
+
+
+@matchers
+@given(data=st.data())
+def test_others_match_as_enumeration_does(match, space, data):
+    scores, stored = put(space, MatchingScores(data.draw(strategies.matchings())))
+    outputs, each = matchings(stored.values)
+    answer = match(scores)
+    if each.max() == -np.inf:
+        assert refuses(space, answer, len(stored.values))
+        return
+    value, columns = (space.get(x) for x in answer)
+    assert value.shape == () and value.dtype == space.dtype and columns.dtype == np.int64
+    close(value, each.max(), space.dtype)
+    close(each[outputs.index(tuple(columns.tolist()))], value, space.dtype)
+
+
+@matchers
+@pytest.mark.parametrize("kind", MATRICES)
+@pytest.mark.parametrize("shape", [(12, 12), (7, 15), (15, 7), (1, 9), (9, 1), (0, 3), (3, 0), (0, 0)])
+def test_others_and_the_panels_match_alike(backend, match, rng, kind, shape):
+    for _ in range(3):
+        scores = MatchingScores(MATRICES[kind](rng, *shape))
+        (value, columns), (v, y) = match(scores), backend.Matching.ops.assignment(scores)
+        close(value, v)
+        assert columns.shape == y.shape and np.sum(columns >= 0) == np.sum(y >= 0)
+
+
+@matchers
+@pytest.mark.parametrize("seed", range(20))
+def test_others_match_integers_exactly(match, seed):
+    """Up to 2^40, many of them tied: the best score, bit for bit."""
+    rng = np.random.default_rng(seed)
+    values = np.floor(2.0 ** rng.uniform(0, 40, rng.integers(1, 6, 2)))
+    values[rng.random(values.shape) < 0.3] = 2.0**40
+    assert match(MatchingScores(values))[0] == matchings(values)[1].max()
+
+
+@matchers
+@pytest.mark.parametrize("power", POWERS)
+def test_others_match_at_every_scale(match, rng, power):
+    values = rng.normal(size=(5, 7))
+    values[rng.random(values.shape) < 0.3] = -np.inf
+    (value, columns), (scaled, again) = match(MatchingScores(values)), match(MatchingScores(values * 2.0**power))
+    assert scaled == value * 2.0**power and np.array_equal(columns, again)
+
+
+# dependency trees ----------------------------------------------------------------------------------------------------
+
+
+@roots
+@given(data=st.data())
+def test_networkx_spans_as_enumeration_does(space, data, single_root):
+    scores, stored = put(space, ArborescenceScores(data.draw(strategies.dependencies())))
+    outputs, each = trees(stored.values, single_root)
+    answer = arborescence.by_networkx(scores, single_root)
+    if each.max(initial=-np.inf) == -np.inf:
+        assert refuses(space, answer, len(stored.values))
+        return
+    value, heads = (space.get(x) for x in answer)
+    assert value.shape == () and value.dtype == space.dtype and heads.dtype == np.int64
+    close(value, each.max(), space.dtype)
+    close(each[outputs.index(tuple(heads.tolist()))], value, space.dtype)
+
+
+@roots
+@pytest.mark.parametrize("kind", TREES)
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 12])
+def test_networkx_and_the_panels_span_alike(backend, rng, kind, n, single_root):
+    for _ in range(2):
+        scores = ArborescenceScores(TREES[kind](rng, n))
+        value, heads = arborescence.by_networkx(scores, single_root)
+        close(value, backend.Arborescence.ops.maximum_arborescence(scores, single_root)[0])
+        assert value == -np.inf or n == 0 or is_tree(heads, single_root)
+
+
+@roots
+@pytest.mark.parametrize("seed", range(20))
+def test_networkx_spans_integers_exactly(seed, single_root):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 6))
+    values = np.floor(2.0 ** rng.uniform(0, 40, (n, n + 1)))
+    values[rng.random(values.shape) < 0.3] = 2.0**40
+    assert arborescence.by_networkx(ArborescenceScores(values), single_root)[0] == trees(values, single_root)[1].max()
+
+
+@roots
+@pytest.mark.parametrize("power", POWERS)
+def test_networkx_spans_at_every_scale(rng, power, single_root):
+    values = rng.normal(size=(6, 7))
+    value, heads = arborescence.by_networkx(ArborescenceScores(values), single_root)
+    scaled, again = arborescence.by_networkx(ArborescenceScores(values * 2.0**power), single_root)
+    assert scaled == value * 2.0**power and np.array_equal(heads, again)
+
+
+@pytest.mark.parametrize("size", [0.5, 5.0, 1e6])
+def test_the_only_tree_is_found_however_bad(backend, size):
+    """Cycles of high scores, one tree of low ones: ``maximum_spanning_arborescence`` says that there is none."""
+    networkx = pytest.importorskip("networkx")
+    values = np.full((3, 4), -np.inf)
+    values[[0, 1, 2], [0, 1, 2]] = 0.0
+    values[[1, 0], [3, 2]] = size
+    for answer in (arborescence.by_networkx, backend.Arborescence.ops.maximum_arborescence):
+        value, heads = answer(ArborescenceScores(values))
+        assert float(value) == 0.0 and np.asarray(heads).tolist() == [0, 1, 2]
+    graph = networkx.DiGraph()
+    graph.add_weighted_edges_from((h, m + 1, values[m, h]) for m, h in np.argwhere(values > -np.inf).tolist())
+    if size > 1:
+        with pytest.raises(networkx.NetworkXException, match="No maximum spanning arborescence"):
+            networkx.maximum_spanning_arborescence(graph)
+
+
+# what is no score ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_score_is_no_number_to_others(bad):
+    values = np.zeros((2, 3))
+    values[1, 0] = bad
+    for answer, kind in itertools.chain(
+        ((match, MatchingScores) for match in (matching.by_networkx, matching.by_scipy)),
+        [(arborescence.by_networkx, ArborescenceScores)],
+    ):
+        value, y = answer(kind(values))
+        assert np.isnan(value) and y.tolist() == [-1, -1]

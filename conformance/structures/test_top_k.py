@@ -1,0 +1,365 @@
+"""The k best labellings and the max-marginals of chains against enumeration (Pillutla et al., Algo. 2, corrected)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from conformance import brute, strategies
+from conformance.models.test_models import sequence_model
+from conformance.objectives.test_smoothing import projection
+from conformance.structures.test_chain import put, rounded
+from conformance.tolerances import close
+
+KS = st.one_of(st.integers(1, 6), st.sampled_from([26, 27, 28, 80, 81, 82, 90]))  # 3**3 and 3**4 are numbers of outputs
+
+
+@given(data=st.data(), k=KS)
+def test_top_k_are_the_k_largest_scores(backend, space, data, k):
+    """As a multiset: count, scores from high to low, distinct labellings that have these scores, -inf and -1 beyond."""
+    instance = data.draw(strategies.chains())
+    *batch, n, _ = instance.unary.shape
+    best = backend.Chain(*put(space, instance)).topk(k)
+    scores, labels, count = (space.get(x) for x in best)
+    assert scores.shape == (*batch, k) and scores.dtype == np.dtype(space.dtype)
+    assert labels.shape == (*batch, k, n) and labels.dtype == count.dtype == np.int64 and count.shape == tuple(batch)
+    scores, labels, count = scores.reshape(-1, k), labels.reshape(count.size, k, n), count.reshape(-1)
+    for i, (unary, pairwise) in enumerate(rounded(space, instance).each()):
+        outputs, values = brute.labellings(unary, pairwise)
+        of = dict(zip(outputs, values, strict=True))
+        expected = np.sort(values[values > -np.inf])[::-1][:k]
+        c = len(expected)
+        assert count[i] == c
+        close(scores[i, :c], expected, space.dtype)
+        assert np.all(np.diff(scores[i, :c]) <= 0)
+        found = [tuple(y[: len(unary)].tolist()) for y in labels[i, :c]]
+        assert len(set(found)) == c
+        close([of[y] for y in found], scores[i, :c], space.dtype)
+        assert np.all(scores[i, c:] == -np.inf) and np.all(labels[i, c:] == -1)
+        assert np.all(labels[i, :c, len(unary) :] == -1)
+
+
+@given(data=st.data(), k=KS)
+def test_ties_go_to_the_smaller_label_from_the_end(backend, data, k):
+    """With integer scores sums are exact, so the whole order can be checked by enumeration."""
+    n, L = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    entry = st.sampled_from([-1.0, 0.0, -0.0, 1.0, -np.inf])
+    unary = np.array(data.draw(st.lists(entry, min_size=n * L, max_size=n * L))).reshape(n, L)
+    pairwise = np.array(data.draw(st.lists(entry, min_size=L * L, max_size=L * L))).reshape(L, L)
+    outputs, scores = brute.labellings(unary, np.broadcast_to(pairwise, (n - 1, L, L)))
+    order = sorted((-s, y[::-1]) for y, s in zip(outputs, scores, strict=True) if s > -np.inf)
+    found = backend.Chain(unary, pairwise).topk(k)
+    assert [tuple(y) for y in np.asarray(found.labels)[: int(found.count)].tolist()] == [y[::-1] for _, y in order[:k]]
+
+
+@given(instance=strategies.chains(), k=st.integers(1, 9))
+def test_the_first_is_viterbis_and_more_come_behind(backend, instance, k):
+    """The answer for k is the beginning of the answer for k + 1, bit for bit, and its first labelling is the best
+    one.
+    """
+    chain = backend.Chain(*instance)
+    few, more = chain.topk(k), chain.topk(k + 1)
+    value, labels = chain.ops.viterbi(chain.scores)
+    assert np.array_equal(few.scores[..., 0], value) and np.array_equal(few.labels[..., 0, :], labels)
+    assert np.array_equal(few.scores, more.scores[..., :k]) and np.array_equal(few.labels, more.labels[..., :k, :])
+    assert np.array_equal(few.count, np.minimum(more.count, k))
+
+
+@pytest.mark.parametrize("exponent", [-1000, -500, 0, 500, 1000])
+def test_scales(backend, rng, exponent):
+    """A power of two changes no rounding: the same labellings, scores scaled exactly (here up to 1e302)."""
+    unary, pairwise = rng.normal(size=(9, 5)), rng.normal(size=(5, 5))
+    plain = backend.Chain(unary, pairwise).topk(20)
+    scaled = backend.Chain(np.ldexp(unary, exponent), np.ldexp(pairwise, exponent)).topk(20)
+    assert np.array_equal(scaled.labels, plain.labels)
+    assert np.array_equal(scaled.scores, np.ldexp(plain.scores, exponent))
+
+
+def test_a_long_chain_without_transition_scores(backend, rng):
+    """Positions are independent: the next best change the one position where the second label costs least."""
+    unary = rng.normal(size=(3000, 3))
+    best = backend.Chain(unary, np.zeros((3, 3))).topk(3)
+    ordered = np.sort(unary, axis=1)
+    gaps = np.sort(ordered[:, 2] - ordered[:, 1])[:2]
+    close(best.scores, ordered[:, 2].sum() - np.array([0.0, *gaps]))
+    assert np.all(np.sum(np.asarray(best.labels) != np.asarray(best.labels)[0], axis=1) == [0, 1, 1])
+
+
+@pytest.mark.parametrize("k", [1, 100])
+def test_possible_only_in_few_ways(backend, k):
+    """0..01..1 in 12 positions: 13 labellings, all of score 0; with a first label 1 only one; with no start none."""
+    pairwise = np.array([[0.0, 0.0], [-np.inf, 0.0]])
+    unary = np.zeros((3, 12, 2))
+    unary[1, 0, 0] = unary[2, 0] = -np.inf
+    best = backend.Chain(unary, pairwise).topk(k)
+    assert np.array_equal(best.count, np.minimum([13, 1, 0], k))
+    assert np.array_equal(best.labels[1, 0], np.ones(12)) and np.all(np.asarray(best.labels)[2] == -1)
+    assert np.array_equal(np.sum(np.asarray(best.scores) == 0.0, axis=1), best.count)
+
+
+@given(data=st.data())
+def test_max_marginals_are_the_best_scores_with_each_part(backend, space, data):
+    instance = data.draw(strategies.chains())
+    *batch, n, L = instance.unary.shape
+    found = backend.Chain(*put(space, instance)).max_marginals()
+    nodes, edges = space.get(found.unary), space.get(found.pairwise)
+    edges_shape = (*batch, max(n - 1, 0), L, L)
+    assert nodes.shape == instance.unary.shape and edges.shape == edges_shape  # also for one shared matrix
+    assert nodes.dtype == edges.dtype == np.dtype(space.dtype)
+    if instance.lengths is None:
+        assert found.lengths is None
+    else:
+        assert np.array_equal(space.get(found.lengths), instance.lengths)
+    best_nodes, best_edges = np.full(nodes.shape, -np.inf), np.full(edges.shape, -np.inf)
+    chains = int(np.prod(batch))
+    a, b = best_nodes.reshape(chains, n, L), best_edges.reshape(chains, max(n - 1, 0), L, L)
+    for i, (unary, pairwise) in enumerate(rounded(space, instance).each()):
+        for y, value in zip(*brute.labellings(unary, pairwise), strict=True):
+            for t, label in enumerate(y):
+                a[i, t, label] = max(a[i, t, label], value)
+                if t > 0:
+                    b[i, t - 1, y[t - 1], label] = max(b[i, t - 1, y[t - 1], label], value)
+    close(nodes, best_nodes, space.dtype)
+    close(edges, best_edges, space.dtype)
+
+
+@given(values=strategies.tables())
+def test_max_marginals_of_listed_outputs_are_their_scores(backend, values):
+    assert np.array_equal(backend.Table(values).max_marginals().values, values)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e8, 1e300])
+def test_max_marginals_reach_the_best_score_everywhere(backend, rng, scale):
+    chain = backend.Chain(scale * rng.normal(size=(4, 9, 5)), scale * rng.normal(size=(4, 8, 5, 5)))
+    found, value = chain.max_marginals(), np.asarray(chain.best()[0]) / scale
+    close(np.asarray(found.unary).max(axis=-1) / scale, np.broadcast_to(value[:, None], (4, 9)))
+    close(np.asarray(found.pairwise).max(axis=(-2, -1)) / scale, np.broadcast_to(value[:, None], (4, 8)))
+
+
+@pytest.mark.parametrize("structure", ["Chain", "Table"])
+def test_k_is_an_integer_from_one(backend, structure):
+    scores = {"Chain": (np.zeros((2, 2)), np.zeros((2, 2))), "Table": (np.zeros(3),)}[structure]
+    view = getattr(backend, structure)(*scores)
+    for k in (0, -1, True):
+        with pytest.raises(ValueError, match=f"k: expected an integer >= 1, got {k}"):
+            view.topk(k)
+    for k in (2.0, "2", None):
+        with pytest.raises(TypeError, match=f"k: expected an integer >= 1, got {k!r}"):
+            view.topk(k)
+    assert np.array_equal(view.topk(np.int64(2)).scores, view.topk(2).scores)
+
+
+@pytest.mark.parametrize("L", [1, 7, 8, 9, 26, 50])
+@pytest.mark.parametrize("forbidden", [0.0, 0.3])
+@pytest.mark.parametrize("ties", [False, True])
+def test_panels_give_the_same_bits_at_every_width(other, rng, L, forbidden, ties):
+    """Ragged batches beyond enumeration: the same sums in the same order, so the same ties."""
+
+    def draw(*shape):
+        x = rng.integers(-2, 3, shape) / 4.0 if ties else rng.normal(size=shape)
+        return np.where(rng.random(shape) < forbidden, -np.inf, x)
+
+    lengths = np.array([11, 0, 23, 1, 5])
+    for pairwise in (draw(L, L), draw(5, 22, L, L)):
+        scores = reference.ChainScores(draw(5, 23, L), pairwise, lengths)
+        ours, theirs = reference.Chain(*scores), other.Chain(*scores)
+        for k in (1, 2, 5, 12):
+            for a, b in zip(ours.topk(k), theirs.topk(k), strict=True):
+                assert np.array_equal(b, a)
+        for a, b in zip(ours.max_marginals(), theirs.max_marginals(), strict=True):
+            assert np.array_equal(b, a)
+
+
+# the search of the kernels, which stops as soon as the rest is certified to have weight 0 -----------------------------
+
+
+@given(instance=strategies.chains(), k=st.integers(1, 90), mu=st.sampled_from([0.0, 1e-3, 0.5, 3.0, 100.0]))
+def test_the_search_stops_when_the_rest_has_no_weight(instance, k, mu):
+    """Against the projection of the scores of all labellings; one workspace for all chains of a batch."""
+    from accelerated.compiled.structures.chain_k_best import k_best, k_best_workspace
+    from accelerated.compiled.sweeps import load, padded
+
+    n, L = instance.unary.shape[-2:]
+    work, matrix = k_best_workspace(n, L, k), np.empty((padded(L), padded(L)))
+    for unary, pairwise in [*instance.each(), *instance.each()[::-1]]:
+        everything = brute.labellings(unary, pairwise)[1]
+        psi = np.sort(everything[everything > -np.inf])[::-1]
+        scale = np.abs(psi).max(initial=1.0)
+        scores, values, labels = np.empty((len(unary), padded(L))), np.full(k, np.nan), np.full((k, n), -7)
+        load(unary, 1.0, scores)
+        edges = np.ascontiguousarray(pairwise) if len(pairwise) else np.zeros((1, L, L))
+        count, certified = k_best(scores, len(unary), edges, 0, 1, matrix, mu, values, labels, work)
+        close(values[:count], psi[:count])
+        assert np.all(np.isnan(values[count:])) and np.all(labels[count:] == -7)  # nothing beyond
+        if mu == 0.0:
+            assert count == min(k, len(psi)) and (certified or count == k)
+        elif certified and count:
+            u = projection(psi / mu)
+            np.testing.assert_allclose(projection(values[:count] / mu), u[:count], atol=1e-12 * scale / mu)
+            assert u[count:].max(initial=0.0) <= 1e-12 * scale / mu
+            before = np.sum(psi[: count - 1] - psi[count - 1])  # one labelling less would not do
+            assert before <= mu + 1e-9 * scale
+        elif not certified:
+            assert count == k <= len(psi) and np.sum(psi[: k - 1] - psi[k - 1]) <= mu + 1e-9 * scale
+        assert np.all(work.node == -1)  # as it was
+
+
+@given(values=strategies.tables(forbidden=False), mu=st.sampled_from([1e-3, 0.5, 3.0, 100.0]))
+def test_kernel_weights_are_the_projection(values, mu):
+    from accelerated.compiled.structures.chain_top_k import weights_of
+
+    psi = np.sort(values.ravel())[::-1]
+    u = np.zeros(len(psi))
+    m = weights_of(psi, len(psi), mu, u)
+    assert np.all(u[:m] > 0)
+    np.testing.assert_allclose(np.where(np.arange(len(psi)) < m, u, 0.0), projection(psi / mu), atol=1e-12 * 1e4 / mu)
+
+
+@given(problem=strategies.sequence_problems(), mu=st.sampled_from([0.01, 0.5, 10.0]))
+def test_objectives_over_the_best_outputs(other, problem, mu):
+    """All outputs are within reach (at most 81), so that the smoothing is a function with a gradient, ties or not."""
+    answers = []
+    for b in (reference, other):
+        model, data = sequence_model(b, problem)
+        w = np.random.default_rng(9).normal(size=model.size)
+        answers.append(b.StructuralHinge(model, data, smoothing=b.smoothings.SquaredL2(128)).linearize(w, mu=mu))
+    ours, theirs = answers
+    close(theirs.value, ours.value)
+    close(theirs.gradient, ours.gradient, scale=10.0 / min(mu, 1.0))
+    close(theirs.task_loss, ours.task_loss, scale=10.0 / min(mu, 1.0))
+    assert theirs.exact == ours.exact == 1.0
+
+
+@pytest.mark.parametrize("smoothing", ["TopK", "SquaredL2"])
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_letters_over_the_best_outputs(other, smoothing, k):
+    """Gradients, how many are certified, and trajectories from a random start on real words."""
+    words = reference.load_letters().take(np.arange(0, 6000, 150))
+    runs = []
+    for b in (reference, other):
+        model = b.SequenceModel(128, words.labels)
+        objective = b.StructuralHinge(
+            model, model.pack(words.X, words.Y), smoothing=getattr(b.smoothings, smoothing)(k)
+        )
+        w = 0.1 * np.random.default_rng(0).normal(size=model.size)
+        runs.append(
+            (
+                objective.linearize(w, mu=0.3),
+                b.sgd(objective, w, lam=0.01, mu=0.3, step_size=0.01, epochs=1, rng=0),
+            )
+        )
+    (ours, x), (theirs, y) = runs
+    close(theirs.value, ours.value)
+    close(theirs.gradient, ours.gradient)
+    close(theirs.task_loss, ours.task_loss)
+    assert theirs.exact == ours.exact
+    np.testing.assert_allclose(y.x, x.x, rtol=1e-10, atol=1e-10)
+
+
+def test_too_many_outputs_for_the_kernel_take_the_loop(rng):
+    """The kernel holds all outputs that it is asked for; where that would be gigabytes, the smoothing's own loop
+    runs.
+    """
+    import accelerated
+    from accelerated.problems import problem_of
+
+    model = accelerated.SequenceModel(3, 4)
+    data = model.pack([rng.normal(size=(30, 3))], [rng.integers(0, 4, 30)])
+    w = rng.normal(size=model.size)
+    few, many = (
+        accelerated.StructuralHinge(model, data, smoothing=accelerated.smoothings.SquaredL2(k)) for k in (64, 10**9)
+    )
+    assert problem_of(few, 0.1) is not None and problem_of(many, 0.1) is None
+    close(many.linearize(w, mu=0.1).gradient, few.linearize(w, mu=0.1).gradient)
+
+
+@pytest.mark.parametrize("L", [7, 8, 16])
+def test_nan_is_never_made_a_number(other, L):
+    """Finite inputs whose products overflow: inf - inf inside, at widths with and without padding."""
+    model = other.SequenceModel(1, L)
+    data = model.pack([np.array([[1e200], [-1e200], [1e200], [-1e200]])], [np.zeros(4, dtype=int)])
+    w = np.zeros(model.size)
+    w[:L] = 1e200
+    for smoothing in (other.smoothings.TopK(4), other.smoothings.SquaredL2(4)):
+        objective = other.StructuralHinge(model, data, smoothing=smoothing)
+        with np.errstate(over="ignore", invalid="ignore"):
+            assert not np.isfinite(objective.value_and_gradient(w, mu=1.0)[0])
+            assert not np.isfinite(
+                objective.value_and_gradient(np.where(np.arange(model.size) == 1, np.nan, 0.0), mu=1.0)[0]
+            )
+
+
+@pytest.mark.parametrize("L", [2, 3, 8])
+def test_where_the_value_is_no_number_the_gradient_is_none(backend, L):
+    """Finite weights and features whose products overflow; example 1 is in order, and does not hide the other."""
+    model = backend.SequenceModel(1, L, start_stop=False)
+    data = model.pack([np.array([[1e200], [-1e200], [1e200]]), np.ones((2, 1))], [[0, 0, 0], [0, 1]])
+    for column in range(L):
+        w = np.zeros(model.size)
+        w[column] = 1e200
+        for smoothing in (backend.smoothings.TopK(1), backend.smoothings.TopK(3), backend.smoothings.SquaredL2(4)):
+            objective = backend.StructuralHinge(model, data, smoothing=smoothing)
+            for batch in ([0], [1], None):
+                with np.errstate(over="ignore", invalid="ignore"):
+                    value, gradient = objective.value_and_gradient(w, batch, mu=1.0)
+                assert not np.isnan(value) or np.any(np.isnan(gradient))
+                assert not np.isnan(value) if batch == [1] else not np.isfinite(value)
+
+
+def test_weights_of_scores_that_are_no_numbers_are_none():
+    from accelerated.compiled.structures.chain_top_k import mixture, outputs_room, smoothed_best
+    from accelerated.compiled.sweeps import padded
+    from reference.smoothings import top_k_weights
+
+    with np.errstate(invalid="ignore"):
+        value, u = top_k_weights(np.array([[np.nan, 1.0], [np.inf, 1.0], [2.0, 1.0]]), 0.5)
+    assert np.all(~np.isfinite(value[:2])) and np.all(np.isnan(u[:2])) and np.array_equal(u[2], [1.0, 0.0])
+    for labels in (2, 8):
+        outputs, edges = outputs_room(2, labels, 3), np.zeros((1, labels, labels))
+        scores, matrix = np.zeros((2, padded(labels))), np.full((padded(labels), padded(labels)), -np.inf)
+        matrix[:labels, :labels], scores[1, 1] = 0.0, np.nan
+        assert np.isnan(smoothed_best(scores, 2, edges, matrix, 0.5, outputs))
+        found = outputs.labels[0]
+        for gold in (found[1], 1 - found[1]):
+            m = mixture(outputs.state[0], outputs.labels, outputs.weights, 1, gold, outputs.here, outputs.share)
+            assert m > 0 and np.any(np.isnan(outputs.share[:m]))
+
+
+@pytest.mark.parametrize("L", [7, 8, 16])
+def test_steps_that_diverge_are_said(other, rng, L):
+    model = other.SequenceModel(1, L)
+    data = model.pack([rng.normal(size=(6, 1)) for _ in range(10)], [rng.integers(0, L, 6) for _ in range(10)])
+    objective = other.StructuralHinge(model, data, smoothing=other.smoothings.TopK(4))
+    result = other.sgd(objective, lam=1.0, mu=1.0, step_size=1e20, rng=0)
+    assert not result.success and "diverged" in result.message and not np.isfinite(result.fun)
+
+
+@pytest.mark.parametrize("L", [1, 7, 8, 16])
+@pytest.mark.parametrize("strange", [np.nan, np.inf])
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_search_stays_in_bounds_and_says_nan(rng, L, strange, shared):
+    """Wherever one score is nan, so is the best; at inf it is inf or nan. Labels are labels, the workspace is left
+    clean.
+    """
+    from accelerated.compiled.structures.chain_k_best import k_best, k_best_workspace
+    from accelerated.compiled.sweeps import load, padded
+
+    for trial in range(30):
+        n, k, mu = int(rng.integers(2, 6)), int(rng.integers(1, 9)), float(rng.choice([0.0, 0.5, 50.0]))
+        unary, pairwise = rng.normal(size=(n, L)), rng.normal(size=(1 if shared else n - 1, L, L))
+        for table in (unary, pairwise)[trial % 2 :][:1]:
+            table.reshape(-1)[rng.integers(table.size)] = strange
+            table[rng.random(table.shape) < 0.1 * (trial % 3)] = strange
+        work, matrix, scores = k_best_workspace(n, L, k), np.empty((padded(L), padded(L))), np.empty((n, padded(L)))
+        load(unary, 1.0, scores)
+        load(pairwise[0], 1.0, matrix)
+        values, labels = np.full(k, 0.0), np.full((k, n), -7)
+        count, certified = k_best(scores, n, pairwise, 0, int(not shared), matrix, mu, values, labels, work)
+        assert count >= 1 and np.all((labels[:count] >= 0) & (labels[:count] < L)) and np.all(work.node == -1)
+        if np.isnan(strange):
+            assert np.isnan(values[0]) and count == 1 and not certified
+        else:
+            assert values[0] == np.inf or np.isnan(values[0])
