@@ -1,11 +1,12 @@
-"""The test modules of the suite, by name."""
+"""The test modules of the suite by name, and the tests in them."""
 
 from __future__ import annotations
 
+import ast
 from functools import cache
 from pathlib import Path
 
-__all__ = ["HERE", "module_path"]
+__all__ = ["HERE", "module_path", "tests"]
 
 HERE = Path(__file__).parent
 
@@ -22,6 +23,17 @@ def module_path(name: str) -> Path:
     if len(paths) != 1:
         raise LookupError(f"{name}: expected one test module of this name in {HERE}, found {[str(p) for p in paths]}")
     return paths[0]
+
+
+@cache
+def tests() -> frozenset[str]:
+    """``module::function`` of every test of the suite, by its sources."""
+    return frozenset(
+        f"{path.stem}::{node.name}"
+        for path in HERE.rglob("test_*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
 
 
 @cache

@@ -1,0 +1,42 @@
+"""A plugin: of the tests collected, keep those of ``--case BACKEND::TEST``, so that one process runs many cases.
+
+A case is over with its first failure.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--case", action="append", default=[])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    cases = set(config.getoption("--case"))
+    if cases:
+        items[:] = [item for item in items if isinstance(item, pytest.Function) and _case(item) in cases]
+
+
+def _case(item: pytest.Function) -> str:
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    backend = given.get("backend", given.get("other"))
+    return f"{getattr(backend, '__name__', None)}::{item.originalname}"
+
+
+CAUGHT: set[str] = set()
+
+
+def pytest_runtest_setup(item: pytest.Function) -> None:
+    if _case(item) in CAUGHT:  # one failure is enough
+        pytest.skip("caught")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        CAUGHT.add(dict(report.user_properties)["case"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Function) -> None:
+    item.user_properties.append(("case", _case(item)))
