@@ -1,15 +1,18 @@
-# make demo, make test: each sets up everything it needs in .venv (Python >= 3.11 and make are enough).
+# make demo, make test, make test-all: each sets up everything it needs in .venv (Python >= 3.11 and make are enough).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
-.PHONY: demo test lint bench ledger clean
+.PHONY: demo test test-all lint bench ledger clean
 
 demo: $(VENV)/.installed
 	$(BIN)/diptych demo
 
 test: $(VENV)/.installed
+	$(BIN)/python -m conformance --tier first --numprocesses auto --dist worksteal
+
+test-all: $(VENV)/.installed
 	$(BIN)/python -m conformance --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.installed

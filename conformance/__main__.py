@@ -1,28 +1,36 @@
-"""``python -m conformance [--backend MODULE ...] [--examples N] [pytest options]``: run the suite on installed
-packages.
-
-``python -m conformance identities [--json] [--seed N]`` prints what the papers prove as residuals and slacks, without
-pytest.
-"""
+"""``python -m conformance [options] [FILE ...]``: hold backends to the laws; ``--help`` lists options and commands."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
 
-from conformance import identities
+from conformance import options
 
 HERE = Path(__file__).parent
+COMMANDS = {
+    "identities": "print what the papers prove with residuals and slacks on drawn instances",
+}
 
 
-def main(arguments: list[str]) -> int:
-    """Print the identities, or run the suite."""
-    return identities.main(arguments[1:]) if arguments[:1] == ["identities"] else suite(arguments)
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command, or the suite."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in COMMANDS:
+        return int(importlib.import_module(f"conformance.{arguments[0]}").main(arguments[1:]))
+    if {"-h", "--help"} & set(arguments):
+        print(options.help_text(COMMANDS))
+        return 0
+    return suite(arguments)
 
 
 def suite(arguments: list[str]) -> int:
     """Run pytest over this package with its own plugin and settings; leave nothing behind."""
+    if message := options.missing(arguments):
+        print(message, file=sys.stderr)
+        return 2
     import pytest
 
     chosen = any(os.path.exists(argument.split("::")[0]) for argument in arguments if not argument.startswith("-"))
@@ -42,5 +50,14 @@ def suite(arguments: list[str]) -> int:
     return int(pytest.main([*ours, *arguments, *([] if chosen else [str(HERE)])]))
 
 
+def script() -> int:
+    """The installed script: a ``conformance.py`` in the current folder does not take the suite's place.
+
+    Backends of one's own are still found there.
+    """
+    sys.path.append(os.getcwd())
+    return main()
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

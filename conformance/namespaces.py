@@ -20,6 +20,9 @@ class Space(NamedTuple):
     dtype: str
     send: Send
 
+    def __repr__(self) -> str:
+        return f"{self.name}-{self.dtype}"
+
     def put(self, x: Any) -> Any:
         """Floats (and booleans) in the space's floating dtype."""
         return self.send(np.array(x, dtype=self.dtype))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import importlib
+import importlib.metadata
 import tempfile
 from collections.abc import Generator
 from types import ModuleType
@@ -15,10 +17,12 @@ import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
 
 import reference
-from conformance import namespaces
+from conformance import namespaces, options
+from conformance.reports import Report
 
 PANELS = ("reference", "accelerated")
 PROMISES = ("exact selections",)  # what a module may promise beyond rounding, in its __conformance_promises__
+_BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
 _MISSING: dict[str, str] = {}
 
@@ -37,6 +41,9 @@ class Backend:
             # test_names fails for this name, once; failing here as well would bury that
             pytest.skip(f"{self.module.__name__} has no {name}")
         return getattr(self.module, name)
+
+    def __repr__(self) -> str:
+        return self.__name__
 
     def promises(self, what: str) -> bool:
         """Whether the module declares a promise of ``PROMISES``, to which the laws then hold it."""
@@ -57,31 +64,11 @@ class Backend:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("conformance")
-    group.addoption(
-        "--backend", action="append", default=[], help="a module with the API (repeatable; default: both panels)"
-    )
-    group.addoption(
-        "--examples",
-        type=int,
-        default=None,
-        help="draw so many random instances a test (default: 40, the same each time)",
-    )
-    group.addoption(
-        "--namespace",
-        action="append",
-        default=[],
-        help="run only on this namespace, such as torch (repeatable; default: all that are installed)",
-    )
-    group.addoption(
-        "--device",
-        default=None,
-        help="the device of each --namespace, in its library's words, such as cuda (default: cpu)",
-    )
-    group.addoption(
-        "--no-shrink", action="store_true", help="report a failing instance as drawn: faster, but not the simplest"
-    )
+    for name, settings in options.OPTIONS.items():
+        group.addoption(name, **settings)
 
 
+@pytest.hookimpl(tryfirst=True)  # hypothesis reads its seed in its own hook
 def pytest_configure(config: pytest.Config) -> None:
     home = tempfile.TemporaryDirectory()  # whatever hypothesis would leave in the working folder
     config.add_cleanup(home.cleanup)
@@ -90,25 +77,56 @@ def pytest_configure(config: pytest.Config) -> None:
         found, missing = namespaces.spaces(config.getoption("--namespace"), config.getoption("--device"))
     except ValueError as problem:
         raise pytest.UsageError(str(problem)) from None
+    if config.getoption("--tier") == "first":
+        found = [space for space in found if _first(space)]
     _SPACES[:] = found
     _MISSING.clear()
     _MISSING.update(missing)
+    config.addinivalue_line("markers", "beyond(reason): not in the first tier; the reason says why")
     given = config.getoption("--examples")
+    seed = config.option.seed = options.seed_of(given, config.getoption("--seed"))
+    if seed is not None:
+        config.option.hypothesis_seed = str(seed)  # processes of xdist get the options as they are now
+    if config.getoption("--report") and not hasattr(config, "workerinput"):
+        try:
+            config.pluginmanager.register(Report(config.getoption("--report")))
+        except OSError as problem:
+            raise pytest.UsageError(f"--report {config.getoption('--report')}: {problem.strerror}") from None
     phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate, hypothesis.Phase.shrink]
     hypothesis.settings.register_profile(
         "conformance",
         max_examples=given or 40,
-        derandomize=given is None,
+        derandomize=seed is None,
         deadline=None,
         database=None,
         phases=phases[:2] if config.getoption("--no-shrink") else phases,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     hypothesis.settings.load_profile("conformance")
+    _draw_by_the_seed_alone()
+
+
+def _draw_by_the_seed_alone() -> None:
+    """Keep hypothesis from drawing constants of the modules that are loaded: a test would depend on which others run.
+
+    No setting of hypothesis does this; versions before 6.131 draw none.
+    """
+    with contextlib.suppress(ImportError):
+        from hypothesis.internal.conjecture import providers
+
+        providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined]
+
+
+def _first(space: namespaces.Space) -> bool:
+    """Whether the first tier runs on this space."""
+    return (space.name, space.dtype) == ("numpy", "float64")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     lines = [f"backend {name}: {importlib.import_module(name).__file__}" for name in _names(config)]
+    if (seed := config.getoption("--seed")) is not None:
+        count = config.getoption("--examples") or 40
+        lines.append(f"{count} random instances a test: --examples {count} --seed {seed} draws the same")
     return (
         lines
         + [f"namespace {name}: run" for name in dict.fromkeys(space.name for space in _SPACES)]
@@ -117,7 +135,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def _names(config: pytest.Config) -> list[str]:
-    names = config.getoption("--backend") or list(PANELS)
+    """The backends of a run, each of them checked once."""
+    if _BACKENDS not in config.stash:
+        offered = {point.name: point.value for point in importlib.metadata.entry_points(group="diptych.backends")}
+        names = config.getoption("--backend") or list(PANELS)
+        config.stash[_BACKENDS] = _checked([offered.get(name, name) for name in names])
+    return config.stash[_BACKENDS]
+
+
+def _checked(names: list[str]) -> list[str]:
     for name in names:
         try:
             module = importlib.import_module(name)
@@ -145,7 +171,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the known gaps of each backend as strict expected failures; a gap that matches no test is an error."""
-    selected = config.option.keyword or config.getoption("--namespace")
+    tier = config.getoption("--tier")
+    if tier != "all":
+        kept = [item for item in items if _in_first_tier(item) == (tier == "first")]
+        config.hook.pytest_deselected(items=[item for item in items if _in_first_tier(item) != (tier == "first")])
+        items[:] = kept
+    selected = config.option.keyword or config.getoption("--namespace") or tier != "all"
     whole = not selected and len({item.fspath for item in items}) > 3
     for name in _names(config):
         for pattern, reason in getattr(importlib.import_module(name), "__conformance_gaps__", {}).items():
@@ -155,6 +186,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             elsewhere = any(missing in pattern for missing in _MISSING)  # of a namespace that is not installed
             if whole and not matching and not elsewhere:
                 raise pytest.UsageError(f"{name}.__conformance_gaps__: {pattern!r} matches no test")
+
+
+def _in_first_tier(item: pytest.Item) -> bool:
+    space = item.callspec.params.get("space") if hasattr(item, "callspec") else None
+    return item.get_closest_marker("beyond") is None and (space is None or _first(space))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What ``--report`` says of a test beside its outcome: the backend, and the instance that hypothesis ended with."""
+    report = yield
+    given = item.callspec.params if hasattr(item, "callspec") else {}
+    backend = given.get("backend", given.get("other"))
+    if isinstance(backend, Backend):
+        report.user_properties.append(("backend", backend.__name__))
+    notes = getattr(call.excinfo.value, "__notes__", []) if call.excinfo else []
+    if notes and hypothesis.is_hypothesis_test(getattr(item, "obj", None)):  # its arguments, then what it drew
+        report.user_properties.append(("instance", "\n".join(notes)))
+    return report
 
 
 @pytest.hookimpl(wrapper=True)

@@ -193,8 +193,9 @@ TRAININGS: dict[str, Callable[[ModuleType, int], Any]] = {
 
 
 def _training(train: Callable[[ModuleType, int], Any], seed: int) -> tuple[str, float]:
-    """One small training in each panel: both end with the gap that was asked for, and their objectives differ by no more
-    than the larger gap. Rounding may part two runs where a step is accepted by a narrow margin.
+    """One small training in each panel: both reach the requested gap, and their objectives differ by at most this gap.
+
+    Rounding may part two runs where a step is accepted by a narrow margin.
     """
     results = {name: train(panel_of(name), seed) for name in PANELS}
     for name, result in results.items():
@@ -203,7 +204,7 @@ def _training(train: Callable[[ModuleType, int], Any], seed: int) -> tuple[str, 
     ours, theirs = results["accelerated"], results["reference"]
     error, gap = abs(ours.fun - theirs.fun), max(ours.certificate, theirs.certificate)
     if not error <= gap:
-        raise ArithmeticError(f"objectives {ours.fun:.12g} and {theirs.fun:.12g} differ by more than their gap {gap:.1e}")
+        raise ArithmeticError(f"objectives {ours.fun:.12g} and {theirs.fun:.12g} differ by more than the gap {gap:.1e}")
     return f"objectives of both panels, proved within {gap:.1e}", error
 
 

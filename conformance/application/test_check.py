@@ -23,6 +23,7 @@ sys.exit(main(["check", "--json"]))
 """
 
 
+@pytest.mark.beyond("starts processes")
 def test_it_works_without_extras_and_says_how_to_get_them():
     place = os.pathsep.join([str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", WITHOUT_EXTRAS]
@@ -37,8 +38,9 @@ def test_it_works_without_extras_and_says_how_to_get_them():
         for name, kind in vars(reference).items()
         if isinstance(kind, type) and issubclass(kind, reference.Structure) and kind is not reference.Structure
     ]
-    for name in [*structures, *check.TRAININGS]:
-        assert lines[name]["status"] in ("ok", "slow to compile") and lines[name]["error"] < 1e-9
+    assert all(lines[name]["error"] < 1e-9 for name in structures)
+    assert all(lines[name]["error"] < 0.1 for name in check.TRAININGS)  # of two runs that end with gaps up to 0.1
+    assert all(lines[name]["status"] in ("ok", "slow to compile") for name in [*structures, *check.TRAININGS])
     assert (
         lines["matplotlib"]["status"] == "not installed"
         and "pip install 'diptych[plots]'" in lines["matplotlib"]["detail"]
@@ -86,4 +88,4 @@ def test_panels_that_part_are_reported(few, monkeypatch):
     other = lambda *given, **options: reference.lbfgs(*given, **options | {"lam": 0.11})  # noqa: E731
     monkeypatch.setattr(accelerated, "lbfgs", other)
     line = next(line for line in check.checks() if line.group == "training")
-    assert line.status == "FAILED" and "objectives of the panels: expected" in line.detail
+    assert line.status == "FAILED" and "differ by more than the gap" in line.detail

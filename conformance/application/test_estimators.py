@@ -47,6 +47,7 @@ def tokens():
 # classes --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.beyond("scikit-learn's own checks")
 @pytest.mark.parametrize("loss", ["crf", "hinge"])
 def test_the_classifier_passes_every_check_of_scikit_learn(estimators, loss):
     from sklearn.utils.estimator_checks import check_estimator
@@ -331,6 +332,7 @@ def test_errors_of_labels(estimators, Y, message):
         estimators.SequenceLabeler().fit([np.ones((1, 2))] * 2, [["a"], ["b"]], sample_weight=[1.0])
 
 
+@pytest.mark.beyond("starts processes")
 def test_without_scikit_learn():
     code = """
 import sys

@@ -154,6 +154,7 @@ def test_a_log_whose_last_line_was_cut_off_is_gone_on_with(data_file, tmp_path, 
     assert [row.epoch for row in found.rows] == [1, 2, 3, 4] and found.outcome is not None
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_full_standard_output_is_said(data_file, tmp_path, capsys):
     log = tmp_path / "log.jsonl"
     assert run(reference, capsys, "train", data_file, "--epochs", 1, "--log", log)[0] == 0
@@ -180,6 +181,7 @@ def test_a_report_on_a_full_disk_is_named(tmp_path, capsys):
 # -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.beyond("starts processes")
 def test_parts_of_killed_saves_are_removed_and_those_of_live_ones_are_not(tmp_path):
     path, other = tmp_path / "a.boxes", tmp_path / ".a.boxes.old.abcdefgh.part"
     other.write_bytes(b"of another name")

@@ -65,6 +65,7 @@ def test_the_suite_names_a_foreign_application(tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.beyond("starts processes")
 def test_the_script_does_not_look_where_it_is_started(tmp_path):
     foreign(tmp_path, "reference/__init__.py")
     foreign(tmp_path, "conformance.py")
@@ -75,4 +76,7 @@ def test_the_script_does_not_look_where_it_is_started(tmp_path):
     (tmp_path / "reference" / "__init__.py").unlink()
     (tmp_path / "reference").rmdir()
     assert python(tmp_path, "-m", "diptych", "--version") == expected
+    (tmp_path / "bin" / "suite").write_text("from conformance.__main__ import script\nraise SystemExit(script())\n")
+    status, out, _ = python(tmp_path, tmp_path / "bin" / "suite", "--help")
+    assert status == 0 and "python -m conformance" in out
     assert not (tmp_path / "ran").exists()

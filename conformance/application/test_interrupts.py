@@ -17,6 +17,8 @@ import reference
 from conformance.application.test_app import data_file
 from diptych.interrupts import listening
 
+pytestmark = pytest.mark.beyond("starts processes")
+
 __all__ = ["data_file"]  # a fixture
 IMPORTS = [  # the panel, what it has just imported, seconds after that
     ("reference", "reference.arrays", 0.0),

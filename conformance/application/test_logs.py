@@ -72,6 +72,7 @@ def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp
     assert plain[0] == plain[1] and len(plain[0]) == 3 and both[0].outcome == both[1].outcome
 
 
+@pytest.mark.beyond("starts processes")
 @pytest.mark.parametrize("optimizer", ["sgd", "bcfw"])
 def test_ctrl_c_saves_the_best_weights(backend, data_file, tmp_path, optimizer):
     """A real signal to a real process: status 130, the model, the report, the log's last line and a checkpoint to go
@@ -152,6 +153,7 @@ def test_a_log_that_is_none_is_named(tmp_path):
     assert np.isnan(load_log(log).rows[0].objective) and load_log(log).outcome is None
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_reader_that_has_gone_is_no_error(backend, data_file, tmp_path):
     """As in ``| head``: quiet, with the status of a broken pipe."""
     words = ["train", data_file, "--epochs", "1", "--quiet"]

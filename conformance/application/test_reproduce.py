@@ -65,6 +65,7 @@ def test_a_wrong_name_or_panel_is_said(words, message, capsys):
     assert line.startswith("diptych reproduce: ") and message in line
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_whole_experiment(tmp_path):
     """In a process of its own, where a folder of the user's that is called as a panel is not taken for it."""
     pytest.importorskip("matplotlib")

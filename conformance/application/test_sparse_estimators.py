@@ -313,6 +313,7 @@ def test_ctrl_c_keeps_what_is_there(estimators, backend, rows):
 # scikit-learn ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.beyond("scikit-learn's own checks")
 @pytest.mark.parametrize(
     ("name", "options"), [("SparseClassifier", {}), ("SparseClassifierPath", {"count": 2, "tol": 1e-3})]
 )
@@ -414,6 +415,7 @@ def test_examples_have_no_weights(estimators, rows):
         estimators.SparseClassifier().fit(*rows, sample_weight=np.ones(60))
 
 
+@pytest.mark.beyond("starts processes")
 def test_without_scikit_learn():
     code = """
 import sys

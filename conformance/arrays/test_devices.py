@@ -23,6 +23,7 @@ def collected(*options):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_namespace_runs_on_the_device_that_is_named():
     status, output = collected("--namespace", "array_api_strict", "--device", "device1", "--backend", "reference")
     assert status == 0 and "namespace array_api_strict:device1: run" in output
@@ -30,6 +31,7 @@ def test_a_namespace_runs_on_the_device_that_is_named():
     assert [test.split("[")[1].rstrip(">") for test in tests] == ["reference-array_api_strict:device1-float64]"]
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_device_that_is_not_there_ends_the_run():
     status, output = collected("--namespace", "numpy", "--device", "cuda")
     assert status == 4 and "--device cuda: numpy does not compute there: " in output

@@ -96,6 +96,7 @@ def test_every_known_mistake_has_a_case():
     }
 
 
+@pytest.mark.beyond("starts processes")
 def test_what_is_missing_is_said_and_the_rest_runs():
     status, output = suite(
         "conformance.meta.lacks_names", str(module_path("test_names")), str(module_path("test_chain"))
@@ -106,6 +107,7 @@ def test_what_is_missing_is_said_and_the_rest_runs():
     assert failed and all("test_names" in line for line in failed)
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_closed_gap_is_an_error():
     status, output = suite(
         "conformance.meta.stale_gap", f"{module_path('test_chain')}::test_count_is_exact_beyond_int64"
@@ -113,12 +115,14 @@ def test_a_closed_gap_is_an_error():
     assert status == 1 and "XPASS(strict)" in output
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_gap_that_matches_no_test_is_an_error():
     command = [sys.executable, "-m", "conformance", "--backend", "conformance.meta.stale_gap", "--collect-only"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 4 and "'*no_such_test*' matches no test" in done.stdout + done.stderr
 
 
+@pytest.mark.beyond("starts processes")
 def test_a_kernel_sees_edits_of_its_callees_in_other_files(tmp_path):
     """In a copy of the panels: a cached caller must not run the machine code of an older callee."""
     for package in (reference, accelerated):
@@ -142,6 +146,7 @@ def test_a_kernel_sees_edits_of_its_callees_in_other_files(tmp_path):
     assert seen == [["20", "0"], ["20", "1"], ["30", "0"]]
 
 
+@pytest.mark.beyond("starts processes")
 def test_nothing_writable_compiles_without_a_cache(tmp_path):
     (tmp_path / "file").write_text("")
     environment = dict(os.environ, NUMBA_CACHE_DIR=str(tmp_path / "file" / "below"))

@@ -284,6 +284,7 @@ def test_copies_have_the_oracle(backend, name, made):
     assert float(made(space).best()[0]) == float(space.best()[0])
 
 
+@pytest.mark.beyond("starts processes")
 def test_another_process_has_the_oracle(backend, tmp_path):
     model, data = alignment(backend, matching.by_scipy)
     (tmp_path / "model").write_bytes(pickle.dumps((model, data)))

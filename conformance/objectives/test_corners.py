@@ -35,6 +35,7 @@ def test_corners_by_rank(backend, space, rng):
     objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
     w = rng.normal(size=6).astype(space.dtype)
     corners = objective.corners(space.put(w), k=5)
+    assert isinstance(corners, backend.Corners) and isinstance(objective.linearize(space.put(w)), backend.Linearization)
     assert space.get(corners.count).tolist() == [3, 3, 3]
     for x, y, directions, losses in zip(X, Y, space.get(corners.directions), space.get(corners.losses), strict=True):
         planes = [np.outer(x, np.eye(3)[c] - np.eye(3)[y]).ravel() for c in range(3)]

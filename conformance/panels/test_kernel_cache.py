@@ -12,6 +12,8 @@ import pytest
 
 import accelerated
 
+pytestmark = pytest.mark.beyond("starts processes that compile")
+
 ROOT = Path(accelerated.__file__).parent.parent
 # two kernels, two files: the sums of rows 0 and 1 of W, and of row 1 alone; and the adjoint
 CALLS = """

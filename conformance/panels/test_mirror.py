@@ -447,6 +447,7 @@ def test_a_subclass_with_its_own_task_loss_is_heard(rng):
     assert value == 0.0
 
 
+@pytest.mark.beyond("starts processes")
 def test_import_reference_is_light():
     import subprocess
 

@@ -35,6 +35,7 @@ def test_no_file_of_a_panel_imports_the_application():
         assert "diptych" not in {module.split(".")[0] for module in imported(path)}, path
 
 
+@pytest.mark.beyond("starts processes")
 @pytest.mark.parametrize("panel", PANELS)
 def test_import_of_a_panel_loads_no_application(panel):
     code = f"import sys, {panel}; print([name for name in sys.modules if name.split('.')[0] == 'diptych'])"
@@ -79,6 +80,7 @@ def test_the_default_panel_is_the_fast_one(data_file, capsys):
     assert '"panel": "accelerated"' in capsys.readouterr().out
 
 
+@pytest.mark.beyond("starts processes")
 @pytest.mark.parametrize("panel", PANELS)
 def test_the_old_command_names_the_new_one(panel):
     status, out, err = said("-m", panel, "tag", "train", "my file.txt")
@@ -86,5 +88,6 @@ def test_the_old_command_names_the_new_one(panel):
     assert err == f"the command is now: diptych --panel {panel} tag train 'my file.txt'\n"
 
 
+@pytest.mark.beyond("starts processes")
 def test_the_package_is_a_command():
     assert said("-m", "diptych", "--version") == (0, f"diptych {reference.__version__}\n", "")

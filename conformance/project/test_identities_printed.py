@@ -28,6 +28,7 @@ sys.exit(main(["identities"]))
 """
 
 
+@pytest.mark.beyond("starts processes")
 def test_it_is_one_screen_and_needs_no_pytest():
     place = os.pathsep.join([str(Path(conformance.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", WITHOUT_PYTEST]

@@ -172,6 +172,7 @@ def test_the_kernel_recipe_is_the_loop(rng):
         assert kernel.difference(objective) < 1e-12
 
 
+@pytest.mark.beyond("starts processes")
 def test_the_backend_recipe_passes_what_it_touches():
     tests = [str(modules.module_path(name)) for name in ("test_chain", "test_models", "test_agreement")]
     command = [

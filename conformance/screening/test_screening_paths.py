@@ -18,6 +18,7 @@ def test_a_path_is_its_problems(backend, rng, make, alpha):
     most = backend.beta_max(objective)
     path = backend.sparse_path(objective, alpha=alpha, count=4, ratio=0.1, tol=1e-10)
     np.testing.assert_allclose(path.betas, most * 0.1 ** (np.arange(4) / 3))
+    assert isinstance(path, backend.SparsePath)
     assert path.betas[0] == path.beta_max == most and path.alpha == alpha
     first = path.points[0]
     assert first.iterations == 0 and first.gap == 0 and first.nonzeros == 0 and not np.any(path.weights(0))

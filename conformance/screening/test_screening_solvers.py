@@ -51,7 +51,8 @@ def test_solutions_are_the_listed_optimum(backend, rng, make, alpha):
     for rule, solver in ways(backend, make in LISTED, alpha):
         result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=tol, rule=rule, solver=solver)
         x = np.asarray(result.x)
-        assert result.success and 0 <= result.certificate <= tol * result.fun
+        assert isinstance(result, backend.SparseResult) and result.success
+        assert 0 <= result.certificate <= tol * result.fun
         close(result.fun, listed.primal(x), scale=least)
         assert -1e-14 * least <= result.fun - least <= result.certificate + 1e-12 * least
         if alpha > 0:
