@@ -143,20 +143,20 @@ def test_names_of_kernels(backend, rng):
         (["--save", "no/such/folder/m.npz"], "no such folder"),
     ],
 )
-def test_a_wrong_request_is_one_line(backend, data_file, capsys, arguments, message):  # noqa: F811
+def test_a_wrong_request_is_one_line(backend, data_file, capsys, arguments, message):
     status, out, err = run(backend.module, capsys, "train", data_file, "--learner", "mkl", *arguments)
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
 
 
-def test_options_of_mkl_need_it(backend, data_file, capsys):  # noqa: F811
+def test_options_of_mkl_need_it(backend, data_file, capsys):
     for option in ("--kernels", "--C", "--transitions"):
         value = {"--kernels": "linear", "--C": "1", "--transitions": "own"}[option]
         status, _, err = run(backend.module, capsys, "train", data_file, option, value)
         assert status == 2 and f"{option} has no effect without --learner mkl" in err
 
 
-def test_from_training_to_labels(backend, data_file, tmp_path, capsys):  # noqa: F811
+def test_from_training_to_labels(backend, data_file, tmp_path, capsys):
     """Train, save, evaluate, predict; lam is 1/(C n); beta has a share for each kernel and the transitions."""
     saved, log = tmp_path / "m.npz", tmp_path / "run.jsonl"
     how = ["--learner", "mkl", "--kernels", "linear,gaussian,explicit", "--C", 20, "--epochs", 5, "--rng", 3]
@@ -179,7 +179,7 @@ def test_from_training_to_labels(backend, data_file, tmp_path, capsys):  # noqa:
     assert status == 2 and "letters has 128 features" in err
 
 
-def test_a_command_goes_on_from_its_checkpoint(backend, data_file, tmp_path, capsys):  # noqa: F811
+def test_a_command_goes_on_from_its_checkpoint(backend, data_file, tmp_path, capsys):
     how = [
         "--learner",
         "mkl",

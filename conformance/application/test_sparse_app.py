@@ -23,7 +23,7 @@ HOW = ["--learner", "sparse-crf"]
 
 
 @pytest.fixture
-def problem(backend, data_file):  # noqa: F811
+def problem(backend, data_file):
     """The log loss that the command has of that file, or of some of its sequences."""
     data = load_sequences(data_file)
     model = backend.SequenceModel(3, data.labels)
@@ -35,7 +35,7 @@ def problem(backend, data_file):  # noqa: F811
     return objective
 
 
-def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
+def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, capsys):
     """Values as ``sparse_path`` has them; the last is saved, and is what evaluate and predict use, in both panels."""
     saved, log = tmp_path / "m.npz", tmp_path / "run.jsonl"
     how = [*HOW, "--path", 5, "--ratio", 0.02, "--alpha", 0.5, "--tol", 1e-9]
@@ -69,7 +69,7 @@ def test_a_path_from_training_to_labels(backend, data_file, problem, tmp_path, c
     assert status == 0 and "of the values without what is held out" in out
 
 
-def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
+def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys):
     """The least loss, by solving for each value anew without what is held out; the weights are of all sequences."""
     how = [*HOW, "--path", 6, "--ratio", 1e-3, "--held-out", 0.34, "--rng", 3, "--tol", 1e-9, "--quiet"]
     saved, picture = tmp_path / "m.npz", tmp_path / "path.png"
@@ -89,7 +89,7 @@ def test_what_is_held_out_chooses(backend, data_file, problem, tmp_path, capsys)
     assert picture.read_bytes().startswith(PNG)
 
 
-def test_one_beta(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
+def test_one_beta(backend, data_file, problem, tmp_path, capsys):
     """Given, or by its share of beta_max; rows of history in the log, which curves draws."""
     most, log, picture = backend.beta_max(problem()), tmp_path / "run.jsonl", tmp_path / "c.png"
     files = ["--log", log, "--plot", picture]
@@ -119,7 +119,7 @@ def test_one_beta(backend, data_file, problem, tmp_path, capsys):  # noqa: F811
 
 
 @pytest.mark.parametrize("rule", ["half-space", "l2-gap", "union", "count", "l1-gap"])
-def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):  # noqa: F811
+def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):
     """Classes: the same optimum by rules that list outputs; a saved model labels each position."""
     data, saved = load_sequences(data_file), tmp_path / "m.npz"
     how = [*HOW, "--positions", "--beta-share", 0.1, "--tol", 1e-10, "--rule", rule, "--save", saved]
@@ -204,7 +204,7 @@ def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, 
 
 
 @pytest.mark.parametrize("held_out", [False, True])
-def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys, monkeypatch, held_out):  # noqa: F811
+def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys, monkeypatch, held_out):
     """After three lines of progress; of what is held out, the values seen so far choose."""
     said, saved, log = [], tmp_path / "m.npz", tmp_path / "run.jsonl"
 
@@ -256,21 +256,21 @@ def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys,
         (["--save", "no/such/folder/m.npz"], "no such folder"),
     ],
 )
-def test_a_wrong_request_is_one_line(backend, data_file, capsys, arguments, message):  # noqa: F811
+def test_a_wrong_request_is_one_line(backend, data_file, capsys, arguments, message):
     status, out, err = run(backend.module, capsys, "train", data_file, *HOW, *arguments)
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
     assert status == 2 and out == "" and len(lines) == 1 and message in lines[0]
 
 
 @pytest.mark.parametrize("learner", [[], ["--learner", "mkl"]])
-def test_options_of_sparse_crfs_need_them(backend, data_file, capsys, learner):  # noqa: F811
+def test_options_of_sparse_crfs_need_them(backend, data_file, capsys, learner):
     for option in ("--path", "--ratio", "--alpha", "--beta", "--beta-share", "--held-out", "--rule", "--positions"):
         value = {"--rule": ["none"], "--positions": []}.get(option, ["1"])
         status, _, err = run(backend.module, capsys, "train", data_file, *learner, option, *value)
         assert status == 2 and f"{option} has no effect without --learner sparse-crf" in err
 
 
-def test_nothing_to_tell_labels_by(backend, data_file, capsys):  # noqa: F811
+def test_nothing_to_tell_labels_by(backend, data_file, capsys):
     """One label: beta_max = 0."""
     np.savez(data_file, features=np.ones((3, 1)), labels=np.zeros(3, int), offsets=np.array([0, 2, 3]))
     status, _, err = run(backend.module, capsys, "train", data_file, *HOW)

@@ -48,7 +48,7 @@ def words(path, name):
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name):  # noqa: F811
+def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name):
     """The report's objective is F + R at the saved model, with R and the groups written out here."""
     (data_file.parent / "groups.txt").write_text("0\n-1\n1\n")
     model = tmp_path / "model.npz"
@@ -69,7 +69,7 @@ def test_every_regularizer_by_name(backend, data_file, tmp_path, capsys, name): 
     assert info["regularizer"] == name and len(found["history"]) == 3 and np.any(w != 0)
 
 
-def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):  # noqa: F811
+def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):
     """Cut in two and gone on with; curves beside SGD's of the same problem, and refused beside another's."""
     logs = {name: tmp_path / f"{name}.jsonl" for name in ("uncut", "cut", "sgd")}
     file, ridge = tmp_path / "run.npz", words(data_file, "l2")
@@ -86,7 +86,7 @@ def test_a_log_a_checkpoint_and_curves(backend, data_file, tmp_path, capsys):  #
     assert status == 2 and "regularizer None and elastic-net" in err
 
 
-def test_what_does_not_fit_is_named(backend, data_file, capsys):  # noqa: F811
+def test_what_does_not_fit_is_named(backend, data_file, capsys):
     train = ["train", data_file, "--optimizer", "online-proximal"]
     (data_file.parent / "words.txt").write_text("one\ntwo\n")
     (data_file.parent / "short.txt").write_text("0\n")

@@ -64,7 +64,7 @@ def suite(backends, *arguments):
 def test_known_mistakes_are_caught(folders):
     """All cases whose test is in these folders, in one process."""
     cases = [case for case in CASES if module_path(case[1]).parent.name in folders.split()]
-    # the suite's 40 fixed draws may miss a mistake that one instance in 20 shows
+    # 40 fixed draws may miss a mistake that one instance in 20 shows
     options = [
         "-p",
         "conformance.meta.cases",

@@ -105,10 +105,10 @@ def test_planes_of_weight_zero_make_room(backend, rng):
     objective = hinge(backend, X, Y)
     narrow, wide = CuttingPlanes(0.5, 4), CuttingPlanes(0.5, 100)
     few, many = narrow.init(objective), wide.init(objective)
-    for _ in range(40):
+    for _ in range(20):
         few = narrow.epoch(objective, few)
         many = wide.epoch(objective, many)
-    assert len(many.b) == 41 and len(few.b) <= max(4, np.sum(few.alpha > 0) + 1) + 1 < 41
+    assert len(many.b) == 21 and len(few.b) <= max(4, np.sum(few.alpha > 0) + 1) + 1 < 21
     close(few.dual, many.dual, scale=1e3)
 
 

@@ -106,3 +106,9 @@ def test_lines_fit_120_columns():
     for path in (path for name in packages for path in sorted((ROOT.parent / name).rglob("*.py"))):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert not [number for number, line in enumerate(lines, 1) if len(line) > 120], path
+
+
+def test_test_modules_are_short():
+    assert not [
+        path for path in (ROOT.parent / "conformance").rglob("test_*.py") if len(path.read_text().splitlines()) > 400
+    ]

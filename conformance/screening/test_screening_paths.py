@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -65,9 +63,10 @@ def test_values_up_and_down_beyond_the_largest(backend, rng, make):
     """All weights may leave and come back, whatever a solver remembers of them."""
     objective, listed_at = make(backend, rng)
     solvers = (backend.ProximalNewton(), backend.ProximalNewton(largest=2), backend.ProximalNewton(memory=1))
-    for shares in ((0.5, 1.2, 1.5, 1.8, 0.3), (0.05, 0.1, 0.5, 2.0, 3.0, 0.4), (0.6, 0.3, 0.1, 0.03)):
+    orders = ((0.5, 1.2, 1.5, 1.8, 0.3), (0.05, 0.1, 0.5, 2.0, 3.0, 0.4), (0.6, 0.3, 0.1, 0.03))
+    for solver, shares in zip(solvers, orders, strict=True):
         betas = backend.beta_max(objective) * np.array(shares)
-        for alpha, solver in itertools.product((1.0, 0.0), solvers):
+        for alpha in (1.0, 0.0):
             path = backend.sparse_path(objective, betas, alpha=alpha, tol=1e-10, solver=solver)
             for beta, point in zip(betas, path.points, strict=True):
                 listed = listed_at(alpha, beta)

@@ -1,0 +1,161 @@
+"""Runs with screening: how they end, what they refuse, namespaces, rules and solvers of one's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.listed_problems import random_classes, two_outputs, words
+from conformance.sines import sines
+from conformance.tolerances import close
+from reference.structures.base import UnsupportedError
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.0])
+@pytest.mark.parametrize("solver", ["ProximalNewton", "AcceleratedProximalGradient"])
+def test_no_tolerance_ends_at_the_unit_of_rounding(backend, rng, alpha, solver):
+    """tol = 0 is as near as floating point gets, not as long as there are iterations."""
+    objective, listed_at = random_classes(backend, rng)
+    beta = 0.2 * backend.beta_max(objective)
+    result = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=0.0, solver=getattr(backend, solver)())
+    listed, x = listed_at(alpha, beta), np.asarray(result.x)
+    theta = listed.theta(x) if alpha > 0 else listed.shrunken(listed.theta(x))
+    assert result.success and 0 < result.nit < 2000
+    assert listed.primal(x) + listed.dual(theta) <= 1e-14 * result.fun
+
+
+def test_a_callback_and_the_number_of_iterations_end_a_run(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    beta, seen = 0.1 * backend.beta_max(objective), []
+    stopped = backend.solve_sparse(
+        objective, beta=beta, tol=1e-12, callback=lambda row, w: seen.append(np.array(w)) or row.epoch == 3
+    )
+    assert stopped.nit == 3 and stopped.success and "callback" in stopped.message and len(seen) == 3
+    assert np.array_equal(seen[-1], stopped.x)
+    short = backend.solve_sparse(objective, beta=beta, tol=1e-12, iterations=2)
+    assert not short.success and short.nit == 2 and short.certificate > 0
+    nothing = backend.solve_sparse(objective, beta=beta, iterations=0)
+    assert nothing.nit == 0 and nothing.history == () and not np.any(nothing.x)
+    close(nothing.fun, np.log(3))
+
+
+def test_an_interrupt_returns_what_there_is(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    beta = 0.1 * backend.beta_max(objective)
+
+    def interrupt(row, w):
+        if row.epoch == 4:
+            raise KeyboardInterrupt
+
+    result = backend.solve_sparse(objective, beta=beta, tol=1e-12, callback=interrupt)
+    assert result.interrupted and not result.success and result.nit == 4 and "interrupted after 4" in result.message
+    assert result.certificate == result.history[-1].gap
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=beta)
+    close(problem.evaluate(result.x).fun, result.fun)
+
+    class Interrupting(backend.AcceleratedProximalGradient):
+        def step(self, memory):
+            if memory.state.problem.beta < 0.5 * backend.beta_max(objective):
+                raise KeyboardInterrupt
+            return super().step(memory)
+
+    path = backend.sparse_path(objective, count=5, solver=Interrupting())
+    assert path.interrupted and len(path.points) == 3 and not path.points[-1].success
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beta": 0.1, "tol": -1.0}, "tol: expected a finite number >= 0, got -1.0"),
+        ({"beta": 0.1, "gamma": 1.0}, "gamma: expected a number in (0, 1), got 1.0"),
+        ({"beta": 0.1, "iterations": -1}, "iterations: expected an integer >= 0, got -1"),
+        ({"beta": -0.1}, "beta: expected a finite number > 0, got -0.1"),
+    ],
+)
+def test_bad_options_are_named(backend, rng, options, message):
+    objective, _ = two_outputs(backend, rng)
+    with pytest.raises(ValueError) as problem:
+        backend.solve_sparse(objective, **options)
+    assert message in str(problem.value)
+    with pytest.raises(TypeError, match="rule: expected an object with screen"):
+        backend.solve_sparse(objective, beta=0.1, rule=backend.L1GapRule)
+    for wrong in ("newton", backend.ProximalNewton):
+        with pytest.raises(TypeError, match="solver: expected an object with start, step and narrow"):
+            backend.solve_sparse(objective, beta=0.1, solver=wrong)
+    with pytest.raises(IndexError, match=r"k: expected a point in 0..1, got 2"):
+        backend.sparse_path(objective, count=2).weights(2)
+    for wrong in ({"memory": 0}, {"largest": 0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
+            backend.ProximalNewton(**wrong)
+    with pytest.raises(TypeError, match="skip_zeros: expected True or False, got 1"):
+        backend.AcceleratedProximalGradient(skip_zeros=1)
+    for wrong in ({"grow": 1.0}, {"shrink": 1.5}, {"curvature": 0.0}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}: expected"):
+            backend.AcceleratedProximalGradient(**wrong)
+
+
+def test_it_works_in_every_namespace(backend, space, rng):
+    like = space.put(np.zeros(1))
+    X, Y = rng.normal(size=(8, 3)), rng.integers(0, 3, 8)
+    model = backend.MulticlassModel(3, 3)
+    plain, objective = (backend.LogLoss(model, model.pack(X, Y, like=each)) for each in (None, like))
+    beta = 0.3 * backend.beta_max(plain)
+    for alpha in (1.0, 0.0):
+        expected = backend.solve_sparse(plain, alpha=alpha, beta=beta, tol=1e-5)
+        found = backend.solve_sparse(objective, alpha=alpha, beta=beta, tol=1e-5)
+        x = space.get(found.x)
+        assert x.dtype == space.dtype and found.success
+        assert abs(found.fun - expected.fun) <= 1e-4 * expected.fun
+    path = backend.sparse_path(objective, [beta], tol=1e-5)
+    assert space.get(path.weights(0)).dtype == space.dtype
+
+
+# paths ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer", [None, [], np.arange(5), np.ones(3, bool), np.zeros(12), np.ones(13, bool)], ids=repr
+)
+def test_what_a_rule_or_a_solver_gives_is_checked(backend, rng, answer):
+    objective, _ = random_classes(backend, rng)
+
+    class Other:
+        def screen(self, state):
+            return answer
+
+        def start(self, state, before=None):
+            return answer
+
+        step = narrow = start
+
+    with pytest.raises(ValueError, match=r"rule: expected screen\(state\) to give 12 booleans, got"):
+        backend.solve_sparse(objective, beta=0.1, rule=Other())
+    with pytest.raises(TypeError, match="solver: expected start to give a memory with state and calls"):
+        backend.solve_sparse(objective, beta=0.1, solver=Other())
+
+
+def test_scores_that_are_not_linear_have_no_elastic_net(backend, rng):
+    model, data = sines(backend, rng)
+    for call in (backend.beta_max, lambda objective: backend.solve_sparse(objective, beta=0.1)):
+        with pytest.raises(UnsupportedError, match="objective: the scores of SineModel are not linear in the weights"):
+            call(backend.LogLoss(model, data))
+
+
+def test_a_pair_of_weights_that_have_left_is_forgotten(backend, rng):
+    """Of a move along one weight nothing is left without it: <move, change> = 0 tells of no curvature, and the BFGS
+    matrix would be singular.
+    """
+    objective, _ = words(backend, rng)
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.3 * backend.beta_max(objective))
+    solver = backend.ProximalNewton()
+    memory = solver.step(solver.start(problem.evaluate(np.zeros(problem.size))))
+    alone = np.zeros((1, problem.size))
+    alone[0, 0] = 1.0
+    memory = memory._replace(
+        moves=np.concatenate([memory.moves, alone]), changes=np.concatenate([memory.changes, 2 * alone])
+    )
+    columns = np.arange(1, problem.size)
+    state, _ = problem.narrowed(memory.state, columns)
+    narrowed = solver.narrow(memory, state, columns)
+    assert len(narrowed.moves) == len(narrowed.changes) == 1
+    assert solver.step(narrowed).state.fun < state.fun
