@@ -99,7 +99,7 @@ def test_every_known_mistake_has_a_case():
 @pytest.mark.beyond("starts processes")
 def test_what_is_missing_is_said_and_the_rest_runs():
     status, output = suite(
-        "conformance.meta.lacks_names", str(module_path("test_names")), str(module_path("test_chain"))
+        ["conformance.meta.lacks_names"], str(module_path("test_names")), str(module_path("test_chain"))
     )
     assert status == 1
     assert "conformance.meta.lacks_names lacks SequenceModel" in output
@@ -110,7 +110,7 @@ def test_what_is_missing_is_said_and_the_rest_runs():
 @pytest.mark.beyond("starts processes")
 def test_a_closed_gap_is_an_error():
     status, output = suite(
-        "conformance.meta.stale_gap", f"{module_path('test_chain')}::test_count_is_exact_beyond_int64"
+        ["conformance.meta.stale_gap"], f"{module_path('test_chain')}::test_count_is_exact_beyond_int64"
     )
     assert status == 1 and "XPASS(strict)" in output
 
