@@ -1,0 +1,204 @@
+"""Counted work, held to kept values: what a change makes cheaper or dearer, whatever the machine does beside it.
+
+``python -m conformance.counts`` prints each count beside its kept value, ``record`` keeps the new ones. The suite fails
+where they differ, in either direction. ``within`` is how much rounding may move a count on another processor: 0 for
+operations and bytes, some epochs for runs that end at a gap. Seconds are in ``benchmarks/`` and fail nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import accelerated
+import reference
+from conformance.counting import Counted, counted
+from reference.datasets import load_letters
+from reference.structures import tree_k_best
+
+__all__ = ["COUNTS", "KEPT", "Count", "kept"]
+
+KEPT = Path(__file__).parent / "kept.json"
+
+
+class Count(NamedTuple):
+    """measure: the work; unit: of what; within: the relative change that rounding may make; warm: whether a process
+    that has compiled its kernels can measure it quickly.
+    """
+
+    measure: Callable[[], float]
+    unit: str
+    within: float = 0.0
+    warm: bool = True
+
+
+def kept() -> dict[str, float]:
+    """The values in the repository."""
+    values: dict[str, float] = json.loads(KEPT.read_text(encoding="utf-8"))
+    return values
+
+
+def _words(loss: str, **options: object) -> object:
+    """An objective of 200 handwritten words."""
+    letters = load_letters()
+    X, Y = letters.X[:200], letters.Y[:200]
+    model = accelerated.SequenceModel(X[0].shape[1], 26)
+    return getattr(accelerated, loss)(model, model.pack(X, Y), **options)
+
+
+def _bcfw() -> float:
+    return float(accelerated.bcfw(_words("StructuralHinge"), lam=0.01, tol=0.05, epochs=300, rng=0).oracle_calls)
+
+
+def _exponentiated_gradient() -> float:
+    run = accelerated.exponentiated_gradient(_words("LogLoss"), lam=0.01, tol=0.01, epochs=300, rng=0)
+    return float(run.oracle_calls)
+
+
+def _lbfgs() -> float:
+    return float(accelerated.lbfgs(_words("LogLoss"), lam=0.01, tol=1e-4, iterations=500).oracle_calls)
+
+
+def _casimir() -> float:
+    hinge = _words("StructuralHinge", smoothing=accelerated.smoothings.TopK(5))
+    return float(accelerated.casimir(hinge, lam=0.01, tol=0.5, epochs=200, rng=0).oracle_calls)
+
+
+def _work(oracle: Callable[[reference.Structure], object], tree: bool = False) -> Callable[[], float]:
+    """Entries that an oracle of the reference works on: 30 positions, 10 labels."""
+
+    def measure() -> float:
+        rng = np.random.default_rng(0)
+        unary, pairwise = counted(rng.normal(size=(30, 10))), counted(rng.normal(size=(10, 10)))
+        parents = (np.arange(30) - 1) // 2
+        structure = reference.Tree(unary, pairwise, parents) if tree else reference.Chain(unary, pairwise)
+        return Counted.during(lambda: oracle(structure))
+
+    return measure
+
+
+def _merged_pairs() -> float:
+    """Pairs of ranks that Algorithm 8 compares at a root with 64 leaves, 10 labels, 10 best."""
+    sizes, merge = [], tree_k_best._merged
+
+    def counting(place: object, a: object, b: object, k: int) -> object:
+        best, merged = merge(place, a, b, k)
+        sizes.append(10 * len(merged.i))
+        return best, merged
+
+    tree_k_best._merged = counting
+    try:
+        rng = np.random.default_rng(0)
+        parents = np.r_[-1, np.zeros(64, int)]
+        reference.Tree(rng.normal(size=(65, 10)), rng.normal(size=(10, 10)), parents).topk(10)
+    finally:
+        tree_k_best._merged = merge
+    return float(sum(sizes))
+
+
+def _sentences() -> tuple[list[dict[str, list[str]]], list[list[str]]]:
+    """300 sentences of 12 words with the frequencies of Zipf's law, from 2,000 words."""
+    rng = np.random.default_rng(0)
+    share = 1.0 / np.arange(1, 2001)
+    rows = rng.choice(2000, size=(300, 12), p=share / share.sum())
+    return [{"word": [f"w{i}" for i in row]} for row in rows], [[f"t{i % 9}" for i in row] for row in rows]
+
+
+def _bytes_a_token() -> float:
+    X, Y = _sentences()
+    model = accelerated.TaggingModel.of(X, Y, ["bias", "word[-1..1]", "word[0]|word[1]"])
+    return _size(model.pack(X, Y)) / 3600
+
+
+def _size(data: object) -> float:
+    """Bytes of the arrays that packed data hold."""
+    if isinstance(data, np.ndarray):
+        return float(data.nbytes)
+    return sum(map(_size, vars(data).values())) if hasattr(data, "__dict__") else 0.0
+
+
+def _weights() -> float:
+    X, Y = _sentences()
+    return float(accelerated.TaggingModel.of(X, Y, ["bias", "word[-1..1]", "word[0]|word[1]"]).size)
+
+
+def _screened() -> float:
+    """Active weights summed over iterations, over those without screening: 60 words, 5 values of beta."""
+    letters = load_letters()
+    model = accelerated.SequenceModel(letters.X[0].shape[1], 26)
+    loss = accelerated.LogLoss(model, model.pack(letters.X[:60], letters.Y[:60]))
+    options = {"count": 5, "ratio": 0.2, "tol": 1e-4}
+    work = [
+        sum(point.work for point in accelerated.sparse_path(loss, rule=rule, **options).points)
+        for rule in (accelerated.L1GapRule(), None)
+    ]
+    return work[0] / work[1]
+
+
+COMPILED = """
+import numpy as np
+from numba.core import event
+import accelerated, reference
+
+class Listener(event.Listener):
+    count = 0
+    def on_start(self, each): pass
+    def on_end(self, each): Listener.count += 1
+
+event.register("numba:compile", Listener())
+rng = np.random.default_rng(0)
+{calls}
+print(Listener.count)
+"""
+TRAIN = """
+model = accelerated.SequenceModel(3, 2)
+data = model.pack([rng.normal(size=(4, 3)) for _ in range(5)], [[0, 1, 1, 0]] * 5)
+accelerated.{call}
+"""
+
+
+def _compiled(calls: str) -> Callable[[], float]:
+    """Specialisations that these calls compile in a fresh process with no cache."""
+
+    def measure() -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-c", COMPILED.format(calls=calls)]
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        return float(done.stdout)
+
+    return measure
+
+
+CHAIN = "accelerated.Chain(rng.normal(size=(4, 3)), rng.normal(size=(3, 3)))"
+COUNTS: dict[str, Count] = {
+    "bcfw to a gap of 0.05": Count(_bcfw, "oracle calls", 0.05),
+    "exponentiated_gradient to a gap of 0.01": Count(_exponentiated_gradient, "oracle calls", 0.05),
+    "lbfgs to a gradient of 1e-4": Count(_lbfgs, "oracle calls", 0.1),
+    "casimir with top-5 to a gap of 0.5": Count(_casimir, "oracle calls", 0.1),
+    "max-product on a chain": Count(_work(lambda structure: structure.best()), "entries"),
+    "sum-product on a chain": Count(_work(lambda structure: structure.expectation()), "entries"),
+    "5 best of a chain": Count(_work(lambda structure: structure.topk(5)), "entries"),
+    "max-product on a tree": Count(_work(lambda structure: structure.best(), tree=True), "entries"),
+    "10 best of a star": Count(_merged_pairs, "pairs of ranks"),
+    "a packed token": Count(_bytes_a_token, "bytes"),
+    "weights of a tagger": Count(_weights, "weights"),
+    "screening on a path": Count(_screened, "of no screening", 0.05),
+    "Chain.best": Count(_compiled(f"{CHAIN}.best()"), "specialisations", warm=False),
+    "Chain.expectation": Count(_compiled(f"{CHAIN}.expectation()"), "specialisations", warm=False),
+    "sgd with the hinge": Count(
+        _compiled(
+            TRAIN.format(call="sgd(accelerated.StructuralHinge(model, data), lam=0.1, step_size=0.1, epochs=1, rng=0)")
+        ),
+        "specialisations",
+        warm=False,
+    ),
+}
