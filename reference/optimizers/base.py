@@ -1,4 +1,4 @@
-"""What a box is, and what it works on."""
+"""The interface of a box, and of the objectives that boxes minimise."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Cornered", "Examples", "Linearized", "Objective", "Piece", "Traits",
 class Piece:
     """A box or a part of one: a frozen dataclass whose fields are its options.
 
-    A box has ``init(objective, ...)``, the state before the first pass, and ``epoch(objective, state, rng)``, the state
-    after one more. States are NamedTuples that nobody changes.
+    The method ``init(objective, ...)`` of a box returns the state before the first pass, ``epoch(objective, state,
+    rng)`` the state after one more pass. States are NamedTuples and are never changed in place.
     """
 
 
 class Examples(Protocol):
-    """What can be gone over example by example."""
+    """A collection of examples, numbered from 0 to n - 1."""
 
     @property
     def n(self) -> int:
@@ -35,7 +35,7 @@ class Objective(Examples, Protocol):
     """A finite sum F(w) = (1/n) sum_i f_i(w)."""
 
     def value_and_gradient(self, w: Array, /, batch: Any = None, mu: float | None = None) -> tuple[float, Array]:
-        """The mean of f_i and of their gradients (d,) over the examples of a batch; None: all; mu: smoothing."""
+        """The mean of f_i and the mean of their gradients (d,) over a batch (None: all examples); mu: smoothing."""
         ...
 
     def zeros(self) -> Array:
@@ -44,7 +44,7 @@ class Objective(Examples, Protocol):
 
 
 class Linearized(Objective, Protocol):
-    """An objective that gives the plane that touches it, with its task loss."""
+    """An objective that also gives its tangent plane, with the task loss."""
 
     def linearize(self, w: Array, /, batch: Any = None, mu: float | None = None) -> Linearization:
         """See :class:`reference.StructuralHinge`."""
@@ -73,12 +73,12 @@ class Cornered(Objective, Protocol):
 
 
 class Traits(NamedTuple):
-    """What an objective says of itself besides its values.
+    """Properties of an objective besides its values.
 
-    hinge: whether it is a hinge, which mu = 0 leaves as it is. mu: its own smoothing, None where it has none to speak
-    of. smoothing: by what it is smoothed. nonnegative: weights that must be >= 0. model: whose scores it takes.
-    smoothness, local_smoothness: of mu, bounds on how curved each component is, everywhere or where it has no kink;
-    inf: unknown.
+    hinge: whether it is a hinge, so that mu = 0 means no smoothing. mu: its own smoothing parameter, None if it has
+    none. smoothing: the smoothing function. nonnegative: the weights that must be >= 0. model: the model of the scores.
+    smoothness, local_smoothness: functions of mu; bounds on the curvature of each component, everywhere or away from
+    kinks; inf if unknown.
     """
 
     hinge: bool
@@ -91,7 +91,7 @@ class Traits(NamedTuple):
 
 
 def traits(objective: Examples) -> Traits:
-    """Those of an objective; one that says nothing is a smooth function of free weights."""
+    """The traits of an objective; one that declares none is a smooth function of unconstrained weights."""
 
     def smoothness(mu: float | None) -> float:
         bound = objective.smoothness(mu) if hasattr(objective, "smoothness") else None

@@ -1,14 +1,14 @@
-"""Block-coordinate Frank-Wolfe on the dual of the structural SVM, with the outputs found kept in working sets.
+"""Block-coordinate Frank-Wolfe on the dual of the structural SVM, with working sets of the oracle's outputs.
 
     min_w  lam/2 ||w||^2 + (1/n) sum_i max_y [loss_i(y) + <v_i(y), w>],   v_i(y) = phi(x_i, y) - phi(x_i, y_i)
     max_alpha  (1/n) sum_i sum_y alpha_i(y) loss_i(y) - lam/2 ||w(alpha)||^2,
     w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
-with each alpha_i in the simplex over the outputs of example i. Where some weights must be >= 0
-(``objective.nonnegative``), clip(w(alpha)) stands for w(alpha): :mod:`reference.optimizers.nonnegative`. Source:
+with each alpha_i in the simplex over the outputs of example i. If some weights must be >= 0
+(``objective.nonnegative``), clip(w(alpha)) replaces w(alpha): see :mod:`reference.optimizers.nonnegative`. Source:
 Lacoste-Julien et al. (2013), "Block-coordinate Frank-Wolfe optimization for structural SVMs", Algorithm 4, one of the
-methods in Pillutla et al., section 7.2; pairwise steps and cached outputs are ideas of Osokin et al. (2016), "Minding
-the gaps for block Frank-Wolfe optimization of structured SVMs".
+methods in Pillutla et al., section 7.2. Pairwise steps and cached outputs are from Osokin et al. (2016), "Minding the
+gaps for block Frank-Wolfe optimization of structured SVMs".
 """
 
 from __future__ import annotations
@@ -26,16 +26,14 @@ from reference.optimizers.nonnegative import best_step, clipped, constraint
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
 
-PAIRWISE_STEPS = 10  # at most so many a visit
-PAIRWISE_SHARE = 0.05  # and none once the largest violation is this share of what the visit began with
-EQUAL = (
-    1e-6  # scores that differ by this share of the violation are equal; a violation of this share of the losses is none
-)
+PAIRWISE_STEPS = 10  # the most pairwise steps in a visit
+PAIRWISE_SHARE = 0.05  # pairwise steps stop at this share of the visit's first violation
+# scores closer than this share of the violation are equal; a violation below this share of the largest loss is none
+EQUAL = 1e-6
 
 
 class WorkingSet(NamedTuple):
-    """The m outputs of one example found so far: directions (m, d); on the host, float64, losses (m,) and weights alpha
-    (m,).
+    """The working set of an example, m outputs: directions (m, d); on the host in float64, losses and alpha (m,).
 
     restless: whether the last visit began with a violation above EQUAL times the largest loss.
     """
@@ -47,11 +45,10 @@ class WorkingSet(NamedTuple):
 
 
 class BCFWState(NamedTuple):
-    """x = w(alpha) (d,), not clipped; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); mean, mean_loss: their averages
-    over steps 1..t.
+    """x = w(alpha) (d,), not clipped; loss = (1/n) sum_i sum_y alpha_i(y) loss_i(y); t steps done.
 
-    sets: the working sets, example number to :class:`WorkingSet`; an example without one has all weight on its true
-    output.
+    mean, mean_loss: the averages of x and loss over steps 1..t. sets: maps the number of an example to its
+    :class:`WorkingSet`; an example without a working set has all weight on its true output.
     """
 
     x: Array
@@ -66,8 +63,8 @@ class BCFWState(NamedTuple):
 class BCFW(Piece):
     """Algorithm 4 of Lacoste-Julien et al., over working sets, on an unsmoothed hinge.
 
-    With ``cached_passes=0`` it is that algorithm; else pairwise steps and passes over the outputs found follow, as
-    Osokin et al. have them. Options are as :func:`reference.bcfw` has them; what that returns is the state's ``mean``.
+    ``cached_passes=0`` is that algorithm; otherwise pairwise steps and passes over the working sets follow, as in
+    Osokin et al. :func:`reference.bcfw` describes the options and returns the state's ``mean``.
     """
 
     lam: float
@@ -77,16 +74,16 @@ class BCFW(Piece):
     cached_passes: int = 5
 
     def init(self, objective: Cornered, w0: Array | None = None) -> BCFWState:
-        """All weight on the true outputs, whose direction and loss are 0."""
+        """All weight on the true outputs, which have direction 0 and loss 0."""
         zero = objective.zeros()
         return BCFWState(zero, 0.0, zero, 0.0, 0, {})
 
     def epoch(self, objective: Cornered, state: BCFWState, rng: np.random.Generator) -> BCFWState:
-        """A pass that calls the oracles, then passes over the outputs that they have found."""
+        """A pass with a call of the oracle for each example, then ``cached_passes`` passes over the working sets."""
         return self.sweep(objective, state, [rng.permutation(objective.n) for _ in range(1 + self.cached_passes)])
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
-        """A visit of each example in the first order, of those in the others that are restless."""
+        """A visit of each example in the first order, and of each restless example in the other orders."""
         for turn, order in enumerate(orders):
             for i in order.tolist():
                 if turn == 0 or state.sets[i].restless:
@@ -94,65 +91,67 @@ class BCFW(Piece):
         return state
 
     def visit(self, objective: Cornered, state: BCFWState, i: int, *, oracle: bool) -> BCFWState:
-        """The oracle's output joins the set of example i and draws weight; then, in pairs, from the worst to the
-        best.
-        """
-        n, lam_n, where = objective.n, self.lam * objective.n, constraint(objective)
-        x, found = state.x, state.sets.get(i) or WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)
-        before = found.alpha @ found.losses
+        """Weight moves to the oracle's output for example i, then by pairwise steps from the worst to the best."""
+        n, lam_n, constrained = objective.n, self.lam * objective.n, constraint(objective)
+        x, working_set = state.x, state.sets.get(i)
+        if working_set is None:
+            working_set = WorkingSet(objective.zeros()[None, :], np.zeros(1), np.ones(1), False)
+        before = working_set.alpha @ working_set.losses
         if oracle:
-            w = clipped(x, where)
+            w = clipped(x, constrained)
             s = objective.corners(w, [i])  # argmax_y loss_i(y) + <v_i(y), w>
-            found = joined(found, s.directions[0, 0, :], float(s.losses[0, 0]), w, self.capacity)
-        _, best, violation = worst_pair(found, clipped(x, where))
+            working_set = joined(working_set, s.directions[0, 0, :], float(s.losses[0, 0]), w, self.capacity)
+        _, best, violation = worst_pair(working_set, clipped(x, constrained))
         if oracle:
             gamma = None if self.line_search else 2 * n / (2 * n + state.t)
-            towards = np.eye(len(found.alpha))[best] - found.alpha  # (1 - gamma) alpha_i + gamma e_s
-            x, found = moved(x, found, towards, 1.0, lam_n, where, gamma)
+            delta = np.eye(len(working_set.alpha))[best] - working_set.alpha  # (1 - gamma) alpha_i + gamma e_s
+            x, working_set = moved(x, working_set, delta, 1.0, lam_n, constrained, gamma)
         for _ in range(PAIRWISE_STEPS if self.cached_passes > 0 else 0):
-            worst, best, left = worst_pair(found, clipped(x, where))
+            worst, best, left = worst_pair(working_set, clipped(x, constrained))
             if left <= PAIRWISE_SHARE * violation:
                 break
-            e = np.eye(len(found.alpha))
-            x, found = moved(x, found, e[best] - e[worst], float(found.alpha[worst]), lam_n, where)  # a pairwise step
-        found = found._replace(restless=bool(violation > EQUAL * np.max(found.losses)))
-        loss, t = state.loss + float(found.alpha @ found.losses - before) / n, state.t + 1
+            e, gamma_max = np.eye(len(working_set.alpha)), float(working_set.alpha[worst])
+            x, working_set = moved(x, working_set, e[best] - e[worst], gamma_max, lam_n, constrained)  # a pairwise step
+        working_set = working_set._replace(restless=bool(violation > EQUAL * np.max(working_set.losses)))
+        loss, t = state.loss + float(working_set.alpha @ working_set.losses - before) / n, state.t + 1
         share = 1.0 if self.average == "last" else 2.0 / (t + 1)
         mean = x if self.average == "last" else state.mean + share * (x - state.mean)  # 2/(t^2 + t) sum_s s w_s
         mean_loss = state.mean_loss + share * (loss - state.mean_loss)
-        return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: found})
+        return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: working_set})
 
 
-def joined(found: WorkingSet, direction: Array, loss: float, w: Array, capacity: int) -> WorkingSet:
-    """The set with one more output, unless it has one of this direction and loss."""
+def joined(working_set: WorkingSet, direction: Array, loss: float, w: Array, capacity: int) -> WorkingSet:
+    """The set with one more output, unless one of the same direction and loss is in it already."""
     xp = array_namespace(w)
-    known = host(xp.all(found.directions == direction, axis=1)) & (found.losses == loss)
-    idle = np.flatnonzero(found.alpha == 0)
-    if np.any(known):
-        return found
-    if len(found.alpha) < capacity or len(idle) == 0:
-        directions = xp.concat([found.directions, direction[None, :]])
-        return WorkingSet(directions, np.append(found.losses, loss), np.append(found.alpha, 0.0), False)
-    place = int(idle[np.argmin(scores(found, w)[idle])])
-    here = np.arange(len(found.alpha)) == place
-    directions = xp.concat([found.directions[:place, :], direction[None, :], found.directions[place + 1 :, :]])
-    return WorkingSet(directions, np.where(here, loss, found.losses), found.alpha, False)
+    duplicates = host(xp.all(working_set.directions == direction, axis=1)) & (working_set.losses == loss)
+    idle = np.flatnonzero(working_set.alpha == 0)
+    if np.any(duplicates):
+        return working_set
+    if len(working_set.alpha) < capacity or len(idle) == 0:
+        directions = xp.concat([working_set.directions, direction[None, :]])
+        return WorkingSet(directions, np.append(working_set.losses, loss), np.append(working_set.alpha, 0.0), False)
+    place = int(idle[np.argmin(scores(working_set, w)[idle])])
+    here = np.arange(len(working_set.alpha)) == place
+    directions = xp.concat(
+        [working_set.directions[:place, :], direction[None, :], working_set.directions[place + 1 :, :]]
+    )
+    return WorkingSet(directions, np.where(here, loss, working_set.losses), working_set.alpha, False)
 
 
-def scores(found: WorkingSet, w: Array) -> np.ndarray:
+def scores(working_set: WorkingSet, w: Array) -> np.ndarray:
     """loss_i(y) + <v_i(y), w> of each output (m,): n times the gradient of the dual with respect to alpha_i."""
-    values: np.ndarray = found.losses + host(found.directions @ w)
+    values: np.ndarray = working_set.losses + host(working_set.directions @ w)
     return values
 
 
-def worst_pair(found: WorkingSet, w: Array) -> tuple[int, int, float]:
-    """The lowest in score of the outputs that have weight, the highest of all, and how far they are apart.
+def worst_pair(working_set: WorkingSet, w: Array) -> tuple[int, int, float]:
+    """The output of lowest score among those with weight, the output of highest score, and the scores' difference.
 
-    A step makes two scores equal but for rounding; the first in the set is taken of those that are, so that rounding
-    decides nothing.
+    After a step two scores are equal up to rounding. Ties within EQUAL go to the first output in the set, so that
+    rounding does not decide.
     """
-    g = scores(found, w)
-    low, high = np.where(found.alpha > 0, g, np.inf), g
+    g = scores(working_set, w)
+    low, high = np.where(working_set.alpha > 0, g, np.inf), g
     violation = float(np.max(high) - np.min(low))
     worst = np.argmax(low <= np.min(low) + EQUAL * violation)
     best = np.argmax(high >= np.max(high) - EQUAL * violation)
@@ -161,30 +160,30 @@ def worst_pair(found: WorkingSet, w: Array) -> tuple[int, int, float]:
 
 def moved(
     x: Array,
-    found: WorkingSet,
-    towards: np.ndarray,
-    most: float,
+    working_set: WorkingSet,
+    delta: np.ndarray,
+    gamma_max: float,
     lam_n: float,
-    where: slice | None,
+    constrained: slice | None,
     fixed: float | None = None,
 ) -> tuple[Array, WorkingSet]:
-    """alpha_i + gamma towards, and w to match; gamma in [0, most] has the highest dual, unless it is fixed.
+    """alpha_i + gamma delta, and the matching w; gamma in [0, gamma_max] maximises the dual unless ``fixed`` is given.
 
-    n (dual at gamma - dual at 0) = gamma <towards, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y towards(y) v_i(y),
-    all weights free
+    n (dual at gamma - dual at 0) = gamma <delta, scores> - gamma^2 ||v||^2 / (2 lam n), v = sum_y delta(y) v_i(y),
+    if all weights are unconstrained
     """
     xp = array_namespace(x)
-    weights = xp.asarray(towards, dtype=x.dtype, device=device(x))
-    v = weights @ found.directions
-    gain, length = float(towards @ scores(found, clipped(x, where))), float(xp.sum(v * v))
+    weights = xp.asarray(delta, dtype=x.dtype, device=device(x))
+    v = weights @ working_set.directions
+    gain, length = float(delta @ scores(working_set, clipped(x, constrained))), float(xp.sum(v * v))
     gamma = fixed
     if gamma is None:
-        if where is not None:
-            gamma = best_step(x, v, gain, most, lam_n, where)
+        if constrained is not None:
+            gamma = best_step(x, v, gain, gamma_max, lam_n, constrained)
         elif length > 0:
-            gamma = min(most, max(0.0, lam_n * gain / length))
+            gamma = min(gamma_max, max(0.0, lam_n * gain / length))
         else:
-            gamma = most if length <= 0 and gain > 0 else 0.0
+            gamma = gamma_max if length <= 0 and gain > 0 else 0.0
     if gamma == 0:  # v may be inf or nan
-        return x, found
-    return x - (gamma / lam_n) * v, found._replace(alpha=found.alpha + gamma * towards)
+        return x, working_set
+    return x - (gamma / lam_n) * v, working_set._replace(alpha=working_set.alpha + gamma * delta)

@@ -1,6 +1,6 @@
 """Casimir: accelerated proximal-point steps on a smoothed objective.
 
-min_w F(w) + lam/2 ||w||^2, F = mean_i max_y (...), by way of the smoothed, re-centred problems
+min_w F(w) + lam/2 ||w||^2, F = mean_i max_y (...), by a sequence of smoothed, re-centred problems
 
     F_{mu,kappa}(w; z) = F_mu(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2,   w_k ~ argmin F_{mu_k,kappa_k}(.; z_{k-1}),
     z_k = w_k + beta_k (w_k - w_{k-1})
@@ -25,7 +25,7 @@ __all__ = ["Casimir", "CasimirState", "GradientStep", "Inner", "OnePass"]
 
 
 class CasimirState(NamedTuple):
-    """After k outer iterations: w_k, z_k and z_{k-1} (d,), alpha_k, k; what the inner solver remembers."""
+    """After k outer iterations: w_k, z_k and z_{k-1} (d,), alpha_k, k, and the memory of the inner solver."""
 
     w: Array
     z: Array
@@ -36,24 +36,24 @@ class CasimirState(NamedTuple):
 
 
 class Inner(Protocol):
-    """What minimises a subproblem."""
+    """A solver of subproblems."""
 
     def minimize(
         self, problem: Subproblem, start: Array, delta: float, memory: Any, rng: np.random.Generator
     ) -> tuple[Array, Any]:
-        """From ``start`` (d,) to a point (d,) such that (26) holds with delta, or as far as a budget goes; and what the
-        next subproblem's solution is to remember.
+        """A point (d,), reached from ``start`` (d,), and the memory for the next subproblem.
+
+        (26) holds with delta at that point, unless a budget was spent first.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Casimir(Piece):
-    """Algorithm 4, on a hinge with a smoothing or any smooth objective; what :func:`reference.casimir` returns is the
-    state's ``w``.
+    """Algorithm 4, on a hinge with a smoothing or any smooth objective; :func:`reference.casimir` returns its ``w``.
 
-    schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k), as ``Corollary17`` to ``Corollary20`` have them. inner:
-    what minimises a subproblem, such as ``OnePass(SVRG(), step_size)``. warm_start: "center", "last" or "extrapolated".
+    schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k), such as ``Corollary17`` to ``Corollary20``. inner: the
+    solver of subproblems, such as ``OnePass(SVRG(), step_size)``. warm_start: "center", "last" or "extrapolated".
 
     Examples
     --------
@@ -78,8 +78,9 @@ class Casimir(Piece):
 
     def epoch(self, objective: Objective, state: CasimirState, rng: np.random.Generator) -> CasimirState:
         """One outer iteration."""
-        by, k = self.schedule, state.k + 1
-        lam, mu, kappa, kappa_next, delta = by.lam, by.mu_k(k), by.kappa_k(k), by.kappa_k(k + 1), by.delta_k(k)
+        schedule, k = self.schedule, state.k + 1
+        lam, mu, delta = schedule.lam, schedule.mu_k(k), schedule.delta_k(k)
+        kappa, kappa_next = schedule.kappa_k(k), schedule.kappa_k(k + 1)
         problem = Subproblem(objective, lam, kappa, mu, state.z)  # (25)
         w, memory = self.inner.minimize(problem, self.warm(state, problem), delta, state.memory, rng)  # (26)
         alpha = next_alpha(state.alpha, lam, kappa, kappa_next)  # (27)
@@ -88,7 +89,7 @@ class Casimir(Piece):
         return CasimirState(w, z, state.z, alpha, k, memory)
 
     def warm(self, state: CasimirState, problem: Subproblem) -> Array:
-        """Where a subproblem starts (section 7.3.1)."""
+        """The starting point (d,) of a subproblem (section 7.3.1)."""
         if self.warm_start == "center":
             return state.z
         if self.warm_start == "last":
@@ -98,9 +99,7 @@ class Casimir(Piece):
 
 @dataclass(frozen=True)
 class OnePass(Piece):
-    """A subproblem is solved by one pass with steps of a constant size (section 7.3.1); delta is for who goes on
-    until (26).
-    """
+    """Solves a subproblem by one pass with a constant step size (section 7.3.1); delta is not used."""
 
     inner: InnerPass
     step_size: float
@@ -108,14 +107,14 @@ class OnePass(Piece):
     def minimize(
         self, problem: Subproblem, start: Array, delta: float, memory: Any, rng: np.random.Generator
     ) -> tuple[Array, Any]:
-        at = self.inner.snapshot(problem.objective, start, problem.mu)
-        w, _, _ = self.inner.one_pass(problem, at, rng.permutation(problem.objective.n), self.step_size, None)
+        snapshot = self.inner.snapshot(problem.objective, start, problem.mu)
+        w, _, _ = self.inner.one_pass(problem, snapshot, rng.permutation(problem.objective.n), self.step_size, None)
         return w, None
 
 
 @dataclass(frozen=True)
 class GradientStep(InnerPass):
-    """One step down the full gradient, which ``at`` has, inside of Casimir."""
+    """One step of full gradient descent, as an inner pass of Casimir; ``at`` holds the gradient."""
 
     def one_pass(
         self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any

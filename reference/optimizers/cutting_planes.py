@@ -22,14 +22,14 @@ from reference.optimizers.simplex import maximize_on_simplex
 
 __all__ = ["CuttingPlanes", "CuttingPlanesState"]
 
-MASTER = 1e-3  # the small problem is solved to this share of the gap
+MASTER = 1e-3  # the master problem is solved to this share of the gap
 
 
 class CuttingPlanesState(NamedTuple):
-    """x = w(alpha) (d,), the minimiser of the model; planes a (m, d) with, on the host, b (m,), alpha (m,), products
-    <a_j, a_k> (m, m).
+    """x = w(alpha) (d,), the minimiser of the model, and the m planes of the model.
 
-    best (d,), fun: the iterate of the lowest objective so far, and that; dual: the value of the model's dual at alpha.
+    planes: a (m, d). On the host: b (m,), alpha (m,) and products <a_j, a_k> (m, m). best (d,), fun: the iterate of
+    lowest objective so far, and its objective. dual: the value of the model's dual at alpha.
     """
 
     x: Array
@@ -44,10 +44,9 @@ class CuttingPlanesState(NamedTuple):
 
 @dataclass(frozen=True)
 class CuttingPlanes(Piece):
-    """Algorithm 3 of Joachims et al., on an unsmoothed hinge; what :func:`reference.cutting_planes` returns is
-    ``best``.
+    """Algorithm 3 of Joachims et al., on an unsmoothed hinge; :func:`reference.cutting_planes` returns its ``best``.
 
-    tol: the relative gap that is asked for, below which the small problem need not be solved.
+    tol: the relative gap to reach; the master problem need not be solved more accurately.
     """
 
     lam: float
@@ -55,7 +54,7 @@ class CuttingPlanes(Piece):
     tol: float = 0.0
 
     def init(self, objective: Linearized, w0: Array | None = None) -> CuttingPlanesState:
-        """The plane 0, a lower bound as the true outputs are among the others: w = 0."""
+        """One plane, 0, and w = 0; the plane is a lower bound because the true output is one of the outputs."""
         zero = objective.zeros()
         fun = float(objective.value_and_gradient(zero, None, None)[0])
         return CuttingPlanesState(zero, zero[None, :], np.zeros(1), np.ones(1), np.zeros((1, 1)), zero, fun, 0.0)
@@ -63,26 +62,26 @@ class CuttingPlanes(Piece):
     def epoch(self, objective: Linearized, state: CuttingPlanesState, rng: Any = None) -> CuttingPlanesState:
         """The tangent plane at x joins the model, and x becomes the model's minimiser."""
         xp, place, lam = array_namespace(state.x), Place.of(state.x), self.lam
-        at = objective.linearize(state.x, None, None)  # a = at.gradient, b = at.task_loss
-        fun = at.value + 0.5 * lam * squared_norm(state.x)
+        tangent = objective.linearize(state.x, None, None)  # a = tangent.gradient, b = tangent.task_loss
+        fun = tangent.value + 0.5 * lam * squared_norm(state.x)
         best, lowest = (state.x, fun) if fun < state.fun else (state.best, state.fun)
         state = with_room(state, self.capacity)
-        planes = xp.concat([state.planes, at.gradient[None, :]])
-        across = host(planes).astype(np.float64, copy=False) @ host(at.gradient).astype(np.float64)
+        planes = xp.concat([state.planes, tangent.gradient[None, :]])
+        across = host(planes).astype(np.float64, copy=False) @ host(tangent.gradient).astype(np.float64)
         products = np.block([[state.products, across[:-1, None]], [across[None, :]]])
-        b, alpha = np.append(state.b, at.task_loss), np.append(state.alpha, 0.0)
+        b, alpha = np.append(state.b, tangent.task_loss), np.append(state.alpha, 0.0)
         if not (np.isfinite(fun) and np.all(np.isfinite(products))):
             return state._replace(best=best, fun=fun)
         # max_alpha <b, alpha> - ||sum_j alpha_j a_j||^2 / (2 lam), to a share of the gap
-        enough = MASTER * max(lowest - state.dual, self.tol * lowest, 0.0)
-        alpha = maximize_on_simplex(products / lam, b, alpha, enough)
+        gap_tol = MASTER * max(lowest - state.dual, self.tol * lowest, 0.0)
+        alpha = maximize_on_simplex(products / lam, b, alpha, gap_tol)
         x = (-1.0 / lam) * (place.floats(alpha) @ planes)  # w(alpha)
         dual = max(state.dual, float(b @ alpha - 0.5 * lam * squared_norm(x)))
         return CuttingPlanesState(x, planes, b, alpha, products, best, lowest, dual)
 
 
 def with_room(state: CuttingPlanesState, capacity: int) -> CuttingPlanesState:
-    """Without the oldest planes of weight 0 that are too many for one more."""
+    """The state with room for one more plane, if planes of weight 0 can be dropped; the oldest go first."""
     idle = np.flatnonzero(state.alpha == 0)[: max(0, len(state.alpha) + 1 - capacity)]
     if len(idle) == 0:
         return state

@@ -1,14 +1,13 @@
-"""Online exponentiated gradient on the dual of the CRF's log loss and of the structural hinge: one example's
-distribution at a time.
+"""Online exponentiated gradient on the dual of the CRF's log loss and of the structural hinge, an example at a time.
 
     min_w  lam/2 ||w||^2 + (1/n) sum_i mu log sum_y exp([loss_i(y) + <v_i(y), w>] / mu),
     v_i(y) = phi(x_i, y) - phi(x_i, y_i)
     max_alpha  (1/n) sum_i [mu H(alpha_i) + sum_y alpha_i(y) loss_i(y)] - lam/2 ||w(alpha)||^2,
     w(alpha) = -1/(lam n) sum_i sum_y alpha_i(y) v_i(y)
 
-with each alpha_i in the simplex over the outputs of example i and H its entropy; the log loss has mu = 1 and no task
-loss, the hinge mu = 0. An alpha_i is kept as local scores theta_i, alpha_i(y) ~ exp(score of y under theta_i), so that
-the structure's exp oracle gives its marginals and, exactly, its entropy: H = log Z(theta_i) - <theta_i, marginals>.
+with each alpha_i in the simplex over the outputs of example i, and H its entropy. The log loss has mu = 1 and no task
+loss; the hinge has mu = 0. An alpha_i is kept as local scores theta_i, alpha_i(y) ~ exp(score of y under theta_i). The
+structure's exp oracle gives its marginals and its exact entropy, H = log Z(theta_i) - <theta_i, marginals>.
 Source: Collins, Globerson, Koo, Carreras and Bartlett (2008), "Exponentiated gradient algorithms for conditional random
 fields and max-margin Markov networks"; a baseline of Pillutla et al., Table 1.
 """
@@ -30,28 +29,29 @@ from reference.structures.scores import Scores, add, inner
 
 __all__ = ["EGState", "ExponentiatedGradient", "Point"]
 
-CONCENTRATION = 5.0  # the theta_i to begin with is minus so many task losses: most weight lies near the truth
-FIRST_TRIES, SHARPER = 12, 1.5  # an example is begun with so many times as many task losses until the dual rises
-GROWTH, SHRINKAGE = 1.1, 0.5  # of an example's step size after a step that is taken, and after one that is not
-UNIFORM = 0.2  # the share of visits that gains have no say in
-ROUNDING = 16  # times eps: a dual that falls by so much of its terms has not fallen
+CONCENTRATION = 5.0  # the first theta_i is minus this many task losses: most weight lies near the truth
+FIRST_TRIES, SHARPER = (
+    12,
+    1.5,
+)  # the first theta_i is scaled by SHARPER until the dual rises, in at most so many tries
+GROWTH, SHRINKAGE = 1.1, 0.5  # factors on an example's step size after an accepted and after a rejected step
+UNIFORM = 0.2  # the share of visits that are drawn uniformly, not by gains
+ROUNDING = 16  # times eps: a decrease of the dual by this share of its terms is rounding
 
 
 class Point(NamedTuple):
-    """alpha_i of one example: local scores theta, and parts, the marginals (or the truth's, where all weight lies on
-    it).
-    """
+    """alpha_i of one example: local scores theta, and the marginals in parts (the truth's while it has all weight)."""
 
     theta: Scores
     parts: Scores
 
 
 class EGState(NamedTuple):
-    """x = w(alpha) (d,), not clipped; points: example number to :class:`Point`; an example without one has all weight
-    on its true output.
+    """x = w(alpha) (d,), not clipped; k epochs and ``calls`` calls of the exp oracle done.
 
-    On the host, (n,) each: values mu H(alpha_i) + sum_y alpha_i(y) loss_i(y); steps, the next step sizes; rates, the
-    dual's gain at the last step taken, over its size. calls: of the exp oracle, so far. k: epochs done.
+    points: maps the number of an example to its :class:`Point`; an example without a point has all weight on its true
+    output. On the host, (n,) each: values, mu H(alpha_i) + sum_y alpha_i(y) loss_i(y); steps, the next step sizes;
+    rates, the gain in the dual at the last accepted step, divided by the step size.
     """
 
     x: Array
@@ -65,11 +65,10 @@ class EGState(NamedTuple):
 
 @dataclass(frozen=True)
 class ExponentiatedGradient(Piece):
-    """Online exponentiated gradient, on a log loss or a hinge; what :func:`reference.exponentiated_gradient` returns is
-    ``x``.
+    """Online exponentiated gradient, on a log loss or a hinge; :func:`reference.exponentiated_gradient` returns ``x``.
 
-    The updates are Collins et al.'s; the step size of each example, which grows or shrinks as its dual rises, and the
-    sampling by gains are ours. Options are as there; mu: 1 for the log loss, 0 for the hinge itself.
+    That function describes the options; mu is 1 for the log loss and 0 for the unsmoothed hinge. The updates are
+    Collins et al.'s. The adaptive step size of each example and the sampling by gains are not in their paper.
     """
 
     lam: float
@@ -78,7 +77,7 @@ class ExponentiatedGradient(Piece):
     sampling: str = "gains"
 
     def init(self, objective: StructuralHinge, w0: Array | None = None) -> EGState:
-        """All weight on the true outputs, whose task loss is 0."""
+        """All weight on the true outputs, which have task loss 0."""
         n = objective.n
         return EGState(objective.zeros(), np.zeros(n), np.full(n, float(self.step_size)), np.zeros(n), 0, {})
 
@@ -87,7 +86,7 @@ class ExponentiatedGradient(Piece):
         return self.sweep(objective, state, self.order(state, rng))._replace(k=state.k + 1)
 
     def order(self, state: EGState, rng: np.random.Generator) -> np.ndarray:
-        """The examples to visit: each once, or from the third epoch on by what their last steps gained."""
+        """The n examples to visit: each once, or drawn by the gains of their last steps from the third epoch on."""
         n, rates = len(state.rates), state.rates
         if self.sampling == "permutation" or state.k < 2 or not 0 < np.sum(rates) < np.inf:
             return rng.permutation(n)
@@ -100,18 +99,18 @@ class ExponentiatedGradient(Piece):
         return state
 
     def visit(self, objective: StructuralHinge, state: EGState, i: int) -> EGState:
-        """theta_i moves towards [loss_i + scores_i(w)] / mu; alpha_i stays as it was where the dual would fall.
+        """A step of theta_i towards [loss_i + scores_i(w)] / mu, rejected if the dual would decrease.
 
         n (new dual - old dual) = new value - old value - lam n/2 (||new w||^2 - ||old w||^2)
         """
-        model, data, where, mu = objective.model, objective.data, constraint(objective), self.mu
-        w, lam_n, eta, calls = clipped(state.x, where), self.lam * objective.n, float(state.steps[i]), state.calls
+        model, data, constrained, mu = objective.model, objective.data, constraint(objective), self.mu
+        w, lam_n, eta, calls = clipped(state.x, constrained), self.lam * objective.n, float(state.steps[i]), state.calls
         (piece,) = model.chunks(data, np.array([i]))
         scores, task_loss = model.scores(data, piece, w), model.task_loss(data, piece)
         target = add(scores, task_loss) if objective.loss_augmented else scores
         first = i not in state.points
         old = _start(task_loss, model.gold(data, piece), i) if first else state.points[i]
-        for left in reversed(range(FIRST_TRIES if first else 1)):
+        for tries_left in reversed(range(FIRST_TRIES if first else 1)):
             theta = mixed(old.theta, target, 1.0 - eta, eta / mu) if mu > 0 else mixed(old.theta, target, 1.0, eta)
             log_z, parts = model.structure_type.unchecked(theta).expectation(1.0)
             calls, used = calls + 1, inner(theta, parts)
@@ -119,10 +118,10 @@ class ExponentiatedGradient(Piece):
             # mu H(alpha_i) + sum_y alpha_i(y) loss_i(y), and w(alpha)
             value = mu * entropy + (inner(task_loss, parts) if objective.loss_augmented else 0.0)
             x = state.x + model.pullback(data, piece, w, add(old.parts, parts, -1.0)) / lam_n
-            growth = 0.5 * lam_n * _growth(w, clipped(x, where))
+            growth = 0.5 * lam_n * _growth(w, clipped(x, constrained))
             gain = value - float(state.values[i]) - growth
             lost = ROUNDING * float(array_namespace(x).finfo(x.dtype).eps) * (abs(value) + mu * abs(used) + abs(growth))
-            if gain >= -lost or (first and left == 0 and np.isfinite(gain)):
+            if gain >= -lost or (first and tries_left == 0 and np.isfinite(gain)):
                 values, rates = _put(state.values, i, value), _put(state.rates, i, max(gain, 0.0) / eta)
                 steps = _put(state.steps, i, min(GROWTH * eta, 1.0) if mu > 0 else GROWTH * eta)
                 return EGState(x, values, steps, rates, calls, {**state.points, i: Point(theta, parts)}, state.k)
@@ -131,7 +130,7 @@ class ExponentiatedGradient(Piece):
 
 
 def mixed(theta: Scores, target: Scores, keep: float, share: float) -> Scores:
-    """keep theta + share target, field by field; a part that target forbids (-inf) is forbidden."""
+    """keep theta + share target, field by field; a part forbidden in target (-inf) is forbidden in the result."""
 
     def field(mine: Array, theirs: Array) -> Array:
         xp = array_namespace(mine, theirs)
@@ -152,14 +151,14 @@ def mixed(theta: Scores, target: Scores, keep: float, share: float) -> Scores:
 
 
 def _start(task_loss: Scores, gold: Scores, i: int) -> Point:
-    """All weight on the truth, to be left for a distribution about it."""
+    """All weight on the truth, with theta for the first step: a distribution concentrated near the truth."""
     if (own := inner(task_loss, gold)) != 0:
         raise ValueError(f"task_loss: expected 0 for the true output, got {own} in example {i}")
     return Point(add(task_loss, task_loss, -1.0 - CONCENTRATION), gold)
 
 
 def _growth(old: Array, new: Array) -> float:
-    """||new||^2 - ||old||^2, without the cancellation, in float64 on the host."""
+    """||new||^2 - ||old||^2 without cancellation, in float64 on the host."""
     before, after = host(old).astype(np.float64), host(new).astype(np.float64)
     return float((after - before) @ (after + before))
 

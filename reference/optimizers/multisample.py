@@ -1,4 +1,4 @@
-"""Multi-sample dual updates: several outputs of an example at once enter the dual of the structural SVM.
+"""Multi-sample dual updates: each step adds several outputs of one example to the dual of the structural SVM.
 
     F_T(w) = sum_t lam/2 ||w||^2 + max_y [loss_t(y) + <v_t(y), w>],   v_t(y) = phi(x_t, y) - phi(x_t, y_t)
     D_T(alpha) = sum_t sum_y alpha_t(y) loss_t(y) - lam T/2 ||w||^2,   w = -1/(lam T) sum_t sum_y alpha_t(y) v_t(y)
@@ -26,20 +26,18 @@ __all__ = ["Mixture", "Multisample", "MultisampleState"]
 
 
 class Mixture(NamedTuple):
-    """An example's block as one output: sum_y alpha(y) v(y) / sum_y alpha(y), a direction (d,), and the loss
-    likewise.
-    """
+    """An example's block as one output: its mean direction (d,), sum_y alpha(y) v(y) / sum_y alpha(y), and its loss."""
 
     direction: Array
     loss: float
 
 
 class MultisampleState(NamedTuple):
-    """x = w (d,); loss = sum_t sum_y alpha_t(y) loss_t(y); mean = (w^0 + ... + w^{t-1})/t after t steps; blocks: how
-    many there are.
+    """x = w (d,); loss = sum_t sum_y alpha_t(y) loss_t(y); mean = (w^0 + ... + w^{t-1})/t after t steps.
 
-    best: the highest dual after a pass. weights (n,), on the host: sum_y alpha_i(y) of each example's block, and
-    mixtures, its :class:`Mixture`, by example number; both empty in an online run, which does not come back to a block.
+    blocks: the number of blocks. best: the highest dual after a pass. weights (n,), on the host: sum_y alpha_i(y) of
+    each example's block. mixtures: maps the number of an example to its :class:`Mixture`. An online run never returns
+    to a block and keeps neither weights nor mixtures.
     """
 
     x: Array
@@ -60,8 +58,8 @@ class MultisampleState(NamedTuple):
 class Multisample(Piece):
     """Algorithm 3, *corrected*, with the updates of Algorithms 1 and 2, on an unsmoothed hinge.
 
-    With ``online=True`` each visit is a new block, as printed. Options are as :func:`reference.multisample` has them;
-    what that returns is the state's ``x``, or its ``mean``.
+    With ``online=True`` each visit adds a new block, as printed. :func:`reference.multisample` describes the options
+    and returns the state's ``x`` or ``mean``.
     """
 
     lam: float
@@ -84,20 +82,20 @@ class Multisample(Piece):
         return state._replace(best=max(state.best, state.dual(self.lam)))
 
     def samples(self, objective: Cornered, w: Array, i: int, rng: np.random.Generator) -> Corners:
-        """Those of example i at w, the best loss-augmented output first."""
+        """The sampled outputs of example i at w, the best loss-augmented output first."""
         if self.sampler == "topk":
             return objective.corners(w, [i], self.k)
         proposals = None if isinstance(self.sampler, str) else self.sampler  # "gibbs": draws
         return objective.sampled_corners(w, [i], self.k, self.mu, rng, proposals)
 
     def visit(self, objective: Cornered, state: MultisampleState, i: int, corners: Corners) -> MultisampleState:
-        """Example i with these samples, found at ``state.x``: its block is new, or goes on from its mixture."""
+        """An update of example i with these samples, taken at ``state.x``; a block starts from its mixture, if any."""
         place = Place.of(state.x)
-        xp, found = place.xp, int(host(corners.count)[0])
-        V, losses = corners.directions[0, :found, :], host(corners.losses)[0, :found].astype(np.float64)
+        xp, m = place.xp, int(host(corners.count)[0])
+        V, losses = corners.directions[0, :m, :], host(corners.losses)[0, :m].astype(np.float64)
         mixture = None if self.online else state.mixtures.get(i)
-        x, blocks, start = state.x, state.blocks, np.zeros(found)
-        if mixture is None:  # D_t has one block more than D_{t-1}
+        x, blocks, start = state.x, state.blocks, np.zeros(m)
+        if mixture is None:  # D_t has one more block than D_{t-1}
             blocks += 1
             x = ((blocks - 1) / blocks) * x
         else:
@@ -105,16 +103,16 @@ class Multisample(Piece):
             start = np.append(state.weights[i], start)
         alpha = updated(objective, x, V, losses, start, self.lam * blocks, self.update)  # line 4
         weights, mixtures = state.weights, state.mixtures
-        mixed, whole = mixture or Mixture(xp.zeros_like(x), 0.0), float(np.sum(alpha))
-        if np.any(alpha != start):  # else V may hold what is no number
+        mixed, total = mixture or Mixture(xp.zeros_like(x), 0.0), float(np.sum(alpha))
+        if np.any(alpha != start):  # else V may contain inf or nan
             x = x - (1.0 / (self.lam * blocks)) * (place.floats(alpha - start) @ V)
-            if whole > 0:
-                mixed = Mixture(place.floats(alpha / whole) @ V, float(alpha @ losses) / whole)
+            if total > 0:
+                mixed = Mixture(place.floats(alpha / total) @ V, float(alpha @ losses) / total)
         loss = state.loss + float((alpha - start) @ losses)
         shrink = best_scale(loss, self.lam * blocks * squared_norm(x))  # for line 5
         if not self.online:
             mixtures = {**mixtures, i: mixed}
-            weights = shrink * np.where(np.arange(len(weights)) == i, whole, weights)
+            weights = shrink * np.where(np.arange(len(weights)) == i, total, weights)
         mean = state.mean + (state.x - state.mean) / (state.t + 1)
         return MultisampleState(shrink * x, shrink * loss, mean, state.t + 1, blocks, weights, mixtures, state.best)
 
@@ -122,7 +120,7 @@ class Multisample(Piece):
 def updated(
     objective: Cornered, x: Array, V: Array, losses: np.ndarray, start: np.ndarray, lam_t: float, update: str
 ) -> np.ndarray:
-    """The block's new weights; x is w with the weights ``start`` in it."""
+    """The block's new weights; x is the w that belongs to its weights ``start``."""
     rows = host(V).astype(np.float64, copy=False)
     Q = rows @ rows.T / lam_t
     b = losses + rows @ host(x) + Q @ start
@@ -136,8 +134,9 @@ def updated(
 
 
 def _of_classes(Q: np.ndarray, b: np.ndarray, losses: np.ndarray, lam_t: float) -> np.ndarray:
-    """The closed form over the wrong classes; the true one has direction 0 and loss 0, and so have wrong ones that
-    do not matter.
+    """The closed form over the wrong classes.
+
+    The true class has direction 0 and loss 0. Wrong classes with both 0 are left out as well: they change nothing.
     """
     wrong = (np.diag(Q) > 0) | (losses > 0)
     alpha = np.zeros(len(b))
@@ -147,8 +146,8 @@ def _of_classes(Q: np.ndarray, b: np.ndarray, losses: np.ndarray, lam_t: float) 
 
 
 def best_scale(loss: float, quadratic: float) -> float:
-    """argmax of s loss - s^2 quadratic / 2 over 0 <= s <= 1: lam T ||w||^2 is no more than the loss afterwards.
+    """argmax of s loss - s^2 quadratic / 2 over 0 <= s <= 1; scaled by it, lam T ||w||^2 is at most the loss.
 
-    So ||w||^2 <= max loss / lam without a projection (Algorithm 3, line 5), which would raise the dual by less.
+    Therefore ||w||^2 <= max loss / lam. The projection of Algorithm 3, line 5, would raise the dual by less.
     """
     return min(1.0, loss / quadratic) if quadratic > 0 else 1.0

@@ -1,13 +1,12 @@
-"""The online proximal algorithm: a gradient step on the loss of a batch, then the regularizers' proxes, one after
-another.
+"""The online proximal algorithm: a gradient step on the loss of a batch, then the regularizers' proxes in turn.
 
 min_w F(w) + sum_j R_j(w) over a set, F = (1/n) sum_i f_i. For a batch at step t, with g a subgradient of its mean loss
 at w_t:
 
     z <- w_t - gamma_t g,    z <- prox_{gamma_t R_j}(z) for j = 1, ..., J,    w_{t+1} = projection of z onto the set
 
-Where a part (sigma/2) ||w||^2 of the objective makes it strongly convex, the loss may absorb it: g + sigma w_t stands
-for g. Source: Martins et al. 2010, Algorithm 1 and section 3.3.
+If a term (sigma/2) ||w||^2 makes the objective strongly convex, the loss may absorb it: g + sigma w_t replaces g.
+Source: Martins et al. 2010, Algorithm 1 and section 3.3.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["OnlineProximal", "OnlineProximalState"]
 
 
 class OnlineProximalState(NamedTuple):
-    """x: w_{t+1} (d,); mean: of w_1, ..., w_t, or x, as asked; t: steps done."""
+    """x: w_{t+1} (d,); mean: the average of w_1, ..., w_t, or x if ``average="last"``; t: steps done."""
 
     x: Array
     mean: Array
@@ -35,10 +34,10 @@ class OnlineProximalState(NamedTuple):
 
 @dataclass(frozen=True)
 class OnlineProximal(Piece):
-    """Algorithm 1, on any objective; what :func:`reference.online_proximal` returns is the state's ``mean``.
+    """Algorithm 1, on any objective; :func:`reference.online_proximal` returns the state's ``mean``.
 
-    proxes: one regularizer, or ``Sequential`` of several and of a set's indicator. step_size: a schedule, such as
-    ``steps.InverseSqrt(gamma)``. Other options are as there.
+    proxes: one regularizer, or a ``Sequential`` of several regularizers and the indicator of a set. step_size: a
+    schedule, such as ``steps.InverseSqrt(gamma)``. That function describes the other options.
     """
 
     proxes: Regularizer

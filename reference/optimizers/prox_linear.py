@@ -1,13 +1,13 @@
-"""Prox-linear: the scores linearised, a convex problem solved, again and again. For scores that are not linear in the
-weights.
+"""Prox-linear: linearise the scores, solve a convex problem, repeat. For scores that are not linear in the weights.
 
 min_w F(w) + lam/2 ||w||^2 with F(w) = (1/n) sum_i h(g_i(w)), h convex and g smooth. About w_{k-1},
 
     F_eta(w; w_{k-1}) = (1/n) sum_i h(g_i(w_{k-1}) + J_i(w_{k-1}) (w - w_{k-1})) + lam/2 ||w||^2 + 1/(2 eta)
     ||w - w_{k-1}||^2
 
-is minimised by a convex solver. With c = w_{k-1} / (1 + eta lam) and w = c + v its quadratics are (lam + 1/eta)/2
-||v||^2 and a constant, so that any optimiser of ours solves it. Source: Pillutla et al., Algorithm 5 and section 6.
+is minimised by a convex solver. With c = w_{k-1} / (1 + eta lam) and w = c + v, its quadratics are (lam + 1/eta)/2
+||v||^2 plus a constant: any solver of this package that adds lam/2 ||.||^2 applies. Source: Pillutla et al.,
+Algorithm 5 and section 6.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ __all__ = ["Model", "ProxLinear", "ProxLinearState"]
 
 
 class Model(NamedTuple):
-    """F_eta(.; w): convex, the loss over scores linearised about w (d,); in v = u - center its quadratics are
-    lam_eta/2 ||v||^2 and a constant.
+    """F_eta(.; w), convex: the loss of the scores linearised about w (d,), and quadratics.
+
+    With v = u - center, its quadratics are curvature/2 ||v||^2 plus a constant.
     """
 
     convex: StructuralHinge | Weighted | LinearizedObjective
@@ -39,7 +40,7 @@ class Model(NamedTuple):
 
     @classmethod
     def about(cls, objective: StructuralHinge | Weighted, w: Array, eta: float, lam: float) -> Model:
-        """The scores linearised."""
+        """The model with the scores linearised about w."""
         return cls(linearized(objective, w, w / (1.0 + eta * lam)), w, eta, lam)
 
     @property
@@ -59,7 +60,7 @@ class Model(NamedTuple):
 
 
 class ProxLinearState(NamedTuple):
-    """After k steps: w_k (d,), k; what the inner solver has to say of the last."""
+    """After k steps: w_k (d,), k, and what the inner solver reported on the last step."""
 
     w: Array
     k: int = 0
@@ -68,8 +69,9 @@ class ProxLinearState(NamedTuple):
 
 @dataclass(frozen=True)
 class ProxLinear(Piece):
-    """Algorithm 5. inner: minimises the :class:`Model` of the k-th step, ``inner(model, k, rng) -> (v, found)``, v
-    (d,).
+    """Algorithm 5. inner: minimises the :class:`Model` of the k-th step, ``inner(model, k, rng) -> (v, report)``.
+
+    v (d,) is the step from the model's center, and ``report`` anything to keep in the state.
 
     Examples
     --------
@@ -97,7 +99,7 @@ class ProxLinear(Piece):
     def epoch(
         self, objective: StructuralHinge | Weighted, state: ProxLinearState, rng: np.random.Generator
     ) -> ProxLinearState:
-        """One step: the scores are linearised, and the convex problem solved."""
+        """One step: linearise the scores, then solve the convex problem."""
         model = Model.about(objective, state.w, self.eta, self.lam)  # F_eta(.; w_{k-1})
-        v, found = self.inner(model, state.k + 1, rng)  # w_k = center + v, to a tolerance eps_k or for a budget
-        return ProxLinearState(model.center + v, state.k + 1, found)
+        v, report = self.inner(model, state.k + 1, rng)  # w_k = center + v, to a tolerance eps_k or for a budget
+        return ProxLinearState(model.center + v, state.k + 1, report)

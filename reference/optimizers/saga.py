@@ -1,13 +1,13 @@
-"""SAGA: stochastic gradients whose noise is taken out by the last gradient of each example.
+"""SAGA: stochastic gradients, with variance reduced by the last gradient of each example.
 
-min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A table has a gradient
-g_i of each example, all at one point to begin with; a step on example i is
+min_w F(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 with a smooth finite sum F = (1/n) sum_i f_i. A table keeps a gradient
+g_i of each example, at first all at the same point. A step on example i is
 
     w <- [w - gamma (grad f_i(w) - g_i + (1/n) sum_j g_j) + gamma kappa z] / [1 + gamma (lam + kappa)],
     g_i <- grad f_i(w)
 
-with the same w on the right of both: the quadratics are taken implicitly, as in :mod:`reference.optimizers.svrg`. An
-inner solver of Casimir. Source: Defazio, Bach and Lacoste-Julien (2014); for its use, Pillutla et al., section 5.3.
+with the same w on the right of both. The step is implicit in the quadratics, as in :mod:`reference.optimizers.svrg`.
+An inner solver of Casimir. Source: Defazio, Bach and Lacoste-Julien (2014); for its use, Pillutla et al., section 5.3.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from reference.optimizers.subproblem import InnerPass, Snapshot, Subproblem
 
 __all__ = ["MOST", "SAGA", "Table", "table_at"]
 
-MOST = 2**27  # numbers in a table: 1 GiB of float64
+MOST = 2**27  # the most numbers in a table: 1 GiB of float64
 
 
 class Table(NamedTuple):
-    """The last gradient (d,) of each example, None where it is still the one at x (d,); their mean (d,)."""
+    """The last gradient (d,) of each example, None if it is still the gradient at x (d,); the mean (d,) of all."""
 
     x: Array
     gradients: tuple[Array | None, ...]
@@ -36,14 +36,12 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class SAGA(InnerPass):
-    """One pass of SAGA, inside of Casimir; its memory is a :class:`Table`."""
+    """One pass of SAGA, as an inner pass of Casimir; its memory is a :class:`Table`."""
 
     def one_pass(
         self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
     ) -> tuple[Array, int, Table]:
-        """A step for each example in ``order``, from the snapshot; without a memory all gradients are those at the
-        snapshot.
-        """
+        """A step for each example in ``order``, from the snapshot; ``memory=None``: a table at the snapshot."""
         objective, mu = problem.objective, problem.mu
         w, (x, gradients, mean) = at.x, memory or table_at(at, objective)
         kept = list(gradients)
@@ -58,12 +56,12 @@ class SAGA(InnerPass):
 
 
 def table_at(start: Snapshot, objective: Objective) -> Table:
-    """All gradients at a snapshot, each to be computed when its example is first visited.
+    """A table of the gradients at a snapshot; each is computed when its example is first visited.
 
     Raises
     ------
     ValueError
-        n d numbers would be more than MOST.
+        n d > MOST.
     """
     n, d = objective.n, start.x.shape[0]
     if n * d > MOST:

@@ -1,10 +1,10 @@
-"""Updates of one dual block over the outputs sampled for it: expand and swap moves, the exact maximum, the exact
-maximum for classes.
+"""Updates of one dual block over its sampled outputs: expand and swap moves, the exact maximum, and its closed form
+for multiclass problems.
 
     max_alpha  <b, alpha> - <alpha, Q alpha>/2,  alpha >= 0, sum alpha <= 1
     b_j = loss_j + <w, v_j> at alpha = 0,  Q_jk = <v_j, v_k> / (lam t)
 
-This is what the block adds to the dual, D_t(alpha) - D_t(0), with w at alpha = 0. Source: Branson et al., equations (9)
+This is the block's share of the dual, D_t(alpha) - D_t(0), with w at alpha = 0. Source: Branson et al., equations (9)
 to (25), *corrected*.
 """
 
@@ -18,7 +18,7 @@ __all__ = ["exact_update", "expand_and_swap", "multiclass_update"]
 
 
 def expand_and_swap(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """One round of the samples in their order: each takes the better of two moves, of the best length.
+    """One pass over the samples in order: each takes the better of two moves, with the best length.
 
     expand: alpha_j <- alpha_j + a;  a = clip( g_j / Q_jj, 0, 1 - sum alpha )
     swap: alpha <- (1 - a) alpha + a e_j;   a = clip( (g_j - <alpha, g>) / ||v_j - u||^2_Q, 0, 1 ),
@@ -39,8 +39,8 @@ def expand_and_swap(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarr
 
     Notes
     -----
-    O(m^2). Where alpha = 0 the two moves are the same. The print only swaps once the weights sum to 1; then the samples
-    after the first cannot take weight from it until it has been filled up.
+    O(m^2). At alpha = 0 the two moves are the same. The print swaps only once the weights sum to 1; then no later
+    sample can take weight from the first before that sum is reached.
 
     Source
     ------
@@ -73,12 +73,12 @@ def _best_length(slope: float, curvature: float, most: float) -> tuple[float, fl
 
 
 def exact_update(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """The maximum over all weights, to rounding: what is missing to a sum of 1 is the weight of the true output.
+    """The maximum over all weights, up to rounding; the true output has weight 1 - sum alpha.
 
     Notes
     -----
-    Repeating expand and swap moves does not get there (*corrected*, Branson et al., Algorithm 1, line 16): an expanding
-    sample never takes weight back.
+    Repeated expand and swap moves do not reach it (*corrected*, Branson et al., Algorithm 1, line 16): an expand move
+    never reduces a weight.
     """
     m = len(b)
     with_truth, gains = np.zeros((m + 1, m + 1)), np.append(0.0, b)
@@ -107,11 +107,11 @@ def multiclass_update(c: np.ndarray, squared_norm: float) -> np.ndarray:
 
     Notes
     -----
-    O(K log K). P = 0: all weight on the smallest c, the first of equal ones, if that is < 0.
+    O(K log K). If P = 0, all weight is on the smallest c (the first of equal ones) provided that c < 0.
 
     Source
     ------
-    Branson et al., Algorithm 2, *corrected*: the print takes one class too many, leaves P out and scales no weights.
+    Branson et al., Algorithm 2, *corrected*: the print takes one class too many, omits P and scales no weights.
     """
     alpha = np.zeros(len(c))
     if len(c) == 0:
@@ -120,7 +120,7 @@ def multiclass_update(c: np.ndarray, squared_norm: float) -> np.ndarray:
         alpha[np.argmin(c)] = float(np.min(c) < 0)
         return alpha
     low = float(np.min(c))
-    rise = np.sort(c - low)  # from here on all relative to the smallest: P may be much smaller than c
+    rise = np.sort(c - low)  # relative to the smallest c: P may be much smaller than c
     s, m, theta = 0.0, 0, -low
     while m < len(c) and rise[m] < theta:
         s, m = s + float(rise[m]), m + 1

@@ -20,7 +20,7 @@ __all__ = ["SGD", "SGDState"]
 
 
 class SGDState(NamedTuple):
-    """x: the last iterate (d,); mean: the average of the iterates after steps 1..t, as asked; t: steps done."""
+    """x: the last iterate (d,); mean: the average of the iterates after steps 1..t, by ``average``; t: steps done."""
 
     x: Array
     mean: Array
@@ -29,9 +29,10 @@ class SGDState(NamedTuple):
 
 @dataclass(frozen=True)
 class SGD(Piece):
-    """Stochastic (sub)gradient steps, on any objective; what :func:`reference.sgd` returns is the state's ``mean``.
+    """Stochastic (sub)gradient steps, on any objective; :func:`reference.sgd` returns the state's ``mean``.
 
-    Options are as there; step_size is a schedule, such as ``steps.Pegasos(offset)`` or ``steps.Constant(gamma)``.
+    That function describes the options; step_size is a schedule, such as ``steps.Pegasos(offset)`` or
+    ``steps.Constant(gamma)``.
     """
 
     lam: float
@@ -49,12 +50,12 @@ class SGD(Piece):
 
     def sweep(self, objective: Objective, state: SGDState, order: np.ndarray) -> SGDState:
         """A step for each batch of the examples in ``order``."""
-        (w, mean, t), lam, where = state, self.lam, constraint(objective)
+        (w, mean, t), lam, constrained = state, self.lam, constraint(objective)
         starts = range(0, len(order), self.batch_size)
         steps = self.step_size(np.arange(t + 1, t + 1 + len(starts)), lam)
         for start, gamma in zip(starts, steps.tolist(), strict=True):
             _, g = objective.value_and_gradient(w, order[start : start + self.batch_size], self.mu)
-            w = clipped((1.0 - gamma * lam) * w - gamma * g, where)  # the step; weights that must be >= 0 are
+            w = clipped((1.0 - gamma * lam) * w - gamma * g, constrained)
             t += 1
             if self.average == "last":
                 mean = w

@@ -1,5 +1,5 @@
-"""Concave quadratics on the simplex, the small problems inside dual methods: Newton steps on a working set, pairs
-where they are blocked.
+"""Concave quadratics on the simplex, the subproblems of dual methods: Newton steps on a working set, and pairwise steps
+where a Newton step is blocked.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import numpy as np
 
 __all__ = ["maximize_on_simplex"]
 
-STEPS = 50  # at most so many for each variable
-RIDGE = 1e-13  # of the largest curvature: a working set of dependent directions has a Newton step too
+STEPS = 50  # the most steps, for each variable
+RIDGE = 1e-13  # times the largest curvature: the Newton step exists also for linearly dependent directions
 
 
 def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: float) -> np.ndarray:
@@ -21,9 +21,9 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
         Symmetric, positive semidefinite.
     b : array (m,)
     alpha : array (m,)
-        A point of the simplex to start from; no step goes below its value.
+        The starting point, in the simplex; no step lowers the objective.
     tol : float >= 0
-        Stop where max_j g_j - <alpha, g> <= tol, g = b - Q alpha: no point of the simplex is more than that above.
+        Stop when max_j g_j - <alpha, g> <= tol, g = b - Q alpha; this gap bounds the distance to the maximum.
 
     Returns
     -------
@@ -31,19 +31,19 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
 
     Notes
     -----
-    A step goes to the best point of the affine hull of the variables with weight and the one of largest g, or as far as
-    weights stay >= 0; where that is nowhere, weight moves between the two variables that differ most in g. After at
-    most ``STEPS`` m of them (rounding may hide a small ``tol``) the point reached is returned. O(m) and O(s^3) a step,
-    s the variables with weight.
+    The working set is the variables with weight and the one of largest g. A Newton step goes towards the best point of
+    its affine hull, as far as weights stay >= 0. If it cannot move at all, weight moves between the two variables that
+    differ most in g. At most ``STEPS`` m steps, as rounding may keep a small ``tol`` out of reach. A step takes O(m) to
+    find the largest g and O(s^3) to solve, with s variables in the working set.
     """
     for _ in range(STEPS * len(b)):
         g = b - Q @ alpha
         if np.max(g) - alpha @ g <= tol:
             break
-        towards = _newton(Q, g, alpha)
-        if towards is None:
-            towards = _pair(Q, g, alpha)
-        moved = np.maximum(alpha + towards, 0.0)
+        direction = _newton(Q, g, alpha)
+        if direction is None:
+            direction = _pair(Q, g, alpha)
+        moved = np.maximum(alpha + direction, 0.0)
         moved /= np.sum(moved)
         if np.array_equal(moved, alpha):
             break
@@ -52,9 +52,7 @@ def maximize_on_simplex(Q: np.ndarray, b: np.ndarray, alpha: np.ndarray, tol: fl
 
 
 def _newton(Q: np.ndarray, g: np.ndarray, alpha: np.ndarray) -> np.ndarray | None:
-    """The step to the best point of the working set's affine hull, cut where a weight becomes 0; None if that is at
-    once.
-    """
+    """The step to the best point of the working set's affine hull, cut where a weight becomes 0; None if it is 0."""
     free = np.union1d(np.flatnonzero(alpha > 0), np.argmax(g))
     curvature = Q[np.ix_(free, free)]
     top = float(np.max(np.diag(curvature)))
@@ -67,19 +65,19 @@ def _newton(Q: np.ndarray, g: np.ndarray, alpha: np.ndarray) -> np.ndarray | Non
     room = np.min(alpha[free][falling] / -step[falling], initial=1.0)
     if not room > 0:
         return None
-    towards = np.zeros_like(alpha)
-    towards[free] = room * step
+    direction = np.zeros_like(alpha)
+    direction[free] = room * step
     blocked = free[falling][alpha[free][falling] <= -room * step[falling]]
-    towards[blocked] = -alpha[blocked]
-    return towards
+    direction[blocked] = -alpha[blocked]
+    return direction
 
 
 def _pair(Q: np.ndarray, g: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """The best move of weight from the variable of smallest g that has some to the one of largest g."""
+    """The best move of weight to the variable of largest g from the one of smallest g among those with weight."""
     i, j = int(np.argmax(g)), int(np.argmin(np.where(alpha > 0, g, np.inf)))
     curvature = Q[i, i] + Q[j, j] - 2.0 * Q[i, j]
     most = alpha[j]
     step = min(most, (g[i] - g[j]) / curvature) if curvature > 0 else most
-    towards = np.zeros_like(alpha)
-    towards[i], towards[j] = step, -step
-    return towards
+    direction = np.zeros_like(alpha)
+    direction[i], direction[j] = step, -step
+    return direction

@@ -1,4 +1,4 @@
-"""The smoothed, re-centred problems of Casimir, and what makes a pass over one.
+"""The smoothed, re-centred problems of Casimir, and the interface of a pass over one.
 
 F_{mu,kappa}(w; z) = F_mu(w) + lam/2 ||w||^2 + kappa/2 ||w - z||^2. Source: Pillutla et al., (23) to (26).
 """
@@ -18,7 +18,7 @@ __all__ = ["InnerPass", "Pass", "Snapshot", "Subproblem"]
 
 
 class Snapshot(NamedTuple):
-    """x (d,), and F (without regulariser) and its gradient (d,) there over all examples."""
+    """x (d,), and the value and gradient (d,) of F at x: over all examples, without the regularizer."""
 
     x: Array
     value: float
@@ -26,7 +26,7 @@ class Snapshot(NamedTuple):
 
 
 class Subproblem(NamedTuple):
-    """F_{mu,kappa}(.; z): the objective, lam, kappa, mu and the center z (d,), None where kappa = 0."""
+    """F_{mu,kappa}(.; z): the objective, lam, kappa, mu and the center z (d,); None if kappa = 0."""
 
     objective: Objective
     lam: float
@@ -39,7 +39,7 @@ class Subproblem(NamedTuple):
         return smoothed + 0.5 * self.lam * squared_norm(w) + 0.5 * self.kappa * squared_norm(w - self.center)
 
     def gradient(self, at: Snapshot) -> Array:
-        """Its gradient (d,), given that of F_mu."""
+        """The gradient (d,) of F_{mu,kappa}(.; z), given that of F_mu."""
         return at.gradient + self.lam * at.x + self.kappa * (at.x - self.center)
 
     def prox(self, v: Array, gamma: float) -> Array:
@@ -49,14 +49,14 @@ class Subproblem(NamedTuple):
         return v / (1.0 + gamma * (self.lam + self.kappa))
 
 
-# A pass from ``at``, over the examples in the given order, with steps of the given size: pass(problem, at, order,
-# step_size, memory) gives the new point (d,), how many oracles of one example it asked for, and what the next pass of
-# the subproblem is handed as memory (the first is handed None).
+# A pass from ``at``, over the examples in the given order, with steps of the given size. pass(problem, at, order,
+# step_size, memory) returns the new point (d,), the number of oracle calls of one example, and the memory for the next
+# pass over the subproblem (None for the first pass).
 Pass = Callable[[Subproblem, Snapshot, np.ndarray, float, Any], tuple[Array, int, Any]]
 
 
 class InnerPass(Piece, ABC):
-    """What makes a pass over a subproblem."""
+    """A box that makes passes over a subproblem."""
 
     def snapshot(self, objective: Objective, x: Array, mu: float | None) -> Snapshot:
         """F_mu and its full gradient at x: n oracle calls."""
