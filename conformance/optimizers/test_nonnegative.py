@@ -265,7 +265,7 @@ def test_who_cannot_says_so(backend, rng):
         ("casimir", smooth, {}),
         ("lbfgs", smooth, {"mu": 1.0}),
     ):
-        message = rf"weights 1..3 must be >= 0, which {name} does not see to: bcfw and sgd keep them so"
+        message = rf"weights 1..3 must be >= 0, which {name} does not support; use bcfw or sgd"
         with pytest.raises(ValueError, match=message):
             getattr(backend, name)(objective, lam=0.1, **options)
     with pytest.raises(ValueError, match=r"w0: weights 1..3 must be >= 0, got -2.0 for weight 2"):

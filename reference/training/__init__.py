@@ -1,3 +1,1 @@
-"""What runs a box on data until it is done: one loop, results, checkpoints, step lengths that are found, and the
-public functions.
-"""
+"""Running a box on data: the loop, results, checkpoints, step sizes by backtracking, and the public functions."""

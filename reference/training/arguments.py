@@ -1,4 +1,4 @@
-"""What every optimiser asks of its arguments."""
+"""Checks of the arguments that all optimisers share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def check_objective(objective: Any, *needed: str) -> None:
-    """Raise TypeError unless this is a finite sum, with the methods ``needed`` besides."""
+    """Raise TypeError unless the objective is a finite sum and has the attributes ``needed``."""
     for name in ("n", "value_and_gradient", *needed):
         if not hasattr(objective, name):
             raise TypeError(
@@ -46,7 +46,7 @@ def check_objective(objective: Any, *needed: str) -> None:
 
 
 def check_run(callback: Any, **counts: int) -> None:
-    """Raise unless counts are integers >= 0, and the callback is one."""
+    """Raise unless the counts are integers >= 0 and the callback is None or callable."""
     for name, count in counts.items():
         integer(name, count, 0)
     if callback is not None and not callable(callback):
@@ -67,20 +67,18 @@ def check_options(
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...], more: str = "") -> None:
-    """Raise ValueError unless an option is one of these."""
+    """Raise ValueError unless the value of an option is one of the choices; ``more`` names further ones."""
     if value not in choices:
         raise ValueError(f"{name}: expected one of {', '.join(choices)}{more}, got {value!r}")
 
 
 def check_hinge(optimizer: str, objective: Examples, lam: float, tol: float | None) -> None:
-    """Raise unless ``optimizer``, a method for the dual of the unsmoothed structural hinge, can run: lam > 0,
-    tol >= 0.
-    """
-    known = traits(objective)
-    if known.hinge and not isinstance(known.smoothing, Max | None):
+    """Raise unless a method for the dual of the unsmoothed hinge can run: no smoothing, lam > 0, tol >= 0."""
+    properties = traits(objective)
+    if properties.hinge and not isinstance(properties.smoothing, Max | None):
         raise ValueError(
             f"objective: {optimizer} solves the unsmoothed hinge, expected StructuralHinge(model, data), "
-            f"got smoothing={known.smoothing}"
+            f"got smoothing={properties.smoothing}"
         )
     if not 0 < real("lam", lam) < np.inf:
         raise ValueError(f"lam: the dual needs a finite number > 0, got {lam}")
@@ -89,15 +87,15 @@ def check_hinge(optimizer: str, objective: Examples, lam: float, tol: float | No
 
 
 def initial_of(objective: Examples, w0: Any, rng: Any) -> Any:
-    """w0; where it is None, what the objective's model has as a start, drawn by ``rng``, or None if it has none."""
-    whole: Any = objective.objective if isinstance(objective, Weighted) else objective
-    if w0 is None and hasattr(traits(whole).model, "initial"):
-        return whole.model.initial(whole.data, rng)
+    """w0; if it is None, the initial weights of the objective's model, drawn by ``rng``, or None if it has none."""
+    unweighted: Any = objective.objective if isinstance(objective, Weighted) else objective
+    if w0 is None and hasattr(traits(unweighted).model, "initial"):
+        return unweighted.model.initial(unweighted.data, rng)
     return w0
 
 
 def start_of(objective: Any, w0: Any) -> Array:
-    """w0 (d,) as floats; None: the objective's zeros."""
+    """w0 (d,) as floats; if it is None, the objective's zeros."""
     if w0 is None and not hasattr(objective, "zeros"):
         raise ValueError("w0: give one, the objective has no zeros()")
     (start,) = floats(w0=objective.zeros() if w0 is None else w0)
@@ -111,15 +109,13 @@ def start_of(objective: Any, w0: Any) -> Array:
 
 
 def is_nonlinear(objective: Examples) -> bool:
-    """Whether an objective's scores are known not to be linear in the weights, so that it is not convex."""
-    whole = objective.objective if isinstance(objective, Weighted) else objective
-    return isinstance(traits(whole).model, NonlinearModel)
+    """Whether an objective's model has scores that are not linear in the weights: the objective is not convex."""
+    unweighted = objective.objective if isinstance(objective, Weighted) else objective
+    return isinstance(traits(unweighted).model, NonlinearModel)
 
 
 def refuse_nonlinear(optimizer: str, objective: Examples) -> None:
-    """Raise ValueError if an objective's scores are not linear, for an optimiser whose steps or bounds need
-    convexity.
-    """
+    """Raise ValueError if an objective's scores are not linear; for optimisers that need convexity."""
     if is_nonlinear(objective):
         raise ValueError(
             f"objective: its scores are not linear in the weights, and {optimizer} needs a convex objective: "
@@ -127,39 +123,37 @@ def refuse_nonlinear(optimizer: str, objective: Examples) -> None:
         )
 
 
-def check_start(x: Array, where: slice | None) -> None:
-    """Raise ValueError for a start with a weight below 0 where it must not be."""
-    if where is None:
+def check_start(x: Array, constrained: slice | None) -> None:
+    """Raise ValueError if a weight of the start is negative and must be >= 0."""
+    if constrained is None:
         return
-    inside = host(x[where])
+    inside = host(x[constrained])
     if np.any(inside < 0):
         k = int(np.flatnonzero(inside < 0)[0])
         raise ValueError(
-            f"w0: weights {where.start}..{where.stop - 1} must be >= 0, got {float(inside[k])} for weight "
-            f"{where.start + k}"
+            f"w0: weights {constrained.start}..{constrained.stop - 1} must be >= 0, got {float(inside[k])} for weight "
+            f"{constrained.start + k}"
         )
 
 
 def refuse_constraint(optimizer: str, objective: Objective) -> None:
-    """Raise ValueError if an objective has weights that must be >= 0, for an optimiser that lets all weights go
-    free.
-    """
-    where = constraint(objective)
-    if where is not None:
+    """Raise ValueError if an objective has weights that must be >= 0; for optimisers without that constraint."""
+    constrained = constraint(objective)
+    if constrained is not None:
         raise ValueError(
-            f"objective: its weights {where.start}..{where.stop - 1} must be >= 0, which {optimizer} does not see "
-            f"to: bcfw and sgd keep them so"
+            f"objective: its weights {constrained.start}..{constrained.stop - 1} must be >= 0, which {optimizer} does "
+            f"not support; use bcfw or sgd"
         )
 
 
 def schedule_of(step_size: Any) -> Schedule:
-    """A number as a constant step, a schedule as it is."""
+    """A number as a constant schedule; a schedule unchanged."""
     return step_size if callable(step_size) else Constant(real("step_size", step_size))
 
 
 @dataclass(frozen=True)
 class CheckedSchedule:
-    """A schedule whose answers are looked at: one finite step for each t, >= 0 or > 0."""
+    """A schedule whose steps are checked: one finite step for each t, >= 0, or > 0 if ``positive``."""
 
     schedule: Schedule
     positive: bool = False

@@ -70,55 +70,55 @@ def bcfw(
     alpha_i <- (1 - gamma) alpha_i + gamma e_s,
     gamma = clip( lam n [loss_i(s) - loss + <v_i(s) - v, w>] / ||v_i(s) - v||^2, 0, 1 ),
 
-    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). With cached passes, weight then moves from the
-    worst to the best of the outputs found so far, in pairs, and visits that do only this follow, of the examples that
-    had something to move at their last visit.
+    v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). The outputs s form the working set of example i.
+    With cached passes, pairwise steps then move weight from its worst to its best output. Cached passes take such steps
+    alone, on the examples that could still move weight at their last visit.
 
     Parameters
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)`` and ``corners(w, batch)``
-        A structural hinge, not smoothed. Weights that its ``nonnegative`` names are kept >= 0.
+        An unsmoothed structural hinge. The weights in its slice ``nonnegative`` are kept >= 0.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
     epochs : int >= 0
-        At most so many passes that call the oracle of each example.
+        The most passes that call the oracle of each example.
     cached_passes : int >= 0
         Passes over the working sets after each pass of oracles. 0: plain block-coordinate Frank-Wolfe.
     capacity : int >= 1
-        Outputs kept for an example, as far as can be: a new output takes the place of one of weight 0, the one of the
-        lowest score; where all have weight, the set grows.
+        Outputs in a working set. A new output replaces the output of lowest score among those of weight 0. If all
+        outputs have weight, the set grows beyond its capacity.
     average : {"last", "weighted"}
-        Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. Cached passes make the last one
-        better; the average is for ``cached_passes=0``.
+        Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. With cached passes the last iterate
+        is better; the average is for ``cached_passes=0``.
     line_search : bool
-        gamma by line search; without it, gamma = 2n/(2n + visits so far). The search is as above or, where weights are
-        kept >= 0, the best for that dual.
+        gamma by line search; without it, gamma = 2n/(2n + visits so far). The line search is the formula above; with
+        weights kept >= 0, it maximises the dual of that problem.
     rng : int, numpy.random.Generator or None
-        Orders are drawn with NumPy on the host, one permutation for each pass, cached passes too.
+        Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each epoch (a pass of oracles and the cached passes after it), with a
-        :class:`Row` and the weights (d,) that would be returned then, which are to be left as they are. Stops the run
-        by returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each epoch (a pass of oracles and its cached passes), with a :class:`Row`
+        and the weights (d,) that would be returned at that point; do not modify them. The run stops if it returns True
+        or raises StopIteration.
 
     Returns
     -------
     Result
-        ``certificate`` is the duality gap of the returned weights; in ``history``, dual and gap belong to the iterate
-        that would be returned: the average's dual point is the average of the dual points. ``success`` is False where a
-        ``tol`` > 0 was not reached, and where the objective left the finite numbers. A gap next to rounding may come
-        out below 0; a ``tol`` below the rounding of the dtype is reached only where objective and dual are 0.
+        ``certificate`` is the duality gap of the returned weights. In ``history``, dual and gap belong to the iterate
+        that would be returned; the dual point of the average is the average of the dual points. ``success`` is False if
+        a ``tol`` > 0 was not reached or the objective is not finite. Rounding may make a small gap negative; a ``tol``
+        below the machine epsilon of the dtype is reached only if objective and dual are 0.
 
     Raises
     ------
     ValueError
-        Options out of range; a hinge with a smoothing, which would be left out of account.
+        Options out of range; a hinge with a smoothing.
     UnsupportedError, TypeError
         An objective without corners, such as the log loss.
 
     Notes
     -----
-    The dual never decreases along the last iterates under line search, up to rounding. A step whose direction is too
-    long for its square to be a number is not taken. Memory: O(d) for each output kept.
+    With line search the dual never decreases along the last iterates, up to rounding. A step is skipped if the squared
+    length of its direction overflows. Memory: O(d) for each output kept.
 
     Source
     ------

@@ -1,4 +1,4 @@
-"""Casimir: its run, where the paper leaves things open: constants from the data, iterations taken back, smoothing in
+"""Casimir: its run. The paper leaves some choices open: constants from the data, rejected iterations, smoothing in
 stages.
 
 Source: Pillutla et al., sections 7.2 and 7.3.1.
@@ -29,7 +29,7 @@ from reference.training.solver import Ending, Solver
 
 __all__ = ["casimir"]
 
-STAGE = 0.3  # a stage of constant smoothing ends when its own problem is solved to this share of the gap
+STAGE = 0.3  # a stage of constant smoothing ends when its smoothed problem is solved to this share of the gap
 CHOICES = {
     "stop": ("budget", "gradient"),
     "warm_start": ("center", "last", "extrapolated"),
@@ -37,8 +37,11 @@ CHOICES = {
 
 
 class Standing(NamedTuple):
-    """What a run has come to: its plan (None in a checkpoint where the schedule was given), the box's state, the mu
-    that led there and what that is worth; iterations kept and taken back; oracle calls that plans took.
+    """The state of a run.
+
+    plan: None in a checkpoint if the user gave a schedule object. at: the box's state. mu: the smoothing of the
+    iteration that led there. best: the evaluation there, with the highest dual so far. kept, taken_back: numbers of
+    accepted and rejected iterations. calls: oracle calls made for plans.
     """
 
     plan: Any  # a :class:`Plan`
@@ -52,7 +55,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Steered(Solver):
-    """A run of :class:`Casimir`, with the options of :func:`casimir`; the box gets its schedule when the run starts."""
+    """A run of :class:`Casimir` with the options of :func:`casimir`; the box gets its schedule when the run starts."""
 
     lam: float
     mu: float | None
@@ -65,7 +68,7 @@ class Steered(Solver):
 
     @property
     def inner(self) -> Searched:
-        """What solves subproblems."""
+        """The solver of subproblems."""
         inner: Searched = self.box.inner
         return inner
 
@@ -78,73 +81,73 @@ class Steered(Solver):
 
     def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Standing:
         plan = self.plan(objective, w0, rng)
-        return Standing(plan, self.by(plan).init(objective, w0), plan.mu_k(1), calls=plan.calls)
+        return Standing(plan, self.box_of(plan).init(objective, w0), plan.mu_k(1), calls=plan.calls)
 
-    def epoch(self, objective: Objective, now: Standing, rng: np.random.Generator) -> Standing:
-        mu = now.plan.mu_k(now.at.k + 1)
-        return now._replace(at=self.by(now.plan).epoch(objective, now.at, rng), mu=mu)
+    def epoch(self, objective: Objective, state: Standing, rng: np.random.Generator) -> Standing:
+        mu = state.plan.mu_k(state.at.k + 1)
+        return state._replace(at=self.box_of(state.plan).epoch(objective, state.at, rng), mu=mu)
 
     def settle(
         self, objective: Objective, before: Standing | None, after: Standing, report: Report, rng: np.random.Generator
     ) -> tuple[Standing, Report]:
-        """Take an iteration back if it went up; halve mu where its problem is solved."""
-        found: Evaluation = report.detail
+        """Reject an iteration that increased F_{mu,kappa}; halve mu if the smoothed problem is solved."""
+        evaluation: Evaluation = report.detail
         if before is None:
-            return after._replace(best=found), report
+            return after._replace(best=evaluation), report
         plan, mu, k, w = after.plan, after.mu, after.at.k, after.at.w
         problem, spent = Subproblem(objective, self.lam, plan.kappa_k(k), mu, before.at.z), after.at.memory
-        kept = not_above(problem.value(w, found.smoothed), spent.first, w)
+        kept = not_above(problem.value(w, evaluation.smoothed), spent.first, w)
         if plan.stop == "budget":
             kept = kept or not spent.guess.guessed
             spent = spent._replace(guess=self.inner.steps.judge(spent.guess, kept))
-        if kept:  # a dual point of the hinge stays one; of another objective, only while mu stays
+        if kept:  # a dual bound of a hinge remains valid; of another objective, only for the same mu
             lasting = traits(objective).hinge or mu == before.mu
-            best = found._replace(dual=max(before.best.dual if lasting else -np.inf, found.dual))
-            now = after._replace(at=after.at._replace(memory=spent), best=best, kept=before.kept + 1)
+            best = evaluation._replace(dual=max(before.best.dual if lasting else -np.inf, evaluation.dual))
+            state = after._replace(at=after.at._replace(memory=spent), best=best, kept=before.kept + 1)
         else:
-            now = before._replace(at=before.at._replace(memory=spent), taken_back=before.taken_back + 1)
-        gap = now.best.objective - now.best.dual
-        solved = found.slope <= STAGE * gap and gap > 1e-12 * abs(now.best.objective)
+            state = before._replace(at=before.at._replace(memory=spent), taken_back=before.taken_back + 1)
+        gap = state.best.objective - state.best.dual
+        solved = evaluation.slope <= STAGE * gap and gap > 1e-12 * abs(state.best.objective)
         if plan.staged and kept and solved and plan.schedule.mu_k(k) > LEAST_MU:
-            now = self.halved(objective, now, 0.5 * plan.schedule.mu_k(k), rng)
-        return now, self.report(now, now.best)
+            state = self.halved(objective, state, 0.5 * plan.schedule.mu_k(k), rng)
+        return state, self.report(state, state.best)
 
-    def halved(self, objective: Objective, now: Standing, mu: float, rng: np.random.Generator) -> Standing:
-        """The next stage: half the smoothing, another kappa, momentum from the start."""
-        schedule, calls = constant(objective, now.at.w, self.lam, mu, self.kappa, rng, self.found)
-        plan = now.plan._replace(schedule=schedule)
-        at = self.by(plan).init(objective, now.at.w)._replace(memory=now.at.memory)
-        return now._replace(plan=plan, at=at, calls=now.calls + calls)
+    def halved(self, objective: Objective, state: Standing, mu: float, rng: np.random.Generator) -> Standing:
+        """The next stage: half the smoothing, a new kappa, momentum restarted."""
+        schedule, calls = constant(objective, state.at.w, self.lam, mu, self.kappa, rng, self.search)
+        plan = state.plan._replace(schedule=schedule)
+        box_state = self.box_of(plan).init(objective, state.at.w)._replace(memory=state.at.memory)
+        return state._replace(plan=plan, at=box_state, calls=state.calls + calls)
 
-    def by(self, plan: Plan) -> Casimir:
-        """The box by this plan."""
+    def box_of(self, plan: Plan) -> Casimir:
+        """The box with the schedule and the step size of a plan."""
         steps = replace(self.inner.steps, step_size=plan.step_size)
         box: Casimir = replace(self.box, schedule=plan, inner=replace(self.inner, steps=steps))
         return box
 
     @property
-    def found(self) -> Backtracking:
-        """Steps that are found."""
+    def search(self) -> Backtracking:
+        """Step sizes by backtracking."""
         return replace(self.inner.steps, step_size=None)
 
     def plan(self, objective: Objective, start: Array | None, rng: np.random.Generator | None) -> Plan:
-        """What the options stand for."""
+        """The plan that the options describe."""
         options: dict[str, Any] = {"lam": self.lam, "mu": self.mu, "kappa": self.kappa, "accuracy": self.accuracy}
-        options |= {"step_size": self.inner.steps.step_size, "stop": self.stop, "steps": self.found}
+        options |= {"step_size": self.inner.steps.step_size, "stop": self.stop, "steps": self.search}
         return plan_of(objective, start, self.schedule, **options, rng=rng)
 
-    def evaluate(self, objective: Objective, now: Standing) -> Report:
-        return self.report(now, evaluate(objective, now.at.w, self.lam, now.mu))
+    def evaluate(self, objective: Objective, state: Standing) -> Report:
+        return self.report(state, evaluate(objective, state.at.w, self.lam, state.mu))
 
-    def report(self, now: Standing, found: Evaluation) -> Report:
-        """The row of a state that is worth this."""
-        spent: Spent = now.at.memory or Spent()
-        bounds = _known(found.dual), _known(found.objective - found.dual), found.exact
-        calls = now.calls + spent.calls + spent.guess.calls
-        return Report(now.at.w, found.objective, *bounds, calls, spent.passes, detail=found)
+    def report(self, state: Standing, evaluation: Evaluation) -> Report:
+        """The report of a state with this evaluation."""
+        spent: Spent = state.at.memory or Spent()
+        bounds = _finite(evaluation.dual), _finite(evaluation.objective - evaluation.dual), evaluation.exact
+        calls = state.calls + spent.calls + spent.guess.calls
+        return Report(state.at.w, evaluation.objective, *bounds, calls, spent.passes, detail=evaluation)
 
-    def saved(self, now: Standing) -> Standing:
-        return now if self.schedule is None or isinstance(self.schedule, str) else now._replace(plan=None)
+    def saved(self, state: Standing) -> Standing:
+        return state if self.schedule is None or isinstance(self.schedule, str) else state._replace(plan=None)
 
     def restored(self, objective: Objective, saved: Standing) -> Standing:
         return saved if saved.plan else saved._replace(plan=self.plan(objective, None, None))
@@ -164,9 +167,9 @@ class Steered(Solver):
         if self.mu is not None:
             positive_mu(self.mu)
 
-    def ending(self, run: Run, now: Standing | None, tol: float | None) -> Ending:
+    def ending(self, run: Run, state: Standing | None, tol: float | None) -> Ending:
         certificate = run.gap if self.lam > 0 else "none: lam = 0 gives no dual point"
-        return Ending(_outcome(run, now, tol), "last", certificate, now.kept if now else 0)
+        return Ending(_outcome(run, state, tol), "last", certificate, state.kept if state else 0)
 
 
 @runs(epochs=50, tol=None, rng=None)
@@ -190,73 +193,71 @@ def casimir(
     Parameters
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
-        A hinge with a smoothing (its unsmoothed self is what is minimised), the log loss, or a smooth finite sum of
-        yours.
+        A hinge with a smoothing (the unsmoothed hinge is minimised), the log loss, or any smooth finite sum.
     w0 : array (d,), optional
         Start; default ``objective.zeros()``.
     lam : float >= 0
         Weight of the squared norm.
     mu : float, optional
-        Constant smoothing: the optimum is met up to mu D, D the width of the smoothing. Default for a hinge with
-        lam > 0: stages of constant smoothing 1, 1/2, 1/4, ..., each ended when its smoothed problem is solved to 0.3 of
-        the gap; kappa is chosen anew for each, and momentum starts again. With lam = 0 it is 1.
+        Constant smoothing: the run reaches the optimum up to mu D, D the width of the smoothing. Default for a hinge
+        with lam > 0: stages of constant smoothing 1, 1/2, 1/4, ...; a stage ends when its smoothed problem is solved to
+        0.3 of the gap, and the next starts with a new kappa and without momentum. Default for lam = 0: 1.
     kappa : float, optional
-        Weight of the proximal term, > 0; default L/n - lam where L/n > 4 lam and lam otherwise (Proposition 29),
-        L/(n+1) where lam = 0 (Proposition 31), with L the smoothness of components that backtracking finds at the
+        Weight of the proximal term, > 0; default L/(n+1) for lam = 0 (Proposition 31), otherwise L/n - lam if
+        L/n > 4 lam and lam if not (Proposition 29). L is the smoothness of components, found by backtracking at the
         start.
     schedule : optional
-        None: constant mu and kappa, as above. ``"const"``: the same without stages, mu being 1 where none is given.
-        ``"adapt"``: mu_k falls from ``mu``, by default 2 (:func:`casimir_svrg_adapt`). ``"theory"``: Proposition 29's
-        own constants for an ``accuracy``, subproblems solved until (26) holds; slow, meant for small problems and for
-        checking the bounds. Or an object with ``lam``, ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)`` and ``delta_k(k)``,
-        such as ``reference.bounds.Corollary18``.
+        None: constant mu and kappa, as above. ``"const"``: the same without stages; mu defaults to 1. ``"adapt"``: mu_k
+        decreases from ``mu``, by default 2 (:func:`casimir_svrg_adapt`). ``"theory"``: the constants of Proposition 29
+        for an ``accuracy``, and subproblems solved until (26) holds; slow, for small problems and for checks of the
+        bounds. Or an object with ``lam``, ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)`` and ``delta_k(k)``, such as
+        ``reference.bounds.Corollary18``.
     accuracy : float > 0, optional
-        For ``"theory"``: the distance to the optimum that is asked for.
+        For ``"theory"``: the distance to the optimum to reach.
     inner : {"svrg", "saga", "gradient"} or function
-        What solves a subproblem: passes of SVRG, of SAGA, or full gradient steps. Or a function that makes one pass,
-        ``inner(problem, at, order, step_size, memory) -> (x, calls, memory)``: from ``at.x`` (d,), where ``at.value``
-        and ``at.gradient`` are F_mu and its gradient, to x. ``problem`` has ``objective``, ``mu``, ``lam``, ``kappa``,
-        ``center`` (z), and ``problem.gradient(at)`` is the subproblem's; ``order`` is a permutation of the examples;
-        ``calls`` says how many oracles of one example it asked for; ``memory`` is what the last pass of this subproblem
-        returned as such, None in its first.
+        Solver of the subproblems: passes of SVRG, of SAGA, or full gradient steps. A function makes one pass,
+        ``inner(problem, at, order, step_size, memory) -> (x, calls, memory)``. It starts from ``at.x`` (d,) and returns
+        the new point x (d,); ``at.value`` and ``at.gradient`` are F_mu and its gradient at the start. ``problem`` has
+        ``objective``, ``mu``, ``lam``, ``kappa``, ``center`` (z) and ``gradient(at)``, the gradient of the subproblem.
+        ``order`` is a permutation of the examples. ``calls`` is the number of oracle calls of one example. ``memory``
+        is what the previous pass over this subproblem returned as memory, None in the first pass.
     stop : {"budget", "gradient"}
         When a subproblem is solved: after one pass (n steps of SVRG or SAGA, or one gradient step); or when
         ||grad F_{mu,kappa}(w; z)||^2 <= (lam + kappa) delta kappa ||w - z||^2, which implies (26).
     warm_start : {"center", "last", "extrapolated"}
         Where a subproblem starts: z_{k-1}; w_{k-1}; or w_{k-1} + kappa/(kappa + lam) (z_{k-1} - z_{k-2}).
     step_size : float, optional
-        Constant step gamma; default 1 / (L + lam + kappa), L found as ``svrg`` does.
+        Constant step gamma; default 1 / (L + lam + kappa), L found as in ``svrg``.
     epochs : int >= 0
-        Passes, or gradient steps, in all; those taken back included.
+        Passes, or gradient steps, in all; rejected ones count.
     tol : float >= 0, optional
         Stop when the gap is at most ``tol`` times the objective; needs lam > 0.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row`
-        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
-        True or raising StopIteration.
+        Called as ``callback(row, w)`` after each outer iteration, with a :class:`Row` and the weights (d,) that would
+        be returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
     checkpoint, resume : path, optional
-        A file to keep what the run needs to go on, and such a file to go on from, by the same options (for subproblems
-        solved until (26) holds, the same ``epochs`` too, as these cut the last one short).
+        A file to write the state of the run to, and such a file to continue from, with the same options. If subproblems
+        are solved until (26) holds, ``epochs`` must be the same, too: it may cut the last subproblem short.
 
     Returns
     -------
     Result
-        The last w_k. In a row, ``epoch`` counts passes, ``objective`` is the unsmoothed one, ``dual`` the best met (the
-        weights of the smoothed max are a dual point), ``exact`` the share of examples whose smoothed max was certified.
-        The certificate is objective - dual.
+        The last w_k. In a row, ``epoch`` counts passes, ``objective`` is not smoothed, ``dual`` is the best so far (the
+        weights of the smoothed max are a dual point), and ``exact`` is the share of examples whose smoothed max was
+        certified. The certificate is objective - dual.
 
     Raises
     ------
     ValueError
-        Options out of range, an unsmoothed objective, weights that must be >= 0, no step size where no curvature can be
-        found, no theory to go by, more gradients than SAGA can keep.
+        Options out of range; an unsmoothed objective; weights that must be >= 0; no curvature to derive a step size
+        from; no constants for ``"theory"``; more gradients than SAGA can keep.
 
     Notes
     -----
-    A pass of SVRG or SAGA makes 2n calls, a gradient step n, and with ``stop="gradient"`` each subproblem n more for
-    the gradient that ends it; what the search for step sizes asks is counted, the evaluation of objective and dual
-    after an iteration is not. An iteration whose step size was guessed and after which F_{mu,kappa} is larger, as that
-    evaluation shows, is taken back and L doubled. Memory of SAGA: n d numbers, at most 2^27.
+    A pass of SVRG or SAGA makes 2n calls, a gradient step n calls. With ``stop="gradient"`` each subproblem makes n
+    more for its last gradient. The search for step sizes counts; the evaluation of objective and dual after an
+    iteration does not. If the step size was guessed and F_{mu,kappa} increased, the iteration is rejected and L is
+    doubled. Memory of SAGA: n d numbers, at most 2^27.
 
     Source
     ------
@@ -279,21 +280,21 @@ def casimir(
     return minimize(objective, solver, w0, **run)
 
 
-def _outcome(run: Run, now: Standing | None, tol: float | None) -> tuple[bool, str]:
-    """Success, and the sentence about it."""
+def _outcome(run: Run, state: Standing | None, tol: float | None) -> tuple[bool, str]:
+    """Success, and the message."""
     if run.solved:
         return True, f"gap {run.gap} after {run.done} epochs"
-    if now is None or run.ending:
+    if state is None or run.ending:
         return run.ending or (False, "nothing was done")
     done = f"{run.done} epochs done"
-    if now.taken_back:
-        done += f", {now.taken_back} iterations taken back for too long steps"
-    if not not_above(run.fun, run.first, now.at.w):
+    if state.taken_back:
+        done += f", {state.taken_back} iterations taken back for too long steps"
+    if not not_above(run.fun, run.first, state.at.w):
         return False, f"{done}: the objective grew from {run.first} to {run.fun}; take shorter steps"
     if tol is not None:
         return False, f"{done}: the gap is {run.gap}, more than {tol} of the objective"
     return bool(np.isfinite(run.fun)), done
 
 
-def _known(number: float) -> float | None:
+def _finite(number: float) -> float | None:
     return number if np.isfinite(number) else None

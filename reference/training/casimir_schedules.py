@@ -1,4 +1,4 @@
-"""Which mu_k, kappa_k, alpha_0 and delta_k a run of Casimir takes, and what comes with them.
+"""The mu_k, kappa_k, alpha_0 and delta_k of a run of Casimir, with the step size and the stopping rule.
 
 Source: Pillutla et al., Corollaries 17 to 20, Propositions 29 and 31, section 7.3.1.
 """
@@ -19,16 +19,15 @@ from reference.training.smoothness import Backtracking, Guess
 
 __all__ = ["LEAST_MU", "Falling", "Plan", "adaptive", "constant", "plan_of"]
 
-LEAST_MU = 1e-10  # smoothings that fall by themselves stop here
-MU = 2.0  # where they begin: the paper's choice for named entities
+LEAST_MU = 1e-10  # the least mu of a decreasing smoothing
+MU = 2.0  # the first mu of a decreasing smoothing: the paper's choice for named entities
 
 
 class Plan(NamedTuple):
-    """schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k); the step size and the stopping rule that go with it;
-    oracles asked for.
+    """schedule: lam, alpha_0, kappa_k(k), mu_k(k), delta_k(k); its step size and stopping rule; calls: oracle calls.
 
-    smoothed: whether the objective is handed mu_k at all; staged: whether mu is halved, by :func:`constant` again, when
-    its problem is solved.
+    smoothed: whether mu_k is passed to the objective. staged: whether mu is halved, by another call of
+    :func:`constant`, when the smoothed problem is solved.
     """
 
     schedule: Choice
@@ -39,7 +38,7 @@ class Plan(NamedTuple):
     calls: int
 
     def mu_k(self, k: int) -> float | None:
-        """What the objective is handed in iteration k."""
+        """The mu passed to the objective in iteration k."""
         return self.schedule.mu_k(k) if self.smoothed else None
 
     @property
@@ -75,12 +74,10 @@ def plan_of(
     rng: np.random.Generator | None,
     steps: Backtracking,
 ) -> Plan:
-    """What ``schedule`` stands for, with the arguments of ``casimir`` beside it; ValueError where they do not go
-    together.
-    """
-    named = schedule is None or schedule == "const"  # these leave alone what has no mu
-    known = traits(objective)
-    smoothed = known.mu is not None or mu is not None or not named
+    """The plan of a ``schedule`` and the other arguments of ``casimir``; ValueError if they contradict each other."""
+    named = schedule is None or schedule == "const"  # these accept objectives without mu
+    properties = traits(objective)
+    smoothed = properties.mu is not None or mu is not None or not named
     staged, calls = False, 0
     if schedule == "theory":
         _refuse("schedule='theory' has its own", mu=mu, kappa=kappa, step_size=step_size)
@@ -91,7 +88,7 @@ def plan_of(
         schedule, calls = adaptive(objective, start, lam, mu, kappa, rng, steps)
     elif schedule is None or schedule == "const":
         _refuse("only schedule='theory' takes one", accuracy=accuracy)
-        staged = schedule is None and mu is None and lam > 0 and known.hinge
+        staged = schedule is None and mu is None and lam > 0 and properties.hinge
         schedule, calls = constant(objective, start, lam, mu, kappa, rng, steps)
     else:
         _refuse("the schedule has its own", mu=mu, kappa=kappa, accuracy=accuracy)
@@ -108,12 +105,12 @@ def plan_of(
 def constant(
     objective: Objective, start: Array, lam: float, mu: float | None, kappa: float | None, rng: Any, steps: Backtracking
 ) -> tuple[Corollary17 | Corollary19, int]:
-    """Constant mu and kappa, kappa balancing outer and inner iterations for the smoothness found at the start; the
-    oracle calls that took.
+    """Constant mu and kappa, and the oracle calls made; kappa balances outer and inner iterations for the smoothness
+    found at the start.
     """
-    own = traits(objective).mu
-    if mu is None and own is not None:
-        mu = float(own) or 1.0
+    own_mu = traits(objective).mu
+    if mu is None and own_mu is not None:
+        mu = float(own_mu) or 1.0
     calls = 0
     if kappa is None:
         kappa, calls = _balanced(objective, start, lam, mu, rng, steps)
@@ -123,7 +120,7 @@ def constant(
 
 @dataclass(frozen=True)
 class Falling(Corollary18):
-    """Corollary 18, but mu_k is never below LEAST_MU."""
+    """Corollary 18 with mu_k >= LEAST_MU."""
 
     def mu_k(self, k: int) -> float:
         """max(mu eta^{k/2}, LEAST_MU)."""
@@ -133,7 +130,7 @@ class Falling(Corollary18):
 def adaptive(
     objective: Objective, start: Array, lam: float, mu: float | None, kappa: float | None, rng: Any, steps: Backtracking
 ) -> tuple[Falling | Corollary20, int]:
-    """mu_k that falls; kappa = lam, or for lam = 0 as :func:`constant` has it at first; the oracle calls that took."""
+    """Decreasing mu_k, and the oracle calls made; kappa = lam, or for lam = 0 the first kappa of :func:`constant`."""
     if mu is None and traits(objective).mu is None:
         raise ValueError(
             "schedule: 'adapt' needs something to smooth, such as StructuralHinge(model, data, smoothing=Entropy())"
@@ -149,9 +146,7 @@ def adaptive(
 def _balanced(
     objective: Objective, start: Array, lam: float, mu: float | None, rng: Any, steps: Backtracking
 ) -> tuple[float, int]:
-    """kappa of Proposition 29, of 31 where lam = 0, for the smoothness found at the start; the oracle calls that
-    took.
-    """
+    """kappa of Proposition 29 (31 if lam = 0) for the smoothness found at the start, and the oracle calls made."""
     n = objective.n
     with np.errstate(over="ignore", invalid="ignore"):
         step, guess = steps.propose(objective, Guess(), start, rng.permutation(n), mu, lam)
@@ -162,11 +157,11 @@ def _balanced(
 
 
 def _theory(objective: Objective, lam: float, accuracy: float | None) -> tuple[Corollary17 | Corollary19, float]:
-    """The constants of Proposition 29 (31 where lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
+    """The constants of Proposition 29 (31 if lam = 0) and the step size 1 / (A/mu + lam + kappa)."""
     if accuracy is None:
         raise ValueError("accuracy: schedule='theory' needs a finite number > 0, got None")
-    known = traits(objective)
-    A = known.smoothness(1.0) if known.hinge else np.inf
+    properties = traits(objective)
+    A = properties.smoothness(1.0) if properties.hinge else np.inf
     if np.inf == A:
         raise ValueError("schedule: 'theory' needs a hinge with a known smoothness, such as one with Entropy()")
     D = cast(StructuralHinge, objective).width()

@@ -1,8 +1,7 @@
-"""Checkpoint files: what a run has come to, as an ``.npz`` of arrays and one JSON header; no pickle, and nothing is
-imported to read one.
+"""Checkpoint files: the state of a run, as an ``.npz`` of arrays and one JSON header.
 
-States have many forms, which nothing but their optimiser knows; a checksum over the header and all arrays tells damage
-from a state.
+No pickle, and reading imports no module. Each optimiser has its own form of state, so the content cannot be validated;
+a checksum over the header and all arrays detects damage.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ WHAT = "checkpoint of diptych"
 
 
 def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
-    """Write a dictionary of what :func:`encode` takes; an older file at ``path`` is replaced in one piece."""
+    """Write a dictionary of values that :func:`encode` accepts; an older file at ``path`` is replaced atomically."""
     arrays: list[np.ndarray] = []
-    known: dict[int, tuple[int, Any]] = {}
+    numbers: dict[int, tuple[int, Any]] = {}
     header = json.dumps(
-        {"checkpoint": FORMAT, **{name: encode(value, arrays, known) for name, value in content.items()}}
+        {"checkpoint": FORMAT, **{name: encode(value, arrays, numbers) for name, value in content.items()}}
     )
     members: dict[str, Any] = {str(number): array for number, array in enumerate(arrays)}
     with replacing(path) as file:
@@ -41,31 +40,31 @@ def write_checkpoint(path: str | Path, content: dict[str, Any]) -> None:
 
 
 def read_checkpoint(path: str | Path, place: Place) -> dict[str, Any]:
-    """The dictionary again, its arrays in ``place`` where they were not on the host.
+    """The dictionary that was written; arrays that were not on the host are put in ``place``.
 
     Raises
     ------
     ValueError
-        Naming the file: no checkpoint, of another format, damaged, or with states of a kind that is not known here.
+        Naming the file: not a checkpoint, of another format, damaged, or with a state of an unknown type.
     """
     members = read_npz(path, WHAT)
     try:
         text = str(members["header"])
         header = parse_json("header", text)
-        found = header.pop("checkpoint")
+        version = header.pop("checkpoint")
     except (KeyError, ValueError, AttributeError, TypeError):
         raise ValueError(f"{path}: not a {WHAT}; found {', '.join(sorted(members)) or 'nothing'}") from None
-    if found != FORMAT:
-        raise ValueError(f"{path}: checkpoint of format {found!r}, this version of diptych reads format {FORMAT}")
+    if version != FORMAT:
+        raise ValueError(f"{path}: checkpoint of format {version!r}, this version of diptych reads format {FORMAT}")
     try:
         content = {name: decode(value, members, place) for name, value in header.items()}
     except _OtherPanel as problem:
         raise ValueError(f"resume: {path} has a state of {problem}: resume it in its own panel") from None
-    except Exception as problem:  # records of any kind are made of what the file says
+    except Exception as problem:  # a record of any type is built from the file's content
         raise ValueError(f"{path}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
     check = members.get("check")
     if check is None or check.shape or check != _checksum(text, members):
-        raise ValueError(f"{path}: damaged checkpoint: its checksum is another")
+        raise ValueError(f"{path}: damaged checkpoint: wrong checksum")
     return content
 
 
@@ -78,25 +77,25 @@ def _checksum(header: str, members: dict[str, np.ndarray]) -> int:
     return check
 
 
-def encode(x: Any, arrays: list[np.ndarray], known: dict[int, tuple[int, Any]]) -> Any:
-    """Numbers, strings, None, lists, mappings, arrays, NamedTuples and dataclasses of such as JSON; arrays go to
-    ``arrays``, once each.
+def encode(x: Any, arrays: list[np.ndarray], numbers: dict[int, tuple[int, Any]]) -> Any:
+    """The JSON form of numbers, strings, None, arrays, and lists, mappings, NamedTuples and dataclasses of these.
 
-    known: id of an array to its number and to itself, so that no other gets this id.
+    Each array is appended to ``arrays`` once. numbers: maps the id of an array to its number and to the array itself,
+    which keeps the id from being reused.
     """
     if isinstance(x, np.generic):
         x = x.item()
     if x is None or isinstance(x, (bool, int, float, str)):
         return x
     if is_array_api_obj(x):
-        if id(x) not in known:
-            known[id(x)] = len(arrays), x
+        if id(x) not in numbers:
+            numbers[id(x)] = len(arrays), x
             arrays.append(host(x))
-        return {"array": known[id(x)][0], "host": isinstance(x, np.ndarray)}
+        return {"array": numbers[id(x)][0], "host": isinstance(x, np.ndarray)}
     if isinstance(x, Mapping):
-        return {"dict": [[encode(key, arrays, known), encode(value, arrays, known)] for key, value in x.items()]}
+        return {"dict": [[encode(key, arrays, numbers), encode(value, arrays, numbers)] for key, value in x.items()]}
     if isinstance(x, (tuple, list)):
-        items = [encode(value, arrays, known) for value in x]
+        items = [encode(value, arrays, numbers) for value in x]
         if hasattr(x, "_fields"):
             return {
                 "type": f"{type(x).__module__}.{type(x).__qualname__}",
@@ -104,13 +103,13 @@ def encode(x: Any, arrays: list[np.ndarray], known: dict[int, tuple[int, Any]]) 
             }
         return {"tuple" if isinstance(x, tuple) else "list": items}
     if is_dataclass(x) and not isinstance(x, type):
-        record = {field.name: encode(getattr(x, field.name), arrays, known) for field in fields(x)}
+        record = {field.name: encode(getattr(x, field.name), arrays, numbers) for field in fields(x)}
         return {"type": f"{type(x).__module__}.{type(x).__qualname__}", "fields": record}
     raise TypeError(f"checkpoint: no file form for {type(x).__name__}, part of the state")
 
 
 def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
-    """What was encoded: equal numbers bit for bit."""
+    """The value that was encoded; numbers are equal bit for bit."""
     if not isinstance(x, dict):
         return x
     if "array" in x:
@@ -126,12 +125,12 @@ def decode(x: Any, arrays: dict[str, np.ndarray], place: Place) -> Any:
 
 
 def _in_place(array: np.ndarray, place: Place) -> Any:
-    """An array as it was: of the dtype that it has."""
+    """A copy of an array in ``place``, with the same dtype."""
     return place.xp.asarray(array.copy(), dtype=getattr(place.xp, array.dtype.name), device=place.device)
 
 
 class _OtherPanel(Exception):
-    """A state of a panel that is not in use here."""
+    """A state of a panel that has not been imported."""
 
 
 def _record(name: str) -> Any:
@@ -139,9 +138,9 @@ def _record(name: str) -> Any:
     module, _, kind = name.rpartition(".")
     if module.startswith("accelerated.") and "accelerated" not in sys.modules:
         raise _OtherPanel(name)
-    found = getattr(sys.modules.get(module), kind, None)
-    if not isinstance(found, type) or not (
-        is_dataclass(found) or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    record = getattr(sys.modules.get(module), kind, None)
+    if not isinstance(record, type) or not (
+        is_dataclass(record) or (issubclass(record, tuple) and hasattr(record, "_fields"))
     ):
         raise ValueError(f"no such kind of state here: {name}")
-    return found
+    return record

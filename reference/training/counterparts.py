@@ -1,7 +1,7 @@
-"""The one place where this panel asks for what is faster: counterparts of boxes, and of parts of them.
+"""Counterparts of boxes and of their parts: the only place where this panel looks for faster code.
 
-A counterpart is a subclass that answers alike by other means. It is registered for a type of piece, a type of objective
-and a type of model, and taken where all three are exactly these: what a user derives gets the box itself.
+A counterpart is a subclass that computes the same results in another way. It is registered for a type of piece, a type
+of objective and a type of model, and used only for exactly these types: subclasses of them get the box itself.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ __all__ = ["counterpart", "register"]
 
 P = TypeVar("P", bound=Piece)
 
-_KNOWN: dict[tuple[type, type, type], type] = {}
+_SUBCLASSES: dict[tuple[type, type, type], type] = {}
 
 
-def register(piece: type, objective: type, model: type, known: type) -> None:
-    """Let ``known``, a subclass of ``piece`` with the same fields, stand for it over this objective and model.
+def register(piece: type, objective: type, model: type, subclass: type) -> None:
+    """Use ``subclass``, a subclass of ``piece`` with the same fields, for this type of objective and of model.
 
-    Where not every piece or objective of these types will do, ``known`` has a class method ``fits(piece, objective)``.
+    If it does not support every piece or objective of these types, it has a class method ``fits(piece, objective)``.
     """
-    _KNOWN[piece, objective, model] = known
+    _SUBCLASSES[piece, objective, model] = subclass
 
 
 def counterpart(piece: P, objective: Examples) -> P:
-    """The piece, and each piece among its fields, as registered for this objective; itself where nothing is."""
-    own = {field.name: getattr(piece, field.name) for field in fields(piece)}  # type: ignore[arg-type]
-    inner = {name: counterpart(part, objective) for name, part in own.items() if isinstance(part, Piece)}
-    if any(inner[name] is not own[name] for name in inner):
+    """The counterpart of a piece, and of each piece among its fields; the piece itself if none is registered."""
+    parts = {field.name: getattr(piece, field.name) for field in fields(piece)}  # type: ignore[arg-type]
+    inner = {name: counterpart(part, objective) for name, part in parts.items() if isinstance(part, Piece)}
+    if any(inner[name] is not parts[name] for name in inner):
         piece = replace(piece, **inner)  # type: ignore[type-var]
-    known = _KNOWN.get((type(piece), type(objective), type(traits(objective).model)))
-    if known is None or not getattr(known, "fits", lambda *_: True)(piece, objective):
+    subclass = _SUBCLASSES.get((type(piece), type(objective), type(traits(objective).model)))
+    if subclass is None or not getattr(subclass, "fits", lambda *_: True)(piece, objective):
         return piece
-    found: P = known(**(own | inner))
-    return found
+    result: P = subclass(**(parts | inner))
+    return result

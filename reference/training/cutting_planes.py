@@ -47,7 +47,7 @@ class Planes(Bracketed):
         return Report(state.best, state.fun, state.dual, state.fun - state.dual)
 
     def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
-        """With the objective asked for again, so that a run that goes on over other data is seen."""
+        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         value = float(objective.value_and_gradient(saved.best, None, None)[0])
         return saved._replace(fun=value + 0.5 * self.box.lam * squared_norm(saved.best))
 
@@ -71,21 +71,20 @@ def cutting_planes(
     Parameters
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``linearize(w, batch, mu)``
-        A structural hinge, not smoothed.
+        An unsmoothed structural hinge.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
     epochs : int >= 0
-        At most so many planes: each takes a pass over the examples.
+        The most planes; each takes one pass over the examples.
     capacity : int >= 1
-        Planes kept, as far as can be: beyond, the oldest of those of weight 0 are dropped; where all have weight, the
-        set grows.
+        Planes kept. Beyond, the oldest planes of weight 0 are dropped. If all planes have weight, the set grows beyond
+        its capacity.
 
     Returns
     -------
     Result
-        Of the iterate of lowest objective; ``certificate`` is the duality gap, that objective less the dual, and so are
-        the gaps in ``history``. ``success`` is False where a ``tol`` > 0 was not reached, and where the objective left
-        the finite numbers.
+        The iterate of lowest objective. ``certificate`` and the gaps in ``history`` are duality gaps: that objective
+        minus the dual. ``success`` is False if a ``tol`` > 0 was not reached or the objective is not finite.
 
     Raises
     ------
@@ -98,9 +97,9 @@ def cutting_planes(
 
     Notes
     -----
-    The objective at w_k comes with its plane: nothing is evaluated besides. The dual never decreases; the gap is at
-    most eps after O(1/(lam eps)) planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The small problem over the
-    simplex is solved to a thousandth of the gap. Memory O(capacity d).
+    The pass for a plane also gives the objective at w_k. The dual never decreases; the gap is at most eps after
+    O(1/(lam eps)) planes (Joachims et al., Theorem 5; Teo et al., Theorem 5). The master problem over the simplex is
+    solved to a thousandth of the gap. Memory O(capacity d).
 
     Source
     ------

@@ -1,4 +1,4 @@
-"""What an iterate is worth: the objective that is minimised there, and a dual value where one is to be had."""
+"""The evaluation of an iterate: the objective, and a dual value if there is one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["Evaluation", "evaluate"]
 
 
 class Evaluation(NamedTuple):
-    """At w: objective F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed F_mu(w); slope, a bound on how
-    far F_mu(w) + lam/2 ||w||^2 is from its own minimum; exact, the share of exact oracles. lam = 0 bounds nothing:
-    -inf, inf.
+    """At w: objective, F(w) + lam/2 ||w||^2; dual, a lower bound on its minimum; smoothed, F_mu(w).
+
+    slope: a bound on F_mu(w) + lam/2 ||w||^2 minus its minimum. exact: the share of exact oracles. For lam = 0 there
+    are no bounds: dual = -inf, slope = inf.
     """
 
     objective: float
@@ -26,7 +27,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Evaluation:
-    """Objective and dual at w (d,), by the oracles smoothed at mu.
+    """Objective and dual at w (d,), from the oracles smoothed at mu.
 
     A structural hinge is evaluated unsmoothed, and the weights of its smoothed max are a dual point:
     D = task loss - ||g||^2 / (2 lam). Any other objective F is its own target; if it is convex, then

@@ -73,60 +73,59 @@ def exponentiated_gradient(
     alpha_i(y) <- alpha_i(y)^(1 - eta) exp(eta [loss_i(y) + score_i(y; w)] / mu) / norm,
     theta_i <- (1 - eta) theta_i + eta [loss_i + scores_i(w)] / mu,
 
-    and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. Where the dual would fall, the step is not taken
-    and the next one is half as long; else it is a tenth longer, at most 1 for mu > 0.
+    and for mu = 0, theta_i <- theta_i + eta [loss_i + scores_i(w)]. A step that would decrease the dual is rejected,
+    and eta is halved for the next visit; otherwise eta grows by a tenth, to at most 1 if mu > 0.
 
     Parameters
     ----------
     objective : LogLoss or StructuralHinge
-        Its model's structure answers ``expectation``. Weights that its ``nonnegative`` names are kept >= 0.
+        The structure of its model needs ``expectation``. The weights in its slice ``nonnegative`` are kept >= 0.
     lam : float > 0
         Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float >= 0, optional
-        Temperature; default the objective's own: 1 for the log loss, 0 for the hinge itself. Above 0 a hinge needs
-        ``smoothing=smoothings.Entropy()``.
+        Temperature; default the objective's own: 1 for the log loss, 0 for an unsmoothed hinge. A hinge with mu > 0
+        needs ``smoothing=smoothings.Entropy()``.
     step_size : float > 0, optional
         The first eta of each example. For mu > 0 at most 1, default 0.3; for mu = 0 in units of 1/score, default 3.
     epochs : int >= 0
-        At most so many times n visits.
+        The most epochs of n visits.
     sampling : {"gains", "permutation"}
-        From the third epoch on: which examples are visited. "gains": four in five visits go to examples in proportion
-        to what their last step gained, over its size; "permutation": each example once.
+        Which examples are visited, from the third epoch on: four in five visits are drawn in proportion to the gain of
+        an example's last step divided by its size; or each example once.
     evaluate_every : int >= 1
-        Epochs from one evaluation of the objective, with its row, its callback and the look at ``tol``, to the next.
-        One costs about half an epoch.
+        Epochs from one evaluation of the objective to the next. Each evaluation adds a row, calls the callback and
+        compares the gap with ``tol``. It costs about half an epoch.
     rng : int, numpy.random.Generator or None
-        Which examples are visited, drawn with NumPy on the host.
+        Draws the examples to visit, with NumPy on the host.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each evaluation, with a :class:`Row`
-        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
-        True or raising StopIteration.
+        Called as ``callback(row, w)`` after each evaluation, with a :class:`Row` and the weights (d,) that would be
+        returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
     Result
-        ``certificate`` is the duality gap of the weights. ``success`` is False where a ``tol`` > 0 was not reached. A
-        gap next to rounding may come out below 0.
+        ``certificate`` is the duality gap of the weights. ``success`` is False if a ``tol`` > 0 was not reached.
+        Rounding may make a small gap negative.
 
     Raises
     ------
     ValueError
         Options out of range; a smoothing other than the entropy at mu > 0.
     UnsupportedError, IntractableError
-        A structure without ``expectation``, or where no algorithm could compute it.
+        A structure without ``expectation``, or for which it is intractable.
     TypeError
-        An objective that is none of ours: any other has no dual that is known.
+        An objective other than these two: its dual is unknown.
 
     Notes
     -----
-    The dual never falls, up to rounding, unless outputs other than the truth cost nothing. One call of the exp oracle a
-    visit, but that an example's first visit tries up to twelve distributions, ever nearer to the truth. Memory: local
-    scores and marginals of each example. For the hinge itself the gap falls like 1/epochs, and ``bcfw`` is the better
-    choice.
+    The dual never decreases, up to rounding, unless outputs other than the truth have task loss 0. A visit makes one
+    call of the exp oracle. The first visit of an example makes up to twelve, as it tries distributions that are more
+    and more concentrated on the truth. Memory: local scores and marginals of each example. For an unsmoothed hinge the
+    gap decreases like 1/epochs, and ``bcfw`` is the better choice.
 
     Source
     ------
-    Collins et al. (2008), sections 3 to 6 (the online updates); the step sizes and the sampling are ours.
+    Collins et al. (2008), sections 3 to 6 (the online updates); the step sizes and the sampling are not from there.
 
     Examples
     --------
@@ -146,11 +145,11 @@ def exponentiated_gradient(
 def _check(
     objective: StructuralHinge, lam: float, mu: float | None, step_size: float | None, tol: float | None, sampling: str
 ) -> tuple[float, float]:
-    """The temperature and the first step size, all arguments checked."""
+    """The temperature and the first step size; raises if an argument is invalid."""
     if isinstance(objective, Weighted):
         raise TypeError(
-            "objective: exponentiated_gradient knows no weights of examples, got Weighted; lbfgs, svrg, bcfw and "
-            "others do"
+            "objective: exponentiated_gradient does not support weights of examples, got Weighted; use lbfgs, svrg or "
+            "bcfw"
         )
     check_kind(Exponentiated, objective)
     if not 0 < real("lam", lam) < np.inf:

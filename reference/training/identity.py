@@ -1,4 +1,4 @@
-"""What a run is, so that a checkpoint goes on as that run only: optimiser, options, objective, and in which panel."""
+"""The identity of a run: optimiser, options, objective and panel. A checkpoint resumes only a run of equal identity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["check_identity", "identity", "numbers_of", "path_of", "same_value"]
 def identity(
     optimizer: str, objective: Examples, start: Array, options: Mapping[str, Any], rng: Any, form: type | None
 ) -> dict[str, Any]:
-    """What two runs must have in common to be one, by name."""
+    """What a resumed run must have in common with the run of its checkpoint, by name."""
     start = numbers_of(start)
     place = Place.of(start)
     return {
@@ -39,7 +39,7 @@ def identity(
 
 
 def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any) -> None:
-    """ValueError naming the first thing that differs; a generator of random numbers may be any."""
+    """Raise ValueError that names the first difference; a random number generator object matches any."""
     for name, mine in ours.items():
         other = theirs.get(name)
         if mine == other or (name == "rng" and (mine is None or other is None)):
@@ -50,9 +50,7 @@ def check_identity(theirs: Mapping[str, Any], ours: Mapping[str, Any], path: Any
 
 
 def numbers_of(weights: Any) -> Array:
-    """The array that says where weights are, and how many: themselves, or the first array among the fields of a
-    NamedTuple.
-    """
+    """The array that has the namespace, dtype and shape of weights: the first array if they are a NamedTuple."""
     return weights if is_array_api_obj(weights) else next(field for field in weights if is_array_api_obj(field))
 
 
@@ -63,8 +61,8 @@ def path_of(name: str, path: Any) -> Path | None:
 
 
 def _described(option: Any) -> Any:
-    """An option as JSON has it: a number, a string or None as it is; of a dataclass its fields, of an array a checksum,
-    of another object or function its name.
+    """The JSON form of an option: numbers, strings and None unchanged; the fields of a dataclass; the checksum of an
+    array; the name of any other object or function.
     """
     if isinstance(option, (np.generic, np.ndarray)) and option.ndim == 0:
         option = option.item()
@@ -83,7 +81,7 @@ def _described(option: Any) -> Any:
 
 
 def same_value(fun: float, recorded: float, x: Any) -> bool:
-    """Whether two evaluations at x are of one objective, up to what another panel or machine may do to it."""
+    """Whether two evaluations at x are of the same objective, up to the rounding of other panels and machines."""
     if not np.isfinite(fun) or not np.isfinite(recorded):
         return bool(np.isfinite(fun) == np.isfinite(recorded))
     x = numbers_of(x)

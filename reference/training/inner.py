@@ -1,4 +1,4 @@
-"""How the subproblems of Casimir are solved in a run: by passes whose step lengths are given or found.
+"""Solving the subproblems of Casimir in a run: passes with a given step size, or one found by backtracking.
 
 Source: Pillutla et al., (26), sections 5.1 and 7.3.1.
 """
@@ -23,8 +23,10 @@ __all__ = ["INNER", "Searched", "Spent", "searched"]
 
 
 class Spent(NamedTuple):
-    """What goes from one subproblem to the next: the guess of the smoothness; passes made and oracles asked for so far,
-    without those of the guess; first: the last subproblem's value where its solver started.
+    """What one subproblem passes on to the next.
+
+    guess: of the smoothness. passes, calls: passes and oracle calls so far, without those of the guess. first: the
+    value of the last subproblem at its starting point.
     """
 
     guess: Guess = Guess()
@@ -35,17 +37,16 @@ class Spent(NamedTuple):
 
 @dataclass(frozen=True)
 class Searched(Piece):
-    """A subproblem is solved by one pass, where ``epochs`` is None; else by as many as make its gradient small enough
-    for (26), until so many are spent on all subproblems together.
+    """Solves a subproblem by one pass if ``epochs`` is None, else by passes until its gradient is small enough: (26).
 
-    There a pass with a guessed step size that ends higher is taken back; after the only pass that is left to the
-    caller.
+    ``epochs`` limits the passes over all subproblems together. A pass with a guessed step size that increases the value
+    is rejected; if there is only one pass, the caller has to do that.
     """
 
     inner: InnerPass
     steps: Backtracking
     epochs: int | None
-    named: Any  # as ``casimir`` was given it
+    named: Any  # the argument ``inner`` of ``casimir``
 
     def minimize(
         self, problem: Subproblem, start: Array, delta: float, memory: Spent | None, rng: np.random.Generator
@@ -53,14 +54,14 @@ class Searched(Piece):
         """See :class:`reference.optimizers.casimir.Inner`."""
         (objective, lam, kappa, mu, _), n, kept_by_pass = problem, problem.objective.n, None
         guess, passes, calls, _ = memory or Spent()
-        now = self.inner.snapshot(objective, start, mu)
-        first = value = problem.value(now.x, now.value)
+        snapshot = self.inner.snapshot(objective, start, mu)
+        first = value = problem.value(snapshot.x, snapshot.value)
         calls += n
         while True:
             order = rng.permutation(n)
-            gamma, guess = self.steps.propose(objective, guess, now.x, order, mu, lam + kappa)
-            w, asked, remembered = self.inner.one_pass(problem, now, order, gamma, kept_by_pass)
-            passes, calls = passes + 1, calls + asked
+            gamma, guess = self.steps.propose(objective, guess, snapshot.x, order, mu, lam + kappa)
+            w, pass_calls, remembered = self.inner.one_pass(problem, snapshot, order, gamma, kept_by_pass)
+            passes, calls = passes + 1, calls + pass_calls
             if self.epochs is None:
                 return w, Spent(guess, passes, calls, first)
             after = self.inner.snapshot(objective, w, mu)
@@ -68,15 +69,15 @@ class Searched(Piece):
             kept = not guess.guessed or not_above(after_value, value, w)
             guess = self.steps.judge(guess, kept)
             if kept:
-                now, value, kept_by_pass = after, after_value, remembered
-            small = delta * kappa * (lam + kappa) * squared_norm(now.x - problem.center)
-            if (kept and squared_norm(problem.gradient(now)) <= small) or passes == self.epochs:
-                return now.x, Spent(guess, passes, calls, first)
+                snapshot, value, kept_by_pass = after, after_value, remembered
+            small = delta * kappa * (lam + kappa) * squared_norm(snapshot.x - problem.center)
+            if (kept and squared_norm(problem.gradient(snapshot)) <= small) or passes == self.epochs:
+                return snapshot.x, Spent(guess, passes, calls, first)
 
 
 @dataclass(frozen=True)
-class Theirs(InnerPass):
-    """A pass of a user's."""
+class UserPass(InnerPass):
+    """A pass given by the user as a function."""
 
     function: Pass
 
@@ -93,8 +94,8 @@ INNER: dict[str, InnerPass] = {"svrg": SVRG(), "saga": SAGA(), "gradient": Gradi
 
 
 def searched(inner: str | Pass, step_size: float | None, epochs: int | None) -> Searched:
-    """What ``casimir`` is asked for, by name or as a function."""
+    """The solver of subproblems for the argument ``inner`` of ``casimir``, a name or a function."""
     if not callable(inner) and inner not in tuple(INNER):
         raise ValueError(f"inner: expected one of {', '.join(INNER)}, or a function, got {inner!r}")
-    made = Theirs(inner) if callable(inner) else INNER[inner]
-    return Searched(made, Backtracking(step_size), epochs, inner)
+    inner_pass = UserPass(inner) if callable(inner) else INNER[inner]
+    return Searched(inner_pass, Backtracking(step_size), epochs, inner)

@@ -43,27 +43,26 @@ def lbfgs(
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
         Differentiable; on the non-smooth hinge the line search may stop early, and the result says so.
     w0 : array (d,), optional
-        Start; default ``model.initial(data, 0)`` where the model has it, else ``objective.zeros()``.
+        Start; default ``model.initial(data, 0)`` if the model has that method, else ``objective.zeros()``.
     lam : float >= 0
         Weight of the squared norm.
     mu : float, optional
-        Smoothing, handed to the objective.
+        Smoothing, passed to the objective.
     iterations : int >= 0
-        At most so many.
+        The most iterations.
     tol : float >= 0
         Stop when the largest entry of the gradient is at most this.
     memory : int
         Pairs of differences kept.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each iteration, with a :class:`Row`
-        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
-        True or raising StopIteration.
+        Called as ``callback(row, w)`` after each iteration, with a :class:`Row` and the weights (d,) that would be
+        returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
     Result
-        ``success`` is False where the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a
-        bound on the distance to the optimum by strong convexity; there is none where scores are not linear in the
+        ``success`` is False if the iterations ran out. With lam > 0 the certificate is ||gradient||^2 / (2 lam), a
+        bound on the distance to the optimum by strong convexity; there is none if the scores are not linear in the
         weights.
 
     Raises
@@ -73,7 +72,7 @@ def lbfgs(
 
     Notes
     -----
-    There are no checkpoints, as SciPy keeps the memory to itself: to go on, start from the weights of the earlier run.
+    There are no checkpoints, as SciPy does not expose its memory. To continue a run, start from its weights.
 
     Examples
     --------
@@ -111,9 +110,8 @@ def lbfgs(
             run.begin(Report(start, fun, None, gap, calls=objective.n))
         return fun, gradient
 
-    def after_iteration(
-        intermediate_result: Any,
-    ) -> None:  # the line search ends where it looked last: the gap is of this x
+    def after_iteration(intermediate_result: Any) -> None:
+        # the line search returns the last x it evaluated: the gap belongs to this x
         fun, run.seconds = float(intermediate_result.fun), time.perf_counter() - started
         dual = None if gap is None else fun - gap
         x = place.floats(intermediate_result.x)
@@ -127,10 +125,10 @@ def lbfgs(
         if iterations == 0:
             value_and_gradient(x0)
         else:
-            found = minimize(
+            answer = minimize(
                 value_and_gradient, x0, jac=True, method="L-BFGS-B", callback=after_iteration, options=options
             )
-            success, message = bool(found.success), _message(str(found.message))
+            success, message = bool(answer.success), _message(str(answer.message))
     certificate = "none: lam = 0 gives no strong convexity" if lam == 0 else run.gap
     if not convex:
         certificate = "none: the objective is not convex"

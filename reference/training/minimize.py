@@ -1,4 +1,4 @@
-"""The one loop: it runs a solver until there is a reason to stop."""
+"""The training loop: it runs a solver until there is a reason to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["minimize", "run_of"]
 
 
 def minimize(objective: Examples, solver: Solver, w0: Any = None, **options: Any) -> Result:
-    """The result of :func:`run_of`, which has the parameters."""
+    """The result of :func:`run_of`, which describes the parameters."""
     return run_of(objective, solver, w0, **options)[0]
 
 
@@ -35,9 +35,9 @@ def run_of(
     checkpoint: str | Path | None = None,
     resume: str | Path | None = None,
 ) -> tuple[Result, Any]:
-    """Run a solver from w0, or its own start: the result, and the state at the end.
+    """Run a solver from w0 or its own start; returns the result and the last state.
 
-    Parameters are those of the public functions; every: epochs from one evaluation, with its row, to the next.
+    every: epochs from one evaluation, with its row, to the next. The public functions describe the other parameters.
     """
     check_run(callback, **{solver.unit: epochs})
     solver.check(objective, tol)
@@ -91,5 +91,5 @@ def run_of(
             del after  # it may be large
             run.record(solver.saved(state), report, k)
     ending = solver.ending(run, state, tol)
-    found = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit)
-    return solver.result(found, run, state), state
+    result = run.result(ending.outcome, iterate=ending.iterate, certificate=ending.certificate, nit=ending.nit)
+    return solver.result(result, run, state), state

@@ -70,70 +70,66 @@ def multisample(
 ) -> Result:
     """Train a structural SVM by dual updates over several outputs of an example, until the duality gap is small.
 
-    A visit of example i takes k outputs y_1, ..., y_k, y_1 the one of highest loss_i(y) + <v_i(y), w>, and raises the
-    dual over their weights:
+    A visit of example i samples k outputs y_1, ..., y_k, where y_1 has the highest loss_i(y) + <v_i(y), w>, and raises
+    the dual over their weights:
 
     max_alpha  sum_j alpha_j (loss_i(y_j) + <v_i(y_j), w>) - ||sum_j alpha_j v_i(y_j)||^2 / (2 lam t),
     alpha >= 0, sum alpha <= 1
 
-    Then all weights of all blocks are multiplied by the number in [0, 1] that suits the dual best, which keeps
+    Then all weights of all blocks are multiplied by the number in [0, 1] that maximises the dual. This keeps
     lam ||w||^2 <= max_{i, y} loss_i(y).
 
     Parameters
     ----------
     objective : object with ``n``, ``zeros()``, ``value_and_gradient(w, batch, mu)``, ``corners(w, batch, k)``
-        A structural hinge, not smoothed; for ``sampler="gibbs"`` with ``sampled_corners(w, batch, k, mu, rng)``.
+        An unsmoothed structural hinge. ``sampler="gibbs"`` needs ``sampled_corners(w, batch, k, mu, rng)``, too.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
     k : int >= 1
-        Outputs of a visit; fewer where there are fewer.
+        Outputs sampled in a visit; fewer if an example has fewer.
     sampler : {"topk", "gibbs"} or callable
-        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to exp((score +
-        loss) / mu); or the
-        best and what ``sampler(i, space, size, rng)`` proposes for example i: at most size = k - 1 outputs, as
-        ``space.parts`` takes them,
-        the best and equal ones among them or not. ``space`` is the example's structure at the current weights, no
-        batch, with the task
-        loss added to the scores; ``rng`` the run's numpy.random.Generator. Updates need no probabilities of what is
-        proposed.
+        The k best loss-augmented outputs; or the best and k - 1 drawn with probability proportional to
+        exp((score + loss) / mu). A callable, ``sampler(i, space, size, rng)``, proposes at most size = k - 1 outputs
+        for example i, in the form that ``space.parts`` takes; the best output is added. The best output and duplicates
+        may be among the proposals. ``space`` is the example's structure at the current weights, without a batch axis,
+        with the task loss added to the scores; ``rng`` is the run's numpy.random.Generator. The updates do not need the
+        probabilities of the proposals.
     mu : float > 0
         Temperature of ``"gibbs"``.
     update : {"moves", "exact"}
-        One round of expand and swap moves, or the maximum: in closed form for a new block of a
+        One round of expand and swap moves, or the maximum. The maximum has a closed form for a new block of a
         :class:`MulticlassModel`.
     online : bool
-        Whether an example met again is a new one, with a block of its own (Algorithm 3 as printed: T blocks after T
-        steps, O(d) memory), or goes on from the weights that it has (n blocks: the dual rises to the optimum).
+        Each visit of an example adds a new block to the dual (Algorithm 3 as printed: T blocks after T steps, O(d)
+        memory). Otherwise an example keeps its block (n blocks: the dual rises to the optimum).
     average : {"last", "uniform"}
-        Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, for which Theorem 2.1 speaks.
+        Which iterate is returned: w^T, or the mean of w^0, ..., w^{T-1}, the iterate of Theorem 2.1.
     epochs : int >= 0
-        At most so many passes.
+        The most passes over the examples.
     rng : int, numpy.random.Generator or None
-        Orders (one permutation a pass) and draws, on the host.
+        Draws the orders (one permutation a pass) and the samples, on the host.
 
     Returns
     -------
     Result
-        ``certificate`` is the duality gap: the objective at the returned weights less the highest dual after a pass.
-        Duals in ``history`` are such, D_T / T: they bound this problem's optimum after complete passes only.
+        ``certificate`` is the duality gap: the objective at the returned weights minus the highest dual after a pass.
+        ``history`` has these highest duals, D_T / T; only after complete passes do they bound the optimum.
 
     Raises
     ------
     ValueError
-        Options out of range; a hinge with a smoothing; weights that must be >= 0; a sampler that proposes more than k -
-        1 outputs, or one
-        that is impossible.
+        Options out of range; a hinge with a smoothing; weights that must be >= 0; a sampler that proposes more than
+        k - 1 outputs, or an impossible output.
     UnsupportedError, TypeError
         An objective without corners, such as the log loss; a structure without ``topk`` or ``sample`` for k > 1; a
-        sampler that returns no
-        list of outputs.
+        sampler that does not return a list of outputs.
 
     Notes
     -----
-    Whatever the samples are, each step has the best output, and raises D_T by at least f(w; Z_t) - ||lam w +
-    v_t(y_1)||^2 / (2 lam t) where the block is new, and never lowers it. One oracle call a
-    visit, whatever k is. A visit takes O(k d + k^2) beside the oracle; memory O(k d), and O(n d) for blocks to come
-    back to. An update over directions too long for their products to be numbers is not made.
+    The best output is always among the samples. Therefore a step with a new block raises D_T by at least
+    f(w; Z_t) - ||lam w + v_t(y_1)||^2 / (2 lam t), and no step lowers it. A visit makes one oracle call for any k, and
+    takes O(k d + k^2) besides. Memory: O(k d), and O(n d) for the blocks unless ``online``. An update is skipped if
+    products of its directions overflow.
 
     Source
     ------

@@ -92,44 +92,44 @@ def online_proximal(
     Parameters
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
-        A hinge, the log loss, or a finite sum of yours.
+        A hinge, the log loss, or any finite sum.
     regularizer : Regularizer or sequence of them
-        R, its weight within: ``L1(tau)``, ``L21(tau, groups)`` (group lasso), ``SquaredL21(lam, groups)``
-        (multiple kernel learning), ``L21Ball(radius, groups)`` (projected subgradient) ... A sequence's proxes are
-        taken in its order, as :class:`Sequential` does: inner groups before those that hold them where the prox of the
-        sum is wanted; groups that cross, in any order.
+        R, including its weight: ``L1(tau)``, ``L21(tau, groups)`` (group lasso), ``SquaredL21(lam, groups)``
+        (multiple kernel learning), ``L21Ball(radius, groups)`` (projected subgradient) ... The proxes of a sequence are
+        applied in its order, as in :class:`Sequential`. For the prox of the sum, put inner groups before the groups
+        that contain them. Crossing groups may come in any order.
     w0 : array (d,), optional
         Start; default ``objective.zeros()``, as in the paper.
     step_size : float or schedule
         A number is a constant step; ``steps.InverseSqrt(gamma0)`` is gamma0/sqrt(t), ``steps.Pegasos()`` is
         1/(sigma t).
     sigma : float >= 0
-        Weight of (sigma/2) ||w||^2, taken by the gradient step. (``ElasticNet`` has it in the prox instead.)
+        Weight of (sigma/2) ||w||^2, part of the gradient step. (``ElasticNet`` has it in the prox instead.)
     project : Regularizer, optional
         The indicator of a convex set, such as ``L2Ball(radius)``; its prox ends each step.
     mu : float, optional
-        Smoothing, handed to the objective.
+        Smoothing, passed to the objective.
     batch_size : int >= 1
     average : {"last", "uniform"}
-        Which model is returned: w_{T+1}, sparse where the proxes make it so; or the average of w_1, ..., w_T, which the
-        bounds are about.
+        Which model is returned: w_{T+1}, which the proxes make sparse; or the average of w_1, ..., w_T, the model of
+        the regret bounds.
 
     Returns
     -------
     Result
-        ``fun`` is F + R + sigma/2 ||.||^2 at the model, inf where R is an indicator that the averaged model leaves. Its
-        certificate says that no gap is proved; ``reference.bounds`` has the regret bounds. ``success`` is False where
-        the objective left the finite numbers.
+        ``fun`` is F + R + sigma/2 ||.||^2 at the model; inf if R is an indicator and the average is outside its set.
+        Its certificate says that no gap is proved; ``reference.bounds`` has the regret bounds. ``success`` is False if
+        the objective is not finite.
 
     Raises
     ------
     ValueError, TypeError
-        Options out of range; what is no regularizer, or no indicator of a set; weights that must be >= 0; a schedule
-        that does not give one finite step > 0 for each batch.
+        Options out of range; a ``regularizer`` that is not a Regularizer; a ``project`` that is not the indicator of a
+        set; weights that must be >= 0; a schedule that does not give one finite step > 0 for each batch.
 
     Notes
     -----
-    What the paper calls by name is made by the regularizer alone:
+    The methods that the paper names differ only in the regularizer:
 
     ==========================================  ================================================================
     projected subgradient with groups           ``L21Ball(radius, groups)``
@@ -142,12 +142,12 @@ def online_proximal(
     overlapping groups                          ``[L21(tau, one), L21(tau, another)]``, disjoint groups in each
     ==========================================  ================================================================
 
-    A step costs a gradient and the proxes, O(d) each. An objective that is not finite ends the run: start within the
-    set where R is an indicator.
+    A step costs a gradient and the proxes, O(d) each. The run ends when the objective is not finite: if R is an
+    indicator, start inside its set.
 
     Source
     ------
-    Martins et al., Algorithm 1; section 3.2 for what it is called with each regularizer; section 3.3 for sigma.
+    Martins et al., Algorithm 1; section 3.2 for the names with each regularizer; section 3.3 for sigma.
 
     Examples
     --------
@@ -166,12 +166,12 @@ def online_proximal(
 
 
 def as_regularizer(regularizer: Any) -> Regularizer:
-    """One regularizer, of a sequence the one that takes their proxes in order; TypeError where it is neither."""
+    """The regularizer itself, or the ``Sequential`` of a sequence; TypeError if it is neither."""
     return regularizer if isinstance(regularizer, Regularizer) else Sequential(regularizer)
 
 
 def composite(objective: Objective, regularizer: Regularizer, w: Array, sigma: float, mu: float | None) -> float:
-    """F(w) + R(w) + sigma/2 ||w||^2; nan where w is not finite."""
+    """F(w) + R(w) + sigma/2 ||w||^2; nan if w is not finite."""
     if not np.all(np.isfinite(host(w))):
         return float("nan")
     value = objective.value_and_gradient(w, None, mu)[0]

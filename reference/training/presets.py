@@ -1,4 +1,4 @@
-"""Casimir-SVRG as its paper runs it, by name. Source: Pillutla et al., sections 7.2 and 7.3.1."""
+"""The variants of Casimir-SVRG that its paper names. Source: Pillutla et al., sections 7.2 and 7.3.1."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def casimir_svrg_const(
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2 by Casimir with constant smoothing, each subproblem by one pass of SVRG.
 
-    mu_k = mu,  kappa_k = kappa = L/n - lam where that is > 3 lam, else lam  (for lam = 0: L/(n+1))
+    mu_k = mu,  kappa_k = kappa = L/n - lam if that is > 3 lam, else lam  (for lam = 0: L/(n+1))
 
     Parameters
     ----------
     objective, w0, lam
         As for :func:`casimir`.
     mu : float > 0, optional
-        Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum. Default 1; the log loss has
-        its own.
+        Strength of the smoothing, to be tuned: the run ends up to mu D above the optimum, D the width of the smoothing.
+        Default 1; the log loss has its own.
     kappa : float > 0, optional
-        Weight of the proximal term. Default as above, L being the smoothness of the examples' losses at mu, as
-        backtracking finds it at the start.
+        Weight of the proximal term. Default as above, with L the smoothness of the examples' losses at mu, found by
+        backtracking at the start.
     **options
         Others of :func:`casimir`: ``step_size`` (default: found), ``warm_start``, ``epochs``, ``tol``, ``rng``,
         ``callback``, ...
@@ -77,22 +77,21 @@ def casimir_svrg_adapt(
     kappa: float | None = None,
     **options: Any,
 ) -> Result:
-    """Minimise F(w) + lam/2 ||w||^2 by Casimir with a smoothing that falls as it runs, each subproblem by one pass of
-    SVRG.
+    """Minimise F(w) + lam/2 ||w||^2 by Casimir with decreasing smoothing, each subproblem by one pass of SVRG.
 
     lam > 0:  mu_k = mu (1 - sqrt(q)/2)^{k/2}, q = lam/(lam + kappa),  kappa_k = kappa = lam
-    lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L that of the examples' losses at mu
+    lam = 0:  mu_k = mu/k,  kappa_k = kappa k,  kappa = L/(n+1), L the smoothness of the examples' losses at mu
 
     Parameters
     ----------
     objective, w0, lam
-        As for :func:`casimir`; something to be smoothed.
+        As for :func:`casimir`; the objective must have a smoothing.
     mu : float > 0, optional
-        Where the smoothing begins; default 2. Its choice matters little.
+        First value of the smoothing; default 2. Its choice matters little.
     kappa : float > 0, optional
         Weight of the proximal term. Default as above.
     **options
-        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing falls), ``warm_start``,
+        Others of :func:`casimir`: ``step_size`` (default: found, shorter as the smoothing decreases), ``warm_start``,
         ``epochs``, ``tol``, ``rng``, ``callback``, ...
 
     Returns

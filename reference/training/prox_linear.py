@@ -1,4 +1,4 @@
-"""Prox-linear: its run, with steps that are refused or taken back, and gaps that are measured."""
+"""Prox-linear: its run, with rejected steps, halved eta and measured gaps."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from reference.weighted import Weighted
 
 __all__ = ["ProxLinearProblem", "casimir_svrg", "prox_linear"]
 
-BUDGET, MOST = 5, 1000  # passes for a subproblem: the paper's budget, and the bound where a tolerance ends it
-LEAST_MU = 1e-10  # a smoothing that falls by itself stops here
+BUDGET, MOST = 5, 1000  # passes for a subproblem: the paper's budget, and the most with a tolerance
+LEAST_MU = 1e-10  # the least mu of a decreasing smoothing
 CHOICES = {"schedule": ("const", "adapt"), "accept": ("decrease", "always")}
 
 
 class ProxLinearProblem(NamedTuple):
-    """What an inner solver is given: to minimise objective(v) + lam/2 ||v||^2, ``objective`` being convex and as any
-    optimiser takes it, from ``start`` (d,), in at most so many ``passes``.
+    """The argument of an inner solver: minimise objective(v) + lam/2 ||v||^2 from ``start`` (d,).
 
-    ``lam`` is that of the subproblem, lam + 1/eta. ``mu``, ``L``: smoothing and smoothness of components, where they
-    are prescribed. ``solved``: a callback that ends a run whose gap is small enough. ``rng``: the run's random numbers.
+    ``objective`` is convex and has the interface of any objective. ``lam`` is that of the subproblem, lam + 1/eta.
+    ``mu``, ``L``: smoothing and smoothness of components, None if not prescribed. ``passes``: the most passes.
+    ``solved``: a callback that stops a run when its gap is small enough. ``rng``: the run's random number generator.
     """
 
     objective: StructuralHinge | Weighted | LinearizedObjective
@@ -51,8 +51,8 @@ class ProxLinearProblem(NamedTuple):
     rng: np.random.Generator
 
 
-class Found(NamedTuple):
-    """What an inner solver found: the model that it minimised, v (d,) and its result, the smoothing it was given."""
+class Solution(NamedTuple):
+    """The model that an inner solver minimised, v (d,), the solver's result and its prescribed smoothing."""
 
     model: Model
     v: Array
@@ -61,11 +61,12 @@ class Found(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """w (d,); fun, the objective there; eta; k, the steps done; halved, how often eta was; refused, the steps that were
-    not accepted; missed, the subproblems that were not solved to their tolerance; calls, the oracles asked for; first,
-    the objective at the start; bound, on the norm of the prox-gradient where the last step began.
+    """The state of a run: w (d,), its objective fun, the step length eta, the number k of steps done.
 
-    step: the box's state after the step that is to be judged; None of a state that is settled.
+    halved: number of times eta was halved. refused: number of steps not accepted. missed: number of subproblems not
+    solved to their tolerance. calls: oracle calls. first: the objective at the start. bound: on the norm of the
+    prox-gradient at the start of the last step. step: the box's state after a step that :meth:`Outer.settle` has to
+    accept or reject, None afterwards.
     """
 
     w: Array
@@ -83,9 +84,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A function that solves subproblems, as :func:`prox_linear` takes it, with the schedule and the budget it is
-    given.
-    """
+    """The argument ``inner`` of :func:`prox_linear`, with the schedule and the budget of its subproblems."""
 
     function: Callable[[ProxLinearProblem], Result]
     hinge: bool
@@ -95,24 +94,24 @@ class Scheduled:
     passes: int
     tolerance: float | None
 
-    def __call__(self, model: Model, k: int, rng: np.random.Generator) -> tuple[Array, Found]:
+    def __call__(self, model: Model, k: int, rng: np.random.Generator) -> tuple[Array, Solution]:
         mu, L = self.scheduled(k)
         solved = partial(_small, self.eps(k))
         start = model.w - model.center
-        found = self.function(ProxLinearProblem(model.convex, start, model.curvature, mu, L, self.passes, solved, rng))
-        if not isinstance(found, Result):
-            raise TypeError(f"inner: expected a function that returns a Result, got {type(found).__name__}")
-        if found.interrupted:
+        result = self.function(ProxLinearProblem(model.convex, start, model.curvature, mu, L, self.passes, solved, rng))
+        if not isinstance(result, Result):
+            raise TypeError(f"inner: expected a function that returns a Result, got {type(result).__name__}")
+        if result.interrupted:
             raise KeyboardInterrupt
-        (v,) = floats(v=found.x)
-        return v, Found(model, v, found, mu)
+        (v,) = floats(v=result.x)
+        return v, Solution(model, v, result, mu)
 
     def eps(self, k: int) -> float:
-        """The gap that ends the k-th subproblem; -inf: the budget does."""
+        """The gap that ends the k-th subproblem; -inf if the budget ends it."""
         return -np.inf if self.tolerance is None else self.tolerance / k
 
     def scheduled(self, k: int) -> tuple[float | None, float | None]:
-        """mu_k and L_k (section 7.3.2); what has its own mu keeps it."""
+        """mu_k and L_k (section 7.3.2); mu_k is None for an objective with its own smoothing, such as the log loss."""
         mu, L = self.mu, self.L
         if not self.hinge:
             return None, L
@@ -123,10 +122,10 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class Outer(Solver):
-    """A run of :class:`ProxLinear`: steps that break the model's inequality are taken back and eta is halved."""
+    """A run of :class:`ProxLinear`: a step that violates the model's inequality is rejected and eta is halved."""
 
-    given: dict[str, Any]  # the options of :func:`prox_linear`, as they were
-    measures: bool  # the gaps of subproblems
+    given: dict[str, Any]  # the options of :func:`prox_linear`
+    measures: bool  # whether the gaps of subproblems are measured
 
     name: ClassVar[str] = "prox_linear"
     convex: ClassVar[bool] = False
@@ -159,50 +158,50 @@ class Outer(Solver):
         fun = regularised(objective, w0, self.box.lam)
         return Standing(w0, fun, self.box.eta, 0, 0, 0, 0, objective.n, fun, np.inf)
 
-    def epoch(self, objective: Objective, now: Standing, rng: np.random.Generator) -> Standing:
-        box = replace(self.box, eta=now.eta)
-        return now._replace(step=box.epoch(objective, ProxLinearState(now.w, now.k), rng))
+    def epoch(self, objective: Objective, state: Standing, rng: np.random.Generator) -> Standing:
+        box = replace(self.box, eta=state.eta)
+        return state._replace(step=box.epoch(objective, ProxLinearState(state.w, state.k), rng))
 
-    def evaluate(self, objective: Objective, now: Standing) -> Report:
-        return Report(now.w, now.fun, calls=now.calls)
+    def evaluate(self, objective: Objective, state: Standing) -> Report:
+        return Report(state.w, state.fun, calls=state.calls)
 
     def restored(self, objective: Objective, saved: Standing) -> Standing:
-        """With the objective asked for again, so that a run that goes on over other data is seen."""
+        """The state with the objective evaluated again, so that a resumed run on other data is detected."""
         return saved._replace(fun=regularised(objective, saved.w, self.box.lam))
 
     def settle(
         self, objective: Objective, before: Standing | None, after: Standing, report: Report, rng: np.random.Generator
     ) -> tuple[Standing, Report]:
-        """Take the step, or refuse it; or halve eta."""
+        """Accept the step, or refuse it, or halve eta."""
         if before is None or after.step is None:
             return after, report
         w, fun, eta, k, halved, refused, missed, calls, first, *_ = before
-        new, found = after.step.w, after.step.found
-        (model, v, result, mu), lam, k = found, self.box.lam, k + 1
-        there = regularised(objective, new, lam)
-        promised = model.value(v, _plain(objective)) if np.isfinite(there) else np.inf
+        new, solution = after.step.w, after.step.found
+        (model, v, result, mu), lam, k = solution, self.box.lam, k + 1
+        new_fun = regularised(objective, new, lam)
+        model_value = model.value(v, _plain(objective)) if np.isfinite(new_fun) else np.inf
         calls += result.oracle_calls + 2 * objective.n
         rho, gap, eps = squared_norm(w - new) ** 0.5 / eta, np.inf, self.box.inner.eps(k)
         if self.measures:
             gap, more = _gap(result, model.convex, v, model.curvature, mu)
             calls += more
         missed += self.given["tolerance"] is not None and gap > (1 + 1e-6) * eps
-        holds = np.isfinite(there) and _not_above(there, promised, fun, new)
+        holds = np.isfinite(new_fun) and _not_above(new_fun, model_value, fun, new)
         if not (holds or self.given["fixed_eta"]):
-            now = Standing(w, fun, eta / 2, k - 1, halved + 1, refused, missed, calls, first, np.inf)
+            state = Standing(w, fun, eta / 2, k - 1, halved + 1, refused, missed, calls, first, np.inf)
         else:
-            taken = np.isfinite(there) and (self.given["accept"] == "always" or there <= fun)
+            taken = np.isfinite(new_fun) and (self.given["accept"] == "always" or new_fun <= fun)
             bound = rho + (2.0 * max(gap, 0.0) / model.curvature) ** 0.5 / eta
-            kept = (new, there) if taken else (w, fun)
-            now = Standing(*kept, eta, k, halved, refused + (not taken), missed, calls, first, bound)
-        return now, Report(now.w, now.fun, calls=calls, prox_gradient=rho if np.isfinite(rho) else None)
+            kept = (new, new_fun) if taken else (w, fun)
+            state = Standing(*kept, eta, k, halved, refused + (not taken), missed, calls, first, bound)
+        return state, Report(state.w, state.fun, calls=calls, prox_gradient=rho if np.isfinite(rho) else None)
 
-    def reached(self, point: Point, now: Standing | None, tol: float | None) -> bool:
-        return tol is not None and now is not None and now.bound <= tol
+    def reached(self, point: Point, state: Standing | None, tol: float | None) -> bool:
+        return tol is not None and state is not None and state.bound <= tol
 
-    def ending(self, run: Run, now: Standing | None, tol: float | None) -> Ending:
-        outcome = _outcome(run, now, tol)
-        return Ending(outcome, "last", "none: the objective is not convex", now.k if now else 0)
+    def ending(self, run: Run, state: Standing | None, tol: float | None) -> Ending:
+        outcome = _outcome(run, state, tol)
+        return Ending(outcome, "last", "none: the objective is not convex", state.k if state else 0)
 
 
 @runs(iterations=50, tol=None, rng=None)
@@ -222,7 +221,7 @@ def prox_linear(
     fixed_eta: bool = False,
     **run: Unpack[RunOptions],
 ) -> Result:
-    """Minimise F(w) + lam/2 ||w||^2, F a loss over scores that are smooth in w, by the prox-linear algorithm.
+    """Minimise F(w) + lam/2 ||w||^2, F a loss of scores that are smooth in w, by the prox-linear algorithm.
 
     w_k ~ argmin_w F_eta(w; w_{k-1}),
     F_eta the objective with its scores linearised about w_{k-1}, plus 1/(2 eta) ||w - w_{k-1}||^2
@@ -231,73 +230,71 @@ def prox_linear(
     ----------
     objective : StructuralHinge, LogLoss, or Weighted of one
         Over a model with ``scores``, ``pushforward`` and ``pullback``, such as ``TwoLayerModel`` or
-        ``DifferentiableModel``. A hinge with a smoothing, as ``casimir`` needs it; its unsmoothed self is what is
-        minimised.
+        ``DifferentiableModel``. A hinge needs a smoothing for ``casimir``; the unsmoothed hinge is minimised.
     w0 : array (d,), optional
-        Start; default ``model.initial(data, rng)`` where the model has it, else zeros (where a network may have no
-        slope).
+        Start; default ``model.initial(data, rng)`` if the model has that method, else zeros (where the gradient of a
+        network may be 0).
     lam : float >= 0
         Weight of the squared norm.
     eta : float > 0
-        Step length. It is halved whenever a subproblem's solution w breaks F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}),
-        which holds for eta <= 1/L, L the smoothness of scores: that step is taken back.
+        Step length. A step to w is rejected and eta halved unless F(w) + lam/2 ||w||^2 <= F_eta(w; w_{k-1}), which
+        holds for eta <= 1/L, L the smoothness of the scores.
     mu : float > 0, optional
-        Smoothing of a hinge's subproblems; default 1 for the default solver and a budget. Otherwise none is prescribed:
-        ``casimir`` then lets it fall by itself, until the subproblem is solved.
+        Smoothing of a hinge's subproblems; default 1 for the default solver with a budget. Otherwise none is
+        prescribed, and ``casimir`` decreases the smoothing until the subproblem is solved.
     schedule : {"adapt", "const"}
         In the k-th step, mu_k = mu/k and L_k = k L; or mu_k = mu and L_k = L.
     L : float > 0, optional
-        Smoothness of the components of the first subproblem, for steps of 1/(L_k + lam + 1/eta + kappa); default:
-        found, anew for each.
+        Smoothness of the components of the first subproblem, for steps of 1/(L_k + lam + 1/eta + kappa); default: found
+        for each subproblem.
     budget : int >= 1, optional
         Passes of the inner solver for each subproblem. Default 5; with a tolerance, at most 1000.
     tolerance : float > 0, optional
-        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k. ``success`` is False where the
-        budget did not suffice; with the default solver a constant ``mu`` keeps the gap above what smoothing costs.
+        eps_0: the k-th subproblem is solved until its duality gap is at most eps_0 / k. ``success`` is False if the
+        budget did not suffice. With the default solver and a constant ``mu``, the error of the smoothing remains.
     inner : function, optional
-        What solves a subproblem: ``inner(problem) -> Result``, of a
-        :class:`reference.training.prox_linear.ProxLinearProblem`. Default ``casimir_svrg`` there. Any optimiser will
-        do: ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)`` for a hinge
-        without smoothing.
+        Solver of the subproblems: ``inner(problem) -> Result``, with a
+        :class:`reference.training.prox_linear.ProxLinearProblem`. Default: ``casimir_svrg`` of that module. Any
+        optimiser can be used, for a hinge without smoothing for instance
+        ``lambda p: bcfw(p.objective, lam=p.lam, epochs=p.passes, rng=p.rng, callback=p.solved)``.
     accept : {"decrease", "always"}
-        Whether w_k is taken only where the objective is not larger there (else w_k = w_{k-1}), or always.
+        Whether a step is accepted only if the objective does not increase (else w_k = w_{k-1}), or always.
     fixed_eta : bool
-        Leave eta as it is, whatever the inequality says: Algorithm 5 to the letter.
+        Keep eta constant even if the inequality is violated, as in Algorithm 5.
     iterations : int >= 0
-        Subproblems, those of steps that were taken back included.
+        Subproblems; those of rejected steps count.
     tol : float >= 0, optional
-        Stop when the norm of the prox-gradient is at most this, where the last step began; needs subproblems that are
-        solved well.
+        Stop when the norm of the prox-gradient at the start of the last step is at most this; needs accurately solved
+        subproblems.
     rng : int, numpy.random.Generator or None
-        For the start and the orders of examples, drawn with NumPy on the host.
+        Draws the start and the orders of examples, with NumPy on the host.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each subproblem, with a :class:`Row`
-        and the weights (d,) that would be returned then, which are to be left as they are. Stops the run by returning
-        True or raising StopIteration.
+        Called as ``callback(row, w)`` after each subproblem, with a :class:`Row` and the weights (d,) that would be
+        returned at that point; do not modify them. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
     Result
-        ``nit`` is the number of steps, halvings not counted. In a row, ``epoch`` counts subproblems, and
-        ``prox_gradient`` is ||w_{k-1} - w||/eta with w what the inner solver found; the norm of the prox-gradient at
-        w_{k-1} is within sqrt(2 gap / (lam + 1/eta))/eta of it. There is no certificate: the objective is not convex.
+        ``nit`` is the number of steps, without halvings. In a row, ``epoch`` counts subproblems, and ``prox_gradient``
+        is ||w_{k-1} - w||/eta with w the inner solver's solution; the norm of the prox-gradient at w_{k-1} is within
+        sqrt(2 gap / (lam + 1/eta))/eta of it. There is no certificate: the objective is not convex.
 
     Raises
     ------
     ValueError, TypeError
-        Options out of range; what is no objective of ours; a hinge without smoothing where the inner solver needs one;
-        weights that must be >= 0.
+        Options out of range; an objective other than the three above; a hinge without smoothing if the inner solver
+        needs one; weights that must be >= 0.
 
     Notes
     -----
-    ``oracle_calls`` are the inner solver's and n for each evaluation that decides: of the objective and of F_eta at the
-    subproblem's solution, with a tolerance or tol also those of its gap. An oracle of a subproblem costs a score and a
-    Jacobian-vector product, and a vector-Jacobian product for the gradient.
+    ``oracle_calls`` counts the inner solver's calls and n for each evaluation that a decision needs: of the objective
+    and of F_eta at the subproblem's solution and, with ``tolerance`` or ``tol``, of its gap. An oracle call in a
+    subproblem costs a score and a Jacobian-vector product, and a vector-Jacobian product for the gradient.
 
     Source
     ------
     Pillutla et al., Algorithm 5, Theorem 35, Remark 36, Proposition 37, sections 6.1 and 7.3.2; *corrected* 6.1.1: gaps
-    are measured, as (lam + 1/eta) ||v||^2 <= eps_k bounds none by eps_k. Halving eta is a step beyond the paper.
+    are measured, as (lam + 1/eta) ||v||^2 <= eps_k does not bound the gap by eps_k. Halving eta is not in the paper.
 
     Examples
     --------
@@ -330,11 +327,10 @@ def prox_linear(
 
 
 def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
-    """Solve a subproblem of :func:`prox_linear` by Casimir-SVRG with constant smoothing; ``options`` are others of
-    ``casimir``, such as ``warm_start``.
+    """Solve a subproblem of :func:`prox_linear` by Casimir-SVRG; ``options`` are others of ``casimir``.
 
-    Where L is given, kappa is that of Proposition 29 for it, and steps are 1 / (L + lam + kappa). Without mu, smoothing
-    falls in stages.
+    With mu the smoothing is constant; without mu it decreases in stages. With L, kappa is that of Proposition 29 and
+    the step size is 1 / (L + lam + kappa).
 
     Source
     ------
@@ -350,31 +346,31 @@ def casimir_svrg(problem: ProxLinearProblem, **options: Any) -> Result:
 
 
 def regularised(objective: Objective, w: Array, lam: float) -> float:
-    """F(w) + lam/2 ||w||^2, a hinge unsmoothed; inf where w is not finite."""
+    """F(w) + lam/2 ||w||^2, with the unsmoothed F of a hinge; inf if w is not finite."""
     if not np.all(np.isfinite(host(w))):
         return np.inf
     return objective.value_and_gradient(w, None, _plain(objective))[0] + 0.5 * lam * squared_norm(w)
 
 
 def _plain(objective: Objective) -> float | None:
-    """The mu that smooths nothing."""
+    """The mu that means no smoothing."""
     return 0.0 if traits(objective).hinge else None
 
 
-def _gap(found: Result, convex: Linearized, v: Array, lam: float, mu: float | None) -> tuple[float, int]:
-    """A bound on how far v is from the subproblem's optimum, and the oracle calls that it took."""
+def _gap(result: Result, convex: Linearized, v: Array, lam: float, mu: float | None) -> tuple[float, int]:
+    """A bound on the suboptimality of v in its subproblem, and the oracle calls made."""
     if not np.all(np.isfinite(host(v))):
         return np.inf, 0
-    known = found.certificate if found.iterate == "last" and not isinstance(found.certificate, str) else np.inf
+    bound = result.certificate if result.iterate == "last" and not isinstance(result.certificate, str) else np.inf
     smoothed = mu if mu is not None else _plain(convex)
-    now = evaluate(convex, v, lam, smoothed)
-    gap = min(now.objective - now.dual, known if _unsmoothed(found, now.objective) else np.inf)
+    evaluation = evaluate(convex, v, lam, smoothed)
+    gap = min(evaluation.objective - evaluation.dual, bound if _unsmoothed(result, evaluation.objective) else np.inf)
     return gap, convex.n * (2 if smoothed else 1)
 
 
-def _unsmoothed(found: Result, value: float) -> bool:
-    """Whether the inner solver minimised the hinge itself, so that its certificate is of that."""
-    return abs(found.fun - value) <= 1e-6 * abs(value)
+def _unsmoothed(result: Result, value: float) -> bool:
+    """Whether the inner solver minimised the unsmoothed hinge, so that its certificate applies."""
+    return abs(result.fun - value) <= 1e-6 * abs(value)
 
 
 def _small(eps: float, row: Row, v: Array) -> bool:
@@ -382,7 +378,7 @@ def _small(eps: float, row: Row, v: Array) -> bool:
 
 
 def _not_above(value: float, other: float, scale: float, x: Array) -> bool:
-    """value <= other, up to the rounding of sums of this scale."""
+    """value <= other, up to the rounding of sums of magnitude ``scale``."""
     eps = float(array_namespace(x).finfo(x.dtype).eps)
     return bool(value <= other + 1e3 * eps * max(abs(other), abs(scale)))
 
@@ -401,25 +397,25 @@ def _check(objective: Objective, mu: float | None, inner: Any) -> None:
         positive_mu(mu)
 
 
-def _outcome(run: Run, at: Standing | None, tol: float | None) -> tuple[bool, str]:
-    """Success, and the sentence about it."""
-    if at is None or run.ending:
+def _outcome(run: Run, state: Standing | None, tol: float | None) -> tuple[bool, str]:
+    """Success, and the message."""
+    if state is None or run.ending:
         return run.ending or (False, "nothing was done")
-    done = f"{at.k} steps"
-    if at.refused:
-        done += f", {at.refused} of them refused as the objective would have grown"
-    if at.halved:
-        done += f", eta halved {at.halved} times to {at.eta:.3g}"
-    if at.missed:
-        done += f", {at.missed} subproblems left with a gap of more than tolerance / k"
+    done = f"{state.k} steps"
+    if state.refused:
+        done += f", {state.refused} of them refused as the objective would have grown"
+    if state.halved:
+        done += f", eta halved {state.halved} times to {state.eta:.3g}"
+    if state.missed:
+        done += f", {state.missed} subproblems left with a gap of more than tolerance / k"
     if run.solved:
-        return True, f"{done}: the norm of the prox-gradient is at most {at.bound:.3g}"
-    if at.k == at.refused and (at.refused or at.halved):
+        return True, f"{done}: the norm of the prox-gradient is at most {state.bound:.3g}"
+    if state.k == state.refused and (state.refused or state.halved):
         return False, f"{done}: no step was taken"
-    if not at.fun <= at.first:
-        return False, f"{done}: the objective grew from {at.first} to {at.fun}"
-    if at.missed:
+    if not state.fun <= state.first:
+        return False, f"{done}: the objective grew from {state.first} to {state.fun}"
+    if state.missed:
         return False, done
     if tol is not None:
-        return False, f"{done}: the norm of the prox-gradient is at most {at.bound:.3g}, more than {tol}"
+        return False, f"{done}: the norm of the prox-gradient is at most {state.bound:.3g}, more than {tol}"
     return True, done

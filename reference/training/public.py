@@ -1,4 +1,4 @@
-"""What all public functions share: the options of a run, documented here once."""
+"""The options of a run that all public functions share, documented once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RunOptions(TypedDict, total=False):
-    """What :func:`reference.training.minimize.run_of` is handed; :func:`runs` says which of them a function takes."""
+    """Options passed to :func:`reference.training.minimize.run_of`; :func:`runs` selects those of a function."""
 
     epochs: int
     iterations: int
@@ -44,31 +44,31 @@ DOCS = {
     "callback": """
     callback : callable, optional
         Called as ``callback(row, w)`` after each epoch, with a :class:`Row` and the weights (d,) that would be returned
-        then, which are to be left as they are. Stops the run by returning True or raising StopIteration.""",
+        at that point; do not modify them. The run stops if it returns True or raises StopIteration.""",
     "checkpoint": """
     checkpoint, resume : path, optional
-        A file to keep what the run needs to go on, and such a file to go on from, by the same options.""",
+        A file to write the state of the run to, and such a file to continue from, with the same options.""",
     "resume": "",  # with checkpoint
 }
 
 
 def runs(**defaults: Any) -> Callable[[F], F]:
-    """Decorate a function that ends in ``**run: Unpack[RunOptions]``, to be handed to ``minimize``.
+    """Decorate a function that ends in ``**run: Unpack[RunOptions]`` and passes them to ``minimize``.
 
-    It takes the options named here, with these defaults, and ``callback``, ``checkpoint`` and ``resume``: they enter
-    its signature, and its docstring where that does not describe them itself.
+    The function takes the options in ``defaults``, and ``callback``, ``checkpoint`` and ``resume``. They are added to
+    its signature, and to its docstring unless it already describes them.
     """
     options = defaults | {"callback": None, "checkpoint": None, "resume": None}
 
     def decorated(function: F) -> F:
         signature = inspect.signature(function)
         *own, _ = signature.parameters.values()
-        known = {parameter.name for parameter in own} | options.keys()
+        documented = {parameter.name for parameter in own} | options.keys()
 
         @functools.wraps(function)
         def public(*arguments: Any, **named: Any) -> Any:
             for name in named:
-                if name not in known:
+                if name not in documented:
                     raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
             return function(*arguments, **(options | named))
 
@@ -82,14 +82,12 @@ def runs(**defaults: Any) -> Callable[[F], F]:
 
 
 def _described(doc: str, order: list[str]) -> str:
-    """The docstring, its parameters completed by those of :data:`DOCS` that it does not have, in the order of the
-    signature.
-    """
+    """The docstring with the missing parameters added from :data:`DOCS`, in the order of the signature."""
     before, title, rest = doc.partition("Parameters\n    ----------")
     parameters, returns, after = rest.partition("\n\n    Returns\n")
     entries = re.findall(r"\n    (?=\S)([^\n]*?) :([^\n]*(?:\n        [^\n]*)*)", parameters)
-    known = {name.strip() for names, _ in entries for name in names.split(",")}
+    documented = {name.strip() for names, _ in entries for name in names.split(",")}
     texts = {names.split(",")[0]: f"\n    {names} :{text}" for names, text in entries}
-    texts |= {name: DOCS[name] for name in order if name in DOCS and name not in known}
+    texts |= {name: DOCS[name] for name in order if name in DOCS and name not in documented}
     inside = "".join(texts.pop(name) for name in order if name in texts)
     return before + title + "".join(texts.values()) + inside + returns + after

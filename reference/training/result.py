@@ -1,4 +1,4 @@
-"""What an optimiser returns: one result, one row of history a pass."""
+"""What an optimiser returns: a result, with one row of history for each pass."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Report", "Result", "Row"]
 class Row:
     """One pass over the data.
 
-    epoch: passes so far. oracle_calls: examples' oracles so far, evaluations of the objective not counted. seconds:
-    time so far without them. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap:
-    where known. exact: the share of examples whose smoothed max is certified exact there, where smoothings are asked.
-    prox_gradient: the norm of the prox-gradient of a nonconvex objective, where the step began.
+    epoch: passes so far. oracle_calls, seconds: oracle calls of one example, and time, so far, without evaluations of
+    the objective. objective: F(w) + lam/2 ||w||^2 at the iterate that would be returned now. dual, gap: None if
+    unknown. exact: the share of examples whose smoothed max is certified exact; None for methods without a smoothing.
+    prox_gradient: for a nonconvex objective, the norm of the prox-gradient at the start of the step.
     """
 
     epoch: int
@@ -43,10 +43,10 @@ class Row:
 
 
 class Report(NamedTuple):
-    """The iterate x that would be returned, and what it is worth: the fields of a :class:`Row`.
+    """The iterate x that would be returned, and the fields of its :class:`Row`.
 
-    calls: oracles so far (None: n a pass). passes: so far (None: one an epoch). later: of the
-    epoch's seconds, those of work for the next one. detail: what else was seen, for ``settle``.
+    calls: oracle calls so far (None: n a pass). passes: passes so far (None: one an epoch). later: seconds of the epoch
+    that were spent on work for the next one. detail: further information for ``settle``.
     """
 
     x: Array
@@ -65,10 +65,10 @@ class Report(NamedTuple):
 class Result:
     """The outcome of an optimisation; names as in SciPy where SciPy has them.
 
-    x: weights (d,); ``iterate`` says which: "last" or the average taken. fun: objective at x. nit: passes or
+    x: weights (d,); ``iterate`` names the iterate: "last", or the kind of average. fun: objective at x. nit: passes or
     iterations. certificate: a proved bound on fun minus the optimum, or a sentence saying why there is none.
-    interrupted: whether Ctrl-C ended it; x is then the iterate of the lowest objective in ``history``, or the start
-    (fun nan if that was not evaluated).
+    interrupted: whether Ctrl-C ended the run. Then x is the iterate of lowest objective in ``history``, or the start
+    (with fun = nan if the start was not evaluated).
     """
 
     x: Array = field(repr=False)
@@ -89,7 +89,7 @@ class Result:
 
 
 def _as_plain(record: Any, **kinds: type) -> None:
-    """Make these fields plain Python numbers, whatever the objective counts and sums in; None stays."""
+    """Convert these fields to plain Python numbers, from whatever types the objective computes in; None stays."""
     for name, kind in kinds.items():
         if getattr(record, name) is not None:
             object.__setattr__(record, name, kind(getattr(record, name)))
@@ -110,7 +110,7 @@ def wants_to_stop(callback: Callback | None, row: Row, w: Array) -> bool:
 
 
 def small_enough(gap: float, fun: float, tol: float | None) -> bool:
-    """Whether a gap is at most ``tol`` times the objective; no tol is never met."""
+    """Whether a gap is at most ``tol`` times the objective; False if tol is None."""
     return tol is not None and bool(np.isfinite(fun)) and gap <= tol * abs(fun)
 
 

@@ -1,6 +1,4 @@
-"""A run: history, clock, callback, interrupts and checkpoints of whatever goes on in steps; :mod:`minimize` drives
-it.
-"""
+"""A run: history, clock, callback, interrupts and checkpoints of an iterative method; :mod:`minimize` drives it."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ from reference.training.result import Callback, Report, Result, Row, wants_to_st
 
 __all__ = ["Point", "Run", "aside"]
 
-SHARE = 10  # a checkpoint is written once the run has gone on for so many times as long as the last one took to write
+SHARE = 10  # spend at most 1/10 of the run on writing checkpoints
 
-_aside: ContextVar[float] = ContextVar("aside", default=0.0)  # seconds, ever, of this thread
+_aside: ContextVar[float] = ContextVar("aside", default=0.0)  # all seconds set aside so far in this thread
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """A block whose time counts in no run, also not in a run that this one is a step of."""
+    """A block whose time does not count, neither in its own run nor in a run of which that run is a step."""
     started, before = time.perf_counter(), _aside.get()
     try:
         yield
@@ -38,7 +36,7 @@ def aside() -> Iterator[None]:
 
 
 class Point(NamedTuple):
-    """Weights x (d,) with their objective and gap, None where there is none."""
+    """Weights x (d,) with their objective and gap; gap None if unknown."""
 
     x: Array
     fun: float
@@ -46,10 +44,10 @@ class Point(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What is whole: so many rows, the iterate of the last and the best of all; the state after it, that of the random
-    numbers, the clock.
+    """Progress after the last complete epoch: what an interrupted run returns and a checkpoint keeps.
 
-    first: the objective at the start.
+    rows: number of rows of the history. last, best: the last iterate and the best one. state: of the solver. rng: the
+    state of the random number generator. seconds: the clock. first: the objective at the start.
     """
 
     rows: int
@@ -70,23 +68,25 @@ class Run:
         Its name.
     objective : object with ``n``
     start : array (d,), or NamedTuple of arrays
-        What is returned where nothing was done.
+        Returned if no epoch was done.
     options : dict
-        What a run that goes on from a checkpoint must have in common with the one that wrote it.
+        Options that must be the same in a resumed run.
     epochs : int >= 0
-        At most so many.
+        The most epochs.
     rng, callback
-        As the optimiser takes them.
+        As in the optimiser.
     checkpoint : path, optional
-        Written after an epoch, with an interrupt and at the end, but not so often that it would take more than a tenth
-        of the time. What was done since the last time may be lost where the state changes in place: see ``form``.
+        Written after an epoch, but with at most a tenth of the time spent on writing, on an interrupt, and at the end.
+        With ``form``, an interrupted epoch may have changed the state in place; then the last file stays.
     resume : path, optional
-        The checkpoint to go on from: rows, weights and seconds are those of a run that was not cut in two. Its random
-        numbers go on as well; the start is not looked at. ``epochs`` counts those done before.
+        The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
+        ``start`` is not used. ``epochs`` includes those done before.
     reached : callable, optional
-        Of a :class:`Point`: whether it is good enough to stop at.
+        Whether a :class:`Point` is good enough to stop.
     form : type, optional
-        Of the box, where its state has a form that only this type knows, and may change in place.
+        The type of the box, if only this type can read its state, which may change in place.
+    unit : str
+        What ``epochs`` counts, for messages.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class Run:
 
     @property
     def resumed(self) -> Any:
-        """The state to go on from, as the checkpoint has it; None without one."""
+        """The state in the checkpoint to continue from; None without a checkpoint."""
         return self._found
 
     def begin(self, report: Report) -> None:
-        """Before the first epoch: the iterate, with its objective where known (needed after a checkpoint)."""
+        """Set the iterate before the first epoch; a resumed run needs its objective, others may give nan."""
         if self._found is None:
             point, self.calls_before = Point(report.x, float(report.fun), report.gap), report.calls or 0
             self._done = Done(0, point, point, first=point.fun)
@@ -152,7 +152,7 @@ class Run:
         self._begun = True
 
     def epochs(self) -> Iterator[int]:
-        """The numbers of the epochs to come, until there is a reason to stop."""
+        """The numbers of the next epochs, until there is a reason to stop."""
         k = self.done
         while k < self.epochs_asked and not self.over:
             self._moving = True
@@ -161,13 +161,13 @@ class Run:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """A block whose time counts, but for what is set aside in it."""
+        """A block whose time counts, except for blocks of :func:`aside` in it."""
         started, aside = time.perf_counter(), _aside.get()
         yield
         self.seconds += time.perf_counter() - started - (_aside.get() - aside)
 
     def record(self, state: Any, report: Report, epoch: int) -> None:
-        """End an epoch: its row, what is needed to go on from it, the checkpoint if it is time, the callback."""
+        """End an epoch: add its row, keep its state, write a checkpoint if one is due, call the callback."""
         x, fun, dual, gap = report[:4]
         gap = fun - dual if gap is None and dual is not None else gap
         calls = epoch * self.n if report.calls is None else report.calls
@@ -184,7 +184,7 @@ class Run:
         with np.errstate(**self._outside):
             self.stopped = wants_to_stop(self.callback, row, x)
 
-    # how it stands ----------------------------------------------------------------------------------------------------
+    # progress ---------------------------------------------------------------------------------------------------------
 
     @property
     def done(self) -> int:
@@ -193,17 +193,17 @@ class Run:
 
     @property
     def fun(self) -> float:
-        """The objective of the last iterate recorded."""
+        """The objective of the last recorded iterate."""
         return self._done.last.fun
 
     @property
     def first(self) -> float:
-        """The objective at the start; nan where it was not asked for."""
+        """The objective at the start; nan if it was not evaluated."""
         return self._done.first
 
     @property
     def gap(self) -> float | None:
-        """Its gap."""
+        """The gap of the last recorded iterate."""
         return self._done.last.gap
 
     @property
@@ -219,9 +219,7 @@ class Run:
 
     @property
     def ending(self) -> tuple[bool, str] | None:
-        """Success, and the sentence about it, of a run that diverged or that the callback stopped; None of any
-        other.
-        """
+        """Success and the message of a run that diverged or was stopped by the callback; None of other runs."""
         if self.history and not np.isfinite(self.fun):
             return False, f"diverged in epoch {self.done}: objective {self.fun}; take shorter steps"
         if self.stopped:
@@ -231,7 +229,7 @@ class Run:
     def result(
         self, outcome: tuple[bool, str], *, iterate: str, certificate: float | str | None, nit: int | None = None
     ) -> Result:
-        """The last iterate, with this outcome; of an interrupted run the best one, with its own gap."""
+        """The result: the last iterate with this outcome; of an interrupted run, the best iterate with its gap."""
         (success, message), point = outcome, self._done.best if self.interrupted else self._done.last
         if self.interrupted:
             success, message = False, f"interrupted after {self.done} of {self.epochs_asked} {self.unit}"
@@ -265,21 +263,22 @@ class Run:
         rows = [list(row.as_dict().values()) for row in self.history[: done.rows]]
         content = {"run": self._identity, "calls_before": self.calls_before, "history": rows, "done": done}
         write_checkpoint(self.checkpoint, content)
-        self._saved, now = done.rows, time.perf_counter()
-        self._next_save = now + SHARE * (now - started)
+        self._saved, written = done.rows, time.perf_counter()
+        self._next_save = written + SHARE * (written - started)
 
     def _read(self, place: Place) -> Any:
-        """The checkpoint's state, if it is of this run."""
-        found = read_checkpoint(self.resume, place)  # type: ignore[arg-type]
+        """Read the checkpoint and return its state; ValueError if it is damaged or of another run."""
+        content = read_checkpoint(self.resume, place)  # type: ignore[arg-type]
         try:
-            theirs, done, rows = found["run"].copy(), found["done"], [Row(*row) for row in found["history"]]
-            self.history, self.calls_before, self._done, self.seconds = rows, found["calls_before"], done, done.seconds
+            theirs, done, rows = content["run"].copy(), content["done"], [Row(*row) for row in content["history"]]
+            self.history, self.calls_before = rows, content["calls_before"]
+            self._done, self.seconds = done, done.seconds
             kind = getattr(np.random, done.rng["bit_generator"])
             if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):
                 raise ValueError(f"no generator of random numbers: {done.rng['bit_generator']}")
             rng = np.random.Generator(kind())
             rng.bit_generator.state = done.rng
-        # NotImplementedError: NumPy's word for a bit generator that is only a base class
+        # NumPy raises NotImplementedError for the base class of bit generators
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, NotImplementedError) as problem:
             raise ValueError(f"{self.resume}: damaged checkpoint: {type(problem).__name__}: {problem}") from None
         check_identity(theirs, self._identity, self.resume)

@@ -90,21 +90,21 @@ def sgd(
 
     w_t = (1 - gamma_t lam) w_{t-1} - gamma_t g_t, with g_t the mean (sub)gradient of a batch at w_{t-1}
 
-    Weights that ``objective.nonnegative`` names are set to 0 after a step that took them below.
+    After each step, negative weights in the slice ``objective.nonnegative`` are set to 0.
 
     Parameters
     ----------
     objective : object with ``n`` and ``value_and_gradient(w, batch, mu)``
     w0 : array (d,), optional
-        Start; default ``objective.zeros()``, of a nonlinear model ``model.initial(data, rng)`` where it has that.
+        Start; default ``model.initial(data, rng)`` if the model has that method, else ``objective.zeros()``.
     lam : float >= 0
         Weight of the squared norm; in other conventions C = 1/(lam n), or crfsuite's c2 = lam n / 2.
     mu : float, optional
-        Smoothing, handed to the objective.
+        Smoothing, passed to the objective.
     step_size : float or schedule, optional
-        Step length, or a schedule. A number is a constant step; default ``steps.Pegasos(offset=max(n, 1/lam))``, which
-        starts at 1/(lam n) or 1, whichever is less: needs lam > 0. It knows nothing of the features' scale: where they
-        are large, shorter steps are steadier.
+        Step size. A number is a constant step; default ``steps.Pegasos(offset=max(n, 1/lam))``, which starts at
+        min(1/(lam n), 1) and needs lam > 0. The default ignores the scale of the features: use shorter steps for large
+        features.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.
@@ -112,14 +112,13 @@ def sgd(
     Returns
     -------
     Result
-        Its certificate says that plain SGD proves no gap. ``success`` is False where the objective left the finite
-        numbers.
+        Its certificate says that plain SGD proves no gap. ``success`` is False if the objective is not finite.
 
     Raises
     ------
     ValueError
-        Options out of range, a start below 0 where weights must not be, a schedule that does not give one finite
-        step >= 0 for each batch, no step size at lam = 0.
+        Options out of range; a start with negative weights that must be >= 0; a schedule that does not give one finite
+        step >= 0 for each batch; no step size for lam = 0.
 
     Source
     ------

@@ -1,8 +1,8 @@
-"""Step sizes from how curved the components of a finite sum are, found by trial.
+"""Step sizes from the smoothness of the components of a finite sum, found by backtracking.
 
-f is L-smooth only if f(w - g/L) <= f(w) - ||g||^2 / (2L), with g its gradient at w. SVRG's step needs an L over
-components, not that of their average (Pillutla et al., section 7.3.1, *corrected*: with the average's L it diverges
-where one component is much more curved than the rest).
+f is L-smooth only if f(w - g/L) <= f(w) - ||g||^2 / (2L), with g its gradient at w. SVRG's step needs the L of the
+components, not of their average (Pillutla et al., section 7.3.1, *corrected*: with the L of the average, SVRG diverges
+if one component is much more curved than the rest).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from reference.optimizers.base import Objective, Piece, traits
 
 __all__ = ["Backtracking", "Guess", "component_smoothness", "secant"]
 
-TRIED = 32  # components that a guess is tried on, each pass
+TRIED = 32  # components that a guess is tested on in each pass
 
 
 class Guess(NamedTuple):
-    """What is known of the smoothness: L, None before the first pass; whether the last step was a guess, which holds
-    where it was tried; oracles of one example asked for so far.
+    """An estimate of the smoothness.
+
+    L: None before the first pass. guessed: whether the last L was only tested on some components, not proved. calls:
+    oracle calls of one example so far.
     """
 
     L: float | None = None
@@ -35,15 +37,14 @@ class Guess(NamedTuple):
 class Backtracking(Piece):
     """The step size of each pass: as given, or 1 / (L + curvature) with L found by backtracking on a few components.
 
-    L never exceeds ``objective.smoothness(mu)``, where there is such a bound on every component's smoothness: it is
-    safe, but may be a hundred times what the data ask for. A component that even twice
-    ``objective.local_smoothness(mu)`` does not satisfy is at a kink, of the top-K strategy where ranks tie, and is left
-    out of the search.
+    L never exceeds ``objective.smoothness(mu)``, if the objective has such a bound on the smoothness of every
+    component. That bound is safe, but may be a hundred times what the data need. A component that needs an L above
+    twice ``objective.local_smoothness(mu)`` is at a kink (of the top-K strategy, where ranks tie) and is left out.
 
     Parameters
     ----------
     step_size : float, optional
-        If it is not to be found.
+        A constant step size; default: found by backtracking.
     """
 
     step_size: float | None = None
@@ -51,47 +52,46 @@ class Backtracking(Piece):
     def propose(
         self, objective: Objective, guess: Guess, w: Array, order: np.ndarray, mu: float | None, curvature: float
     ) -> tuple[float, Guess]:
-        """The step size for a pass from w (d,), where ``curvature`` is that of what is added to the objective, such as
-        lam + kappa.
+        """The step size for a pass from w (d,); ``curvature`` is that of the added quadratics, such as lam + kappa.
 
-        A guess is tried on the first examples of the pass's order.
+        A guess is tested on the first examples of the pass.
 
         Raises
         ------
         ValueError
-            There is no curvature at all to take a step size from.
+            No curvature to derive a step size from.
         """
         if self.step_size is not None:
             return self.step_size, guess
-        (L, _, calls), batch, known = guess, order[:TRIED], traits(objective)
-        bound = known.smoothness(mu)
+        (L, _, calls), batch, properties = guess, order[:TRIED], traits(objective)
+        bound = properties.smoothness(mu)
         if L is None:
-            L, asked = secant(objective, w, mu, batch)
-            calls += asked
+            L, trial_calls = secant(objective, w, mu, batch)
+            calls += trial_calls
         if bound > L:
-            limit = 2 * known.local_smoothness(mu)
-            L, asked = self.find(objective, w, mu, batch, max(L, curvature), limit)
-            calls += asked
+            limit = 2 * properties.local_smoothness(mu)
+            L, trial_calls = self.find(objective, w, mu, batch, max(L, curvature), limit)
+            calls += trial_calls
         L = min(L, bound)
         if not L + curvature > 0:
             raise ValueError("step_size: no curvature was found at the start and lam = 0; give a step size (and kappa)")
         return 1.0 / (L + curvature), Guess(L, bound > L, calls)
 
     def judge(self, guess: Guess, accepted: bool) -> Guess:
-        """Let the next guess start from half of this one, or from twice this one if its pass was taken back."""
+        """The guess for the next pass: half of this one, or twice this one if its pass was rejected."""
         return guess if guess.L is None else guess._replace(L=guess.L / 2 if accepted else guess.L * 2)
 
     def find(
         self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
     ) -> tuple[float, int]:
-        """As :func:`component_smoothness`."""
+        """See :func:`component_smoothness`."""
         return component_smoothness(objective, w, mu, batch, start, limit)
 
 
 def component_smoothness(
     objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float = np.inf
 ) -> tuple[float, int]:
-    """The smallest L = start * 2^j, j >= 0, that is enough at w for each example of a batch that is smooth there.
+    """The smallest L = start * 2^j, j >= 0, that suffices at w for each example of a batch that is smooth there.
 
     f_i(w - g_i / L) <= f_i(w) - ||g_i||^2 / (2L) for all i, up to rounding
 
@@ -100,11 +100,11 @@ def component_smoothness(
     objective : object with ``value_and_gradient(w, batch, mu)``
     w : array (d,)
     mu : float or None
-        Smoothing, handed to the objective.
+        Smoothing, passed to the objective.
     batch : int array (b,)
         Example numbers.
     start : float >= 0
-        The least that comes into question; 0 is the answer to 0.
+        The first L to test; for 0, L = 0 is returned.
     limit : float
         An example that needs more is at a kink, and is left out.
 
@@ -112,21 +112,20 @@ def component_smoothness(
     -------
     L : float
     calls : int
-        Oracles of one example asked for.
+        Oracle calls of one example.
 
     Raises
     ------
     ValueError
-        No finite L is enough for an example: its values are no numbers.
+        No finite L suffices for an example, because its values are not finite.
 
     Notes
     -----
-    A condition at w only: an L that passes may be too small elsewhere.
+    The condition is tested at w only: L may be too small elsewhere.
     """
     L, calls = start, 0
-    temperature = (
-        (traits(objective).mu or 0.0) if mu is None else mu
-    )  # a loss is known to the rounding of its smoothing
+    # the rounding error of a loss grows with its smoothing
+    temperature = (traits(objective).mu or 0.0) if mu is None else mu
     for i in range(len(batch)):
         one = batch[i : i + 1]
         value, g = objective.value_and_gradient(w, one, mu)
@@ -148,17 +147,16 @@ def component_smoothness(
 
 
 def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
-    """A lower bound on the smoothness of a batch's components: their largest slope of the gradient over a unit step
-    down.
+    """A lower bound on the smoothness of a batch's components: the largest change of a gradient over a unit step down.
 
     max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i / ||g_i||
 
     Returns
     -------
     bound : float
-        0 where all gradients are zero or constant.
+        0 if all gradients are zero or constant.
     calls : int
-        Oracles of one example asked for.
+        Oracle calls of one example.
     """
     largest, calls = 0.0, 0
     for i in range(len(batch)):
@@ -174,7 +172,5 @@ def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) 
 
 
 def rounding(w: Array) -> float:
-    """What an inequality between losses at weights like w may miss, as a share of the loss and the level of
-    smoothing.
-    """
+    """The rounding error of an inequality between losses at weights like w, relative to the loss plus mu."""
     return 64 * float(array_namespace(w).finfo(w.dtype).eps)

@@ -1,6 +1,6 @@
-"""What a run asks of a solver: a box, and around it what its paper leaves open.
+"""The interface of a solver: a box, with the parts of a run that its paper leaves open.
 
-Where a run starts, what an iterate is worth, what is taken back, when it is good enough, how it ends.
+These are the start, the evaluation of an iterate, the rejection of steps, the stopping rule and the outcome.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ __all__ = ["Ending", "Report", "Solver", "check_kind"]
 
 
 class Ending(NamedTuple):
-    """How a run ended: success and the sentence about it, which iterate it returns, what proves it, steps done
-    (None: passes).
+    """How a run ended: success and the message, the iterate returned, its certificate, and the number of steps (None:
+    the passes).
     """
 
     outcome: tuple[bool, str]
@@ -32,26 +32,26 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class Solver(Piece, ABC):
-    """A box in a run. What is not said here is the box's own."""
+    """A box in a run. By default each method calls that of the box."""
 
     box: Any
 
     name: ClassVar[str]  # of the public function
-    asks: ClassVar[tuple[str, ...]] = ()  # what it asks of the objective besides its value and gradient
-    needs: ClassVar[tuple[str, ...]] = ()  # what else the objective must have
+    asks: ClassVar[tuple[str, ...]] = ()  # oracles (w, batch) that the objective must have
+    needs: ClassVar[tuple[str, ...]] = ()  # other attributes that the objective must have
     convex: ClassVar[bool] = True  # whether scores must be linear in the weights
-    constrained: ClassVar[bool] = False  # whether weights may be asked to be >= 0
-    own_form: ClassVar[bool] = False  # whether a state is of one panel, and may change in place
-    looks: ClassVar[bool] = True  # whether the start is evaluated even if nothing asks for it
+    constrained: ClassVar[bool] = False  # whether the constraint w >= 0 on some weights is supported
+    own_form: ClassVar[bool] = False  # whether a state belongs to one panel, and may change in place
+    looks: ClassVar[bool] = True  # whether the start is always evaluated
     unit: ClassVar[str] = "epochs"
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The options that two runs must have in common to be one."""
+        """The options that must be the same in a resumed run."""
         return {name: value for name, value in vars(self.box).items()}
 
     def check(self, objective: Objective, tol: float | None) -> None:
-        """Raise unless the options are in range and the objective will do."""
+        """Raise unless the options are in range and the objective is suitable."""
         check_kind(self, objective)
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Any:
@@ -63,42 +63,42 @@ class Solver(Piece, ABC):
         return self.box.init(objective, w0)
 
     def epoch(self, objective: Objective, state: Any, rng: np.random.Generator) -> Any:
-        """The state after one more."""
+        """The state after one more epoch."""
         return self.box.epoch(objective, state, rng)
 
     @abstractmethod
     def evaluate(self, objective: Objective, state: Any) -> Report:
-        """What would be returned now. Its time does not count."""
+        """The report of the iterate that would be returned now. Its time does not count."""
 
     def settle(
         self, objective: Objective, before: Any, after: Any, report: Report, rng: np.random.Generator
     ) -> tuple[Any, Report]:
-        """The state to go on from, given what an epoch came to; ``before`` is None at the start."""
+        """The state to continue from and its report, given those after an epoch; ``before`` is None at the start."""
         return after, report
 
     def saved(self, state: Any) -> Any:
-        """What a checkpoint keeps of a state."""
+        """The form of a state in a checkpoint."""
         return state
 
     def restored(self, objective: Objective, saved: Any) -> Any:
-        """The state again."""
+        """The state, from its form in a checkpoint."""
         return saved
 
     def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        """Whether this is good enough to stop at."""
+        """Whether the last iterate is good enough to stop."""
         return point.gap is not None and small_enough(point.gap, point.fun, tol)
 
     @abstractmethod
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
-        """How a run ended; the state is None where it was interrupted before the first."""
+        """How a run ended; the state is None if it was interrupted before the first state."""
 
-    def result(self, found: Result, run: Run, state: Any) -> Result:
-        """What is returned."""
-        return found
+    def result(self, result: Result, run: Run, state: Any) -> Result:
+        """The result to return."""
+        return result
 
 
 def check_kind(solver: Solver | type[Solver], objective: Any) -> None:
-    """Raise unless the objective is what a solver says that it needs."""
+    """Raise unless the objective meets the requirements that a solver declares."""
     for name in solver.asks:
         if not hasattr(objective, name):
             raise TypeError(f"objective: {solver.name} needs {name}(w, batch), which {type(objective).__name__} lacks")

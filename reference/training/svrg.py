@@ -1,4 +1,4 @@
-"""SVRG: its run, with step lengths that are found and passes that are taken back."""
+"""SVRG: its run, with step sizes found by backtracking, and rejected passes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ AVERAGES = ("last", "uniform")
 
 
 class Tried(NamedTuple):
-    """at: where the next pass starts, a :class:`Snapshot` (in a checkpoint its x); the guess of the components'
-    smoothness; passes that were taken back, passes done; the seconds of the last snapshot, which is the next pass's.
+    """at: the :class:`Snapshot` that the next pass starts from (in a checkpoint, its x); done: passes done.
+
+    guess: of the components' smoothness. taken_back: rejected passes. later: seconds of the last snapshot, which count
+    in the next pass.
     """
 
     at: Any
@@ -40,9 +42,7 @@ class Tried(NamedTuple):
 
 @dataclass(frozen=True)
 class Backtracked(Solver):
-    """A run of :class:`SVRG`: its step is found before each pass; a pass after which the objective is larger is
-    taken back.
-    """
+    """A run of :class:`SVRG`: a step size is found for each pass; a pass that increased the objective is rejected."""
 
     box: SVRG
     steps: Backtracking
@@ -64,19 +64,19 @@ class Backtracked(Solver):
         return Tried(self.box.init(objective, w0))
 
     def epoch(self, objective: Objective, state: Tried, rng: np.random.Generator) -> Tried:
-        box, at, order = self.box, state.at, rng.permutation(objective.n)
-        gamma, guess = self.steps.propose(objective, state.guess, at.x, order, box.mu, box.lam)
-        w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), at, order, gamma)
+        box, snapshot, order = self.box, state.at, rng.permutation(objective.n)
+        gamma, guess = self.steps.propose(objective, state.guess, snapshot.x, order, box.mu, box.lam)
+        w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), snapshot, order, gamma)
         started = time.perf_counter()
         after = box.snapshot(objective, w, box.mu)
         later = time.perf_counter() - started
-        accepted = not guess.guessed or not_above(self.value(after), self.value(at), w)
+        accepted = not guess.guessed or not_above(self.value(after), self.value(snapshot), w)
         guess = self.steps.judge(guess, accepted)
-        return Tried(after if accepted else at, guess, state.taken_back + (not accepted), state.done + 1, later)
+        return Tried(after if accepted else snapshot, guess, state.taken_back + (not accepted), state.done + 1, later)
 
-    def value(self, at: Snapshot) -> float:
+    def value(self, snapshot: Snapshot) -> float:
         """F(x) + lam/2 ||x||^2."""
-        return at.value + 0.5 * self.box.lam * squared_norm(at.x)
+        return snapshot.value + 0.5 * self.box.lam * squared_norm(snapshot.x)
 
     def evaluate(self, objective: Objective, state: Tried) -> Report:
         fun, bound = self.value(state.at), _bound(state.at, self.box.lam)
@@ -118,7 +118,7 @@ def svrg(
 ) -> Result:
     """Minimise F(w) + lam/2 ||w||^2, F smooth, by variance-reduced stochastic gradient steps.
 
-    w <- [w - gamma (g_i(w) - g_i(s) + grad F(s))] / (1 + gamma lam), s the snapshot that the pass started from
+    w <- [w - gamma (g_i(w) - g_i(s) + grad F(s))] / (1 + gamma lam), s the snapshot at the start of the pass
 
     Parameters
     ----------
@@ -129,16 +129,15 @@ def svrg(
     lam : float >= 0
         Weight of the squared norm.
     mu : float, optional
-        Smoothing, handed to the objective.
+        Smoothing, passed to the objective.
     step_size : float, optional
-        Constant step gamma; default 1 / (L + lam), L the smoothness of the components. It is found by backtracking on a
-        few random ones, each pass from half its last value, and a pass after which the objective is larger is taken
-        back and L doubled; L never exceeds ``objective.smoothness(mu)``, where the objective has that method and an
-        answer.
+        Constant step gamma; default 1 / (L + lam), L the smoothness of the components. In each pass L is found by
+        backtracking on a few random components, starting from half its last value. A pass that increased the objective
+        is rejected and L doubled. L never exceeds ``objective.smoothness(mu)``, if the objective has that bound.
     epochs : int >= 0
-        Passes over the data, each in a new random order, those taken back included.
+        Passes over the data, each in a new random order; rejected ones count.
     average : {"last", "uniform"}
-        Where the next pass starts, and what is returned: the last iterate of a pass, or the average of its iterates.
+        Start of the next pass, and iterate returned: the last iterate of a pass, or the average of its iterates.
     tol : float >= 0, optional
         Stop when the gap, ||grad F(w) + lam w||^2 / (2 lam), is at most ``tol`` times the objective. Needs lam > 0.
 
@@ -146,20 +145,20 @@ def svrg(
     -------
     Result
         With lam > 0 and convex F the certificate, and the ``gap`` of each row, is ||grad F(w) + lam w||^2 / (2 lam):
-        the duality gap of the smoothed problem at the dual point grad F(w). ``success`` is False where ``tol`` was not
-        reached, or the objective ended above its start or left the finite numbers.
+        the duality gap of the smoothed problem at the dual point grad F(w). ``success`` is False if ``tol`` was not
+        reached, or the last objective is above the first or not finite.
 
     Raises
     ------
     ValueError
-        Options out of range; an unsmoothed hinge; weights that must be >= 0; tol at lam = 0; no step size where no
-        curvature can be found.
+        Options out of range; an unsmoothed hinge; weights that must be >= 0; tol with lam = 0; no curvature to derive a
+        step size from.
 
     Notes
     -----
-    A pass makes 2n calls: n for the full gradient, which also is the objective's value, and n for the steps; an
-    example's gradient at the snapshot is counted with the full gradient. The gradient after the last pass only
-    evaluates and is not counted.
+    A pass makes 2n calls: n for the full gradient, which also gives the objective, and n for the steps. The gradients
+    of the examples at the snapshot count as part of the full gradient. The full gradient after the last pass is only an
+    evaluation and does not count.
 
     Source
     ------
@@ -179,17 +178,17 @@ def svrg(
     return minimize(objective, solver, w0, **run)
 
 
-def _bound(at: Snapshot, lam: float) -> float | None:
-    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x less its dual at g; None at lam = 0."""
+def _bound(snapshot: Snapshot, lam: float) -> float | None:
+    """||g + lam x||^2 / (2 lam) with g = grad F(x): F + lam/2 ||.||^2 at x minus its dual at g; None if lam = 0."""
     if lam == 0:
         return None
-    return squared_norm(host(at.gradient).astype(np.float64) + lam * host(at.x)) / (2 * lam)
+    return squared_norm(host(snapshot.gradient).astype(np.float64) + lam * host(snapshot.x)) / (2 * lam)
 
 
 def _check_smooth(objective: Objective, mu: float | None) -> None:
-    """Refuse our own hinges at mu = 0; what has no ``mu`` of its own is trusted."""
-    own = traits(objective).mu
-    if own is not None and (own if mu is None else mu) == 0:
+    """Raise for a hinge without smoothing or with mu = 0; an objective without ``mu`` is taken to be smooth."""
+    own_mu = traits(objective).mu
+    if own_mu is not None and (own_mu if mu is None else mu) == 0:
         raise ValueError(
             "mu: svrg needs a smooth objective: give mu > 0, and the hinge a smoothing, such as smoothing=Entropy()"
         )

@@ -1,4 +1,4 @@
-"""How a run between two bounds ends: whether the gap asked for is shown, and the sentence about it."""
+"""The outcome of a run with primal and dual values: whether the gap ``tol`` was reached, and the message."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ __all__ = ["Bracketed", "verdict"]
 
 @dataclass(frozen=True)
 class Bracketed(Solver):
-    """A solver that knows a dual value, and starts at w = 0."""
+    """A solver that has a dual value and starts at w = 0."""
 
     def start(self, objective: Objective, w0: Any, rng: Any) -> Array:
         return objective.zeros()
 
     def reached(self, point: Point, state: Any, tol: float | None) -> bool:
-        """Whether a gap, in truth >= 0, is shown to be <= tol * objective: not where rounding hides gaps of that
-        size.
-        """
+        """Whether the gap is <= tol * objective; False if rounding could hide a larger gap."""
         if tol is None or point.gap is None:
             return False
         resolution = float(array_namespace(point.x).finfo(point.x.dtype).eps)
@@ -34,7 +32,7 @@ class Bracketed(Solver):
 
 
 def verdict(run: Run, tol: float | None) -> tuple[bool, str]:
-    """Whether the run did what was asked, and what ended it."""
+    """Success, and the message: what ended the run."""
     fun, gap, done, epochs = run.fun, run.gap, run.done, run.epochs_asked
     if not np.isfinite(fun):
         return False, f"diverged in epoch {done}: objective {fun}"
