@@ -2,4 +2,4 @@
 Source: Zhang and Qiu.
 """
 
-import reference.screening.known  # noqa: F401, registers what is known of our models
+import reference.screening.known  # noqa: F401, registers the bounds of this package's models

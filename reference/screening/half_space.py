@@ -1,14 +1,13 @@
-"""The paper's screening rule: a ball from the dual's gradient and strong convexity, cut by half-spaces; listed outputs
-only.
+"""The paper's screening rule: a ball from the dual's gradient and strong convexity, cut by half-spaces.
 
-In the paper's coordinates theta_i lacks the last output of example i, and theta* lies in
+It needs listed outputs. In the paper's coordinates theta_i lacks the last output of example i, and theta* lies in
 
     ||theta - (that - (n/m) grad D(that))|| <= (n/m) ||grad D(that)||,   sum(theta_k) <= 1 for each k        (Theorem 3)
 
-with D of the problem that is left, m/n its modulus of strong convexity (Lemma 2). G is affine in theta, so the largest
-|G_j| over ball and one half-space is problem (4), which has a closed form (Theorem 4). Floating point: centre and
-radius are taken to be right to ||n B||_F ||delta|| / (m alpha beta), delta as in :mod:`reference.screening.rules`, and
-to 4096 eps (1 + radius); sets grow by that.
+with D of the reduced problem, m/n its modulus of strong convexity (Lemma 2). G is affine in theta, so the largest |G_j|
+over the ball and one half-space is problem (4), which has a closed form (Theorem 4). Floating point: the errors of
+centre and radius are assumed to be at most ||n B||_F ||delta|| / (m alpha beta) + 4096 eps (1 + radius), delta as in
+:mod:`reference.screening.rules`; the sets are enlarged by that.
 
 Source: Zhang and Qiu, section 3, *corrected*.
 """
@@ -30,32 +29,32 @@ __all__ = ["HalfSpaceRule"]
 
 @dataclass(frozen=True)
 class HalfSpaceRule:
-    """The paper's rule: a ball from the dual's gradient and strong convexity, cut by half-spaces sum(theta_k) <= 1;
-    listed outputs only.
+    """The paper's rule for listed outputs: a ball from the dual's gradient and strong convexity, cut by half-spaces
+    sum(theta_k) <= 1.
 
-    a0 = theta - (n/m) grad D(theta), r = (n/m) ||grad D(theta)||, in coordinates without each example's last output; m
-    is the modulus. A weight is screened where the largest |G_j| over the ball and one half-space k, problem (4), is at
-    most beta, for any k that is tried.
+    The ball has centre a0 = theta - (n/m) grad D(theta) and radius r = (n/m) ||grad D(theta)||, in coordinates without
+    each example's last output; m is the modulus. A weight is screened if, for one of the half-spaces k that are used,
+    the largest |G_j| over the ball and half-space k, problem (4), is at most beta.
 
     Parameters
     ----------
     modulus : 1 or 2
-        n times the modulus of strong convexity of D: 2 (default) holds, 1 is the paper's.
+        n times the modulus of strong convexity of D: 2 (default), or the paper's smaller bound 1.
     half_spaces : {"random", "all", "none"}
-        Cut by one drawn half-space, by each of the n in turn (taking the best), or not at all.
+        Cut by one random half-space, by each of the n in turn (the best one counts), or not at all.
     rng : int, numpy.random.Generator or None
         Draws the half-space.
 
     Raises
     ------
     ValueError
-        Another modulus or choice of half-spaces; from ``screen``: alpha = 0, where the dual has no gradient.
+        Another modulus or choice of half-spaces; from ``screen``: alpha = 0, for which the dual has no gradient.
     UnsupportedError
         From ``screen``: a model whose outputs are not listed.
 
     Notes
     -----
-    Two more passes over the data than the gradient; "all": n pullbacks of one example, each O(d).
+    Two passes over the data besides the gradient; "all": n more pullbacks of one example, each O(d).
 
     Source
     ------
@@ -79,29 +78,29 @@ class HalfSpaceRule:
         return self.bounds(state) <= state.problem.beta
 
     def bounds(self, state: State) -> np.ndarray:
-        """The largest |G_j(theta)| (d,) over the ball and any one of the half-spaces that are tried."""
+        """The largest |G_j(theta)| (d,) over the ball and a half-space, the least over the half-spaces used."""
         problem = state.problem
         if problem.alpha == 0:
             raise ValueError("alpha: HalfSpaceRule needs alpha > 0, the dual has no gradient at 0")
         norms = listed_spread(state).from_last / problem.n  # ||B_j||
         ball = dual_ball(state, self.modulus)
         delta = rounding(state)
-        unsure = float(np.linalg.norm(norms * problem.n) * np.linalg.norm(delta)) / (
+        error = float(np.linalg.norm(norms * problem.n) * np.linalg.norm(delta)) / (
             self.modulus * problem.alpha * problem.beta
         )
-        unsure += ROUNDING * problem.eps * (1.0 + ball.radius)  # of the centre, of its sums, and of the radius
-        radius = ball.radius + 2 * unsure
+        error += ROUNDING * problem.eps * (1.0 + ball.radius)  # of the centre, of its sums, and of the radius
+        radius = ball.radius + 2 * error
         bound = np.abs(ball.at_centre) + radius * norms
         for k in self._chosen(problem.n):
             if ball.sizes[k] == 1:
                 continue  # a single output: no half-space
             p = float(np.sqrt(ball.sizes[k] - 1.0))
-            over = (ball.sums[k] - 1.0) / p - unsure
+            distance = (ball.sums[k] - 1.0) / p - error
             along = _along(state, k, int(ball.sizes[k])) / (problem.n * p)
-            up, down = (_drop(sign * along, norms, over, radius) for sign in (-1.0, 1.0))
+            up, down = (_drop(sign * along, norms, distance, radius) for sign in (-1.0, 1.0))
             bound = np.minimum(bound, np.maximum(ball.at_centre + up, down - ball.at_centre))
-        found: np.ndarray = bound + delta
-        return found
+        result: np.ndarray = bound + delta
+        return result
 
     def _chosen(self, n: int) -> Any:
         if self.half_spaces == "random":
@@ -110,7 +109,7 @@ class HalfSpaceRule:
 
 
 def smallest_on_ball_and_half_space(b: np.ndarray, p: np.ndarray, c: float, center: np.ndarray, radius: float) -> float:
-    """min <b, a> over ||a - center|| <= radius and <p, a> <= c; inf where there is no such a.
+    """min <b, a> over ||a - center|| <= radius and <p, a> <= c; inf if there is no such a.
 
     Parameters
     ----------
@@ -120,8 +119,9 @@ def smallest_on_ball_and_half_space(b: np.ndarray, p: np.ndarray, c: float, cent
 
     Notes
     -----
-    With g = (<p, center> - c)/||p||: the ball alone, <b, center> - r ||b||, if g <= -r or r <b, p>/||p|| >= g ||b||;
-    nothing if g > r; else the distance along p is g, and sqrt(r^2 - g^2) is left for what of b is orthogonal to p.
+    Let g = (<p, center> - c)/||p||. If g > r, the set is empty. If g <= -r or r <b, p>/||p|| >= g ||b||, the minimum is
+    that over the ball alone, <b, center> - r ||b||. Otherwise the step from the centre is g along p and
+    sqrt(r^2 - g^2) along the part of b orthogonal to p.
 
     Source
     ------
@@ -139,9 +139,10 @@ def smallest_on_ball_and_half_space(b: np.ndarray, p: np.ndarray, c: float, cent
 
 
 def _drop(along: np.ndarray, length: np.ndarray, over: float, radius: float) -> np.ndarray:
-    """By how much <b, a> may fall below <b, a0> on ball and half-space, for each b by <b, p>/||p|| (d,) and ||b|| (d,).
+    """The largest <b, a0> - <b, a> over ball and half-space, for each b given by <b, p>/||p|| (d,) and ||b|| (d,).
 
-    over: how far a0 lies beyond the half-space; where even the ball does not reach it (rounding), the ball's answer.
+    over: the distance of a0 beyond the half-space. If by rounding the ball does not reach the half-space, the result is
+    that of the ball alone.
     """
     ball = radius * length
     if over > radius or over <= -radius:
@@ -152,8 +153,9 @@ def _drop(along: np.ndarray, length: np.ndarray, over: float, radius: float) -> 
 
 
 class DualBall(NamedTuple):
-    """The ball that holds theta*: G at its centre (d,), its radius, and of the centre each block's sum (n,), with
-    the numbers of outputs (n,).
+    """The ball that contains theta*: G at its centre (d,), its radius, and the sum of each block of the centre (n,).
+
+    sizes: the numbers of outputs (n,).
     """
 
     at_centre: np.ndarray
@@ -166,8 +168,8 @@ def dual_ball(state: State, modulus: int) -> DualBall:
     """Centre a0 = theta - (n/m) grad D(theta) and radius (n/m) ||grad D(theta)|| at theta_i = p(. | x_i; y), m the
     modulus.
 
-    Block i of the gradient is B_i' v / n, v = w(theta) - y, which is (score_i(last; v) - score_i(y; v)) / n: a pass
-    over the data for the scores, one for G at the centre.
+    Block i of the gradient is B_i' v / n, v = w(theta) - y, which is (score_i(last; v) - score_i(y; v)) / n. One pass
+    over the data computes these scores, another one G at the centre.
 
     Source
     ------
@@ -199,13 +201,11 @@ def dual_ball(state: State, modulus: int) -> DualBall:
 
 
 def _along(state: State, k: int, m: int) -> np.ndarray:
-    """n <B_j, p> (d,), p the indicator of block k: m phi_kj(last) - sum_y phi_kj(y), with the sign of G: its
-    negative.
-    """
+    """-n <B_j, p> (d,), the sign as in G; p is the indicator of block k: sum_y phi_kj(y) - m phi_kj(last)."""
     problem = state.problem
     if hasattr(problem.scored, "along"):
-        found: np.ndarray = problem.scored.along(k)
-        return found
+        result: np.ndarray = problem.scored.along(k)
+        return result
     objective, place = problem.objective, problem.place
     piece = np.array([k])
     scores = objective.model.scores(objective.data, piece, objective.zeros())

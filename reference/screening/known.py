@@ -1,4 +1,4 @@
-"""What screening knows of this package's models: the one table."""
+"""The table of feature bounds and restrictions for this package's models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Proximal Newton on a working set, for the elastic-net CRF: the fast solver, as :mod:`reference.screening.solvers`
-wraps it.
+"""Proximal Newton on a working set for the elastic-net CRF, the default solver of :mod:`reference.screening.solvers`.
 
 Source: Lee, Sun and Saunders (2014), proximal Newton-type methods; Friedman, Hastie and Tibshirani (2010), coordinate
 descent on the quadratic model; Byrd, Nocedal and Schnabel (1994), limited-memory matrices.
@@ -18,20 +17,20 @@ from reference.screening.proximal import AcceleratedProximalGradient, Momentum, 
 
 __all__ = ["ProximalNewton"]
 
-SUFFICIENT = 1e-4  # of the decrease that the linear model promises
+SUFFICIENT = 1e-4  # the least share of the linear model's decrease
 HALVINGS = 20
-PATIENCE = 10  # steps in which the gap is to fall to half
-# of the largest curvature, or of beta^2, which has its unit: keeps steps finite where features are collinear or F is
+PATIENCE = 10  # steps in which the gap must be halved
+# times the largest curvature, or beta^2, which has the same unit: keeps steps finite if features are collinear or F is
 # flat
 RIDGE = 1e-10
 
 
 class Newton(NamedTuple):
-    """The memory of proximal Newton: where it stands, oracle calls, steps so far.
+    """The memory of proximal Newton: the current state, oracle calls and steps so far.
 
-    moves, changes (m, d): the last moves of w and changes of G, where there is no Hessian; curvature: in all directions
-    that they do not tell of. goal: a gap to be reached by step ``due``. slower: where goals are missed, the memory of
-    accelerated proximal gradient, which goes on.
+    moves, changes (m, d): if there is no Hessian, the last moves of w and changes of G. curvature: that of the BFGS
+    matrix in all other directions. goal: the gap to reach by step ``due``. slower: the memory of accelerated proximal
+    gradient, which takes over when a goal is missed.
     """
 
     state: State
@@ -47,26 +46,26 @@ class Newton(NamedTuple):
 
 @dataclass(frozen=True)
 class ProximalNewton:
-    """Proximal Newton on a working set, its steps by coordinate descent.
+    """Proximal Newton on a working set, with steps by coordinate descent.
 
     x = argmin_x <G_A, x - w> + (x - w)' B (x - w)/2 + beta (alpha/2 ||x||^2 + ||x||_1),
     A = {j: w_j != 0 or |G_j| > beta}
 
-    and w moves towards x on A as far as P falls enough, nearly always all the way. B is the Hessian of F on A where
-    outputs are listed, else that of limited-memory BFGS.
+    A line search moves w towards x on A; it nearly always takes the full step. B is the Hessian of F on A if outputs
+    are listed, else the matrix of limited-memory BFGS.
 
     Parameters
     ----------
     memory : int >= 1
         Pairs of moves and changes that BFGS keeps, also along a path.
     largest : int >= 1
-        Working sets beyond this size are left to :class:`AcceleratedProximalGradient`, as are problems that it solves
-        too slowly: where 10 steps do not halve the gap.
+        The largest working set. :class:`AcceleratedProximalGradient` takes over beyond this size, and if 10 steps do
+        not halve the gap.
 
     Notes
     -----
-    A step takes one oracle call an example, one product with the features each way (forward only of weights that are
-    not 0), the Hessian, and O(|A|^2) a sweep of coordinate descent; one call more for each time the step is halved.
+    A step takes one oracle call an example, one product with the features each way (forward with nonzero weights only),
+    the Hessian, and O(|A|^2) for each sweep of coordinate descent. Each halving of the step takes one more call.
 
     Examples
     --------
@@ -91,7 +90,7 @@ class ProximalNewton:
         integer("largest", self.largest, 1)
 
     def start(self, state: State, before: Newton | None = None) -> Newton:
-        """With the pairs that another problem of a path ended with."""
+        """The memory at a state, with the last pairs of the previous problem of a path."""
         state, calls = _with_scores(state)
         if before is None or len(before.moves) == 0:
             return Newton(state, calls)
@@ -115,16 +114,16 @@ class ProximalNewton:
         B, memory = self._curvature(memory, working)
         x = w.copy()
         x[working] = problem.scored.descend(B, gradient[working], w[working], problem.alpha, problem.beta)
-        found = line_search(state, x)
-        if found is None:
+        result = line_search(state, x)
+        if result is None:
             return self._slower(memory)
-        after, tried = found
+        after, trials = result
         return self._remembered(memory, after)._replace(
-            state=after, calls=memory.calls + tried * problem.n + after.more_calls, steps=memory.steps + 1
+            state=after, calls=memory.calls + trials * problem.n + after.more_calls, steps=memory.steps + 1
         )
 
     def narrow(self, memory: Newton, state: State, columns: np.ndarray) -> Newton:
-        """The same, of the weights that are left."""
+        """The memory of the weights ``columns``, at ``state``."""
         slower, calls = memory.slower, 0
         if slower is None:
             state, calls = _with_scores(state)
@@ -138,7 +137,7 @@ class ProximalNewton:
         return memory._replace(state=state, calls=memory.calls + calls, moves=moves, changes=changes, slower=slower)
 
     def _slower(self, memory: Newton) -> Newton:
-        """A step of accelerated proximal gradient, from here on."""
+        """A step of accelerated proximal gradient, which takes all later steps, too."""
         solver, before = AcceleratedProximalGradient(), memory.slower
         if before is None:
             before = solver.start(memory.state)
@@ -160,7 +159,7 @@ class ProximalNewton:
         return B, memory
 
     def _remembered(self, memory: Newton, after: State) -> Newton:
-        """With the pair of the last step, where there is no Hessian and the pair is one of a convex function."""
+        """The memory with the pair of the last step, if there is no Hessian and the pair is :func:`convex`."""
         if memory.curvature == 0:
             return memory
         move, change = after.w - memory.state.w, after.gradient - memory.state.gradient
@@ -174,33 +173,33 @@ class ProximalNewton:
 
 
 def convex(moves: np.ndarray, changes: np.ndarray) -> np.ndarray:
-    """Whether <move, change> is clearly positive, for each pair (..., d): without it the BFGS matrix is indefinite,
-    or none.
+    """Whether <move, change> is clearly positive, for each pair (..., d); if not, the BFGS matrix is not positive
+    definite or does not exist.
     """
     along, squares = np.sum(moves * changes, axis=-1), np.sum(moves**2, axis=-1) * np.sum(changes**2, axis=-1)
-    found: np.ndarray = along > 1e-10 * np.sqrt(squares)
-    return found
+    result: np.ndarray = along > 1e-10 * np.sqrt(squares)
+    return result
 
 
 def line_search(state: State, x: np.ndarray) -> tuple[State, int] | None:
-    """The first of w + t (x - w), t = 1, 1/2, 1/4, ... at which P falls by 1e-4 of what its linear model promises, and
-    how many were tried.
+    """The state at the first w + t (x - w), t = 1, 1/2, 1/4, ..., with sufficient decrease, and the number of trials.
 
-    None where 20 halvings do not do, or nothing is promised.
+    Sufficient is a decrease of P by 1e-4 of the decrease of its linear model. None if 20 trials fail, or if the linear
+    model does not decrease.
     """
     problem, w = state.problem, state.w
     scored, move = problem.scored, x - w
-    promised = float(state.gradient @ move) + problem.regulariser(x) - problem.regulariser(w)
-    if not promised < 0:
+    model_decrease = float(state.gradient @ move) + problem.regulariser(x) - problem.regulariser(w)
+    if not model_decrease < 0:
         return None
     scores, rounding = scored.forward(x), 16 * problem.eps * (1 + abs(state.fun))
     t = 1.0
-    for tried in range(HALVINGS):
+    for trials in range(HALVINGS):
         answer = scored.loss_and_gradient(scores, state.scores, t - 1.0) if t < 1 else scored.loss_and_gradient(scores)
-        there = x if t == 1 else w + t * move
-        if answer.loss + problem.regulariser(there) - state.fun <= SUFFICIENT * t * promised + rounding:
-            at = scores if t == 1 else scored.forward(there)
-            return problem.state(there, answer.loss, there, answer, at), tried + 1
+        point = x if t == 1 else w + t * move
+        if answer.loss + problem.regulariser(point) - state.fun <= SUFFICIENT * t * model_decrease + rounding:
+            point_scores = scores if t == 1 else scored.forward(point)
+            return problem.state(point, answer.loss, point, answer, point_scores), trials + 1
         t *= 0.5
     return None
 
@@ -208,26 +207,27 @@ def line_search(state: State, x: np.ndarray) -> tuple[State, int] | None:
 def limited_memory(moves: np.ndarray, changes: np.ndarray, curvature: float, columns: np.ndarray) -> np.ndarray:
     """The BFGS matrix of the pairs, among ``columns``: B = c I - Q M^-1 Q',  Q = [c S, Y],  M = [[c S'S, L], [L', -D]].
 
-    S, Y: moves and changes as columns; L + D + (upper) = S'Y, D its diagonal, L what is below; c: the curvature.
+    S, Y: moves and changes as columns; L + D + (upper) = S'Y, D its diagonal, L its strictly lower part; c: the
+    curvature.
 
     Source
     ------
     Byrd, Nocedal and Schnabel (1994), equation (3.5).
     """
-    found = curvature * np.eye(len(columns))
+    scaled = curvature * np.eye(len(columns))
     if len(moves) == 0:
-        return found
+        return scaled
     products = moves @ changes.T
     below, diagonal = np.tril(products, -1), np.diag(np.diagonal(products))
     M = np.block([[curvature * (moves @ moves.T), below], [below.T, -diagonal]])
     Q = np.concatenate([curvature * moves[:, columns], changes[:, columns]])
-    B: np.ndarray = found - Q.T @ np.linalg.solve(M, Q)
+    B: np.ndarray = scaled - Q.T @ np.linalg.solve(M, Q)
     return B
 
 
 def _with_scores(state: State) -> tuple[State, int]:
-    """The state with its scores, and everything asked at w; the oracle calls that it took."""
+    """The state with scores and with loss and gradient at w, and the oracle calls made."""
     if state.y is not state.w:
-        found = state.problem.evaluate(state.w, state.scores)
-        return found, found.problem.n + found.more_calls
+        result = state.problem.evaluate(state.w, state.scores)
+        return result, result.problem.n + result.more_calls
     return state if state.scores is not None else state._replace(scores=state.problem.scored.forward(state.w)), 0

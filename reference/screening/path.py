@@ -1,8 +1,7 @@
-"""A path of elastic-net CRFs: from beta_max down, each problem started at the solution of the last and screened from
-there.
+"""A path of elastic-net CRFs: beta decreases from beta_max, and each problem starts at the last solution.
 
-At the first state of each problem, the last one's solution, the rule screens for all that follows
-(static, sequential screening); then the solver runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
+The rule screens first at that starting point, for the whole problem (static, sequential screening). Then the solver
+runs with dynamic screening. Source: Zhang and Qiu, sections 3.2 and 4.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ __all__ = ["PathPoint", "SparsePath", "sparse_path"]
 
 @dataclass(frozen=True)
 class PathPoint:
-    """The solution at one beta. support: numbers of the weights that are not 0, int64; values: these weights, in the
-    data's place.
+    """The solution at one beta.
 
-    fun, gap: P and a bound on its distance from the optimum. iterations, oracle_calls, work (active weights summed over
-    iterations), solver_seconds, screening_seconds, screenings, success: as in :class:`SparseResult`.
+    support: numbers of the nonzero weights, int64. values: these weights, in the data's place. fun, gap: P and a bound
+    on P minus its optimum. iterations, oracle_calls, work (active weights summed over iterations), solver_seconds,
+    screening_seconds, screenings, success: as in :class:`SparseResult`.
     """
 
     beta: float
@@ -46,7 +45,7 @@ class PathPoint:
 
     @property
     def nonzeros(self) -> int:
-        """Number of weights that are not 0."""
+        """Number of nonzero weights."""
         return len(self.support)
 
     @property
@@ -62,10 +61,9 @@ class PathPoint:
 
 @dataclass(frozen=True)
 class SparsePath:
-    """The solutions along a path. alpha; beta_max; size: number of weights d; points: one :class:`PathPoint` for each
-    beta.
+    """The solutions along a path: ``points`` has one :class:`PathPoint` for each beta.
 
-    interrupted: whether Ctrl-C ended it, at the last point.
+    size: number of weights d. interrupted: whether Ctrl-C ended the path, at the last point.
     """
 
     alpha: float
@@ -76,16 +74,16 @@ class SparsePath:
 
     @property
     def betas(self) -> np.ndarray:
-        """(k,) float64."""
+        """The beta of each point (k,), float64."""
         return np.array([point.beta for point in self.points])
 
     @property
     def seconds(self) -> float:
-        """Of solver and screening together."""
+        """Seconds of solver and screening together."""
         return sum(point.solver_seconds + point.screening_seconds for point in self.points)
 
     def weights(self, k: int) -> Array:
-        """The weights (d,) of point k. Raises IndexError where there is none."""
+        """The weights (d,) of point k; IndexError if there is no such point."""
         if not -len(self.points) <= k < len(self.points):
             raise IndexError(f"k: expected a point in 0..{len(self.points) - 1}, got {k}")
         point = self.points[k]
@@ -108,24 +106,24 @@ def sparse_path(
     iterations: int = 10000,
     callback: Callable[[PathPoint], Any] | None = None,
 ) -> SparsePath:
-    """Solve for a sequence of beta, each started at the last solution and screened from there.
+    """Solve for a sequence of beta; each problem starts at the last solution and screens there first.
 
     Parameters
     ----------
     objective : LogLoss
         Over any model whose scores are linear in the weights.
     betas : sequence (k,) of floats > 0, optional
-        Best from large to small; default: ``count`` values from :func:`beta_max` to ``ratio`` of it, equally spaced on
-        the logarithmic scale.
+        Preferably in decreasing order; default: ``count`` values from :func:`beta_max` to ``ratio`` times that, equally
+        spaced on the logarithmic scale.
     alpha : float >= 0
     count : int >= 1, optional
         Default 100.
     ratio : float in (0, 1), optional
         Default 0.1.
     tol, rule, gamma, solver, iterations
-        As :func:`solve_sparse` takes them, for each beta.
+        As in :func:`solve_sparse`, for each beta.
     callback : callable, optional
-        Called as ``callback(point)`` after each beta. Returning True ends the path.
+        Called as ``callback(point)`` after each beta. The path ends if it returns True.
 
     Returns
     -------
@@ -134,9 +132,10 @@ def sparse_path(
     Raises
     ------
     ValueError, TypeError
-        Options out of range; without ``betas``, data that no feature tells anything about (beta_max = 0).
+        Options out of range; without ``betas``, data with beta_max = 0: no feature separates the true outputs from
+        others.
     UnsupportedError
-        A rule that the model has no answers for.
+        A rule that needs bounds which the model does not have.
 
     Examples
     --------
@@ -151,8 +150,8 @@ def sparse_path(
     ------
     Zhang and Qiu, Algorithm 1 and section 4.
     """
-    most = beta_max(objective)
-    values = _betas(betas, most, count, ratio)
+    largest = beta_max(objective)
+    values = _betas(betas, largest, count, ratio)
     place = Place.of(objective.zeros())
     problem = ElasticNetCRF(objective, alpha=alpha, beta=values[0])
     memory: Any = None
@@ -179,25 +178,25 @@ def sparse_path(
         )
         if result.interrupted or (callback is not None and callback(points[-1]) is True):
             break
-    return SparsePath(float(alpha), most, problem.size, tuple(points), result.interrupted)
+    return SparsePath(float(alpha), largest, problem.size, tuple(points), result.interrupted)
 
 
-def _betas(betas: Any, most: float, count: int | None, ratio: float | None) -> list[float]:
+def _betas(betas: Any, largest: float, count: int | None, ratio: float | None) -> list[float]:
     if betas is not None:
-        for name, given in (("count", count), ("ratio", ratio)):
-            if given is not None:
-                raise ValueError(f"{name}: expected nothing, betas says which, got {given!r}")
+        for name, value in (("count", count), ("ratio", ratio)):
+            if value is not None:
+                raise ValueError(f"{name}: expected nothing, betas says which, got {value!r}")
         if not hasattr(betas, "__iter__"):
             raise TypeError(f"betas: expected a sequence of numbers > 0, got {type(betas).__name__}")
-        found = [number(f"betas[{i}]", beta, positive=True) for i, beta in enumerate(betas)]
-        if not found:
+        values = [number(f"betas[{i}]", beta, positive=True) for i, beta in enumerate(betas)]
+        if not values:
             raise ValueError("betas: expected at least one")
-        return found
+        return values
     count, ratio = 100 if count is None else integer("count", count, 1), 0.1 if ratio is None else ratio
     if not 0 < number("ratio", ratio) < 1:
         raise ValueError(f"ratio: expected a number in (0, 1), got {ratio}")
-    if most == 0:
+    if largest == 0:
         raise ValueError(
             "betas: beta_max is 0: no feature tells the true outputs from others, all weights are 0; give betas"
         )
-    return [most * ratio ** (k / max(count - 1, 1)) for k in range(count)]
+    return [largest * ratio ** (k / max(count - 1, 1)) for k in range(count)]

@@ -1,4 +1,4 @@
-"""The elastic-net CRF: primal, dual, duality gap, optimality, and the problem that is left without some weights.
+"""The elastic-net CRF: primal, dual, duality gap, optimality, and the reduced problem without some weights.
 
     P(w) = F(w) + beta (alpha/2 ||w||^2 + ||w||_1),     F the log loss, alpha >= 0, beta > 0                        (P)
     -D(theta) = mean_i H(theta_i) - ||S_beta(G(theta))||^2 / (2 alpha beta) <= min P                                (D)
@@ -7,17 +7,17 @@ with theta_i a distribution over the outputs of example i, H its entropy, S_beta
 
     G(theta) = mean_i E_theta_i phi_i - phi_i(y_i),     the paper's -(1/n) sum_i A_i o theta_i
 
-which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>, so gradient and
-loss are all that a certificate takes: no outputs are listed, and chains, trees or parses do as well as classes.
+which at theta_i = p(. | x_i; w) is the gradient of F at w. There mean_i H(theta_i) = F(w) - <G, w>: a certificate needs
+only the gradient and the loss. No outputs are listed, so that chains, trees and parses work as well as classes.
 
 The gap P(w) + D(theta(w)) is the sum over weights of the regulariser's Fenchel-Young losses
 
     alpha beta/2 (w_j - S_beta(u_j)/(alpha beta))^2 + |w_j| (beta - sign(w_j) clip(u_j, -beta, beta)),   u = -G
 
-each >= 0, so that it is known to 1e-15 and better near the optimum, where P and D agree in all their digits. With
-alpha = 0 theta must have |G(theta)| <= beta: s theta + (1 - s) (the true outputs), s = min(1, beta / ||G||_inf), and
-what the example's outputs lose by that, the divergence KL(s theta_i + (1 - s) e_{y_i} || theta_i), is known from
-t_i = theta_i(y_i) = exp(-loss_i(w)).
+each >= 0. The sum is therefore accurate to 1e-15 even near the optimum, where P and D agree in all digits. With
+alpha = 0 the dual is finite only if |G(theta)| <= beta, so the dual point is s theta + (1 - s) (the true outputs),
+s = min(1, beta / ||G||_inf). This adds the divergence KL(s theta_i + (1 - s) e_{y_i} || theta_i), a function of
+t_i = theta_i(y_i) = exp(-loss_i(w)), to the gap.
 
 Source: Zhang and Qiu, equations (P) and (D), Theorems 1 and 2, Lemma 1. alpha = 0 is not in the paper.
 """
@@ -40,17 +40,17 @@ from reference.structures.base import UnsupportedError
 
 __all__ = ["ElasticNetCRF", "State", "beta_max"]
 
-ROUNDING = 4096  # units of rounding, that sums are taken to be right to
+ROUNDING = 4096  # the assumed error of sums, in machine epsilons
 
 
 class State(NamedTuple):
-    """Weights w (d,) of a problem and what is known there; arrays are NumPy float64.
+    """Weights w (d,) of a problem with their evaluation; arrays are NumPy float64.
 
-    y: weights (d,) with theta_i = p(. | x_i; y), w itself where both are asked at one point. loss: F(w). answer: what
-    is known at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
+    y: weights (d,) with theta_i = p(. | x_i; y); w itself if both are the same point. loss: F(w). answer: the
+    evaluation at y. fun: P(w). s: the dual point is s theta + (1 - s) (the true outputs), so that G there is
     ``s * gradient``; 1 unless alpha = 0. divergence: mean_i KL(dual point || p(. | x_i; w)). gap: P(w) + D(dual point),
-    a bound on P(w) - min P. scores: those at w, as ``problem.scored`` has them; None: not kept. more_calls: oracle
-    calls for what the answer did not have.
+    a bound on P(w) - min P. scores: those at w, in the form of ``problem.scored``; None: not kept. more_calls: oracle
+    calls made because the answer did not have the losses.
     """
 
     problem: ElasticNetCRF
@@ -82,7 +82,7 @@ class State(NamedTuple):
 
 
 class Features:
-    """What rules ask of the features of a problem; asked of the whole problem's model once, and only if asked for."""
+    """The bounds on the features of a problem that rules need, computed once for the original problem and on demand."""
 
     def __init__(
         self, problem: ElasticNetCRF, whole: Features | None = None, columns: np.ndarray | None = None
@@ -91,24 +91,22 @@ class Features:
 
     @cached_property
     def range(self) -> np.ndarray | None:
-        """sqrt(sum_i R_ij^2) (d,); None where the model does not bound it."""
+        """Bounds on sqrt(sum_i R_ij^2) (d,); None if the model has none."""
         if self.whole is not None:
             return None if self.whole.range is None else self.whole.range[self.columns]
         return feature_range(self.problem.objective.model, self.problem.objective.data)
 
     @cached_property
     def spread(self) -> Any:
-        """How far features are spread over the outputs; None where outputs are not listed."""
+        """The spread of the features over the outputs; None if outputs are not listed."""
         if self.whole is not None:
-            found = self.whole.spread
-            return None if found is None else type(found)(*(x[self.columns] for x in found))
+            result = self.whole.spread
+            return None if result is None else type(result)(*(x[self.columns] for x in result))
         return listed_spread(self.problem.objective.model, self.problem.objective.data)
 
     @cached_property
     def farthest(self) -> np.ndarray | None:
-        """The largest n |G_j(theta)| over all theta (d,), with room for rounding; None where the model does not
-        bound it.
-        """
+        """Bounds on n |G_j(theta)| over all theta (d,), with slack for rounding; None if the model has none."""
         if self.whole is not None:
             return None if self.whole.farthest is None else self.whole.farthest[self.columns]
         model, data = self.problem.objective.model, self.problem.objective.data
@@ -119,11 +117,11 @@ class Features:
         for piece in model.chunks(data, np.arange(data.n)):
             gold += host(model.pullback(data, piece, w, model.gold(data, piece))).astype(np.float64)
         slack = ROUNDING * self.problem.eps * (np.abs(totals.least) + np.abs(totals.most))
-        found: np.ndarray = np.maximum(totals.most - gold, gold - totals.least) + slack
-        return found
+        result: np.ndarray = np.maximum(totals.most - gold, gold - totals.least) + slack
+        return result
 
     def take(self, columns: np.ndarray) -> Features:
-        """Those of the weights ``columns``."""
+        """The bounds for the weights ``columns``."""
         if self.whole is None:
             return Features(self.problem, self, columns)
         return Features(self.problem, self.whole, self.columns[columns])  # type: ignore[index]
@@ -144,7 +142,7 @@ class ElasticNetCRF:
     Raises
     ------
     TypeError, ValueError
-        An objective that is no LogLoss; alpha or beta out of range; weights that must be >= 0.
+        An objective that is not a LogLoss; alpha or beta out of range; weights that must be >= 0.
 
     Examples
     --------
@@ -171,7 +169,7 @@ class ElasticNetCRF:
 
     @cached_property
     def objective(self) -> LogLoss:
-        """The log loss of the weights of this problem; of a reduced one it is made when it is asked for."""
+        """The log loss of the weights of this problem; for a reduced problem it is made on first use."""
         if self.size == self.whole.model.size:
             return self.whole
         model = restrict(self.whole.model, self.columns)
@@ -189,7 +187,7 @@ class ElasticNetCRF:
 
     @property
     def eps(self) -> float:
-        """Unit of rounding of the gradient."""
+        """Machine epsilon of the gradient's dtype."""
         return float(self.place.xp.finfo(self.place.dtype).eps)
 
     def loss_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -198,8 +196,7 @@ class ElasticNetCRF:
         return answer.loss, answer.gradient
 
     def evaluate(self, w: Array, scores: Any = None) -> State:
-        """Everything at w (d,): one oracle call an example and ``more_calls``; scores at w are taken as they are, where
-        given.
+        """The state at w (d,): one oracle call an example and ``more_calls``; ``scores``: those at w, if known.
 
         Raises
         ------
@@ -216,10 +213,9 @@ class ElasticNetCRF:
         return self.state(w, answer.loss, w, answer, scores)
 
     def state(self, w: np.ndarray, loss: float, y: np.ndarray, answer: Answer, scores: Any = None) -> State:
-        """What follows from F at w (d,) and the answer at y (d,): the gap without another gradient where the two are
-        not one.
+        """The state from F at w (d,) and the answer at y (d,): if y is not w, without the gradient at w.
 
-        KL(theta || p(. | w)) is F(w) - F(y) - <G(y), w - y>, to which rounding adds its own.
+        KL(theta || p(. | w)) = F(w) - F(y) - <G(y), w - y>, plus a bound on its rounding error.
         """
         gradient = answer.gradient
         s, divergence, more_calls = self.shrinkage(gradient), 0.0, 0
@@ -237,24 +233,24 @@ class ElasticNetCRF:
         return State(self, w, y, loss, answer, fun, gap, s, divergence, scores, more_calls)
 
     def resumed(self, state: State) -> tuple[State, int]:
-        """The state at the weights of another one, of this problem with another beta or reduced, and the oracle calls
-        that it took.
+        """The state of this problem at the weights of ``state``, and the oracle calls made.
 
-        None, but a product back for the weights that had left, where the last gradient is that of its weights.
+        ``state`` belongs to this problem with another beta, or reduced. If its gradient is that at its weights, no
+        calls are needed, only a product back for the weights that had left.
         """
         w, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
         w[inside] = state.w
         if state.y is not state.w or state.answer.moment is None:
-            found = self.evaluate(w, state.scores if self.scored.keeps else None)
-            return found, self.n + found.more_calls
+            result = self.evaluate(w, state.scores if self.scored.keeps else None)
+            return result, self.n + result.more_calls
         gradient, missing = np.zeros(self.size), np.ones(self.size, dtype=bool)
         gradient[inside], missing[inside] = state.gradient, False
         if np.any(missing):
             rest = np.flatnonzero(missing)
-            scored: Any = self.reduced(rest).scored  # what gives a moment has the product back, too
+            scored: Any = self.reduced(rest).scored  # a class that keeps moments has ``back``
             gradient[rest] = scored.back(state.answer.moment) / self.n
-        found = self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores)
-        return found, found.more_calls
+        result = self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores)
+        return result, result.more_calls
 
     def regulariser(self, w: np.ndarray) -> float:
         """beta (alpha/2 ||w||^2 + ||w||_1)."""
@@ -266,8 +262,9 @@ class ElasticNetCRF:
         return 1.0 if self.alpha > 0 or steepest <= self.beta else self.beta / steepest
 
     def fenchel_young(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """r(w_j) + r*(-G_j) + G_j w_j >= 0 for each weight (d,), r the regulariser of one weight; with alpha = 0,
-        |G| <= beta.
+        """r(w_j) + r*(-G_j) + G_j w_j >= 0 for each weight (d,), r the regulariser of one weight.
+
+        alpha = 0 needs |G| <= beta.
         """
         u = -gradient
         clipped = np.clip(u, -self.beta, self.beta)
@@ -275,8 +272,8 @@ class ElasticNetCRF:
         if self.alpha == 0:
             return bend
         lam = self.alpha * self.beta
-        found: np.ndarray = 0.5 * lam * (w - (u - clipped) / lam) ** 2 + bend
-        return found
+        result: np.ndarray = 0.5 * lam * (w - (u - clipped) / lam) ** 2 + bend
+        return result
 
     def primal_weights(self, gradient: np.ndarray) -> np.ndarray:
         """w(theta) = S_beta(-G(theta)) / (alpha beta) (d,), which is w at the optimum.
@@ -284,7 +281,7 @@ class ElasticNetCRF:
         Raises
         ------
         UnsupportedError
-            alpha = 0: the weights do not follow from the gradient.
+            alpha = 0: the gradient does not determine the weights.
 
         Source
         ------
@@ -297,45 +294,45 @@ class ElasticNetCRF:
         return w
 
     def residual(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """The distance (d,) of -G_j from the subdifferential of the regulariser at w_j; all 0 at the optimum only.
+        """The distance (d,) of -G_j from the subdifferential of the regulariser at w_j; all 0 only at the optimum.
 
-        |G_j + alpha beta w_j + beta sign(w_j)|, at w_j = 0: max(|G_j| - beta, 0). With r its norm, ||w - w*|| <=
-        r / (alpha beta).
+        |G_j + alpha beta w_j + beta sign(w_j)|; max(|G_j| - beta, 0) if w_j = 0. With r the norm of these distances,
+        ||w - w*|| <= r / (alpha beta).
         """
         off = np.abs(gradient + self.alpha * self.beta * w + self.beta * np.sign(w))
-        found: np.ndarray = np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
-        return found
+        result: np.ndarray = np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
+        return result
 
     def reduced(self, columns: Any) -> ElasticNetCRF:
-        """The problem of the weights ``columns`` (k,) alone, the others being 0. Source: Zhang and Qiu, Lemma 1."""
+        """The problem of only the weights ``columns`` (k,), with 0 for the others. Source: Zhang and Qiu, Lemma 1."""
         columns = checked_columns(columns, self.size)
-        found = self._copy()
-        found.columns = self.columns[columns]
-        found.features = self.features.take(columns)
-        found.scored = self.scored.narrow(found, columns)
-        return found
+        result = self._copy()
+        result.columns = self.columns[columns]
+        result.features = self.features.take(columns)
+        result.scored = self.scored.narrow(result, columns)
+        return result
 
     def at(self, beta: float) -> ElasticNetCRF:
-        """The same with another beta; what rules ask of the features is not asked again."""
-        found = self._copy()
-        found.beta = number("beta", beta, positive=True)
-        return found
+        """The same problem with another beta; it shares the bounds on the features."""
+        result = self._copy()
+        result.beta = number("beta", beta, positive=True)
+        return result
 
     def _copy(self) -> ElasticNetCRF:
-        found = copy.copy(self)
-        found.__dict__.pop("objective", None)
-        return found
+        result = copy.copy(self)
+        result.__dict__.pop("objective", None)
+        return result
 
     def narrowed(self, state: State, columns: np.ndarray) -> tuple[State, int]:
-        """The state of :meth:`reduced` at what is left of the weights, and the oracle calls that it took.
+        """The state of :meth:`reduced` at the weights ``columns``, and the oracle calls made.
 
-        None where the weights that leave are 0, in w and in y.
+        No calls are needed if the weights that leave are 0 in w and in y.
         """
         smaller, w = self.reduced(columns), state.w[columns]
         y = w if state.y is state.w else state.y[columns]
         if _any_leave(state.w, w) or (y is not w and _any_leave(state.y, y)):
-            found = smaller.evaluate(w)
-            return found, self.n + found.more_calls
+            result = smaller.evaluate(w)
+            return result, self.n + result.more_calls
         answer = state.answer._replace(gradient=state.gradient[columns])
         gap = float(np.sum(smaller.fenchel_young(w, state.s * answer.gradient))) + state.divergence
         scores = None if state.scores is None else self.scored.taken(state.scores, columns)
@@ -343,7 +340,7 @@ class ElasticNetCRF:
 
 
 def beta_max(objective: LogLoss) -> float:
-    """The least beta at which all weights are 0: ||G(0)||_inf = (1/n) ||sum_i A_i 1/m_i||_inf, whatever alpha.
+    """The least beta at which all weights are 0: ||G(0)||_inf = (1/n) ||sum_i A_i 1/m_i||_inf, for any alpha.
 
     Parameters
     ----------
@@ -352,7 +349,7 @@ def beta_max(objective: LogLoss) -> float:
     Returns
     -------
     float
-        0 where no feature tells the true outputs from the others: then w = 0 is optimal for every beta.
+        0 if no feature separates the true outputs from the others; then w = 0 is optimal for every beta.
 
     Source
     ------
@@ -365,7 +362,7 @@ def beta_max(objective: LogLoss) -> float:
 
 
 def check_log_loss(objective: Any) -> None:
-    """Raise unless this is a log loss whose weights are all free."""
+    """Raise unless the objective is a log loss with linear scores and unconstrained weights."""
     if not isinstance(objective, LogLoss):
         raise TypeError(f"objective: expected LogLoss(model, data), got {type(objective).__name__}")
     if isinstance(objective.model, NonlinearModel):
@@ -377,21 +374,22 @@ def check_log_loss(objective: Any) -> None:
 
 
 def _any_leave(w: np.ndarray, left: np.ndarray) -> bool:
-    """Whether any weight that is not 0 is missing from ``left``."""
+    """Whether a nonzero weight of w is missing from ``left``."""
     return bool(np.count_nonzero(w != 0) > np.count_nonzero(left != 0))
 
 
 def _divergence(loss: np.ndarray, s: float) -> np.ndarray:
-    """KL(s theta_i + (1 - s) e_{y_i} || theta_i) (n,), theta_i(y_i) = exp(-loss_i): sum_y theta f(p/theta), f(x) = x
-    log x - x + 1 >= 0.
+    """KL(s theta_i + (1 - s) e_{y_i} || theta_i) (n,), with theta_i(y_i) = exp(-loss_i).
+
+    Computed as sum_y theta f(p/theta), f(x) = x log x - x + 1 >= 0.
     """
     t, others = np.exp(-loss), -np.expm1(-loss)  # theta_i(y_i) and the rest
     q = t + (1 - s) * others  # p(y_i)
     near = (1 - s) * others < 0.01 * t
     e = np.where(near, (1 - s) * others / np.where(near, t, 1.0), 0.0)
     true = np.where(near, t * _excess(e), q * (np.log(np.where(q > 0, q, 1.0)) + loss) - q + t)
-    found: np.ndarray = others * _excess(np.array(s - 1.0)) + true
-    return found
+    divergence: np.ndarray = others * _excess(np.array(s - 1.0)) + true
+    return divergence
 
 
 def _excess(e: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient for the elastic-net CRF, as :mod:`reference.screening.solvers` wraps it.
+"""Accelerated proximal gradient for the elastic-net CRF, as a solver for :mod:`reference.screening.solvers`.
 
 Source: Beck and Teboulle (2009); O'Donoghue and Candes (2015), gradient restart.
 """
@@ -17,10 +17,9 @@ __all__ = ["AcceleratedProximalGradient"]
 
 
 class Momentum(NamedTuple):
-    """The memory of accelerated proximal gradient: where it stands, and before, with its scores; t; the extrapolation
-    c; L in use; oracle calls.
+    """The memory of accelerated proximal gradient: the state at w, the previous weights and their scores, and t.
 
-    The next y is w + c (w - before).
+    c: the extrapolation; the next y is w + c (w - before). curvature: the current L. calls: oracle calls.
     """
 
     state: State
@@ -34,31 +33,31 @@ class Momentum(NamedTuple):
 
 @dataclass(frozen=True)
 class AcceleratedProximalGradient:
-    """Accelerated proximal gradient with backtracking, steps that grow again, and restarts.
+    """Accelerated proximal gradient with backtracking, growing steps and restarts.
 
     x+ = prox(y - G(y)/L),   prox(v) = S_{beta/L}(v) / (1 + alpha beta/L),   y+ = x+ + (t - 1)/t+ (x+ - x),
     t+ = (1 + sqrt(1 + 4 t^2))/2
 
     L is multiplied by ``grow`` until F(x+) <= F(y) + <G(y), x+ - y> + L/2 ||x+ - y||^2, and by ``shrink`` after each
-    iteration. Where <y - x+, x+ - x> > 0 the momentum starts anew.
+    iteration. If <y - x+, x+ - x> > 0, the momentum is reset.
 
     Parameters
     ----------
     curvature : float > 0, optional
-        The first L; default: that with which the last problem of a path ended, or else the curvature of F along its
+        The first L; default: the last L of the previous problem of a path, or else the curvature of F along its
         gradient.
     grow : float > 1
     shrink : float in (0, 1]
     skip_zeros : bool
-        Whether products with the features may skip weights that are 0 where they gain by it; False: only what screening
-        has removed is left out.
+        Whether products with the features may skip weights of 0 where that is faster; False: only screened weights are
+        left out.
 
     Notes
     -----
-    An iteration takes two oracle calls an example, at y and x+, the latter for the loss alone, and one product with the
-    features each way: scores at y follow from those at x+ and x. The state's gap is that of x+ with the dual point of
-    y, F(x+) - F(y) - <G(y), x+ - y> being what the two differ by; where rounding hides that, the gradient at x+ is
-    asked for too. One call and a product more for each time L grows, two calls for the first L.
+    An iteration makes two oracle calls an example: loss and gradient at y, and the loss at x+. It takes one product
+    with the features each way, as the scores at y follow from those at the last two x. The state's gap is that of x+
+    with the dual point of y; the two points differ by F(x+) - F(y) - <G(y), x+ - y>. If rounding hides this difference,
+    the gradient at x+ is computed, too. Each increase of L takes one more call and product, the first L two calls.
 
     Examples
     --------
@@ -89,7 +88,7 @@ class AcceleratedProximalGradient:
             raise TypeError(f"skip_zeros: expected True or False, got {self.skip_zeros!r}")
 
     def start(self, state: State, before: Momentum | None = None) -> Momentum:
-        """No momentum yet."""
+        """The memory at a state, without momentum."""
         if state.scores is None:
             state = state._replace(scores=state.problem.scored.forward(state.w, self.skip_zeros))
         if self.curvature is not None:
@@ -100,37 +99,39 @@ class AcceleratedProximalGradient:
 
     def step(self, memory: Momentum) -> Momentum:
         """One iteration."""
-        (here, before, before_scores, t, c, L, calls), problem = memory, memory.state.problem
+        (old, before, before_scores, t, c, L, calls), problem = memory, memory.state.problem
         n, scored = problem.n, problem.scored
-        if c == 0 and here.y is here.w:
-            y, at_y = here.w, here.answer
+        if c == 0 and old.y is old.w:
+            y, answer_y = old.w, old.answer
         elif c == 0:
-            y, at_y, calls = here.w, scored.loss_and_gradient(here.scores), calls + n
+            y, answer_y, calls = old.w, scored.loss_and_gradient(old.scores), calls + n
         else:
-            y, calls = here.w + c * (here.w - before), calls + n
-            at_y = scored.loss_and_gradient(here.scores, before_scores, c)
+            y, calls = old.w + c * (old.w - before), calls + n
+            answer_y = scored.loss_and_gradient(old.scores, before_scores, c)
         while True:
-            x = proximal_step(problem, y, at_y.gradient, L)
+            x = proximal_step(problem, y, answer_y.gradient, L)
             scores = scored.forward(x, self.skip_zeros)
-            loss, at_x, calls = scored.loss(scores), None, calls + n
-            above = loss - at_y.loss - float(at_y.gradient @ (x - y))
-            if abs(above) <= 1e5 * problem.eps * (
-                1 + abs(loss)
-            ):  # by half <G(x) - G(y), x - y> where rounding hides it
-                at_x, calls = scored.loss_and_gradient(scores), calls + n
-                loss, above = at_x.loss, 0.5 * float((at_x.gradient - at_y.gradient) @ (x - y))
-            if not np.isfinite(L) or above <= 0.5 * L * float((x - y) @ (x - y)):
+            loss, answer_x, calls = scored.loss(scores), None, calls + n
+            excess = loss - answer_y.loss - float(answer_y.gradient @ (x - y))
+            # where rounding hides the excess, half <G(x) - G(y), x - y> replaces it
+            if abs(excess) <= 1e5 * problem.eps * (1 + abs(loss)):
+                answer_x, calls = scored.loss_and_gradient(scores), calls + n
+                loss, excess = answer_x.loss, 0.5 * float((answer_x.gradient - answer_y.gradient) @ (x - y))
+            if not np.isfinite(L) or excess <= 0.5 * L * float((x - y) @ (x - y)):
                 break
             L *= self.grow
-        state = problem.state(x, loss, y, at_y, scores) if at_x is None else problem.state(x, loss, x, at_x, scores)
+        if answer_x is None:
+            state = problem.state(x, loss, y, answer_y, scores)
+        else:
+            state = problem.state(x, loss, x, answer_x, scores)
         calls += state.more_calls
-        if float((y - x) @ (x - here.w)) > 0:
+        if float((y - x) @ (x - old.w)) > 0:
             return Momentum(state, x, scores, 1.0, 0.0, L * self.shrink, calls)
-        further = 0.5 * (1 + np.sqrt(1 + 4 * t**2))
-        return Momentum(state, here.w, here.scores, further, (t - 1) / further, L * self.shrink, calls)
+        t_next = 0.5 * (1 + np.sqrt(1 + 4 * t**2))
+        return Momentum(state, old.w, old.scores, t_next, (t - 1) / t_next, L * self.shrink, calls)
 
     def narrow(self, memory: Momentum, state: State, columns: np.ndarray) -> Momentum:
-        """The same momentum, on what is left of it; none where weights leave that were not 0 before."""
+        """The memory of the weights ``columns``; the momentum is reset if a nonzero weight leaves."""
         before, kept = memory.before, np.zeros(len(memory.before), dtype=bool)
         kept[columns] = True
         if memory.c == 0 or np.any(before[~kept] != 0) or np.any(memory.state.w[~kept] != 0):
@@ -140,14 +141,14 @@ class AcceleratedProximalGradient:
 
 
 def curvature_along_gradient(state: State) -> float:
-    """||G(w - h G) - G(w)|| / (h ||G||), h so small that F falls by about a hundredth: at most L; 1 where G = 0."""
+    """||G(w - h G) - G(w)|| / (h ||G||) <= L, for an h at which F decreases by about 1/100; 1 if G = 0."""
     length = float(np.linalg.norm(state.gradient))
     if length == 0 or state.loss == 0:
         return 1.0
     step = 0.01 * state.loss / length
-    _, there = state.problem.loss_and_gradient(state.w - step * (state.gradient / length))
-    found = float(np.linalg.norm(there - state.gradient)) / step
-    return found if 0 < found < np.inf else 1.0
+    _, gradient = state.problem.loss_and_gradient(state.w - step * (state.gradient / length))
+    curvature = float(np.linalg.norm(gradient - state.gradient)) / step
+    return curvature if 0 < curvature < np.inf else 1.0
 
 
 def proximal_step(problem: ElasticNetCRF, y: np.ndarray, gradient: np.ndarray, L: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How far features are spread over outputs, for each type of model: by counts, or over listed outputs."""
+"""The spread of features over outputs, for each type of model: by counts, or over listed outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reference.screening.registry import FeatureTotals, ListedSpread
 
 
 def range_of_classes(model: MulticlassModel, data: MulticlassData) -> np.ndarray:
-    """||(x_if)_i|| / 2 for feature f with each class (d,): it is x_if or 0 (and always x_if with a single class)."""
+    """||(x_if)_i|| / 2 for feature f with each class (d,): its values are x_if and 0 (a single class: bound 0)."""
     return np.repeat((0.5 if model.n_labels > 1 else 0.0) * _norms(model, data), model.n_labels)
 
 
@@ -30,8 +30,9 @@ def totals_of_classes(model: MulticlassModel, data: MulticlassData) -> FeatureTo
 
 
 def spread_of_classes(model: MulticlassModel, data: MulticlassData) -> ListedSpread:
-    """Of one class with the feature and L - 1 without: sqrt(1 - 1/L) and 1 times ||(x_if)_i||, for the last class
-    sqrt(L - 1).
+    """The feature has its value with one class and 0 with the other L - 1.
+
+    centred: sqrt(1 - 1/L) ||(x_if)_i||. from_last: ||(x_if)_i||, times sqrt(L - 1) for the last class.
     """
     norms, L = _norms(model, data), model.n_labels
     factors = np.ones(L)
@@ -50,11 +51,11 @@ def _norms(model: MulticlassModel, data: MulticlassData) -> np.ndarray:
 
 
 def range_of_sequences(model: SequenceModel, data: ChainData) -> np.ndarray:
-    """By counts (d,): half of sum_t |x_tf| for a feature with a label, (n - 1)/2 for a transition a to a, half of
-    floor(n/2) for a to b.
+    """Bounds by counts (d,), for a sequence of n labels: half of sum_t |x_tf| for a feature with a label, (n - 1)/2 for
+    a transition a to a, half of floor(n/2) for a to b.
 
-    A sequence of n labels has at most n - 1 pairs of equal neighbours, and at most floor(n/2) times a then b != a. With
-    a single label there is one output: 0.
+    A sequence of n labels has at most n - 1 pairs of equal neighbours, and b != a follows a at most floor(n/2) times.
+    With a single label there is one output: 0.
     """
     L, n = model.n_labels, data.lengths
     if L == 1:
@@ -70,8 +71,8 @@ def range_of_sequences(model: SequenceModel, data: ChainData) -> np.ndarray:
 
 
 def totals_of_sequences(model: SequenceModel, data: ChainData) -> FeatureTotals:
-    """By counts (d,): sum_t min(x_tf, 0) and sum_t max(x_tf, 0) for a feature with a label, 0 and as in the range for a
-    transition.
+    """Bounds by counts (d,): sum_t min(x_tf, 0) and sum_t max(x_tf, 0) for a feature with a label; 0 and n - 1 or
+    floor(n/2) for a transition, as in :func:`range_of_sequences`.
     """
     L, n = model.n_labels, data.lengths
     pairwise = np.full((L, L), float(np.sum(n // 2)))
@@ -80,17 +81,13 @@ def totals_of_sequences(model: SequenceModel, data: ChainData) -> FeatureTotals:
 
 
 def range_of_taggings(model: TaggingModel, data: ChainData) -> np.ndarray:
-    """As of sequences, of the pairs and transitions that have a weight (d,): bounds also where transitions are
-    forbidden.
-    """
-    found: np.ndarray = range_of_sequences(model, data)[model.cells]
-    return found
+    """As for sequences, for the pairs and transitions with a weight (d,); valid with forbidden transitions, too."""
+    result: np.ndarray = range_of_sequences(model, data)[model.cells]
+    return result
 
 
 def totals_of_taggings(model: TaggingModel, data: ChainData) -> FeatureTotals:
-    """As of sequences, of the pairs and transitions that have a weight (d,): bounds also where transitions are
-    forbidden.
-    """
+    """As for sequences, for the pairs and transitions with a weight (d,); valid with forbidden transitions, too."""
     least, most = totals_of_sequences(model, data)
     return FeatureTotals(least[model.cells], most[model.cells])
 
@@ -107,8 +104,8 @@ def range_of_trees(model: TreeModel, data: TreeData) -> np.ndarray:
     _, feature, most = cell_sums(rows, tree, np.abs(host(rows.data).astype(np.float64)))
     edges = np.bincount(np.repeat(np.arange(data.n), data.lengths), data.parents >= 0, data.n)
     features = np.repeat(column_norms(feature, most, rows.width), L)
-    found = np.concatenate([features, np.full(L * L, np.linalg.norm(edges))]) / 2
-    return found if L > 1 else np.zeros_like(found)
+    result = np.concatenate([features, np.full(L * L, np.linalg.norm(edges))]) / 2
+    return result if L > 1 else np.zeros_like(result)
 
 
 def totals_of_trees(model: TreeModel, data: TreeData) -> FeatureTotals:
@@ -123,14 +120,12 @@ def totals_of_trees(model: TreeModel, data: TreeData) -> FeatureTotals:
 
 
 def range_of_lists(model: ListModel | CandidateModel, data: ListData | CandidateData) -> np.ndarray | None:
-    """sqrt(sum_i R_ij^2) (d,), R_ij half the range of feature j over the listed outputs; None where outputs are not
-    listed.
-    """
+    """sqrt(sum_i R_ij^2) (d,), R_ij half the range of feature j over the outputs; None if outputs are not listed."""
     return _norm_over_examples(model, data, lambda x: (x.max(axis=0) - x.min(axis=0)) / 2)
 
 
 def totals_of_lists(model: ListModel, data: ListData) -> FeatureTotals | None:
-    """sum_i min_y phi_ij(y) and sum_i max_y phi_ij(y) (d,); None where outputs are not listed."""
+    """sum_i min_y phi_ij(y) and sum_i max_y phi_ij(y) (d,); None if outputs are not listed."""
     tables = model.tables(data)
     if tables is None:
         return None
@@ -142,22 +137,22 @@ def totals_of_lists(model: ListModel, data: ListData) -> FeatureTotals | None:
 
 
 def spread_of_lists(model: ListModel | CandidateModel, data: ListData | CandidateData) -> ListedSpread | None:
-    """How far features are spread over the listed outputs; None where outputs are not listed."""
+    """The spread of the features over the listed outputs; None if outputs are not listed."""
     centred = _norm_over_examples(model, data, lambda x: np.hypot.reduce(x - x.mean(axis=0), axis=0))
     from_last = _norm_over_examples(model, data, lambda x: np.hypot.reduce(x[:-1] - x[-1], axis=0, initial=0.0))
     return None if centred is None or from_last is None else ListedSpread(centred, from_last)
 
 
 def _norm_over_examples(
-    model: ListModel | CandidateModel, data: ListData | CandidateData, of: Callable[[np.ndarray], np.ndarray]
+    model: ListModel | CandidateModel, data: ListData | CandidateData, spread: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray | None:
-    """The norm over examples of what ``of`` finds (d,) in each one's features (m, d), at any scale."""
+    """The norm over examples of ``spread`` (d,) of each example's features (m, d), at any scale."""
     tables = model.tables(data)  # type: ignore[arg-type]  # the model's own data
     if tables is None:
         return None
     norm = np.zeros(model.size)
     for x in tables:
-        norm = np.hypot(norm, of(x)) if len(x) else norm
+        norm = np.hypot(norm, spread(x)) if len(x) else norm
     return norm
 
 
@@ -165,9 +160,9 @@ def _norm_over_examples(
 
 
 def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndarray:
-    """sqrt of the sum of squares of the values (m,) of each column (width,), at any scale."""
+    """The root of the sum of squares of the values (m,) in each column (width,), at any scale."""
     sizes = np.abs(values)
-    if sizes.size and np.min(sizes) > 1e-140 and np.max(sizes) < 1e140:  # squares can be added as they are
+    if sizes.size and np.min(sizes) > 1e-140 and np.max(sizes) < 1e140:  # no square overflows or underflows
         sizes *= sizes
         return np.sqrt(np.bincount(columns, sizes, width))
     top = np.zeros(width)
@@ -177,10 +172,10 @@ def column_norms(columns: np.ndarray, values: np.ndarray, width: int) -> np.ndar
 
 
 def label_totals(rows: Rows, n_labels: int, pairs: np.ndarray) -> FeatureTotals:
-    """Of each row's features with the label that it is given, whichever it is; then of pairs of labels, which occur at
-    most ``pairs`` times.
+    """Totals of features with labels (width, L) in C order, then of pairs of labels.
 
-    Features with labels (width, L) in C order. With a single label there is one output.
+    Each row's features occur with the row's label, whichever it is. A pair of labels occurs at most ``pairs`` times.
+    With a single label there is one output.
     """
     row = np.repeat(np.arange(rows.n), np.diff(rows.indptr))
     _, column, x = cell_sums(rows, row, host(rows.data).astype(np.float64))

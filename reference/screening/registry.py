@@ -1,7 +1,7 @@
-"""What screening knows of models, registered by their exact type: models themselves know nothing of screening.
+"""Feature bounds and restrictions of models, registered by exact type; the models do not depend on screening.
 
-A bound is of the scores that it was derived from, so a subclass, which may read the features in its own way, is another
-type: nothing is known of it until it is registered.
+A bound is valid only for the scores that it was derived from. A subclass may read the features in another way, so it
+inherits no bounds: register them for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ListedSpread(NamedTuple):
-    """How far each feature's values phi_ij(y) over listed outputs are spread, over all examples: two norms (d,).
+    """The spread of each feature's values phi_ij(y) over listed outputs, over all examples: two norms (d,).
 
     centred: sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2)
     from_last: sqrt(sum_i sum_y (phi_ij(y) - phi_ij(last y))^2)
@@ -35,9 +35,9 @@ class ListedSpread(NamedTuple):
 
 
 class FeatureTotals(NamedTuple):
-    """Between what each feature's sum over the examples lies, whatever their outputs.
+    """Bounds on each feature's sum over the examples, for any outputs.
 
-    least: sum_i min_y phi_ij(y) (d,), or less; most: sum_i max_y phi_ij(y) (d,), or more.
+    least: at most sum_i min_y phi_ij(y) (d,); most: at least sum_i max_y phi_ij(y) (d,).
     """
 
     least: np.ndarray
@@ -45,16 +45,15 @@ class FeatureTotals(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What is known of the models of one type: functions, each None where nothing is.
+    """The bounds and the restriction of the models of one type; a field is None if there is no such function.
 
     feature_range(model, data): bounds (d,) on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of
     example i, for L1GapRule
     feature_totals(model, data): a :class:`FeatureTotals`, for CountRule
     listed_spread(model, data): a :class:`ListedSpread`, for L2GapRule and HalfSpaceRule
-    restrict(model, columns): the model with the weights ``columns`` (k,) alone, in a better way than zeros at the
-    others
+    restrict(model, columns): the model with only the weights ``columns`` (k,), more efficient than zeros for the others
 
-    The first three may answer None: not of this model.
+    The first three may return None for a model without such bounds.
     """
 
     feature_range: Callable[[Any, Any], np.ndarray | None] | None = None
@@ -67,12 +66,12 @@ _KNOWN: dict[type, Known] = {}
 
 
 def register(model: type, known: Known) -> None:
-    """Say what is known of the models of exactly this type; what was registered for it before is forgotten.
+    """Register the bounds and the restriction of the models of exactly this type, in place of earlier ones.
 
     Parameters
     ----------
     model : type
-        Of models whose scores are linear in the weights.
+        A type of models whose scores are linear in the weights.
     known : Known
 
     Examples
@@ -87,27 +86,23 @@ def register(model: type, known: Known) -> None:
 
 
 def known_of(model: type) -> Known:
-    """What is registered for exactly this type of models."""
+    """The :class:`Known` registered for exactly this type of models; an empty one if there is none."""
     return _KNOWN.get(model, Known())
 
 
 def feature_range(model: Any, data: Any) -> np.ndarray | None:
-    """Bounds (d,) on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of example i; None: none are
-    known.
-    """
-    ask = known_of(type(model)).feature_range
-    return None if ask is None else ask(model, data)
+    """Bounds (d,) on sqrt(sum_i R_ij^2), R_ij half the range of feature j over the outputs of example i; or None."""
+    function = known_of(type(model)).feature_range
+    return None if function is None else function(model, data)
 
 
 def feature_totals(model: Any, data: Any) -> FeatureTotals | None:
-    """Between what each feature's sum over the examples lies, whatever their outputs (d,); None: no bounds are
-    known.
-    """
-    ask = known_of(type(model)).feature_totals
-    return None if ask is None else ask(model, data)
+    """Bounds (d,) on each feature's sum over the examples, for any outputs; None if there are no bounds."""
+    function = known_of(type(model)).feature_totals
+    return None if function is None else function(model, data)
 
 
 def listed_spread(model: Any, data: Any) -> ListedSpread | None:
-    """How far features are spread over the outputs; None where outputs are not listed."""
-    ask = known_of(type(model)).listed_spread
-    return None if ask is None else ask(model, data)
+    """The spread of the features over the outputs; None if outputs are not listed."""
+    function = known_of(type(model)).listed_spread
+    return None if function is None else function(model, data)

@@ -1,7 +1,7 @@
-"""A linear model with some of its weights: the others are 0 for good, and leave the arrays where they can.
+"""A linear model restricted to some of its weights: the others are fixed at 0.
 
-What screening leaves of a problem (Zhang and Qiu, Lemma 1). Of classes and of sequences, features that have no weight
-left leave the packed data too; other models compute with weights of 0.
+Screening reduces a problem to such a model (Zhang and Qiu, Lemma 1). For classes and sequences, features without any
+weight are removed from the packed data, too. Other models compute with weights of 0.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["RestrictedModel", "restrict"]
 
 
 def restrict(model: LinearModel, columns: Any) -> RestrictedModel:
-    """The model with the weights ``columns`` alone, the others being 0.
+    """The model with only the weights ``columns``; the others are 0.
 
     Parameters
     ----------
     model : LinearModel
     columns : int array (k,) or bool array (d,)
-        Numbers of weights, different and in order; or True where a weight is kept.
+        Numbers of weights, strictly increasing; or True where a weight is kept.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def restrict(model: LinearModel, columns: Any) -> RestrictedModel:
     Raises
     ------
     ValueError, TypeError
-        Columns that are no such numbers.
+        Invalid columns.
     UnsupportedError
         Weights that must be >= 0; a nonlinear model.
 
@@ -57,7 +57,7 @@ def restrict(model: LinearModel, columns: Any) -> RestrictedModel:
     ------
     Zhang and Qiu, Lemma 1.
     """
-    name, known = type(model).__name__, known_of(type(model)).restrict
+    name, restriction = type(model).__name__, known_of(type(model)).restrict
     if isinstance(model, NonlinearModel):
         raise UnsupportedError(f"{name} is nonlinear: it has no restrictions")
     if isinstance(model, LinearizedModel | HomogeneousModel):
@@ -65,12 +65,14 @@ def restrict(model: LinearModel, columns: Any) -> RestrictedModel:
     if model.nonnegative is not None:
         raise UnsupportedError(f"{name} has weights that must be >= 0: it has no restrictions")
     columns = checked_columns(columns, model.size)
-    restricted: RestrictedModel = RestrictedModel(model, columns) if known is None else known(model, columns)
+    if restriction is None:
+        return RestrictedModel(model, columns)
+    restricted: RestrictedModel = restriction(model, columns)
     return restricted
 
 
 class RestrictedModel(LinearModel):
-    """The weights ``columns`` of a linear model, the others being 0.
+    """A linear model with only the weights ``columns``; the others are 0.
 
     score_i(y; w) = score_i(y; the model's weights with w at ``columns``, 0 elsewhere)
 
@@ -82,8 +84,7 @@ class RestrictedModel(LinearModel):
     columns : int array (k,)
         Numbers of weights of ``model``, in order.
     features : int array (m,), optional
-        The columns of packed rows that ``model`` is for, of those that data to be narrowed have; None: data stay as
-        they are.
+        The columns of the packed rows that :meth:`narrow` keeps, and that ``model`` is made for; None: all.
 
     Attributes
     ----------
@@ -102,13 +103,11 @@ class RestrictedModel(LinearModel):
         self._places[columns] = np.arange(self.size)
 
     def narrow(self, data: Any) -> Any:
-        """Packed data of the model that was restricted, as this model takes them."""
+        """The data for this model, from ``data`` packed by the original model."""
         return data if self.features is None else data._replace(rows=data.rows.select(self.features))
 
     def check(self, data: Any) -> None:
-        """Raise ValueError if ``data`` is not the narrowed data of the model that was restricted, TypeError if it
-        was not packed.
-        """
+        """Raise ValueError unless ``data`` is narrowed data of the original model; TypeError if it was not packed."""
         self.model.check(data)
 
     def zeros(self, data: Any) -> Array:
@@ -116,7 +115,7 @@ class RestrictedModel(LinearModel):
         return self.model.zeros(data)[: self.size]
 
     def chunks(self, data: Any, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """Pieces as the whole model makes them."""
+        """Pieces, as in the original model."""
         return self.model.chunks(data, batch)
 
     def scores(self, data: Any, batch: np.ndarray, w: Array) -> Scores:
@@ -133,11 +132,11 @@ class RestrictedModel(LinearModel):
         return place.xp.take(whole, place.integers(self.columns), axis=0)
 
     def task_loss(self, data: Any, batch: np.ndarray) -> Scores:
-        """As the whole model's."""
+        """As in the original model."""
         return self.model.task_loss(data, batch)
 
     def gold(self, data: Any, batch: np.ndarray) -> Scores:
-        """As the whole model's."""
+        """As in the original model."""
         return self.model.gold(data, batch)
 
     def gold_scores(self, data: Any, batch: np.ndarray, w: Array) -> Array:
@@ -145,19 +144,19 @@ class RestrictedModel(LinearModel):
         return self.model.gold_scores(data, batch, self._embedded(w))
 
     def counts(self, data: Any) -> list[int]:
-        """As the whole model's."""
+        """As in the original model."""
         return self.model.counts(data)
 
     def squared_diameters(self, data: Any) -> np.ndarray | None:
-        """Those of the model's features, of which these are some."""
+        """Those of the original model: upper bounds, as its features include these."""
         return self.model.squared_diameters(data)
 
     def squared_norms(self, data: Any) -> np.ndarray | None:
-        """Those of the model's features, of which these are some."""
+        """Those of the original model: upper bounds, as its features include these."""
         return self.model.squared_norms(data)
 
     def _embedded(self, w: Array) -> Array:
-        """w (k,) among zeros, as weights of the model."""
+        """The weights of the original model: w (k,), and zeros elsewhere."""
         place = Place.of(w)
         return place.xp.take(place.xp.concat([w, place.zeros((1,))]), place.integers(self._places), axis=0)
 
@@ -166,7 +165,7 @@ class RestrictedModel(LinearModel):
 
 
 def checked_columns(columns: Any, size: int) -> np.ndarray:
-    """Different numbers of weights, in order, as int64; True where a weight is to be kept is an answer too."""
+    """Strictly increasing numbers of weights as int64, from numbers or from booleans (size,)."""
     given = host(columns, "columns")
     if given.dtype == bool and given.shape == (size,):
         return np.flatnonzero(given)
@@ -181,7 +180,7 @@ def checked_columns(columns: Any, size: int) -> np.ndarray:
 
 
 def restricted_classes(model: MulticlassModel, columns: np.ndarray) -> RestrictedModel:
-    """Features without any weight leave the packed rows."""
+    """The restriction that removes features without any weight from the packed rows."""
 
     def narrowed(n_features: int, size: int) -> Any:
         smaller = copy.copy(model)
@@ -192,7 +191,7 @@ def restricted_classes(model: MulticlassModel, columns: np.ndarray) -> Restricte
 
 
 def restricted_sequences(model: SequenceModel, columns: np.ndarray) -> RestrictedModel:
-    """Features without any weight leave the packed rows."""
+    """The restriction that removes features without any weight from the packed rows."""
 
     def narrowed(width: int, size: int) -> Any:
         smaller = copy.copy(model)
@@ -209,10 +208,10 @@ def with_rows_of(
     always: np.ndarray,
     narrowed: Callable[[int, int], Any],
 ) -> RestrictedModel:
-    """A model whose weights begin with a matrix (F, L) of features and labels, with rows left out that have no weight
-    among ``columns``.
+    """The restriction of a model whose weights begin with a matrix (F, L) of features and labels.
 
-    always: rows that stay. narrowed(F', d'): the model with so many rows and weights.
+    It removes the rows of that matrix without a weight in ``columns``. always: rows that stay. narrowed(F', d'): the
+    model with F' rows and d' weights.
     """
     n_labels = model.n_labels
     inside = columns[columns < F * n_labels]
@@ -229,22 +228,22 @@ def with_rows_of(
 
 
 def _some_range(some: RestrictedModel, data: Any) -> np.ndarray | None:
-    found = feature_range(some.model, data)
-    return None if found is None else found[some.columns]
+    result = feature_range(some.model, data)
+    return None if result is None else result[some.columns]
 
 
 def _some_totals(some: RestrictedModel, data: Any) -> FeatureTotals | None:
-    found = feature_totals(some.model, data)
-    return None if found is None else FeatureTotals(*(bound[some.columns] for bound in found))
+    result = feature_totals(some.model, data)
+    return None if result is None else FeatureTotals(*(bound[some.columns] for bound in result))
 
 
 def _some_spread(some: RestrictedModel, data: Any) -> ListedSpread | None:
-    found = listed_spread(some.model, data)
-    return None if found is None else ListedSpread(*(norm[some.columns] for norm in found))
+    result = listed_spread(some.model, data)
+    return None if result is None else ListedSpread(*(norm[some.columns] for norm in result))
 
 
 def _some_of(some: RestrictedModel, columns: np.ndarray) -> RestrictedModel:
     return restrict(some.model, some.columns[columns])
 
 
-OF_SOME = Known(_some_range, _some_totals, _some_spread, _some_of)  # what is known of the whole model, at the columns
+OF_SOME = Known(_some_range, _some_totals, _some_spread, _some_of)  # those of the original model, at the columns

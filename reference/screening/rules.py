@@ -1,22 +1,21 @@
-"""Safe screening rules: weights that are 0 at the optimum, known before it is.
+"""Safe screening rules: they find weights that are 0 at the optimum before the optimum is known.
 
-At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). A rule has a set that holds theta*, and
-the largest |G_j| there:
+At the optimum w_j = 0 wherever |G_j(theta*)| <= beta (with alpha = 0: < beta). A rule has a set that contains theta*,
+and bounds |G_j| on that set:
 
     rule           theta* lies in                                        largest |G_j(theta)|
     L1GapRule      sum_i ||theta_i - theta*_i||_1^2 <= 2 n gap (Pinsker) |G_j| + sqrt(2 n gap) range_j / n
     L2GapRule      ||theta - theta*||^2 <= n gap                         |G_j| + sqrt(n gap) centred_j / n
-    CountRule      anything                                              max(most_j - gold_j, gold_j - least_j) / n
+    CountRule      all distributions                                     max(most_j - gold_j, gold_j - least_j) / n
     HalfSpaceRule  ||theta - a0|| <= r, and sum of block k <= 1          problem (4) of the paper
-    UnionRule      all of its rules' sets                                any of them
+    UnionRule      the intersection of its rules' sets                   the least of its rules' bounds
 
-Floating point. Gradients are taken to be right to delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the
-machine epsilon of their dtype; bounds are raised by that, and radii by what such an error of G does to them: the root
-of the gap by no less than ||delta|| / sqrt(2 alpha beta). CountRule's sums are taken to be right to 4096 eps
-(beta + (|least_j| + |most_j|) / n). That is the slack of every rule; it is never 0, so nothing at |G_j(theta*)| = beta
-exactly is ever removed.
+Floating point. The error of G_j is assumed to be at most delta_j = 4096 eps (beta + |G_j| + range_j / sqrt(n)), eps the
+machine epsilon of its dtype. Bounds are raised by delta_j. Radii are raised by the effect of such an error: the root of
+the gap by at least ||delta|| / sqrt(2 alpha beta). The error of CountRule's sums is assumed to be at most 4096 eps
+(beta + (|least_j| + |most_j|) / n). This slack is never 0, so no rule removes a weight with |G_j(theta*)| = beta.
 
-Source: Zhang and Qiu, section 2, rule (R'); the rules by the gap are not in the paper, whose own rule is in
+Source: Zhang and Qiu, section 2, rule (R'). The rules by the gap are not in the paper; its own rule is in
 :mod:`reference.screening.half_space`.
 """
 
@@ -36,7 +35,7 @@ __all__ = ["CountRule", "L1GapRule", "L2GapRule", "Rule", "UnionRule"]
 
 
 class Rule(Protocol):
-    """What a rule is: it tells weights that are 0 at the optimum of the state's problem."""
+    """The interface of a rule: it finds weights that are 0 at the optimum of the state's problem."""
 
     def screen(self, state: State) -> np.ndarray:
         """True (d,) only where the optimal weight is 0."""
@@ -45,7 +44,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class L1GapRule:
-    """Screen by the duality gap and the features' ranges: the rule that lists no outputs.
+    """Screen by the duality gap and the features' ranges; outputs need not be listed.
 
     |G_j| + sqrt(2 n gap) sqrt(sum_i R_ij^2) / n <= beta  implies  w*_j = 0,
     R_ij = (max_y phi_ij(y) - min_y phi_ij(y)) / 2
@@ -53,12 +52,12 @@ class L1GapRule:
     Raises
     ------
     UnsupportedError
-        From ``screen``: a model that does not bound the ranges of its features.
+        From ``screen``: a model without bounds on the ranges of its features.
 
     Notes
     -----
-    O(d) beyond the gradient. -H is 1-strongly convex in l1 on the simplex (Pinsker), differences of distributions sum
-    to 0, and Cauchy-Schwarz adds up the examples. Any upper bound in place of R_ij is safe.
+    O(d) besides the gradient. -H is 1-strongly convex in l1 on the simplex (Pinsker). Differences of distributions sum
+    to 0, and Cauchy-Schwarz combines the examples. Any upper bound in place of R_ij is safe.
     """
 
     def screen(self, state: State) -> np.ndarray:
@@ -72,7 +71,7 @@ class L1GapRule:
 
 @dataclass(frozen=True)
 class L2GapRule:
-    """Screen by the ball around theta whose radius the duality gap gives; listed outputs only.
+    """Screen by a ball around theta with a radius from the duality gap; listed outputs only.
 
     |G_j| + sqrt(n gap) sqrt(sum_i sum_y (phi_ij(y) - mean_y phi_ij)^2) / n <= beta  implies  w*_j = 0
 
@@ -83,7 +82,7 @@ class L2GapRule:
 
     Notes
     -----
-    O(d) beyond the gradient. -H is 2-strongly convex in l2 on the simplex. Never better than :class:`L1GapRule`.
+    O(d) besides the gradient. -H is 2-strongly convex in l2 on the simplex. Never better than :class:`L1GapRule`.
     """
 
     def screen(self, state: State) -> np.ndarray:
@@ -97,22 +96,22 @@ class L2GapRule:
 
 @dataclass(frozen=True)
 class CountRule:
-    """Screen what no weights at all could make large enough: features that are too rare, before any training.
+    """Screen features that are too rare for any weights to make |G_j| larger than beta, before any training.
 
     max(most_j - gold_j, gold_j - least_j) / n <= beta  implies  w*_j = 0
 
-    with gold_j = sum_i phi_ij(y_i), least_j = sum_i min_y phi_ij(y) and most_j = sum_i max_y phi_ij(y) (or bounds that
-    are registered for the model).
+    with gold_j = sum_i phi_ij(y_i), least_j = sum_i min_y phi_ij(y) and most_j = sum_i max_y phi_ij(y), or bounds on
+    these two that are registered for the model.
 
     Raises
     ------
     UnsupportedError
-        From ``screen``: a model that does not bound the sums of its features.
+        From ``screen``: a model without bounds on the sums of its features.
 
     Notes
     -----
-    One pass over the data for a whole path, then O(d). Of an indicator it asks how often it could fire but does not,
-    and does but need not.
+    One pass over the data for a whole path, then O(d). For an indicator, most_j - gold_j counts how often it could be 1
+    but is 0 in the true output, gold_j - least_j how often it is 1 but could be 0.
 
     Examples
     --------
@@ -131,18 +130,18 @@ class CountRule:
     def bounds(self, state: State) -> np.ndarray:
         """The largest |G_j(theta)| (d,) over all theta."""
         problem = state.problem
-        found = problem.features.farthest
-        if found is None:
+        farthest = problem.features.farthest
+        if farthest is None:
             name = type(problem.objective.model).__name__
             raise UnsupportedError(
                 f"CountRule: {name} does not bound the sums of its features: no feature_totals of it in {REGISTRY}"
             )
-        return found / problem.n + ROUNDING * problem.eps * problem.beta
+        return farthest / problem.n + ROUNDING * problem.eps * problem.beta
 
 
 @dataclass(frozen=True, init=False)
 class UnionRule:
-    """Whatever any of several rules screens.
+    """Screen the weights that any of several rules screens.
 
     Parameters
     ----------
@@ -165,35 +164,36 @@ class UnionRule:
 
 
 def check_rule(rule: Any) -> None:
-    """Raise TypeError unless this is a rule."""
+    """Raise TypeError unless the argument is a rule."""
     if isinstance(rule, type) or not callable(getattr(rule, "screen", None)):
         raise TypeError(f"rule: expected an object with screen(state), such as L1GapRule(), got {rule!r}")
 
 
 def _range(state: State) -> np.ndarray:
-    found = state.problem.features.range
-    if found is None:
+    result = state.problem.features.range
+    if result is None:
         name = type(state.problem.objective.model).__name__
         raise UnsupportedError(
             f"L1GapRule: {name} does not bound the ranges of its features: no feature_range of it in {REGISTRY}"
         )
-    return found
+    return result
 
 
 def listed_spread(state: State) -> Any:
-    """How far the model's features are spread over listed outputs, or UnsupportedError."""
-    found = state.problem.features.spread
-    if found is None:
+    """The spread of the model's features over listed outputs; UnsupportedError if outputs are not listed."""
+    result = state.problem.features.spread
+    if result is None:
         raise UnsupportedError(
             f"rule: the outputs of {type(state.problem.objective.model).__name__} are not listed; L1GapRule does "
             f"without"
         )
-    return found
+    return result
 
 
 def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
-    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack of floating point, :func:`rounding`, written out:
-    few passes over d numbers.
+    """|G_j| + factor sqrt(gap) spread_j / n (d,), with the slack for floating point.
+
+    The slack is that of :func:`rounding`, written out to pass over the d numbers fewer times.
     """
     problem, unit, span = state.problem, ROUNDING * state.problem.eps, state.problem.features.range
     per_span = 0.0 if span is None else unit / np.sqrt(problem.n)
@@ -215,12 +215,12 @@ def _by_gap(state: State, factor: float, spread: np.ndarray) -> np.ndarray:
 
 
 def rounding(state: State) -> np.ndarray:
-    """delta (d,): what the gradient's rounding is taken to be at most."""
+    """delta (d,): the assumed bound on the gradient's rounding error."""
     problem = state.problem
-    found = problem.features.range
+    result = problem.features.range
     delta: np.ndarray = np.abs(state.gradient)
-    if found is not None:
-        delta += found / np.sqrt(problem.n)
+    if result is not None:
+        delta += result / np.sqrt(problem.n)
     delta += problem.beta
     delta *= ROUNDING * problem.eps
     return delta

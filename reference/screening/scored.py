@@ -1,11 +1,11 @@
-"""The log loss by way of its scores, which are linear in the weights: products with the features apart from inference.
+"""The log loss as a function of scores that are linear in the weights: products with features, apart from inference.
 
-F(w) = f(Z(w)): ``forward`` makes the scores Z of all examples from weights, one product; ``loss`` and
-``loss_and_gradient`` are inference at scores, the latter with one product back. Scores between those of two weights
-need no product, so a solver that goes along lines saves half of them. How Z looks is each class's own affair:
+F(w) = f(Z(w)): ``forward`` computes the scores Z of all examples from weights, by one product. ``loss`` and
+``loss_and_gradient`` do inference at scores, the latter with one product back. Scores on the line between two weights
+need no product, so a solver with line searches saves half of them. Each class has its own form of Z:
 
-    Pieces    the model's scores of one piece of the examples after another, in memory
-    Whole     the weights themselves, so that each question costs its products; for scores too many, or not finite
+    Pieces    the model's scores of each piece of the examples, kept in memory
+    Whole     the weights themselves, so that each call makes its own products; for scores too many, or not finite
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from reference.structures.table import Table
 
 __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
-MOST_SCORES = 2**25  # numbers that are kept
-MOST_FEATURES, BLOCK = 2**27, 2**22  # of which a Hessian is made, and how many of them at a time
-SWEEPS, ENOUGH = 200, 1e-10  # of coordinate descent
+MOST_SCORES = 2**25  # the most scores to keep
+MOST_FEATURES, BLOCK = 2**27, 2**22  # the most features for a Hessian, and for a block of it
+SWEEPS, ENOUGH = 200, 1e-10  # of coordinate descent: the most sweeps, and the share of the best gain that ends it
 
 
 class Answer(NamedTuple):
-    """What is known at scores. loss: F. gradient: of F (d,). losses: of each example (n,), None where they do not fall
-    out. NumPy float64.
+    """The evaluation at scores, NumPy float64: loss F, its gradient (d,).
 
-    moment: that of which one product back is n times the gradient, also for weights that are not asked about; None: not
-    kept.
+    losses: of each example (n,); None if they were not computed. moment: the gradient with respect to the scores; a
+    product back gives n times the gradient, also for other weights. None: not kept.
     """
 
     loss: float
@@ -46,7 +45,7 @@ class Answer(NamedTuple):
 
 
 class Scored(Protocol):
-    """What a problem asks of its log loss by way of scores, as :class:`Pieces` and :class:`Whole` answer it."""
+    """The interface of a log loss as a function of scores; :class:`Pieces` and :class:`Whole` implement it."""
 
     keeps: bool
 
@@ -76,7 +75,7 @@ class Whole:
     """
 
     ops = sys.modules[__name__]
-    keeps = False  # whether Z stays what it is when weights leave that are 0
+    keeps = False  # whether Z stays the same when weights of 0 leave
 
     def __init__(self, objective: LogLoss) -> None:
         self.objective = objective
@@ -101,7 +100,7 @@ class Whole:
         return losses(self.objective, self.place.floats(w))
 
     def hessian(self, Z: Any, columns: np.ndarray, turn: int = 0) -> np.ndarray | None:
-        """None: the Hessian of F is not known."""
+        """None: there is no Hessian."""
         return None
 
     def descend(self, H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: float) -> np.ndarray:
@@ -110,7 +109,7 @@ class Whole:
         return x
 
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
-        """Z as :meth:`narrow` of ``columns`` has it, of weights that are 0 elsewhere."""
+        """Z in the form of :meth:`narrow` of ``columns``, for weights that are 0 elsewhere."""
         return Z[columns]
 
     def narrow(self, reduced: Any, columns: np.ndarray) -> Any:
@@ -136,8 +135,8 @@ class Pieces:
 
     def forward(self, w: np.ndarray, skip_zeros: bool = True) -> Any:
         """Z: one product with the features, which may skip weights of 0 (here it does not)."""
-        there = self.place.floats(w)
-        return [self.model.scores(self.data, piece, there) for piece in self.pieces]
+        weights = self.place.floats(w)
+        return [self.model.scores(self.data, piece, weights) for piece in self.pieces]
 
     def loss(self, Z: Any) -> float:
         """F at Z: inference, no product."""
@@ -146,7 +145,7 @@ class Pieces:
     def loss_and_gradient(self, Z: Any, before: Any = None, c: float = 0.0) -> Answer:
         """F and its gradient (d,) at Z + c (Z - before): inference and one product back."""
         if before is not None:
-            Z = [add(here, add(here, there, -1.0), c) for here, there in zip(Z, before, strict=True)]
+            Z = [add(scores, add(scores, last, -1.0), c) for scores, last in zip(Z, before, strict=True)]
         loss, moment = 0.0, []
         for total, parts in self._inferred(Z):
             loss += total
@@ -155,24 +154,23 @@ class Pieces:
 
     def back(self, moment: Any) -> np.ndarray:
         """The product back (d,) of gradients with respect to the scores."""
-        w = found = self.objective.zeros()
+        w = result = self.objective.zeros()
         for piece, parts in zip(self.pieces, moment, strict=True):
-            found = found + self.model.pullback(self.data, piece, w, parts)
-        return host(found).astype(np.float64)
+            result = result + self.model.pullback(self.data, piece, w, parts)
+        return host(result).astype(np.float64)
 
     def hessian(self, Z: Any, columns: np.ndarray, turn: int = 0) -> np.ndarray | None:
         """The Hessian of F at Z among the weights ``columns`` (k, k): mean_i Cov_theta_i(phi_ij, phi_il).
 
-        None where outputs are not listed, or those of all examples have more than 2^27 features together.
-
-        It may be that of a sample of the examples, another one for each turn.
+        None if outputs are not listed, or if all outputs together have more than 2^27 features. A subclass may use a
+        sample of the examples, another one for each turn.
         """
         if not issubclass(self.model.structure_type, Table):
             return None
         k, outputs = len(columns), [math.prod(scores.values.shape) for scores in Z]
         if k * sum(outputs) > MOST_FEATURES:
             return None
-        found, w, unit = np.zeros((k, k)), self.objective.zeros(), np.zeros(self.model.size)
+        result, w, unit = np.zeros((k, k)), self.objective.zeros(), np.zeros(self.model.size)
 
         def features(some: np.ndarray, j: int) -> np.ndarray:
             unit[j] = 1.0
@@ -188,12 +186,12 @@ class Pieces:
                 phi = np.stack([features(some, j) for j in columns.tolist()]) if k else np.zeros((0, *p.shape))
                 phi = phi - np.sum(p * phi, axis=-1, keepdims=True)
                 phi = np.reshape(phi * np.sqrt(p), (k, -1))
-                found += phi @ phi.T
-        H: np.ndarray = found / self.n
+                result += phi @ phi.T
+        H: np.ndarray = result / self.n
         return H
 
     def _inferred(self, Z: Any) -> Iterator[tuple[float, Scores]]:
-        """For each piece: the sum of its losses, and its expected parts less the true ones."""
+        """For each piece: the sum of its losses, and its expected parts minus the true ones."""
         for piece, scores in zip(self.pieces, Z, strict=True):
             gold = self.model.gold(self.data, piece)
             value, parts = self.model.structure_type.unchecked(scores).expectation()
@@ -210,7 +208,7 @@ class Pieces:
         return x
 
     def taken(self, Z: Any, columns: np.ndarray) -> Any:
-        """Z as it is: the outputs stay, and so do their scores."""
+        """Z itself: the scores do not depend on weights of 0."""
         return Z
 
     def narrow(self, reduced: Any, columns: np.ndarray) -> Any:
@@ -222,7 +220,8 @@ def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: flo
     """argmin_x <q, x - w> + (x - w)' H (x - w) / 2 + beta (alpha/2 ||x||^2 + ||x||_1) (k,), by coordinate descent from
     w.
 
-    H (k, k) has a positive diagonal. It ends once a sweep gains 1e-10 of what the best one did, or after 200 sweeps.
+    H (k, k) has a positive diagonal. Stops when a sweep gains at most 1e-10 of the best sweep's gain, or after 200
+    sweeps.
     """
     x, q, most = w.copy(), q.copy(), 0.0
     lam = alpha * beta
@@ -243,34 +242,34 @@ def descend(H: np.ndarray, q: np.ndarray, w: np.ndarray, alpha: float, beta: flo
 
 
 def scored_of(objective: LogLoss) -> Scored:
-    """The log loss of an objective by way of its scores, kept as long as the objective."""
+    """The log loss of an objective as a function of its scores; cached on the objective."""
     if "scored" not in vars(objective):
         vars(objective)["scored"] = made(objective)
-    found: Scored = vars(objective)["scored"]
-    return found
+    result: Scored = vars(objective)["scored"]
+    return result
 
 
 @singledispatch
 def made(objective: LogLoss) -> Scored:
-    """As :func:`by_scores`, unless another function is registered for the type of objectives."""
+    """:func:`by_scores`, unless another function is registered for the type of the objective."""
     return by_scores(objective)
 
 
 def by_scores(objective: LogLoss) -> Scored:
-    """The log loss of an objective by way of its scores: kept where they are finite and not too many, else asked for.
+    """The log loss of an objective as a function of its scores: Pieces if they are finite and few enough, else Whole.
 
-    A subclass that has overridden its losses is asked for them.
+    An objective that overrides the loss gets Whole.
     """
     return Whole(objective) if overridden(objective) else kept_or_not(objective, Pieces, Whole)
 
 
 def overridden(objective: LogLoss) -> bool:
-    """Whether the losses are not those of the scores as we know them."""
+    """Whether the objective overrides the loss and gradient of this package."""
     return type(objective).value_and_gradient is not StructuralHinge.value_and_gradient
 
 
 def kept_or_not(objective: LogLoss, Pieces: Callable[[LogLoss], Pieces], Whole: Callable[[LogLoss], Whole]) -> Scored:
-    """One or the other."""
+    """Pieces if all scores are finite and at most MOST_SCORES, else Whole."""
     pieces, w, many = Pieces(objective), objective.zeros(), 0
     for piece in pieces.pieces:
         fields = score_fields(pieces.model.scores(pieces.data, piece, w))
@@ -282,11 +281,11 @@ def kept_or_not(objective: LogLoss, Pieces: Callable[[LogLoss], Pieces], Whole: 
 
 def losses(objective: LogLoss, w: Array) -> np.ndarray:
     """loss_i(w) = -log p(y_i | x_i; w) of each example (n,), as NumPy float64."""
-    found, model, data = np.zeros(objective.n), objective.model, objective.data
+    result, model, data = np.zeros(objective.n), objective.model, objective.data
     for piece in model.chunks(data, np.arange(objective.n)):
         value, _ = model.structure_type.unchecked(model.scores(data, piece, w)).expectation()
-        found[piece] = host(value).astype(np.float64) - host(model.gold_scores(data, piece, w)).astype(np.float64)
-    return np.maximum(found, 0.0)
+        result[piece] = host(value).astype(np.float64) - host(model.gold_scores(data, piece, w)).astype(np.float64)
+    return np.maximum(result, 0.0)
 
 
 def _finite(field: Array) -> bool:

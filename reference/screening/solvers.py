@@ -1,12 +1,13 @@
 """Solving the elastic-net CRF while screening: the paper's loop around any solver.
 
-A solver is an object with three methods; its memory is anything with fields ``state`` (a :class:`State`: where it
-stands) and ``calls`` (oracle calls so far, in examples):
+A solver is an object with three methods. Its memory is any object with the fields ``state`` (the current
+:class:`State`) and ``calls`` (oracle calls so far, in examples):
 
-    start(state, before) -> memory                  from here; before: None, or its last memory of a problem like this
+    start(state, before) -> memory                  begin at ``state``; before: None, or its last memory on the previous
+                                                    problem of a path
     step(memory) -> memory                          one iteration, on the problem memory.state.problem
-    narrow(memory, state, columns) -> memory        go on with the weights ``columns`` alone, from ``state``, which is
-                                                    on the reduced problem
+    narrow(memory, state, columns) -> memory        continue with only the weights ``columns``, from ``state``, which
+                                                    belongs to the reduced problem
 
 Source: Zhang and Qiu, Algorithm 1.
 """
@@ -36,10 +37,10 @@ __all__ = ["Screening", "Solver", "SparseResult", "solve_sparse"]
 
 
 class Solver(Protocol):
-    """What :func:`solve_sparse` can wrap; see the head of this module."""
+    """The interface of a solver for :func:`solve_sparse`; see the docstring of this module."""
 
     def start(self, state: State, before: Any = None) -> Any:
-        """A memory that stands at ``state``."""
+        """A memory at ``state``."""
         ...
 
     def step(self, memory: Any) -> Any:
@@ -47,13 +48,13 @@ class Solver(Protocol):
         ...
 
     def narrow(self, memory: Any, state: State, columns: np.ndarray) -> Any:
-        """The memory on the reduced problem of the weights ``columns``, standing at ``state``."""
+        """The memory on the reduced problem of the weights ``columns``, at ``state``."""
         ...
 
 
 class Screening(NamedTuple):
-    """One use of a rule. iteration: after so many; gap: there; kept: weights left after it; size: weights of the
-    whole problem.
+    """One use of a rule. iteration: iterations before it; gap: the gap at that point; kept: weights left after it;
+    size: weights of the original problem.
     """
 
     iteration: int
@@ -67,16 +68,16 @@ class Screening(NamedTuple):
         return self.kept / self.size if self.size else 0.0
 
     def rejection(self, zeros: int) -> float:
-        """Share of the optimum's ``zeros`` zero weights that are screened so far; 1 where there are none."""
+        """Share of the optimum's ``zeros`` zero weights that are screened so far; 1 if zeros = 0."""
         return (self.size - self.kept) / zeros if zeros else 1.0
 
 
 @dataclass(frozen=True)
 class SparseResult(Result):
-    """A :class:`Result` with what screening did.
+    """A :class:`Result` with a record of the screening.
 
-    support: numbers of the weights of x that are not 0, int64. screenings: one :class:`Screening` each time the rule
-    was used. solver_seconds, screening_seconds: of these. work: weights that were active, summed over iterations.
+    support: numbers of the nonzero weights of x, int64. screenings: one :class:`Screening` for each use of the rule.
+    solver_seconds, screening_seconds: time in the solver and in screening. work: active weights summed over iterations.
     """
 
     support: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64), repr=False)
@@ -111,8 +112,8 @@ def solve_sparse(
 ) -> SparseResult:
     """Minimise F(w) + beta (alpha/2 ||w||^2 + ||w||_1), removing weights as soon as a rule proves them 0.
 
-    Each time the gap has fallen below gamma times that of the last screening, the rule is asked; weights that it
-    screens leave the problem, its arrays and the solver's memory.
+    The rule is used whenever the gap is below gamma times the gap at the last screening. The weights that it screens
+    are removed from the problem, its arrays and the solver's memory.
 
     Parameters
     ----------
@@ -122,34 +123,33 @@ def solve_sparse(
         Start; default ``objective.zeros()``.
     alpha : float >= 0
     beta : float > 0
-        :func:`beta_max` is the least at which all weights are 0.
+        :func:`beta_max` is the least beta at which all weights are 0.
     tol : float >= 0
-        Stop when the duality gap is at most tol times the objective; less than 2.2e-16, the machine epsilon, is read
-        as that.
+        Stop when the duality gap is at most tol times the objective; at least 2.2e-16, the machine epsilon, is used.
     rule : rule or None
-        An object with ``screen(state)``, booleans (state.problem.size,): True where the optimal weight is 0; default
-        ``L1GapRule()``, None: no screening.
+        An object with ``screen(state)``, which returns booleans (state.problem.size,): True where the optimal weight is
+        0. Default ``L1GapRule()``; None: no screening.
     gamma : float in (0, 1)
     solver : solver, optional
         An object with ``start``, ``step`` and ``narrow``; default ``ProximalNewton()``.
     iterations : int >= 0
-        At most so many.
+        The most iterations.
     callback : callable, optional
-        Called as ``callback(row, w)`` after each iteration, w (d,) being the weights that would be returned then. Stops
-        the run by returning True or raising StopIteration.
+        Called as ``callback(row, w)`` after each iteration, with a :class:`Row` and the weights (d,) that would be
+        returned at that point. The run stops if it returns True or raises StopIteration.
 
     Returns
     -------
     SparseResult
-        ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum of the whole problem; ``success`` is
-        False where the iterations ran out or Ctrl-C ended them (``interrupted``): then these are the last weights.
+        ``certificate`` is the duality gap, a bound on ``fun`` minus the optimum of the original problem. ``success`` is
+        False if the iterations ran out or Ctrl-C ended the run (``interrupted``); x is then the last iterate.
 
     Raises
     ------
     TypeError, ValueError
-        Options out of range; an objective that is no LogLoss.
+        Options out of range; an objective that is not a LogLoss.
     UnsupportedError
-        A rule that the model has no answers for.
+        A rule that needs bounds which the model does not have.
 
     Notes
     -----
@@ -184,10 +184,10 @@ def solve_problem(
     callback: Callable[[Row, Array], Any] | None = None,
     before: Any = None,
 ) -> tuple[SparseResult, Any]:
-    """:func:`solve_sparse` on a problem; options as there. With the solver's memory, which ``before`` takes for the
-    next of a path.
+    """:func:`solve_sparse` on a problem; returns the result and the solver's memory.
 
-    w0: None: where that memory stands, or else 0.
+    before: the memory of the last problem of a path. w0: None: the weights of that memory, or 0 without one. The other
+    options are those of :func:`solve_sparse`.
     """
     tol = max(number("tol", tol), float(np.finfo(np.float64).eps))
     integer("iterations", iterations, 0)
@@ -203,7 +203,7 @@ def solve_problem(
 
 
 def check_solver(solver: Any) -> None:
-    """Raise TypeError unless this is a solver."""
+    """Raise TypeError unless the argument is a solver."""
     if isinstance(solver, type) or not all(
         callable(getattr(solver, name, None)) for name in ("start", "step", "narrow")
     ):
@@ -212,10 +212,11 @@ def check_solver(solver: Any) -> None:
         )
 
 
-class Standing(NamedTuple):
-    """The solver's memory, of the weights ``columns`` alone; oracle calls besides the solver's; the gap at the last
-    screening; what screening did; iterations, the weights that were active in them, and the seconds that screening
-    took.
+class Progress(NamedTuple):
+    """The solver's memory on the active weights ``columns``, and counts.
+
+    calls: oracle calls besides the solver's. gap: at the last screening. iteration: iterations done. work: active
+    weights summed over iterations. seconds: time of screening.
     """
 
     memory: Any
@@ -230,7 +231,7 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True)
 class Screened(TrainingSolver):
-    """A run of Algorithm 1: a solver at work on what screening has left of a problem."""
+    """A run of Algorithm 1: a solver on the part of a problem that screening has left."""
 
     rule: Rule | None
     gamma: float
@@ -242,12 +243,12 @@ class Screened(TrainingSolver):
     asked: ClassVar[dict[str, Any]] = {}
 
     def check(self, problem: Any, tol: float | None) -> None:
-        """All that can be wrong has been looked at."""
+        """Nothing: :func:`solve_problem` has checked its arguments."""
 
     def start(self, problem: Any, w0: Any, rng: Any) -> Array:
         return problem.place.floats(np.zeros(problem.size)) if w0 is None else w0
 
-    def init(self, problem: Any, w0: Array, rng: Any) -> Standing:
+    def init(self, problem: Any, w0: Array, rng: Any) -> Progress:
         if self.before is not None:
             state, calls = problem.resumed(self.before.state)
         else:
@@ -258,88 +259,83 @@ class Screened(TrainingSolver):
             raise TypeError(
                 f"solver: expected start to give a memory with state and calls, got {type(memory).__name__}"
             )
-        return Standing(memory, np.arange(problem.size), calls)
+        return Progress(memory, np.arange(problem.size), calls)
 
-    def epoch(self, problem: Any, now: Standing, rng: Any) -> Standing:
+    def epoch(self, problem: Any, progress: Progress, rng: Any) -> Progress:
         """One iteration of the solver."""
-        work, iteration = now.work + len(now.columns), now.iteration + 1
-        return now._replace(memory=self.box.step(now.memory), work=work, iteration=iteration)
+        work, iteration = progress.work + len(progress.columns), progress.iteration + 1
+        return progress._replace(memory=self.box.step(progress.memory), work=work, iteration=iteration)
 
-    def evaluate(self, problem: Any, now: Standing) -> Report:
-        state = now.memory.state
-        calls = now.calls + now.memory.calls
-        return Report(_weights(problem, now), state.fun, state.dual, state.gap, calls=calls)
+    def evaluate(self, problem: Any, progress: Progress) -> Report:
+        state = progress.memory.state
+        calls = progress.calls + progress.memory.calls
+        return Report(_weights(problem, progress), state.fun, state.dual, state.gap, calls=calls)
 
     def settle(
-        self, problem: Any, before: Standing | None, after: Standing, report: Report, rng: Any
-    ) -> tuple[Standing, Report]:
-        """Screen, where the gap has fallen far enough since the last time."""
+        self, problem: Any, before: Progress | None, after: Progress, report: Report, rng: Any
+    ) -> tuple[Progress, Report]:
+        """Screen, if the gap is small enough since the last screening."""
         if self.rule is None or not after.memory.state.gap < self.gamma * after.gap:
             return after, report
-        now = self.screened(problem, after, self.rule)
-        return now, self.evaluate(problem, now)
+        progress = self.screened(problem, after, self.rule)
+        return progress, self.evaluate(problem, progress)
 
-    def screened(self, problem: ElasticNetCRF, now: Standing, rule: Rule) -> Standing:
-        """Without what the rule screens."""
-        started, state, memory, columns, calls = (
-            time.perf_counter(),
-            now.memory.state,
-            now.memory,
-            now.columns,
-            now.calls,
-        )
+    def screened(self, problem: ElasticNetCRF, progress: Progress, rule: Rule) -> Progress:
+        """The progress without the weights that the rule screens."""
+        started, state = time.perf_counter(), progress.memory.state
+        memory, columns, calls = progress.memory, progress.columns, progress.calls
         drops = np.asarray(rule.screen(state))
         if drops.dtype != bool or drops.shape != (len(columns),):
             got = f"{drops.dtype} of shape {drops.shape}"
             raise ValueError(f"rule: expected screen(state) to give {len(columns)} booleans, got {got}")
         if np.any(drops):
             kept = np.flatnonzero(~drops)
-            smaller, asked = state.problem.narrowed(state, kept)
-            memory, columns, calls = self.box.narrow(memory, smaller, kept), columns[kept], calls + asked
-        done = Screening(now.iteration, memory.state.gap, len(columns), problem.size)
-        return now._replace(
+            smaller, new_calls = state.problem.narrowed(state, kept)
+            memory, columns, calls = self.box.narrow(memory, smaller, kept), columns[kept], calls + new_calls
+        done = Screening(progress.iteration, memory.state.gap, len(columns), problem.size)
+        return progress._replace(
             memory=memory,
             columns=columns,
             calls=calls,
             gap=memory.state.gap,
-            screenings=(*now.screenings, done),
-            seconds=now.seconds + time.perf_counter() - started,
+            screenings=(*progress.screenings, done),
+            seconds=progress.seconds + time.perf_counter() - started,
         )
 
-    def ending(self, run: Run, now: Standing | None, tol: float | None) -> Ending:
-        if now is None:
+    def ending(self, run: Run, progress: Progress | None, tol: float | None) -> Ending:
+        if progress is None:
             raise KeyboardInterrupt
-        done, iterations = now.iteration, run.epochs_asked
+        done, iterations = progress.iteration, run.epochs_asked
         if run.solved:
             outcome = True, f"the duality gap is at most {tol:.4g} of the objective after {done} iterations"
         elif run.stopped:
             outcome = True, f"stopped by the callback after {done} of {iterations} iterations"
         else:
-            outcome = False, f"the duality gap is {now.memory.state.gap} after {done} iterations"
-        return Ending(outcome, "last", now.memory.state.gap)
+            outcome = False, f"the duality gap is {progress.memory.state.gap} after {done} iterations"
+        return Ending(outcome, "last", progress.memory.state.gap)
 
-    def result(self, found: Result, run: Run, now: Standing) -> SparseResult:
-        state, message = now.memory.state, found.message
-        if run.interrupted:  # after an iteration that may have no row
-            message = f"interrupted after {now.iteration} of {run.epochs_asked} iterations"
-        named = {"fun": state.fun, "nit": now.iteration, "message": message, "certificate": state.gap}
+    def result(self, result: Result, run: Run, progress: Progress) -> SparseResult:
+        state, message = progress.memory.state, result.message
+        if run.interrupted:  # the last iteration may have no row
+            message = f"interrupted after {progress.iteration} of {run.epochs_asked} iterations"
+        named = {"fun": state.fun, "nit": progress.iteration, "message": message, "certificate": state.gap}
         return SparseResult(
-            **vars(found)
+            **vars(result)
             | named
             | {
-                "x": _weights(self.problem, now),
-                "oracle_calls": now.calls + now.memory.calls,
-                "support": now.columns[state.w != 0],
-                "screenings": now.screenings,
-                "solver_seconds": run.seconds - now.seconds,
-                "screening_seconds": now.seconds,
-                "work": now.work,
+                "x": _weights(self.problem, progress),
+                "oracle_calls": progress.calls + progress.memory.calls,
+                "support": progress.columns[state.w != 0],
+                "screenings": progress.screenings,
+                "solver_seconds": run.seconds - progress.seconds,
+                "screening_seconds": progress.seconds,
+                "work": progress.work,
             }
         )
 
 
-def _weights(problem: ElasticNetCRF, now: Standing) -> Array:
+def _weights(problem: ElasticNetCRF, progress: Progress) -> Array:
     """All weights (d,), in the problem's place."""
     x = np.zeros(problem.size)
-    x[now.columns] = now.memory.state.w
+    x[progress.columns] = progress.memory.state.w
     return problem.place.floats(x)
