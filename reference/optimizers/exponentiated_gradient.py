@@ -30,10 +30,7 @@ from reference.structures.scores import Scores, add, inner
 __all__ = ["EGState", "ExponentiatedGradient", "Point"]
 
 CONCENTRATION = 5.0  # the first theta_i is minus this many task losses: most weight lies near the truth
-FIRST_TRIES, SHARPER = (
-    12,
-    1.5,
-)  # the first theta_i is scaled by SHARPER until the dual rises, in at most so many tries
+FIRST_TRIES, SHARPER = 12, 1.5  # until the dual rises, the first theta_i is scaled by SHARPER; the most tries
 GROWTH, SHRINKAGE = 1.1, 0.5  # factors on an example's step size after an accepted and after a rejected step
 UNIFORM = 0.2  # the share of visits that are drawn uniformly, not by gains
 ROUNDING = 16  # times eps: a decrease of the dual by this share of its terms is rounding

@@ -204,8 +204,8 @@ def _along(state: State, k: int, m: int) -> np.ndarray:
     """-n <B_j, p> (d,), the sign as in G; p is the indicator of block k: sum_y phi_kj(y) - m phi_kj(last)."""
     problem = state.problem
     if hasattr(problem.scored, "along"):
-        result: np.ndarray = problem.scored.along(k)
-        return result
+        products: np.ndarray = problem.scored.along(k)
+        return products
     objective, place = problem.objective, problem.place
     piece = np.array([k])
     scores = objective.model.scores(objective.data, piece, objective.zeros())

@@ -114,10 +114,10 @@ class ProximalNewton:
         B, memory = self._curvature(memory, working)
         x = w.copy()
         x[working] = problem.scored.descend(B, gradient[working], w[working], problem.alpha, problem.beta)
-        result = line_search(state, x)
-        if result is None:
+        step = line_search(state, x)
+        if step is None:
             return self._slower(memory)
-        after, trials = result
+        after, trials = step
         return self._remembered(memory, after)._replace(
             state=after, calls=memory.calls + trials * problem.n + after.more_calls, steps=memory.steps + 1
         )
@@ -228,6 +228,6 @@ def limited_memory(moves: np.ndarray, changes: np.ndarray, curvature: float, col
 def _with_scores(state: State) -> tuple[State, int]:
     """The state with scores and with loss and gradient at w, and the oracle calls made."""
     if state.y is not state.w:
-        result = state.problem.evaluate(state.w, state.scores)
-        return result, result.problem.n + result.more_calls
+        evaluated = state.problem.evaluate(state.w, state.scores)
+        return evaluated, evaluated.problem.n + evaluated.more_calls
     return state if state.scores is not None else state._replace(scores=state.problem.scored.forward(state.w)), 0

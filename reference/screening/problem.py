@@ -100,8 +100,8 @@ class Features:
     def spread(self) -> Any:
         """The spread of the features over the outputs; None if outputs are not listed."""
         if self.whole is not None:
-            result = self.whole.spread
-            return None if result is None else type(result)(*(x[self.columns] for x in result))
+            spread = self.whole.spread
+            return None if spread is None else type(spread)(*(x[self.columns] for x in spread))
         return listed_spread(self.problem.objective.model, self.problem.objective.data)
 
     @cached_property
@@ -117,8 +117,8 @@ class Features:
         for piece in model.chunks(data, np.arange(data.n)):
             gold += host(model.pullback(data, piece, w, model.gold(data, piece))).astype(np.float64)
         slack = ROUNDING * self.problem.eps * (np.abs(totals.least) + np.abs(totals.most))
-        result: np.ndarray = np.maximum(totals.most - gold, gold - totals.least) + slack
-        return result
+        farthest: np.ndarray = np.maximum(totals.most - gold, gold - totals.least) + slack
+        return farthest
 
     def take(self, columns: np.ndarray) -> Features:
         """The bounds for the weights ``columns``."""
@@ -241,16 +241,16 @@ class ElasticNetCRF:
         w, inside = np.zeros(self.size), np.searchsorted(self.columns, state.problem.columns)
         w[inside] = state.w
         if state.y is not state.w or state.answer.moment is None:
-            result = self.evaluate(w, state.scores if self.scored.keeps else None)
-            return result, self.n + result.more_calls
+            resumed = self.evaluate(w, state.scores if self.scored.keeps else None)
+            return resumed, self.n + resumed.more_calls
         gradient, missing = np.zeros(self.size), np.ones(self.size, dtype=bool)
         gradient[inside], missing[inside] = state.gradient, False
         if np.any(missing):
             rest = np.flatnonzero(missing)
             scored: Any = self.reduced(rest).scored  # a class that keeps moments has ``back``
             gradient[rest] = scored.back(state.answer.moment) / self.n
-        result = self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores)
-        return result, result.more_calls
+        resumed = self.state(w, state.loss, w, state.answer._replace(gradient=gradient), state.scores)
+        return resumed, resumed.more_calls
 
     def regulariser(self, w: np.ndarray) -> float:
         """beta (alpha/2 ||w||^2 + ||w||_1)."""
@@ -300,28 +300,28 @@ class ElasticNetCRF:
         ||w - w*|| <= r / (alpha beta).
         """
         off = np.abs(gradient + self.alpha * self.beta * w + self.beta * np.sign(w))
-        result: np.ndarray = np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
-        return result
+        distance: np.ndarray = np.where(w == 0, np.maximum(np.abs(gradient) - self.beta, 0.0), off)
+        return distance
 
     def reduced(self, columns: Any) -> ElasticNetCRF:
         """The problem of only the weights ``columns`` (k,), with 0 for the others. Source: Zhang and Qiu, Lemma 1."""
         columns = checked_columns(columns, self.size)
-        result = self._copy()
-        result.columns = self.columns[columns]
-        result.features = self.features.take(columns)
-        result.scored = self.scored.narrow(result, columns)
-        return result
+        smaller = self._copy()
+        smaller.columns = self.columns[columns]
+        smaller.features = self.features.take(columns)
+        smaller.scored = self.scored.narrow(smaller, columns)
+        return smaller
 
     def at(self, beta: float) -> ElasticNetCRF:
         """The same problem with another beta; it shares the bounds on the features."""
-        result = self._copy()
-        result.beta = number("beta", beta, positive=True)
-        return result
+        problem = self._copy()
+        problem.beta = number("beta", beta, positive=True)
+        return problem
 
     def _copy(self) -> ElasticNetCRF:
-        result = copy.copy(self)
-        result.__dict__.pop("objective", None)
-        return result
+        problem = copy.copy(self)
+        problem.__dict__.pop("objective", None)
+        return problem
 
     def narrowed(self, state: State, columns: np.ndarray) -> tuple[State, int]:
         """The state of :meth:`reduced` at the weights ``columns``, and the oracle calls made.
@@ -331,8 +331,8 @@ class ElasticNetCRF:
         smaller, w = self.reduced(columns), state.w[columns]
         y = w if state.y is state.w else state.y[columns]
         if _any_leave(state.w, w) or (y is not w and _any_leave(state.y, y)):
-            result = smaller.evaluate(w)
-            return result, self.n + result.more_calls
+            evaluated = smaller.evaluate(w)
+            return evaluated, self.n + evaluated.more_calls
         answer = state.answer._replace(gradient=state.gradient[columns])
         gap = float(np.sum(smaller.fenchel_young(w, state.s * answer.gradient))) + state.divergence
         scores = None if state.scores is None else self.scored.taken(state.scores, columns)

@@ -72,7 +72,7 @@ def bcfw(
 
     v = sum_y alpha_i(y) v_i(y) and loss = sum_y alpha_i(y) loss_i(y). The outputs s form the working set of example i.
     With cached passes, pairwise steps then move weight from its worst to its best output. Cached passes take such steps
-    alone, on the examples that could still move weight at their last visit.
+    alone, on the examples that had weight to move at their last visit.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def bcfw(
         Which iterate is returned: w_t, or 2/(t^2+t) sum_s s w_s over the t visits. With cached passes the last iterate
         is better; the average is for ``cached_passes=0``.
     line_search : bool
-        gamma by line search; without it, gamma = 2n/(2n + visits so far). The line search is the formula above; with
+        Line search for gamma; without it, gamma = 2n/(2n + visits so far). The line search is the formula above; with
         weights kept >= 0, it maximises the dual of that problem.
     rng : int, numpy.random.Generator or None
         Orders are drawn with NumPy on the host, one permutation for each pass, including cached passes.

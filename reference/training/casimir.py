@@ -202,8 +202,8 @@ def casimir(
         Constant smoothing: the run reaches the optimum up to mu D, D the width of the smoothing. Default for a hinge
         with lam > 0: stages of constant smoothing 1, 1/2, 1/4, ...; a stage ends when its smoothed problem is solved to
         0.3 of the gap, and the next starts with a new kappa and without momentum. Default for lam = 0: 1.
-    kappa : float, optional
-        Weight of the proximal term, > 0; default L/(n+1) for lam = 0 (Proposition 31), otherwise L/n - lam if
+    kappa : float > 0, optional
+        Weight of the proximal term; default L/(n+1) for lam = 0 (Proposition 31), otherwise L/n - lam if
         L/n > 4 lam and lam if not (Proposition 29). L is the smoothness of components, found by backtracking at the
         start.
     schedule : optional

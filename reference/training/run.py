@@ -27,7 +27,7 @@ _aside: ContextVar[float] = ContextVar("aside", default=0.0)  # all seconds set 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """A block whose time does not count, neither in its own run nor in a run of which that run is a step."""
+    """A block whose time does not count: not in its run, nor in an outer run that its run is a step of."""
     started, before = time.perf_counter(), _aside.get()
     try:
         yield
@@ -76,8 +76,8 @@ class Run:
     rng, callback
         As in the optimiser.
     checkpoint : path, optional
-        Written after an epoch, but with at most a tenth of the time spent on writing, on an interrupt, and at the end.
-        With ``form``, an interrupted epoch may have changed the state in place; then the last file stays.
+        Written after epochs, with at most a tenth of the time spent on writing; on an interrupt; and at the end. With
+        ``form``, an interrupted epoch may have changed the state in place: then the last file stays.
     resume : path, optional
         The checkpoint to continue from. Rows, weights, seconds and random numbers are those of an uninterrupted run;
         ``start`` is not used. ``epochs`` includes those done before.

@@ -172,5 +172,5 @@ def secant(objective: Objective, w: Array, mu: float | None, batch: np.ndarray) 
 
 
 def rounding(w: Array) -> float:
-    """The rounding error of an inequality between losses at weights like w, relative to the loss plus mu."""
+    """The slack for rounding in an inequality between losses at weights like w, relative to the loss plus mu."""
     return 64 * float(array_namespace(w).finfo(w.dtype).eps)

@@ -32,7 +32,7 @@ class Ending(NamedTuple):
 
 @dataclass(frozen=True)
 class Solver(Piece, ABC):
-    """A box in a run. By default each method calls that of the box."""
+    """A box in a run; by default ``init`` and ``epoch`` are those of the box."""
 
     box: Any
 
