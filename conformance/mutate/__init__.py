@@ -1,0 +1,1 @@
+"""Mutation of the readable panel."""
