@@ -11,6 +11,7 @@ from conformance import options
 
 HERE = Path(__file__).parent
 COMMANDS = {
+    "mutate": "change the reference in one place at a time, and list the changes that no test notices",
     "fuzz": "run the readers of files on inputs that a fuzzer makes",
     "identities": "print what the papers prove with residuals and slacks on drawn instances",
     "export": "write instances with exact answers as JSON, for libraries in any language",

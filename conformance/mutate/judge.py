@@ -1,0 +1,99 @@
+"""Whether tests notice a mutant: it is imported in place of its module, in a process of its own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.machinery
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from conformance.mutate.mutants import Mutant
+
+__all__ = ["LIMIT", "Judge"]
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 30.0  # seconds beyond ten times what the tests take: a mutant may run forever
+
+
+class Judge:
+    """Forks from a process that has imported pytest and the libraries, but no module that may be mutated."""
+
+    def __init__(self) -> None:
+        if not hasattr(os, "fork"):
+            raise RuntimeError("python -m conformance.mutate: needs a system with fork, such as Linux or macOS")
+        for name in ("pytest", "hypothesis.strategies", "numba", "networkx", "scipy.optimize", "scipy.sparse.linalg"):
+            importlib.import_module(name)
+        assert "reference" not in sys.modules, "a module that may be mutated is imported already"
+        # kernels take constants from the reference: what a mutant compiles must not stay in the cache of the user
+        self._folder = tempfile.TemporaryDirectory()
+        cache = Path(self._folder.name) / "kernels"
+        if (kept := _kernels()) is not None:
+            shutil.copytree(kept, cache / kept.name)
+        os.environ["NUMBA_CACHE_DIR"] = str(cache)
+
+    def verdict(self, mutant: Mutant, tests: list[str], seconds: float) -> str:
+        """ "killed", "survived" or "timeout": what these tests, which take so long, say of the mutant."""
+        started, child = time.monotonic(), os.fork()
+        if child == 0:
+            os._exit(_run(mutant, tests))
+        while time.monotonic() - started < 10 * seconds + LIMIT:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
+            time.sleep(0.02)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return "timeout"
+
+
+def _kernels() -> Path | None:
+    """The folder of compiled kernels, asked of another process: this one must not import them."""
+    code = "import accelerated.kernel as k; print(k.cache_folder() or '')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    folder = Path(done.stdout.strip())
+    return folder if done.stdout.strip() and folder.exists() else None
+
+
+def _run(mutant: Mutant, tests: list[str]) -> int:
+    """In the child: pytest's exit status; 0 only where all tests pass."""
+    import pytest
+
+    file = str(ROOT / mutant.name.split("::")[0])
+    loader = importlib.machinery.SourceFileLoader
+    stats, data = loader.path_stats, loader.get_data
+
+    def path_stats(self: importlib.machinery.SourceFileLoader, path: str) -> object:
+        if os.path.realpath(path) == os.path.realpath(file):
+            raise OSError("the mutant has no compiled file, and leaves none")
+        return stats(self, path)
+
+    def get_data(self: importlib.machinery.SourceFileLoader, path: str) -> bytes:
+        return mutant.source.encode() if os.path.realpath(path) == os.path.realpath(file) else data(self, path)
+
+    loader.path_stats, loader.get_data = path_stats, get_data  # type: ignore[method-assign, assignment]
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    suite = ROOT / "conformance"
+    options = [
+        "-c",
+        str(suite / "pytest.ini"),
+        "--rootdir",
+        str(suite),
+        "-p",
+        "conformance.plugin",
+        "-x",
+        "--no-shrink",
+    ]
+    options += ["-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    try:
+        return int(pytest.main([*options, *(str(suite / test) for test in tests)]))
+    except BaseException:
+        return 3
