@@ -174,6 +174,17 @@ def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, wor
     assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
 
 
+def test_help_is_a_word_too(capsys):
+    for words in ([], ["tag"], ["tag", "train"]):
+        shown = []
+        for asked in (["help", *words], [*words, "--help"]):
+            with pytest.raises(SystemExit) as stop:
+                main(asked)
+            assert stop.value.code == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1] != ""
+
+
 @pytest.mark.parametrize("words", [[], ["tag"], ["localize"]])
 def test_a_command_of_commands_alone_shows_its_help(capsys, words):
     assert said(capsys, *words) == said(capsys, *words, "--help")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import reference
 from conformance.application.test_app import run
 from conformance.tolerances import close
 from diptych.chunks import chunk_scores
-from diptych.files import load_model, save_model
+from diptych.files import columns, load_model, save_model
 from diptych.files.columns import load_columns, read_columns
 from reference.models import token_templates
 
@@ -37,6 +41,17 @@ def bank(tmp_path):
     path = tmp_path / "bank.txt"
     path.write_text(SENTENCES)
     return path
+
+
+def test_standard_input_is_a_file(bank, tmp_path, capsys, monkeypatch):
+    """``-`` is read once, and the labels are those of the file."""
+    saved = tmp_path / "model.npz"
+    assert run(reference, capsys, "tag", "train", bank, "--quiet", "--save", saved)[0] == 0
+    expected = run(reference, capsys, "tag", "predict", saved, bank)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(bank.read_bytes())))
+    columns._standard_input.cache_clear()
+    assert run(reference, capsys, "tag", "predict", saved, "-") == expected and expected[0] == 0 and expected[1]
+    columns._standard_input.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Training that is interrupted after its first epoch ends with the best weights so far: they are saved and reported,
     and the status is 130.
     """
-    options = parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    options = parser().parse_args([*words[1:], "--help"] if words[:1] == ["help"] else words)
     try:
         with listening():
             interrupted = options.command(panel_of(options.panel), options)

@@ -8,7 +8,9 @@ Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 sha
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,8 +122,16 @@ def read_columns(
     return _read(name, _decoded(name, content), Layout(None if names is None else tuple(names), None, comment))[1]
 
 
+@cache
+def _standard_input() -> bytes:
+    """All of it; it is read once, and may be asked for several times."""
+    return sys.stdin.buffer.read()
+
+
 def _content(path: str, most_bytes: int) -> bytes:
-    """What a file holds, or a member of a zip."""
+    """What a file holds, a member of a zip, or standard input, which is ``-``."""
+    if path == "-":
+        return _standard_input()
     archive, colon, member = path.partition(".zip:")
     if not colon:
         if not Path(path).is_file():
