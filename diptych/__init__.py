@@ -1,8 +1,8 @@
 """The application around the panels: the command, the learners, files, pictures.
 
 ``diptych.commands`` is the command line, ``diptych.estimators`` has learners for scikit-learn, ``diptych.files`` reads
-and writes, ``diptych.pictures`` draws. Each is told which panel computes; the algorithms themselves are in
-``reference`` and ``accelerated``.
+and writes, ``diptych.pictures`` draws. Each takes the panel that computes as an argument; the algorithms
+are in ``reference`` and ``accelerated``.
 """
 
 from diptych.installation import refuse_foreign as _refuse_foreign

@@ -20,7 +20,7 @@ def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) ->
 
     With derivatives of a Gaussian of width sigma = 2^(s/2), s = 0, ..., scales - 1, times sigma and sigma^2, beyond the
     border the border's pixels: for each sigma the slope's length times max(0, cos)^2 of the angle between the slope and
-    direction k of ``directions`` around the circle; then, if positive, the second derivative along direction k of
+    direction k of ``directions`` of the circle; then, if positive, the second derivative along direction k of
     ``directions`` around half the circle: strokes darker than what is beside them.
     """
     image = np.asarray(image, dtype=np.float64)

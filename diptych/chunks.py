@@ -77,7 +77,7 @@ def chunk_scores(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]])
     Raises
     ------
     ValueError
-        Sentences of other number or lengths; labels that are no chunk labels.
+        Sentences of other number or lengths; labels that are not chunk labels.
     """
     if len(truth) != len(guess):
         raise ValueError(f"guess: expected the labels of {len(truth)} sentences, got {len(guess)}")

@@ -3,7 +3,7 @@ beside it, and candidate boxes.
 
 What Pascal VOC 2007 is to Pillutla et al., section 7.1.2, made of what comes with the package: the letters of
 ``load_letters``. A class is a letter; each image has exactly one object of its class, several of others, and strokes
-that are no letters. Candidates stand in for those of selective search: some around everything that is there, right or
+that are not letters. Candidates stand in for those of selective search: some around everything that is there, right or
 wrong, others anywhere.
 """
 
@@ -76,7 +76,7 @@ def make_scenes(
     Raises
     ------
     ValueError
-        Classes that are no letters or come twice, numbers that are too small.
+        Classes that are not letters or occur twice, numbers that are too small.
 
     Examples
     --------

@@ -91,9 +91,9 @@ def read_npz(path: str | Path, what: str, *, most_bytes: int = MOST_BYTES) -> di
     Raises
     ------
     ValueError
-        Naming the file and the array: as of :func:`read_zip`; members that are no arrays, or no arrays of numbers or
+        Naming the file and the array: as of :func:`read_zip`; members that are not arrays, or not arrays of numbers or
         strings; shapes that
-        their bytes do not fit; strings that are no Unicode.
+        their bytes do not fit; strings that are not Unicode.
     OSError
         The file cannot be read.
     """

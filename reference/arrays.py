@@ -1,7 +1,7 @@
 """The array layer: which namespace, which device, which dtype, and sparse rows with their two primitives.
 
 The reference is written against the array API standard, so that one text runs on NumPy, PyTorch, JAX (with
-``jax_enable_x64``) and ``array_api_strict``, and on what else keeps to the standard. This module is the only one that
+``jax_enable_x64``) and ``array_api_strict``, and on other libraries that keep to the standard. This module alone
 knows a library by name: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. What decides
 shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is computed on lives in the caller's
 namespace, on the caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are
@@ -109,7 +109,7 @@ def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
 
 
 def integers(name: str, x: Any, place: Place) -> Array:
-    """An integer argument as int64 in ``place``, whatever namespace it is of; floats, booleans and integers beyond
+    """An integer argument as int64 in ``place``, from any namespace; floats, booleans and integers beyond
     int64 are refused."""
     x = unmasked(name, x)
     if not is_array_api_obj(x):
@@ -331,9 +331,9 @@ class Rows(Packed):
         ValueError
             A width that does not fit, a column outside 0..width-1, a number that is not finite, something masked; of a
             CSR matrix or
-            Rows, arrays that are no vectors.
+            Rows, arrays that are not vectors.
         TypeError
-            A matrix that is not CSR, columns or offsets that are no integers, lists of something else than columns.
+            A matrix that is not CSR, columns or offsets that are not integers, lists of anything but columns.
         """
         if isinstance(x, Rows):
             indptr, indices, data, columns = x.indptr, x.indices, host(x.data), x.width

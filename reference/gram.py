@@ -26,8 +26,8 @@ class Gram:
     kernel : Kernel
     X : array (N, d)
     storage : {"auto", "dense", "sparse", "blocks"}
-        Held whole; entries that are not 0 held; nothing held, rows computed when they are asked for. "auto": the first
-        of these that takes no more than ``budget`` bytes, sparse where that takes less than dense by half.
+        Held whole; entries that are not 0 held; nothing held, rows computed when they are used. "auto": the first
+        of these that takes at most ``budget`` bytes, sparse where that takes less than dense by half.
     budget : int >= 0
         Bytes for "auto".
     whole : array (N, N), optional
@@ -117,7 +117,7 @@ class Gram:
 
 
 def chosen_storage(kernel: Kernel, X: Array, budget: int) -> str:
-    """What "auto" comes to; how many zeros there are is estimated from PIECE rows, spread evenly."""
+    """The form that "auto" chooses; the number of zeros is estimated from PIECE rows, spread evenly."""
     itemsize, n = host(X[:0, :]).dtype.itemsize, int(X.shape[0])
     dense, sparse = itemsize * n**2, 0
     some = np.unique(np.arange(min(PIECE, n)) * n // max(min(PIECE, n), 1))

@@ -74,7 +74,7 @@ class Kernel:
 
 class Products:
     """<x, y> (n, m) of the rows of X (n, d) and Y (m, d), ||x||^2 (n, 1) and ||y||^2 (1, m): computed when they are
-    first asked for.
+    first used.
     """
 
     def __init__(self, X: Array, Y: Array) -> None:
@@ -261,7 +261,7 @@ class Mean(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Function(Kernel):
-    """A kernel of yours.
+    """A kernel given by a function.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class SquaredL2:
     """max_u <psi, u> + (mu/2)(1 - ||u||^2) over the simplex of all outputs; between the max and the
     max + (mu/2)(1 - 1/m).
 
-    Exact for listed outputs. For other structures the best outputs are asked for, two at first and then twice as many,
+    Exact for listed outputs. For other structures the best outputs are computed, two at first and then twice as many,
     until Proposition 4 certifies that the others have weight 0 (:func:`certified`), or ``max_k`` is reached: then the
     answer is that of ``TopK(max_k)``, and ``smoothed`` says so. Where all scores tie, as at w = 0, no K short of all
     outputs certifies.
@@ -207,7 +207,7 @@ def top_k_weights(psi: Array, mu: float) -> tuple[Array, Array]:
 def certified(psi: Array, k: int, mu: float) -> Array:
     """Whether the k best of all outputs give the max smoothed by squared l2 exactly: booleans (...,).
 
-    mu <= sum_{i <= k} (psi_i - psi_{k+1}), or there are no more than k outputs
+    mu <= sum_{i <= k} (psi_i - psi_{k+1}), or there are at most k outputs
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class Weighted(OfObjective):
 
     def _mean(self, w: Array, batch: Any, mu: float | None, means: Any) -> tuple[float, Array, float, float]:
         """The objective's means over the examples of each different weight, put together; an example of weight 0 is
-        not asked for.
+        not requested.
         """
         batch = all_of(self.n, batch)
         if len(batch) == 0:

@@ -125,7 +125,7 @@ def _check_schedule(job: Job) -> None:
 
 
 def _check_loss(job: Job) -> None:
-    """Refuse a loss that the optimiser does not have, and a smoothing that is none."""
+    """Refuse a loss that the optimiser does not support, and an unknown smoothing."""
     optimizer, mu = job.optimizer, job.solver.get("mu")
     if job.loss == "crf":
         _refuse(job, "smoothing", "k", "mu", why="--loss crf")

@@ -176,7 +176,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     for named in files.values():
         writable(named["save"], named["log"], named["checkpoint"], options.plot)
     missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
-    if len(missing) < len(classes):  # the interrupted run did not come to these: they begin anew
+    if len(missing) < len(classes):  # the interrupted run did not reach these: they begin anew
         for name in missing:
             files[name]["resume"] = None
     announce_compilation(panel, options.quiet)
@@ -332,7 +332,7 @@ def _frame(data: Localization, i: int, name: str | None, found: Found | None) ->
 def _found(
     panel: ModuleType, data: Localization, path: str, options: argparse.Namespace, k: int, all_images: bool
 ) -> tuple[str, np.ndarray, list[Found]]:
-    """A model's class, the images it is asked about, and its k best boxes of each."""
+    """A model's class, its images, and its k best boxes of each."""
     model, w, name = _load(panel, path, options.most_bytes)
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
     images = _limited(images, options)

@@ -93,7 +93,7 @@ TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every 
 
 
 def add_flags(sub: Parser, *names: str, **said: str) -> None:
-    """Add shared options; said: by name, what else the help says of one in this command, as its default."""
+    """Add shared options; said: by name, what the help of this command adds to an option, such as its default."""
     for name in dict.fromkeys((*names, *said)):
         flag = FLAGS[name]
         text = flag.help + (f" ({said[name]})" if name in said else "")

@@ -69,9 +69,9 @@ def add(commands: Any) -> None:
     add_flags(sub, "limit", "most_bytes")
 
     sub = action("predict", _predict,
-        "parse sentences by a saved parser, to CoNLL-U; what else is asked for goes into comments",
+        "parse sentences by a saved parser, to CoNLL-U; further results go into comments",
         "Parse sentences by a saved parser, to CoNLL-U. Of CoNLL-U and CoNLL-X all stays but HEAD, and DEPREL, which "
-        "becomes _: it is not predicted, and would be wrong for another head. What else is asked for goes into "
+        "becomes _: it is not predicted, and would be wrong for another head. Further results go into "
         "comments.")  # fmt: skip
     sub.add_argument("model", help="a file written by parse train --save")
     sub.add_argument("treebank", help="its heads, if any, are not looked at; lines of word, tag are read too")

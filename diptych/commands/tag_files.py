@@ -1,4 +1,4 @@
-"""What ``tag`` reads: files whose columns are told, kept in the model or inferred; templates that they allow."""
+"""What ``tag`` reads: files whose columns are given, kept in the model or inferred; the templates that they allow."""
 
 from __future__ import annotations
 

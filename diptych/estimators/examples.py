@@ -24,7 +24,7 @@ __all__ = [
 
 
 def check_classes(y: Any) -> None:
-    """Raise ValueError for targets that are no classes."""
+    """Raise ValueError for targets that are not classes."""
     try:
         from sklearn.utils.multiclass import check_classification_targets
     except ImportError:

@@ -14,7 +14,7 @@ __all__ = ["FeatureTable", "FeatureWeight", "Linear", "Named"]
 
 
 class FeatureWeight(NamedTuple):
-    """A weight, and what it is of; label: None where there are no labels."""
+    """A weight with its feature and label; label: None for a model without labels."""
 
     label: Any
     feature: Any

@@ -19,7 +19,7 @@ try:
 except ImportError:
 
     class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
-        """A prediction asked for before :meth:`fit`."""
+        """A prediction before :meth:`fit`."""
 
     class ConvergenceWarning(UserWarning):  # type: ignore[no-redef]
         """A fit that ended before it was done."""

@@ -174,7 +174,7 @@ class ManyBetas(Sparse):
 
     @property
     def coefs_(self) -> np.ndarray:
-        """(k, d): the weights at each of ``betas_``, made when they are asked for."""
+        """(k, d): the weights at each of ``betas_``, made at first use."""
         check_fitted(self)
         return np.stack([host(self.path_.weights(k)) for k in range(len(self.path_.points))])
 

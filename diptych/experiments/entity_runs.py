@@ -3,7 +3,7 @@ rows of its run.
 
 Objective: the mean hinge of a chain over hashed features, Hamming loss, lam/2 ||w||^2 with lam = c/n. A pass is n
 oracle calls, those of full gradients not counted: an epoch of SGD or BCFW, n steps of SVRG. Smoothing: squared l2 by
-the K best outputs (section 7.3); K = 1 is the max itself, so that a method which asks for smoothing then runs on the
+the K best outputs (section 7.3); K = 1 is the max itself, so that a method that needs smoothing then runs on the
 non-smooth problem.
 """
 

@@ -149,7 +149,7 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
     """The run as a record: its settings, a row a pass (or a step of prox-linear), how it ended. Objectives are
-    unsmoothed; what is no number is None.
+    unsmoothed; None stands for anything but a number.
     """
     lam, rows = run.c / problem.n, []
 

@@ -2,7 +2,7 @@
 [--out FOLDER]``.
 
 Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is
-exact in closed form. After Branson et al. (2013), who count one oracle call a visit whatever K is. Writes
+exact in closed form. After Branson et al. (2013), who count one oracle call a visit for every K. Writes
 multisample.json and multisample.png into the current folder or that of --out. One thread. The first run compiles
 kernels, for some minutes.
 """
@@ -34,7 +34,7 @@ QUICK = {"words": 100, "characters": 100, "seconds": 2.0}
 
 
 class Problem(NamedTuple):
-    """An objective, its lam, and what is asked of it: name to a function of further options."""
+    """An objective, its lam, and its runs: name to a function of further options."""
 
     name: str
     objective: Any

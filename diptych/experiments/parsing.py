@@ -4,7 +4,7 @@ The zip's first 160 files train, the rest test. For 20 and 100 templates: memory
 stochastic subgradient steps, of one of block-coordinate Frank-Wolfe and of one of multiple kernel learning over
 templates (2^16 weights for each, the first and the third from weights of zero), nanoseconds a feature of an arc, and
 the share of right heads (UAS) after ten epochs of SGD beside that of the rule that takes the token before as head.
-Times are of the processor, so that what else runs counts little.
+Times are processor seconds, which other processes hardly change.
 """
 
 from __future__ import annotations

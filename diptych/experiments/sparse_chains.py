@@ -40,7 +40,7 @@ from diptych.pictures.plots import require_matplotlib
 __all__ = ["chunks", "letters", "main", "removed_by"]
 
 ALPHA = 1.0
-GAMMA = 0.8  # the rule is asked whenever the gap has fallen by a fifth: a finer curve
+GAMMA = 0.8  # the rule runs whenever the gap has fallen by a fifth: a finer curve
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 ASKED = 0.8
 QUICK = {"examples": 40, "values": 5}

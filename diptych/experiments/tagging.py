@@ -81,7 +81,7 @@ def chunk_f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:
 
 
 def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    """Processor seconds, so that what else runs counts little, and what came of it."""
+    """Processor seconds, which other processes hardly change, and the result."""
     started = time.process_time()
     found = run()
     return time.process_time() - started, found

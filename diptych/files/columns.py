@@ -124,7 +124,7 @@ def read_columns(
 
 @cache
 def _standard_input() -> bytes:
-    """All of it; it is read once, and may be asked for several times."""
+    """All of standard input, read once and kept."""
     return sys.stdin.buffer.read()
 
 

@@ -17,7 +17,7 @@ _OTHER = re.compile(r"[1-9]\d*-\d+|\d+\.\d+")  # ranges, empty nodes
 
 
 def is_conllu(lines: Iterable[str]) -> bool:
-    """Whether the first line that is neither empty nor a comment has ten columns, of which the first is a number."""
+    """Whether the first line that is neither empty nor a comment has ten columns and begins with a number."""
     first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
     cells = first.split("\t")
     return len(cells) == len(CONLLU) and bool(_WORD.fullmatch(cells[0]) or _OTHER.fullmatch(cells[0]))
@@ -50,9 +50,9 @@ def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple
 
 
 def sentence_lines(lines: Iterable[str], comment: str | None = None) -> Iterator[tuple[list[str], list[int]]]:
-    """All lines of each sentence, those that are no words too, and the places of its words among them.
+    """All lines of each sentence, comments and empty nodes included, and the places of its words among them.
 
-    comment: lines that start so are no words, as those with #.
+    comment: lines that start so hold no word, like those with #.
     """
     block: list[str] = []
     places: list[int] = []

@@ -147,7 +147,7 @@ def load_localization(path: str | Path) -> Localization:
     Returns
     -------
     Localization
-        Read-only. Everything but features and pixels is checked now; features when they are asked for.
+        Read-only. Features are checked when they are read, everything else but pixels at once.
 
     Raises
     ------

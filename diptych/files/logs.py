@@ -5,8 +5,8 @@
     "prox_gradient": null} {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false,
     "objective": 3.1, ...}
 
-A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. What is no number is
-null.
+A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. A value that is not a
+number is null.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def read_picture(path: str | Path, *, most_bytes: int = MOST_BYTES) -> np.ndarra
 
 
 def writable_picture(path: str | Path) -> None:
-    """Raise where a picture could not be written in the format that the name asks for."""
+    """Raise where a picture could not be written in the format of its name."""
     if _kind(path) == ".npz":
         raise ValueError(f"{path}: expected a name that ends with .npy, .pbm, .pgm or .png")
     if _kind(path) == ".png":
@@ -214,7 +214,7 @@ def _netpbm(path: str | Path, content: bytes) -> np.ndarray:
 
 
 def _pixels(magic: bytes, body: bytes, width: int, height: int, most: int) -> np.ndarray:
-    """The pixels in order, as many as there are; -1 for what is no number."""
+    """The pixels in order; -1 for anything but a number."""
     if magic == b"P1":
         return np.frombuffer(re.sub(rb"#[^\n]*|\s", b"", body), np.uint8).astype(np.int64) - ord("0")
     if magic == b"P2":

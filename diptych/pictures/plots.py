@@ -1,4 +1,4 @@
-"""Pictures: convergence curves and words with the letters read. Needs matplotlib, imported when a picture is asked for.
+"""Pictures: convergence curves and words with the letters read. Needs matplotlib, imported when a picture is drawn.
 
 The name's end is the format: .png, .pdf or .svg.
 """
@@ -42,14 +42,14 @@ def require_matplotlib() -> Any:
 
 
 def writable_figure(path: str | Path) -> None:
-    """Raise where a figure could not be written in the format that the name asks for."""
+    """Raise where a figure could not be written in the format of its name."""
     if Path(path).suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: expected a name that ends with {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     require_matplotlib()
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure in the format that the name asks for, whole or not at all; OSError names a file that cannot be
+    """Write a figure in the format of its name, whole or not at all; OSError names a file that cannot be
     written."""
     writable_figure(path)
     content = io.BytesIO()

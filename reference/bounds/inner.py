@@ -140,7 +140,7 @@ def svrg_cost(kappa: float, *, lam: float, A: float, mu: float, n: int) -> float
 
     Notes
     -----
-    Least at lam + kappa = A/(mu n). For A/(mu n) between 2 lam and 4 lam the paper takes kappa = lam all the same,
+    Least at lam + kappa = A/(mu n). For A/(mu n) between 2 lam and 4 lam the paper still takes kappa = lam,
     at most 3/sqrt(8) = 1.06 times the least.
 
     Source

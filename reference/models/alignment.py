@@ -69,7 +69,7 @@ class AlignmentModel(LinearModel):
         Number of features F of a pair.
     null : bool
         Whether rows and columns may stay unaligned: a row at score w_null, a weight of its own; a column at score 0.
-        Else min(p, q) pairs are aligned, whatever their scores.
+        Otherwise min(p, q) pairs are aligned at any score.
     oracle : callable, optional
         Answers in the place of ``Matching.best``, in training and prediction: from MatchingScores to (value,
         columns), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx``

@@ -141,7 +141,7 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
     Y : sequence of n boxes (4,), optional
         True boxes. The candidate of the highest intersection over union takes its place (the first of several).
     like : array, optional
-        Namespace, device and dtype to compute in; default NumPy float64, whatever the features are.
+        Namespace, device and dtype to compute in; default NumPy float64, also for other features.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """A model from a score function in PyTorch: any network, any structure; Jacobians come from automatic differentiation.
 
 The user says how the parts of an input's outputs are scored, as a function of the weights or as a ``torch.nn.Module``.
-PyTorch is asked for when such a model is made, not before.
+PyTorch is imported when such a model is made.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     ImportError
         PyTorch is not installed.
     ValueError
-        From ``pack``, ``scores`` and ``task_loss``: scores that are no vector, another number of them than before, or
-        nan from a module as it is, naming the example.
+        From ``pack``, ``scores`` and ``task_loss``: scores that are not a vector, a different number of scores than
+        before, or nan from a module as it is, naming the example.
 
     Notes
     -----
@@ -343,7 +343,7 @@ def _refuse_training(torch: Any, module: Any) -> None:
         draws = isinstance(dropout, int | float) and dropout > 0
         if part.training and (draws or isinstance(part, kinds)):
             raise ValueError(
-                f"module: {name or 'it'} is a {type(part).__name__} in training mode, whose scores are no function "
+                f"module: {name or 'it'} is a {type(part).__name__} in training mode, whose scores are not a function "
                 f"of weights and input; "
                 "call module.eval() first"
             )

@@ -1,8 +1,8 @@
 """Dependency parsing: each token's head from features of the arc between the two, one weight a feature.
 
 score(y) = sum_m sum_{f in features(y_m, m)} w_f over the tokens m = 1..n with heads y_m in 0..n, 0 the root. Features
-are made from templates (:mod:`reference.models.templates`) when a sentence is scored: packed is only the share of each
-token in the keys of its arcs' features,
+are made from templates (:mod:`reference.models.templates`) when a sentence is scored. Packed data hold only what each
+token adds to the keys of its arcs' features,
 
     key = H[h, t] + M[m, t] + R[r(h, m), t]  (+ B[b, t] for each different tag b between)   mod 2^64
 
@@ -472,7 +472,7 @@ class _Columns:
 
     def numbered(self, field: str | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
         """The number (P,) of the value that each position's neighbour at an offset has, and the values, hashed;
-        None: all the same.
+        None: equal costs.
         """
         if field not in self._known:
             self._known[field] = self._read(field)

@@ -299,7 +299,7 @@ class TaggingModel(SequenceModel):
         return ChainScores(found.unary + place.floats(mask), found.pairwise + place.floats(follows), found.lengths)
 
     def pushforward(self, data: ChainData, batch: np.ndarray, w: Array, dw: Array) -> ChainScores:
-        """The scores at dw (d,), without those that are -inf whatever the weights."""
+        """The scores at dw (d,), without those that are -inf for all weights."""
         return super().scores(data, batch, dw)
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
@@ -351,7 +351,7 @@ def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.n
     Raises
     ------
     ValueError
-        A scheme that is none, labels that are none of its.
+        An unknown scheme, labels that do not belong to it.
     """
     L = len(labels)
     if scheme is None:

@@ -30,7 +30,7 @@ _ATOM = re.compile(r"([hm])([+-][1-9])?\.([a-z]+)|b\.tag|direction|distance")
 
 
 def check_templates(templates: Iterable[Iterable[str]]) -> tuple[Template, ...]:
-    """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an atom that is none, or twice the
+    """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an unknown atom, or twice the
     same.
     """
     found = [tuple(template) if not isinstance(template, str) else (template,) for template in templates]

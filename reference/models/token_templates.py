@@ -86,7 +86,7 @@ def check_templates(templates: str | Iterable[str]) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        A template that is none, or twice the same; none at all; a name that is none.
+        An unknown or repeated template; no template; an unknown name.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        Naming the file: not TOML, other keys, templates that are none.
+        Naming the file: not TOML, other keys, invalid templates.
     """
     if not Path(path).is_file():
         raise ValueError(
@@ -152,7 +152,7 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     ----------
     X : sequence of n sentences
         With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of
-        n_i attribute sets. With a function: whatever it takes, the number of tokens being that of its first column, or
+        n_i attribute sets. With a function: anything it takes; the number of tokens is that of its first column, or
         len(sentence) where it is no mapping. Or what this function found, which is returned as it is.
     templates : sequence of str, function or None
         As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
@@ -162,7 +162,7 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     Raises
     ------
     ValueError, TypeError
-        Naming the sentence: columns that are missing or of unequal length, attributes that are none, numbers that are
+        Naming the sentence: columns that are missing or of unequal length, invalid attributes, numbers that are
         not finite.
     """
     if isinstance(X, TokenAttributes):

@@ -56,14 +56,14 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     Raises
     ------
     ValueError, TypeError
-        A shape or a number that is none.
+        An invalid shape or number.
 
     Notes
     -----
     Scores cost C m P multiplications a candidate, and so do Jacobian-vector products about a point that was asked about
     before (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate
     that has a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians about each of its
-    points, if they take no more than 512 MB in the features' dtype: its subproblems are then those of linear scores. At
+    points, if they take at most 512 MB in the features' dtype: its subproblems are then those of linear scores. At
     w = 0 all slopes vanish, so that runs begin at :meth:`initial`.
 
     Source
@@ -236,7 +236,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
 
 class _Remembering(TwoLayerModel):
-    """A two-layer model that is asked about one point w, and keeps what :meth:`_both` answers there, for each image
+    """A two-layer model evaluated at one point w. It keeps what :meth:`_both` answers there, for each image
     once.
     """
 

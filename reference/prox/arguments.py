@@ -1,6 +1,6 @@
 """What every prox asks of its arguments, and the one place where an array is written in place.
 
-Work is done in float64 whatever comes in, and rounded once at the end; a value beyond the range is inf, never nan.
+Work is done in float64 for every dtype, and rounded once at the end; a value beyond the range is inf, never nan.
 """
 
 from __future__ import annotations

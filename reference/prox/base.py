@@ -136,7 +136,7 @@ class ScaledNorm(OfNorm):
         return indicator(point.xp, self._dual_norm(point) <= self.tau * (1.0 + slack(point)))
 
     def _prox_conjugate(self, point: Point, step_size: float) -> Array:
-        """The projection onto {N* <= tau}, whatever the step: y - prox(y)."""
+        """The projection onto {N* <= tau} for every step: y - prox(y)."""
         return point.x - self.prox(point.x)
 
 
@@ -178,7 +178,7 @@ class Ball(OfNorm):
         return indicator(point.xp, self._norm(point) <= self.radius * (1.0 + slack(point)))
 
     def _conjugate(self, point: Point) -> Array:
-        dual = self._dual_norm(point)  # inf where y asks for a direction in which the set is unbounded
+        dual = self._dual_norm(point)  # inf where y points along a direction in which the set is unbounded
         bounded = dual < math.inf
         return point.xp.where(bounded, self.radius * point.xp.where(bounded, dual, point.xp.zeros_like(dual)), dual)
 

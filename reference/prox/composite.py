@@ -40,7 +40,7 @@ class Sequential(Regularizer):
     Raises
     ------
     TypeError
-        Parts that are no regularizers.
+        Parts that are not regularizers.
     ValueError
         No parts; and from ``conjugate``, ``prox_conjugate`` and ``envelope`` of a sequence that is not exact, with the
         two groups that cross.
