@@ -13,7 +13,7 @@ if getattr(_reference, "__version__", None) != __version__ or not hasattr(_refer
 from reference import *  # noqa: F403
 
 # isort: split
-# What has kernels takes the place of the reference's.
+# Names with kernels replace those of the reference.
 from accelerated import counterparts as _counterparts  # registers them
 from accelerated.kernel import cache_is_cold as kernels_are_cold
 from accelerated.mirror import inherit_docstrings as _inherit_docstrings
@@ -44,4 +44,4 @@ __all__ = _reference.__all__
 _inherit_docstrings(vars())
 
 __conformance_promises__ = ("exact selections",)  # ties and digits of projections and proxes, at any scale
-__conformance_devices__ = ("cpu",)  # arrays of others are refused, not copied
+__conformance_devices__ = ("cpu",)  # arrays on other devices are rejected, not copied

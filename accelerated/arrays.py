@@ -17,8 +17,8 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 
 def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
-    """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout; no device
-    arrays.
+    """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout. Device arrays raise
+    TypeError.
     """
     if not is_numpy_array(x):
         if not concrete(x):
@@ -35,8 +35,9 @@ def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
 
 
 class _Unlocked:
-    """A read-only array for kernels, which do not write to what they are given: a type of its own would compile them
-    twice."""
+    """A writable view of a read-only array. Kernels do not write to their arguments, and a read-only type would compile
+    them a second time.
+    """
 
     def __init__(self, x: np.ndarray) -> None:
         self.x = x
@@ -44,16 +45,17 @@ class _Unlocked:
 
 
 def numbers(name: str, x: Array, below: int) -> np.ndarray:
-    """Integers of packed data that say where a kernel reads; looked at again where they are another library's, which
-    cannot be locked."""
-    found = view(name, x, np.int64)
+    """Integers of packed data that index arrays in a kernel. Arrays of other libraries cannot be made read-only, so
+    their range is checked again.
+    """
+    indices = view(name, x, np.int64)
     if not is_numpy_array(x):
-        check_range(name, found, 0, below)
-    return found
+        check_range(name, indices, 0, below)
+    return indices
 
 
 def like(x: np.ndarray, original: Array) -> Array:
-    """A kernel's answer in the namespace and floating dtype of what came in."""
+    """A kernel's result in the namespace and floating dtype of ``original``."""
     xp = array_namespace(original)
     if x.dtype == np.float64 and original.dtype == xp.float32:
         x = x.astype(np.float32)
@@ -61,7 +63,7 @@ def like(x: np.ndarray, original: Array) -> Array:
 
 
 def entries(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sparse rows as kernels take them: indptr, indices and data."""
+    """The arrays of sparse rows, as kernels take them: indptr, indices and data."""
     indices = numbers("rows.indices", rows.indices, rows.width)
     return view("rows.indptr", rows.indptr, np.int64), indices, view("rows.data", rows.data)
 

@@ -1,6 +1,7 @@
-"""What stands for boxes, and for parts of boxes, over exactly our objectives and models: the one table.
+"""The one table of compiled counterparts: classes that replace boxes, and parts of boxes, over exactly our objectives
+and models.
 
-And what screening knows of our models.
+Our models are registered for screening here, too.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ OBJECTIVES: dict[type, tuple[type, ...]] = {
     TwoLayerModel: (sgd_two_layer.SGD,),
 }
 TABLE: dict[tuple[type, type], tuple[type, ...]] = {
-    (objective, model): known for objective in (StructuralHinge, LogLoss) for model, known in OBJECTIVES.items()
+    (objective, model): classes for objective in (StructuralHinge, LogLoss) for model, classes in OBJECTIVES.items()
 } | {(KernelProblem, KernelSequenceModel): (MKL,)}
 
 for (objective, model), counterparts in TABLE.items():
     for counterpart in counterparts:
         register(counterpart.__mro__[1], objective, model, counterpart)
 
-# our models read the features as the reference's do: what screening knows of these holds for them
+# our models read features as the reference's do, so screening treats them alike
 for model in (MulticlassModel, SequenceModel, TaggingModel, TreeModel, ListModel, CandidateModel):
     registry.register(model, registry.known_of(model.__mro__[1]))
 made.register(LogLoss, by_scores)

@@ -1,4 +1,4 @@
-"""Gram matrices: several at once from one matrix of inner products, a few rows at a time in place."""
+"""Gram matrices: several from one matrix of inner products, computed in place, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reference.kernels import Kernel, Products, checked_rows
 
 __all__ = ["STORAGES", "Gram"]
 
-ROWS = 256  # at a time
+ROWS = 256  # computed at a time
 
 
 class Gram(reference.Gram):
@@ -27,21 +27,21 @@ class Gram(reference.Gram):
     def several(
         cls, kernels: Sequence[Kernel], X: Array, storage: str = "auto", budget: int = BUDGET
     ) -> list[reference.Gram]:
-        """The matrices of several kernels, the budget for all together; dense ones are one array (D, N, N)."""
+        """The matrices of several kernels under one budget for all; dense matrices are one array (D, N, N)."""
         X, _ = checked_rows(X, X)
         if not isinstance(X, np.ndarray) or storage not in ("auto", "dense"):
             return super().several(kernels, X, storage, budget)
-        bytes_of_one, found, dense = X.itemsize * len(X) ** 2, [], []
+        bytes_of_one, grams, dense = X.itemsize * len(X) ** 2, [], []
         for one in kernels:
             gram = None
             if storage == "auto" and (storage_of := chosen_storage(one, X, max(budget, 0))) != "dense":
                 gram = cls(one, X, storage_of)
             budget -= bytes_of_one if gram is None else gram.nbytes
             dense += [one] if gram is None else []
-            found.append(gram)
+            grams.append(gram)
         whole = iter(_filled(dense, X))
         return [
-            cls(one, X, whole=next(whole)) if gram is None else gram for one, gram in zip(kernels, found, strict=True)
+            cls(one, X, whole=next(whole)) if gram is None else gram for one, gram in zip(kernels, grams, strict=True)
         ]
 
     def _sparse(self) -> Rows:
@@ -63,7 +63,7 @@ class Gram(reference.Gram):
 
 
 def _filled(kernels: Sequence[Kernel], X: np.ndarray) -> np.ndarray:
-    """The matrices (D, N, N)."""
+    """The dense matrices of the kernels (D, N, N)."""
     whole, squares = np.empty((len(kernels), len(X), len(X)), X.dtype), np.sum(X * X, axis=1)
     for first in range(0, len(X), ROWS):
         x = X[first : first + ROWS]
@@ -75,10 +75,10 @@ def _filled(kernels: Sequence[Kernel], X: np.ndarray) -> np.ndarray:
 
 
 def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Matrices that are held as compiled rounds take them.
+    """Stored matrices in the layout of the compiled rounds: place, whole, starts, columns and values.
 
-    place (K,): number of a dense one in whole (D, N, N), or -1 - number of a sparse one in starts (S, N + 1), which
-    point into columns and values.
+    place (K,): index of a dense matrix in whole (D, N, N), or -1 - index of a sparse matrix in starts (S, N + 1), which
+    points into columns and values.
     """
     dense = [view("whole", gram._whole, gram._whole.dtype) for gram in grams if gram._whole is not None]
     sparse = [gram._rows for gram in grams if gram._rows is not None]
@@ -95,7 +95,7 @@ def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _single_or_double(grams: Sequence[reference.Gram]) -> type:
-    """What dense matrices beside these would be held in, so that rounds are compiled once for each."""
+    """The dtype that dense matrices of the same data have; the rounds are compiled once for each dtype."""
     return np.float32 if grams and grams[0].X.dtype == array_namespace(grams[0].X).float32 else np.float64
 
 
@@ -111,7 +111,7 @@ def _nonzero(block, columns, values):
 
 
 def _one_upon_the_other(matrices: list[np.ndarray]) -> np.ndarray:
-    """(D, N, N), without a copy where they are so already."""
+    """The matrices as one array (D, N, N), without a copy if they are its slices already."""
     base = matrices[0].base
     if isinstance(base, np.ndarray) and base.ndim == 3 and len(base) == len(matrices):
         starts = [matrix.__array_interface__["data"][0] for matrix in matrices]

@@ -1,11 +1,12 @@
 """``@kernel``: the only way to compile here. Compiled code is kept on disk in a folder named by a hash of our sources.
 
-Numba's disk cache does not see that a function called from another file has changed and would run stale machine code.
-So the cache lies in ``BASE/diptych-<hash of accelerated/**/*.py>``: an edit anywhere compiles afresh, and nobody needs
-a setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file holds one
-function's code for one signature behind a digest: nothing of a damaged file is used, and processes that compile at once
-lose nothing.
-Kernels are float64 loops over arrays without fastmath (it breaks -inf), divide as NumPy does, and release the GIL.
+Numba's disk cache does not notice that a function called from another file has changed, and would run stale machine
+code. So the cache lies in ``BASE/diptych-<hash of accelerated/**/*.py>``: an edit anywhere compiles all kernels afresh,
+without any setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file holds
+one function's code for one signature behind a digest. A damaged file is never used, and processes that compile at the
+same time lose nothing.
+Kernels are float64 loops over arrays. They are compiled without fastmath (it breaks -inf), divide as NumPy does, and
+release the GIL.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ from reference.files import replacing
 
 __all__ = ["cache_folder", "cache_is_cold", "inlined", "kernel"]
 
-KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are dropped after this long without use
-SUFFIX = ".nbc"  # of files of compiled code
+KEEP_SECONDS = 30 * 24 * 3600.0  # folders of other versions are deleted after this long without use
+SUFFIX = ".nbc"  # files of compiled code
 DIGEST = hashlib.sha256
 SETTINGS = (
     "BOUNDSCHECK",
     "OPT",
     "LOOP_VECTORIZE",
     "SLP_VECTORIZE",
-)  # of numba: other code, which its keys do not tell apart
+)  # settings of numba that change the code but not its cache keys
 
 
 def _source_hash() -> str:
@@ -63,7 +64,7 @@ def _base() -> Path:
 
 
 def _prepare() -> Path | None:
-    """The folder of this version's kernels, made and marked as used; None (and one logged line) if it cannot be
+    """The folder of this version's kernels, created and marked as used; None, and one logged line, if it cannot be
     written.
     """
     try:
@@ -92,9 +93,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A kernel that is copied into its callers: for bodies so short that handing over arrays costs as much as the
-    work.
-    """
+    """A kernel that is copied into its callers: for bodies so short that passing arrays costs as much as the work."""
     return _compiled(function, forceinline=True)
 
 
@@ -106,7 +105,7 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 
 def cache_folder() -> Path | None:
-    """Where this version's compiled kernels lie, or None where nothing can be written."""
+    """The folder of this version's compiled kernels, or None where nothing can be written."""
     return _FOLDER
 
 
@@ -119,7 +118,7 @@ def cache_is_cold() -> bool:
 
 
 class _Locator(_SourceFileBackedLocatorMixin, _CacheLocator):
-    """All functions in the one folder."""
+    """Places all functions in the one folder."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno
@@ -137,8 +136,9 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Cache(FunctionCache):
-    """Numba's cache of a function, in files of our own: numba's index files are read, changed and written by all
-    processes without a lock."""
+    """Numba's cache of a function, in files of our own: all processes read, change and write numba's index files
+    without a lock.
+    """
 
     _impl_class = _Implementation
 
@@ -155,14 +155,15 @@ class _Cache(FunctionCache):
 
 
 class _Entries:
-    """The files of one function, as numba's ``IndexDataCacheFile``: a digest of the file's name and of what follows,
-    the key, the code."""
+    """The files of one function, in place of numba's ``IndexDataCacheFile``. Each holds a digest of its name and of the
+    rest, then the key and the code.
+    """
 
     def __init__(self, folder: Path, name: str, stamp: Any) -> None:
         self.folder, self.name, self.stamp = folder, name, stamp
 
     def load(self, key: Any) -> Any:
-        """What was saved under this key; None, and a line that says so, where it is damaged."""
+        """The code saved under this key. None if there is none; None and one logged line if the file is damaged."""
         path = self._path(key)
         try:
             content = path.read_bytes()
@@ -175,7 +176,7 @@ class _Entries:
             return _warn_once(DAMAGED, path, "not as it was written")
         try:
             saved, code = pickle.loads(memoryview(content)[size:])
-        except (AttributeError, ImportError):  # of a type that is no longer where it was
+        except (AttributeError, ImportError):  # a type of the key or the code has moved
             return None
         return code if saved == (self.stamp, key) else None
 
@@ -187,7 +188,7 @@ class _Entries:
             file.write(_digest(path, content) + content)
 
     def _path(self, key: Any) -> Path:
-        """One for each key but for types of equal names, which the key in the file tells apart."""
+        """The file of a key. Keys with types of equal names share a file; the key in the file distinguishes them."""
         hashed = DIGEST(repr((numba.__version__, self.name, key)).encode()).hexdigest()[:16]
         return self.folder / f"{self.name}-{hashed}{SUFFIX}"
 
@@ -201,7 +202,7 @@ def _digest(path: Path, content: bytes) -> bytes:
 
 
 def _warn_once(message: str, *details: Any) -> None:
-    """One line in each process."""
+    """Log each message once in a process."""
     if message not in _told:
         _told.add(message)
         logging.getLogger(__name__).warning(message, *details)

@@ -1,4 +1,6 @@
-"""What takes the place of the reference's has its docstrings, and functions (``@mirrors``) its signature."""
+"""Classes and functions that replace the reference's take its docstrings; functions (``@mirrors``) must have its
+signature.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def mirrors(original: Callable[..., Any]) -> Callable[[F], F]:
-    """Copy the docstring of ``original`` and refuse, at import, a signature that differs from it."""
+    """Copy the docstring of ``original``; raise TypeError at import if the signatures differ."""
 
     def check(function: F) -> F:
         theirs, ours = inspect.signature(original), inspect.signature(function)
@@ -25,7 +27,9 @@ def mirrors(original: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def inherit_docstrings(module: dict[str, Any]) -> None:
-    """Give each class of a module that has no docstring its base's: ``help`` inherits those of methods alone."""
+    """Give each class of a module without a docstring the docstring of its base: ``help`` inherits only those of
+    methods.
+    """
     for kind in module.values():
         if inspect.isclass(kind) and kind.__doc__ is None:
             kind.__doc__ = kind.__bases__[0].__doc__

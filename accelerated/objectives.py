@@ -1,7 +1,6 @@
-"""Objectives whose full gradients run as kernels where the model is exactly ours, and its smoothing has a compiled
-oracle.
+"""Objectives whose full gradients run as kernels, if the model is exactly ours and its smoothing has a compiled oracle.
 
-Otherwise (:func:`accelerated.problems.problem_of`) the reference's loop runs over this panel's structures.
+Otherwise (:func:`accelerated.problems.problem_of` returns None) the reference's loop runs over this panel's structures.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class StructuralHinge(reference.StructuralHinge):
         return self._kept(w, batch, mu, nothing())
 
     def _kept(self, w: Array, batch: np.ndarray, mu: float, kept: Kept) -> tuple[float, Array, float, float]:
-        """The sums of :meth:`_linearized`; what the oracles answered goes into ``kept``, where that has room."""
+        """The sums of :meth:`_linearized`. The oracles' answers are saved in ``kept``, if it has room."""
         problem, w_host = problem_of(self, mu), view("w", w)
         if problem is None:
             return super()._linearized(w, batch, mu)
-        # kernels take finite weights: -inf may forbid something, nan and +inf make no number
+        # kernels take finite weights: -inf may forbid a part, and nan and +inf give nan
         if not np.all(np.isfinite(w_host)):
             if np.all(w_host < np.inf):
                 return super()._linearized(w, batch, mu)
@@ -79,15 +78,15 @@ class StructuralHinge(reference.StructuralHinge):
         for row, i in enumerate(batch.tolist()):
             scores = np.empty((int(self.data.lengths[i]), W.shape[1]))
             augmented_scores(problem, i, 1.0, W, A, 1.0, scores)
-            found = list(choose(self.model.structure_type.unchecked(ChainScores(scores[:, :L], A[0])), i))
-            count[row] = m = len(found)
+            outputs = list(choose(self.model.structure_type.unchecked(ChainScores(scores[:, :L], A[0])), i))
+            count[row] = m = len(outputs)
             weights = directions[row, :m, : F * L].reshape(m, F, L)
             pairwise = directions[row, :m, F * L :].reshape(m, L, L)
-            planes_of(problem, i, np.array(found).reshape(m, -1), weights, pairwise, losses[row, :m])
+            planes_of(problem, i, np.array(outputs).reshape(m, -1), weights, pairwise, losses[row, :m])
         return Corners(*(like(each, w) for each in (directions, losses, count)))
 
     def _planes(self, w: Array, i: int, choose: Callable[[Any, int], Iterable[Any]]) -> Iterator[tuple[Array, float]]:
-        """Of classes: the example's features in two columns, no gradient of scores to take back for each output."""
+        """For classes: the example's features in two columns, without a pullback of scores for each output."""
         model = self.model
         ours = type(model) is MulticlassModel and self.data.labels is not None
         if not ours or not np.all(np.isfinite(view("w", w))):

@@ -1,6 +1,4 @@
-"""Which packed problem an objective is for the kernels, by the exact type of its model: what loops and full
-gradients share.
-"""
+"""The packed problem of an objective, by the exact type of its model. Loops and full gradients share it."""
 
 from __future__ import annotations
 
@@ -40,43 +38,43 @@ from reference.smoothings import Entropy, SquaredL2, TopK
 
 __all__ = ["all_free", "finds_itself", "finite", "problem_of", "touched_of"]
 
-LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop, which asks for as many as it needs
-MOST_SORTED = 2**12  # best classes times classes: beyond, the loop, which sorts
+LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each; beyond, the loop, which lists only as many as needed
+MOST_SORTED = 2**12  # best classes times classes; beyond, the loop, which sorts
 
 
 def problem_of(objective: Any, mu: float) -> Any:
-    """The packed examples, of a type that names their oracle; None where there are no kernels.
+    """The packed examples, whose type names their oracle; None where there is no kernel.
 
-    That is for other models, for smoothings without a compiled oracle, and for oracles of other libraries. Kernels take
-    finite weights (:func:`finite`), as ``model.padded`` lays them out.
+    There is none for other models, for smoothings without a compiled oracle, and for oracles of other libraries.
+    Kernels take finite weights (:func:`finite`) in the layout of ``model.padded``.
     """
     make = MAKERS.get(type(objective.model))
     return None if make is None else make(objective, mu)
 
 
 def finds_itself(objective: Any) -> bool:
-    """Whether best outputs are found here, and not by an ``oracle`` of the model, from another library."""
+    """Whether the model finds best outputs itself, without an ``oracle`` from another library."""
     return getattr(objective.model, "oracle", None) is None
 
 
 def finite(*weights: Array) -> bool:
-    """Whether all these weights are numbers."""
+    """Whether all these weights are finite."""
     return all(np.all(np.isfinite(view("w", w))) for w in weights)
 
 
 def touched_of(objective: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of W that each example touches, once: 4 bytes each, kept as long as the objective."""
+    """The rows of W that each example touches, each row once: 4 bytes each, kept as long as the objective."""
 
     def find() -> Any:
         rows = len(objective.model.padded(view("w0", objective.zeros())).rows)
         return touched_rows(problem_of(objective, 0.0), objective.n, rows)
 
-    found: tuple[np.ndarray, np.ndarray] = _once(objective, "_touched", find)
-    return found
+    result: tuple[np.ndarray, np.ndarray] = _once(objective, "_touched", find)
+    return result
 
 
 def _once(objective: Any, name: str, make: Callable[[], Any]) -> Any:
-    """What ``make`` answers, kept as long as the objective."""
+    """The result of ``make``, kept as long as the objective."""
     if name not in objective.__dict__:
         objective.__dict__[name] = make()
     return objective.__dict__[name]
@@ -93,14 +91,14 @@ def _sequences(objective: Any, mu: float) -> MaxProblem | EntropyProblem | TopKP
     elif type(objective.smoothing) in (TopK, SquaredL2):
         k = objective.smoothing.k if type(objective.smoothing) is TopK else objective.smoothing.max_k
         longest = int(data.lengths.max())
-        kind, options = TopKProblem, (min(k, model.n_labels ** min(longest, 64)),)  # never more than there are
+        kind, options = TopKProblem, (min(k, model.n_labels ** min(longest, 64)),)  # at most the number of outputs
         if options[0] * (longest + 1) > LARGEST_SEARCH:
             return None
     if kind is None:
         return None
     cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
-    found: Any = model.problem(kind, data, model.true_labels(data), cost, *options)
-    return found  # type: ignore[no-any-return]
+    problem: Any = model.problem(kind, data, model.true_labels(data), cost, *options)
+    return problem  # type: ignore[no-any-return]
 
 
 def _trees(objective: Any, mu: float) -> TreeMaxProblem | TreeEntropyProblem | None:
@@ -111,8 +109,8 @@ def _trees(objective: Any, mu: float) -> TreeMaxProblem | TreeEntropyProblem | N
     where = (view(name, getattr(data, name), np.int64) for name in ("offsets", "parents"))
     forests = _once(objective, "_forests", lambda: forests_of(*where))
     cost = model.cost if objective.loss_augmented else np.zeros_like(model.cost)
-    found: TreeMaxProblem | TreeEntropyProblem = packed(kind, data, data.labels, cost, *forests)
-    return found
+    problem: TreeMaxProblem | TreeEntropyProblem = packed(kind, data, data.labels, cost, *forests)
+    return problem
 
 
 def _sentences(objective: Any, mu: float) -> ArcProblem | None:
@@ -155,8 +153,8 @@ def _alignments(objective: Any, mu: float) -> AlignmentProblem | None:
         examples = (offsets, rows, widths, np.concatenate(data.columns))
         return AlignmentProblem(features, model.n_features, *examples, model.null, objective.loss_augmented)
 
-    found: AlignmentProblem = _once(objective, "_alignments", pack)
-    return found
+    problem: AlignmentProblem = _once(objective, "_alignments", pack)
+    return problem
 
 
 def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
@@ -171,8 +169,8 @@ def _graphs(objective: Any, mu: float) -> SegmentationProblem | None:
         labels, ends = np.concatenate(data.labels), np.concatenate(data.edges)
         return SegmentationProblem(offsets, nodes, labels, starts, edges, ends, objective.loss_augmented)
 
-    found: SegmentationProblem = _once(objective, "_graphs", pack)
-    return found
+    problem: SegmentationProblem = _once(objective, "_graphs", pack)
+    return problem
 
 
 def _joined(tables: Sequence[Rows]) -> Entries:
@@ -183,7 +181,7 @@ def _joined(tables: Sequence[Rows]) -> Entries:
 
 
 def _listed(smoothing: Any, mu: float, most: int) -> int | None:
-    """``outputs`` for lists of up to ``most``; None where there is no kernel."""
+    """The field ``outputs`` of a problem with lists of up to ``most`` outputs; None where there is no kernel."""
     if mu == 0:
         return MAX
     if type(smoothing) is Entropy:
@@ -205,8 +203,8 @@ MAKERS: dict[type, Callable[[Any, float], Any]] = {
 
 @singledispatch
 def all_free(problem: Any) -> Any:
-    """The problem as if all weights might change: a gradient may be wrong where there is none, ``flat`` leaves that
-    out.
+    """The problem with all weights free to change. Gradients may be wrong where there is no weight; ``flat`` drops
+    those.
     """
     return problem
 

@@ -21,7 +21,9 @@ _threads: int | None = None
 
 
 def get_num_threads() -> int:
-    """Threads that kernels over many examples use: as set, else DIPTYCH_NUM_THREADS, else the cores of this process."""
+    """The number of threads for kernels over many examples: as set, else DIPTYCH_NUM_THREADS, else the cores of this
+    process.
+    """
     if _threads is not None:
         return _threads
     given = os.environ.get("DIPTYCH_NUM_THREADS")
@@ -33,7 +35,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int | None) -> None:
-    """Use n threads from now on; None goes back to the default."""
+    """Use n threads from now on; None restores the default."""
     global _threads
     if n is not None and n < 1:
         raise ValueError(f"n: expected an integer >= 1 or None, got {n}")
@@ -43,7 +45,7 @@ def set_num_threads(n: int | None) -> None:
 def ranges(offsets: np.ndarray, most: int = _MAX_RANGES, at_least: int = 512) -> list[tuple[int, int]]:
     """Consecutive ranges of examples with about equal numbers of positions, each of at least ``at_least`` positions.
 
-    ``offsets`` (n+1,) are the examples' first positions. The answer depends on the arguments only.
+    ``offsets`` (n+1,) are the examples' first positions. The ranges depend on the arguments only.
     """
     n, total = len(offsets) - 1, int(offsets[-1] - offsets[0]) + len(offsets) - 1
     pieces = max(1, min(most, total // at_least))
@@ -53,7 +55,7 @@ def ranges(offsets: np.ndarray, most: int = _MAX_RANGES, at_least: int = 512) ->
 
 
 def in_parallel(work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
-    """``[work(lo, hi) for lo, hi in pieces]``, on several threads where there are several pieces."""
+    """``[work(lo, hi) for lo, hi in pieces]``, on several threads if there are several pieces."""
     threads = min(get_num_threads(), len(pieces))
     if threads <= 1:
         return [work(lo, hi) for lo, hi in pieces]

@@ -1,4 +1,4 @@
-"""Weights that an example may touch all over, as kernels take them."""
+"""Dense weights, any of which an example may touch, as kernels take them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DenseWeights"]
 
 
 class DenseWeights:
-    """Of a model whose weights are all dense."""
+    """The layout of a model whose weights are all dense."""
 
     def padded(self, w: np.ndarray) -> Weights:
         """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d)."""

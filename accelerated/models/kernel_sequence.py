@@ -42,8 +42,8 @@ class KernelSequenceModel(reference.KernelSequenceModel):
         pairwise = _transitions(weights)
         within = np.ones(len(labels), bool)
         within[data.offsets[:-1][np.diff(data.offsets) > 0]] = False  # not the first position of a sequence
-        at = np.flatnonzero(within)
-        gold = unary[np.arange(len(labels)), labels].sum() + pairwise[labels[at - 1], labels[at]].sum()
+        inner = np.flatnonzero(within)
+        gold = unary[np.arange(len(labels)), labels].sum() + pairwise[labels[inner - 1], labels[inner]].sum()
         if loss == "hinge":
             unary = unary + self.cost[labels]
         values = (
@@ -66,12 +66,12 @@ def _transitions(weights: KernelWeights) -> np.ndarray:
 
 
 def _flat(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> Chains:
-    """Chains one after another, as kernels see them."""
+    """Chains one after another, in the kernels' layout."""
     return Chains(unary, pairwise[None], offsets[:-1], np.diff(offsets), np.zeros(len(offsets) - 1, np.int64), 0)
 
 
 def _best(unary: np.ndarray, offsets: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Largest scores (n,), and the labels (N,) that have them."""
+    """Largest scores (n,), and labels (N,) that attain them."""
     value, labels = np.empty(len(offsets) - 1), np.full(len(unary), -1)
     flat = _flat(unary, offsets, pairwise)
     in_parallel(lambda lo, hi: viterbi_range(lo, hi, flat, value, labels), ranges(offsets))

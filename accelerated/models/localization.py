@@ -1,4 +1,4 @@
-"""Localisation with the features of candidates read by kernels, in the dtype in which they are kept."""
+"""Localisation with kernels that read the candidates' features in the dtype in which they are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CandidateData", "CandidateModel", "Candidates"]
 
 
 def table_of(data: CandidateData) -> np.ndarray:
-    """The features (N, d) of all candidates, not copied; a memory map as the array that it is."""
+    """The features (N, d) of all candidates, without a copy; a memory map becomes a plain array."""
     return np.asarray(data.features).reshape(len(data.features), math.prod(data.shape))
 
 

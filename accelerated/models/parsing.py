@@ -1,4 +1,4 @@
-"""Dependency parsing with kernels: features are made from keys while arcs are scored, and are never stored."""
+"""Dependency parsing with kernels: features are made from keys while arcs are scored, and never stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ParsingModel(reference.ParsingModel):
     arrays = accelerated.arrays
 
     def arc_features(self, data: ParsingData) -> ArcFeatures:
-        """Packed data as the kernels take it: views, and the vocabulary's table."""
+        """The packed data as the kernels take them: views, and the vocabulary's hash table."""
         slots, numbers = self._table
         keys = (data.head_keys, data.modifier_keys, data.between_keys, self._reach)
         head, modifier, between, reach = (view("keys", k.view(np.int64), np.int64) for k in keys)
@@ -43,7 +43,7 @@ class ParsingModel(reference.ParsingModel):
         )
 
     def sentences(self, data: ParsingData) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Where the sentences lie, their true heads, and whether each has one root, as the kernels take them."""
+        """The offsets of the sentences, their true heads, and whether trees have one root, as the kernels take them."""
         return view("offsets", data.offsets, np.int64), view("heads", self.true_heads(data), np.int64), self.single_root
 
     def padded(self, w: np.ndarray) -> Weights:
@@ -58,7 +58,7 @@ class ParsingModel(reference.ParsingModel):
 
     @property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The vocabulary as a hash table, at most half full; empty where there is none."""
+        """The vocabulary as a hash table, at most half full; empty without a vocabulary."""
         if self.keys is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         if not hasattr(self, "_kept_table"):

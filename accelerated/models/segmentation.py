@@ -19,6 +19,8 @@ class SegmentationModel(reference.SegmentationModel, DenseWeights):
     arrays = accelerated.arrays
 
     def padded(self, w: np.ndarray) -> Weights:
-        """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d). ValueError where w_edge < 0."""
+        """Weights (d,) as the kernels take them, copied: no rows, A (1, 1, d). Raises ValueError if an edge weight is <
+        0.
+        """
         check_edge_weights(self.split(w)[1])
         return super().padded(w)

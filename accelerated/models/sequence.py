@@ -28,8 +28,8 @@ class SequenceModel(reference.SequenceModel):
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        found = tagged(self, data, batch, w) if type(self) is SequenceModel else None
-        return super().predict(data, batch, w) if found is None else found
+        labels = tagged(self, data, batch, w) if type(self) is SequenceModel else None
+        return super().predict(data, batch, w) if labels is None else labels
 
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""
@@ -45,8 +45,8 @@ class SequenceModel(reference.SequenceModel):
 
 
 def tagged(model: Any, data: ChainData, batch: np.ndarray | None, w: Array) -> list[Any] | None:
-    """Best labels of each sequence of the batch, by kernels; None where weights are not finite, or all labels of a
-    sequence forbidden.
+    """Best labels of each sequence of the batch, by kernels; None if weights are not finite or a sequence has no
+    allowed labelling.
     """
     model.check(data)
     check_weights(model, w, model.zeros(data))

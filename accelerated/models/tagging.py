@@ -1,5 +1,5 @@
-"""Tagging with kernels: attributes of many observed labels have a row of weights, the pairs of all others a weight
-each.
+"""Tagging with kernels. Attributes observed with many labels have a row of weights; all others have a weight for each
+observed pair.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from reference.models.sequence import ChainData
 
 __all__ = ["TaggingModel"]
 
-ROW = 4  # labels: an attribute with so many observed ones gets a row
+ROW = 4  # an attribute observed with at least so many labels gets a row
 
 
 class Cells(NamedTuple):
-    """Where weights lie in W: attribute j has row row[j], or, where that is -1, ``many[j]`` pairs from ``first[j]`` on.
+    """The places of weights in W: attribute j has row row[j], or, if that is -1, ``many[j]`` pairs from ``first[j]``
+    on.
 
-    slots (m,): the place of each weight in W (C order), of the given shape; pairs (P,): the numbers of the weights that
-    are pairs; labels (P,): theirs; free (R, Lp): as in Pairs. The last cell of W is for what is forbidden.
+    slots (m,): the place of each weight in W (C order), which has the given shape; pairs (P,): the numbers of the
+    weights that are pairs; labels (P,): their labels; free (R, Lp): as in Pairs. The last cell of W is for forbidden
+    parts.
     """
 
     row: np.ndarray
@@ -47,14 +49,14 @@ class TaggingModel(reference.TaggingModel):
     arrays = accelerated.arrays
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
-        found = tagged(self, data, batch, w) if type(self) is TaggingModel else None
-        return super().predict(data, batch, w) if found is None else found
+        labels = tagged(self, data, batch, w) if type(self) is TaggingModel else None
+        return super().predict(data, batch, w) if labels is None else labels
 
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""
         if not self.restricted:
             return SequenceModel.problem(self, kind, data, labels, cost, *options)  # type: ignore[arg-type]
-        # kept with the data, which outlives a run: one model at a time
+        # stored with the data, which outlive a run, for one model at a time
         if vars(data).get("_laid_out", (None,))[0] is not self:
             vars(data)["_laid_out"] = self, self._laid_out(data)
         *rows, pairs = vars(data)["_laid_out"][1]
@@ -62,7 +64,7 @@ class TaggingModel(reference.TaggingModel):
         return kind(offsets, *rows, numbers("labels", labels, len(cost)), cost, pairs, *options)
 
     def padded(self, w: np.ndarray) -> Weights:
-        """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for what is forbidden."""
+        """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for forbidden parts."""
         if not self.restricted:
             return SequenceModel.padded(self, w)  # type: ignore[arg-type]
         slots, shape = self._weights.slots, self._weights.shape
@@ -95,8 +97,8 @@ class TaggingModel(reference.TaggingModel):
         return Cells(row, np.cumsum(count) - count, count, slots, shape, np.flatnonzero(single), label[single], free)
 
     def _laid_out(self, data: ChainData) -> tuple[np.ndarray, np.ndarray, np.ndarray, Pairs]:
-        """Features that have a row (indptr, indices, data), and pairs: those of the others, and -inf for labels that
-        may not begin or end.
+        """The features with a row (indptr, indices, data), and the pairs: those of other features, and -inf for labels
+        that may not begin or end a sequence.
         """
         weights, rows = self._weights, data.rows
         _, attributes, counted = entries(rows)
@@ -110,15 +112,15 @@ class TaggingModel(reference.TaggingModel):
         position, values = np.repeat(position, times), np.repeat(counted[~in_row], times)
         slots, labels = weights.slots[weights.pairs[pair]], weights.labels[pair]
         nonempty = np.flatnonzero(data.lengths)
-        for mask, at in (
+        for mask, places in (
             (self._forbidden[1], data.offsets[nonempty]),
             (self._forbidden[2], data.offsets[nonempty + 1] - 1),
         ):
             never = np.flatnonzero(mask < 0)
-            position = np.concatenate([position, np.repeat(at, len(never))])
-            labels = np.concatenate([labels, np.tile(never, len(at))])
-            slots = np.concatenate([slots, np.full(len(at) * len(never), weights.shape[0] * weights.shape[1] - 1)])
-            values = np.concatenate([values, np.ones(len(at) * len(never))])
+            position = np.concatenate([position, np.repeat(places, len(never))])
+            labels = np.concatenate([labels, np.tile(never, len(places))])
+            slots = np.concatenate([slots, np.full(len(places) * len(never), weights.shape[0] * weights.shape[1] - 1)])
+            values = np.concatenate([values, np.ones(len(places) * len(never))])
         order = np.argsort(position, kind="stable")
         where = np.concatenate([[0], np.cumsum(np.bincount(position, minlength=rows.n))])
         W_row, W_column = np.divmod(slots[order], weights.shape[1])

@@ -1,4 +1,4 @@
-"""Two-layer scores of candidates; linearised, they are linear scores of Jacobians, which kernels read."""
+"""Two-layer scores of candidates. Linearised, they are linear scores of Jacobians, which kernels read."""
 
 import reference.models.two_layer as reference
 from accelerated.models.localization import CandidateModel

@@ -1,4 +1,4 @@
-"""Epochs of online multiple kernel learning by a kernel, over data that is laid out for it once."""
+"""Epochs of online multiple kernel learning by a kernel. The data are laid out for it once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PENALTIES: dict[type, tuple[int, str]] = {
 
 
 class Packed(NamedTuple):
-    """An :class:`MKLState` with what the rounds hold besides; that changes in place."""
+    """An :class:`MKLState` with the arrays of the rounds, ``kept``, which change in place."""
 
     weights: KernelWeights
     mean: KernelWeights
@@ -38,7 +38,7 @@ class Packed(NamedTuple):
 
 
 class LaidOut(NamedTuple):
-    """Data as the kernel takes them."""
+    """The data as the kernel takes them."""
 
     positions: Positions
     grams: Grams
@@ -48,7 +48,7 @@ class LaidOut(NamedTuple):
 class MKL(rounds.MKL):
     @classmethod
     def fits(cls, box: rounds.MKL, problem: Any) -> bool:
-        """A known penalty, and Gram matrices that are held."""
+        """A penalty with a kernel, and Gram matrices that are stored."""
         return type(box.penalty) in PENALTIES and not any(
             gram is not None and gram.storage == "blocks" for gram in problem.data.grams
         )
@@ -62,12 +62,12 @@ class MKL(rounds.MKL):
         steps = self.steps(state, len(order))
         mkl_rounds(laid.positions, laid.grams, order, steps, loss, tables, averaging, learned)
         t, weights = state.t + len(order), _last(learned, data)
-        found: Any = Packed(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
-        return found  # type: ignore[no-any-return]
+        packed: Any = Packed(weights, _mean(learned, data, t) if averaging else weights, t, state.norms, learned)
+        return packed  # type: ignore[no-any-return]
 
 
 def _laid_out(problem: Any) -> LaidOut:
-    """Once for a run."""
+    """The data in the kernel's layout, made once for a run."""
     if "laid_out" not in problem.__dict__:
         model, data = problem.model, problem.data
         grams = Grams(*stacked([gram for gram in data.grams if gram is not None]))
@@ -85,16 +85,14 @@ def _positions(model: Any, data: KernelData) -> Positions:
 
 
 def _groups(model: Any, data: KernelData) -> np.ndarray:
-    """The groups' numbers as the kernel has them: implicit ones from 0 up, explicit ones from -1 down, transitions
-    after all.
-    """
+    """The groups' numbers in the kernel: implicit groups from 0 up, explicit groups from -1 down, transitions last."""
     numbers = iter(range(len(data.grams))), iter(range(len(data.grams)))
     group = [next(numbers[0]) if gram is not None else -1 - next(numbers[1]) for gram in data.grams]
     return np.array([*group, len(group)] if model.transitions == "own" else group, np.int64)
 
 
 def _zeros(weights: KernelWeights, data: KernelData, averaging: bool) -> Learned:
-    """Weights of zero as the kernel takes them."""
+    """Zero weights as the kernel takes them."""
     (N, d), (q, L, _) = data.X.shape, weights.transitions.shape
     K = sum(gram is not None for gram in data.grams)
     E = len(data.grams) - K
@@ -117,14 +115,14 @@ def _zeros(weights: KernelWeights, data: KernelData, averaging: bool) -> Learned
 
 
 def _last(learned: Learned, data: KernelData) -> KernelWeights:
-    """The model that the rounds came to."""
+    """The model after the last round."""
     implicit = [s * A.T for s, A in zip(learned.scale, learned.A, strict=True)]
     explicit = [s * W for s, W in zip(learned.w_scale, learned.W, strict=True)]
     return _weights(data, learned, implicit, explicit, learned.tables)
 
 
 def _mean(learned: Learned, data: KernelData, t: int) -> KernelWeights:
-    """The average of the models that the t rounds began with."""
+    """The average of the t models before each round."""
     K = len(learned.scale)
     of_A = zip(learned.before, learned.S[:K], learned.A, learned.U, strict=True)
     of_W = zip(learned.before_W, learned.S[K:], learned.W, learned.U_W, strict=True)
@@ -136,7 +134,7 @@ def _mean(learned: Learned, data: KernelData, t: int) -> KernelWeights:
 def _weights(
     data: KernelData, learned: Learned, implicit: list[np.ndarray], explicit: list[np.ndarray], tables: Array
 ) -> KernelWeights:
-    """Copies, in the order of the groups and the data's dtype."""
+    """Copies of the weights, in the order of the groups and in the data's dtype."""
     each = iter(implicit), iter(explicit)
     coefficients = tuple(like(np.ascontiguousarray(next(each[gram is None])), data.X) for gram in data.grams)
     return KernelWeights(coefficients, like(tables.copy(), data.X), learned.squared.copy(), data.X)

@@ -1,7 +1,7 @@
 """Block-coordinate Frank-Wolfe: passes as calls of a kernel.
 
-Working sets are packed and change in place; for a sequence of length n with m outputs they take about 8 n^2 + 16
-m^2 + 8 n m bytes (the letters, 6251 words: some 25 MB), as labellings take the place of directions.
+Working sets are packed and change in place. They hold labellings instead of directions: a sequence of length n with m
+outputs takes about 8 n^2 + 16 m^2 + 8 n m bytes (the letters, 6251 words: some 25 MB).
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ __all__ = ["BCFW", "BCFWState", "WorkingSet"]
 class BCFW(reference.BCFW):
     @classmethod
     def fits(cls, box: reference.BCFW, objective: Any) -> bool:
-        """A hinge with all weights free; squared distances of outputs take all pairs as free, too."""
+        """A hinge with all weights free: squared distances of outputs assume that all pairs are free."""
         restricted = getattr(objective.model, "restricted", False)
         return objective.loss_augmented and objective.nonnegative is None and not restricted and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
-        known: Any = objective
-        found: Any = state.sets
-        model, problem, averaging = known.model, problem_of(known, 0.0), self.average != "last"
+        target: Any = objective
+        previous: Any = state.sets
+        model, problem, averaging = target.model, problem_of(target, 0.0), self.average != "last"
         if problem is None:
             return super().sweep(objective, state, orders)
-        if not finite(state.x):  # the run has left the finite numbers
-            return state if isinstance(found, WorkingSets) else super().sweep(objective, state, orders)
+        if not finite(state.x):  # the weights are no longer finite
+            return state if isinstance(previous, WorkingSets) else super().sweep(objective, state, orders)
         w, mean = (model.padded(view("w", x)) for x in (state.x, state.mean))
-        sets, done = found or new_sets(problem, len(w.rows)), Done(state.t, state.loss, state.mean_loss)
+        sets, progress = previous or new_sets(problem, len(w.rows)), Done(state.t, state.loss, state.mean_loss)
         for number, order in enumerate(orders):
-            sums, sets, before = zeros_like(w, any=averaging), with_room(sets), done.t * (done.t + 1) / 2
-            asked, pairwise = number == 0, self.cached_passes > 0
-            visits = Visits(order, asked, pairwise, self.lam * known.n, self.capacity, self.line_search, averaging)
-            done = Done(*bcfw_pass(problem, visits, done, sets, w, sums))
-            S = done.t * (done.t + 1) / 2 - before
+            sums, sets, before = zeros_like(w, any=averaging), with_room(sets), progress.t * (progress.t + 1) / 2
+            calls, pairwise = number == 0, self.cached_passes > 0
+            visits = Visits(order, calls, pairwise, self.lam * target.n, self.capacity, self.line_search, averaging)
+            progress = Done(*bcfw_pass(problem, visits, progress, sets, w, sums))
+            S = progress.t * (progress.t + 1) / 2 - before
             if averaging and S > 0:
                 parts = zip(mean, w, sums, strict=True)
                 mean = Weights(*((before * m + S * x - u) / (before + S) for m, x, u in parts))
         x = like(model.flat(*w), state.x)
         mean_x = like(model.flat(*mean), state.x) if averaging else x
-        return BCFWState(x, done.loss, mean_x, done.mean_loss, done.t, sets)
+        return BCFWState(x, progress.loss, mean_x, progress.mean_loss, progress.t, sets)

@@ -1,4 +1,4 @@
-"""Block-coordinate Frank-Wolfe where some weights must be >= 0, and all are dense: passes as calls of a kernel."""
+"""Block-coordinate Frank-Wolfe over dense weights, some of which must be >= 0: passes as calls of a kernel."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ class BCFW(reference.BCFW):
         return objective.loss_augmented and finds_itself(objective)
 
     def sweep(self, objective: Cornered, state: BCFWState, orders: Sequence[np.ndarray]) -> BCFWState:
-        problem, found, averaging = problem_of(objective, 0.0), state.sets, self.average != "last"
+        problem, previous, averaging = problem_of(objective, 0.0), state.sets, self.average != "last"
         if problem is None:
             return super().sweep(objective, state, orders)
-        if not finite(state.x):  # the run has left the finite numbers
-            return state if isinstance(found, DirectionSets) else super().sweep(objective, state, orders)
+        if not finite(state.x):  # the weights are no longer finite
+            return state if isinstance(previous, DirectionSets) else super().sweep(objective, state, orders)
         (x, mean), where = (view("x", each).copy() for each in (state.x, state.mean)), constraint(objective)
         signed = (0, 0) if where is None else (where.start, where.stop)
         point = Point(x, mean, x.reshape(1, 1, -1).copy(), *signed)
-        sets, done = found or new_direction_sets(objective.n, len(x)), Done(state.t, state.loss, state.mean_loss)
+        sets, progress = previous or new_direction_sets(objective.n, len(x)), Done(state.t, state.loss, state.mean_loss)
         for number, order in enumerate(orders):
             calls, pairwise = number == 0, self.cached_passes > 0
             visits = Visits(order, calls, pairwise, self.lam * objective.n, self.capacity, self.line_search, averaging)
             sets = more_room(sets) if calls else sets
-            done = Done(*clipped_pass(problem, visits, done, sets, point))
+            progress = Done(*clipped_pass(problem, visits, progress, sets, point))
         x = like(point.x, state.x)
         mean = like(point.mean, state.x) if averaging else x
-        return BCFWState(x, done.loss, mean, done.mean_loss, done.t, sets)
+        return BCFWState(x, progress.loss, mean, progress.mean_loss, progress.t, sets)

@@ -22,7 +22,7 @@ __all__ = ["EGState", "ExponentiatedGradient", "Point"]
 class ExponentiatedGradient(reference.ExponentiatedGradient):
     @classmethod
     def fits(cls, box: reference.ExponentiatedGradient, objective: Any) -> bool:
-        """All weights free."""
+        """All weights are free."""
         return objective.nonnegative is None
 
     def sweep(self, objective: StructuralHinge, state: EGState, order: np.ndarray) -> EGState:

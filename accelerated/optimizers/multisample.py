@@ -1,6 +1,6 @@
 """Multi-sample dual updates over packed sequences, an epoch as a kernel.
 
-Falls back to the reference's visits where there is none: a sampler of the user's, weights that are not finite.
+The reference's visits run where there is no kernel: for samplers of the user and for weights that are not finite.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from reference.structures.base import at_most
 
 __all__ = ["Mixture", "Multisample", "MultisampleState"]
 
-_LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each: beyond, the loop
+_LARGEST_SEARCH = 2**20  # outputs times positions, 32 bytes each; beyond, the loop
 
 
 class Mixtures(Mapping[int, Mixture]):
-    """Blocks as the kernel has them, read as the reference's. A sequence takes 8 L bytes for each feature it has,
-    and 8 L^2.
+    """The kernel's blocks, read as the reference's mixtures. A sequence takes 8 L bytes for each of its features, and 8
+    L^2.
     """
 
     def __init__(self, model: Any, touched: tuple[np.ndarray, np.ndarray], blocks: Blocks, place: Array) -> None:
@@ -49,25 +49,25 @@ class Mixtures(Mapping[int, Mixture]):
 
 
 class Multisample(multisample.Multisample):
-    # a visit makes no dense directions; an epoch writes all mixtures anew: states stay as they are, two are in memory
-    # by then
+    # A visit makes no dense directions. An epoch writes all mixtures to new arrays: earlier states stay valid, and two
+    # states are in memory at a time.
 
     @classmethod
     def fits(cls, box: multisample.Multisample, objective: Any) -> bool:
-        """A hinge with all weights free, and a sampler of ours."""
+        """A hinge with all weights free, and a built-in sampler."""
         free = objective.nonnegative is None and not getattr(objective.model, "restricted", False)
         return objective.loss_augmented and free and isinstance(box.sampler, str)
 
     def epoch(self, objective: Cornered, state: MultisampleState, rng: np.random.Generator) -> MultisampleState:
-        known: Any = objective
-        model, problem, x = known.model, problem_of(known, 0.0), view("x", state.x)
-        longest, k = int(known.data.lengths.max(initial=0)), at_most("k", self.k, model.size)
+        target: Any = objective
+        model, problem, x = target.model, problem_of(target, 0.0), view("x", state.x)
+        longest, k = int(target.data.lengths.max(initial=0)), at_most("k", self.k, model.size)
         if self.sampler == "topk":
             k = min(k, model.n_labels ** min(longest, 64))
         if problem is None or k * (longest + 1) > _LARGEST_SEARCH or not finite(x):
             return super().epoch(objective, state, rng)
         order, mu = rng.permutation(objective.n), 0.0 if self.sampler == "topk" else self.mu
-        uniforms = rng.random((k - 1) * int(np.sum(known.data.lengths)) if mu > 0 else 0)
+        uniforms = rng.random((k - 1) * int(np.sum(target.data.lengths)) if mu > 0 else 0)
         before = _blocks(objective, state, self.online)
         after = Blocks(
             before.known.copy(),
@@ -90,13 +90,13 @@ class Multisample(multisample.Multisample):
             weights, mixtures = state.weights, state.mixtures
         else:
             weights, mixtures = after.weights, Mixtures(model, touched, _rounded(after, state.x), state.x)
-        found = MultisampleState(x, loss, like(mean, state.x), t, blocks, weights, mixtures, state.best)
-        return found._replace(best=max(found.best, found.dual(self.lam)))
+        result = MultisampleState(x, loss, like(mean, state.x), t, blocks, weights, mixtures, state.best)
+        return result._replace(best=max(result.best, result.dual(self.lam)))
 
 
 def _blocks(objective: Any, state: MultisampleState, online: bool) -> Blocks:
-    """A state's blocks; from the reference's mixtures, their directions in the rows that sequences touch, which are
-    all they have.
+    """The blocks of a state. Directions of the reference's mixtures are cut to the rows that the sequences touch, as
+    all others are 0.
     """
     n, L, (start, rows) = objective.n, objective.model.n_labels, touched_of(objective)
     if online:
@@ -112,7 +112,7 @@ def _blocks(objective: Any, state: MultisampleState, online: bool) -> Blocks:
 
 
 def _rounded(blocks: Blocks, place: Array) -> Blocks:
-    """Directions of no more digits than the weights have, as a checkpoint will keep them."""
+    """The blocks with directions rounded to the dtype of the weights, as a checkpoint stores them."""
     if "32" not in str(place.dtype):
         return blocks
     rows, transitions = (x.astype(np.float32).astype(np.float64) for x in (blocks.rows, blocks.transitions))

@@ -1,10 +1,11 @@
-"""The epoch of the online proximal algorithm as a kernel, for the proxes that a row of weights can wait for.
+"""The epoch of the online proximal algorithm as a kernel, for proxes that can be applied later to rows of weights that
+a round does not touch.
 
-Shrinking all weights, and thresholding them, adds up over rounds in closed form
-(:mod:`accelerated.compiled.epochs.online_proximal.thresholds`); a prox of group norms scales groups, and scales
-multiply (:mod:`accelerated.compiled.epochs.online_proximal.group_scales`), for groups that nest or cross as well: those
-are unions of disjoint parts. So a round costs its sequence's features, and a number for each group. What is neither
-runs the reference's loop: l1 and groups together, sets such as the simplex, regularizers of the user's.
+Shrinking and thresholding of all weights add up over rounds in closed form
+(:mod:`accelerated.compiled.epochs.online_proximal.thresholds`). A prox of group norms scales groups, and scales
+multiply (:mod:`accelerated.compiled.epochs.online_proximal.group_scales`), also for groups that nest or cross: those
+are unions of disjoint parts. So a round costs its sequence's features, and a number for each group. Other regularizers
+run the reference's loop: l1 and groups together, sets such as the simplex, regularizers of the user.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from reference.prox.groups import Groups
 __all__ = ["OnlineProximal", "OnlineProximalState"]
 
 THRESHOLD = -1  # the operation of l1, beside those of norms
-LEAST, MOST = 1e-90, 1e90  # norms at the start, and weights of operations, for which the kernels are meant
+LEAST, MOST = 1e-90, 1e90  # the range of initial norms and of operations' weights that the kernels support
 
 
 class CannotWait(Exception):
-    """A prox that rows of weights cannot make up for later."""
+    """A prox that cannot be applied to rows of weights later."""
 
 
 class Operation(NamedTuple):
-    """One prox of a sequence: as :class:`Proxes` has it."""
+    """One prox of a sequence, with the fields of :class:`Proxes`."""
 
     kind: int
     weight: float
@@ -50,8 +51,8 @@ class Operation(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Operations for weights (d,): with groups, ``label`` (d,) numbers the parts, the last of them of what is in no
-    group.
+    """Operations for weights (d,). With groups, ``label`` (d,) is the part of each weight; the last part holds the
+    weights in no group.
     """
 
     operations: tuple[Operation, ...]
@@ -69,17 +70,17 @@ class OnlineProximal(online_proximal.OnlineProximal):
         return box.batch_size == 1
 
     def sweep(self, objective: Objective, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
-        known: Any = objective
-        model, mu = known.model, known._mu(self.mu)
-        problem, x, steps = problem_of(known, mu), view("w0", state.x), steps_of(self, state, order, self.sigma)
-        plan = _plan(known, self.proxes, len(x))
+        target: Any = objective
+        model, mu = target.model, target._mu(self.mu)
+        problem, x, steps = problem_of(target, mu), view("w0", state.x), steps_of(self, state, order, self.sigma)
+        plan = _plan(target, self.proxes, len(x))
         usable = problem is not None and np.all(steps * self.sigma <= 1) and finite(x)
         if not usable or plan is None or len(order) == 0:
             return super().sweep(objective, state, order)
         w, averaged = model.padded(x), self.average != "last"
         sums = zeros_like(w, any=averaged)
         run = _threshold if plan.proxes is None else _scale_groups
-        if not run(plan, known, problem, x, Rounds(order, steps, self.sigma), mu, averaged, w, sums):
+        if not run(plan, target, problem, x, Rounds(order, steps, self.sigma), mu, averaged, w, sums):
             return super().sweep(objective, state, order)
         t, last = state.t + len(order), like(model.flat(*w), state.x)
         if not averaged:
@@ -145,12 +146,12 @@ def _scale_groups(
 
 
 def _numbers(padded: np.ndarray, free: int) -> np.ndarray:
-    """Parts as numbers, from weights that are 1 more; what is no weight is in no group."""
+    """The part of each padded weight, from part numbers + 1 in the same layout; padding is in no group."""
     return np.where(np.isfinite(padded) & (padded > 0), padded - 1, free).astype(np.int64)
 
 
 def _plan(objective: Any, proxes: Any, d: int) -> Plan | None:
-    """The operations for this regularizer, kept beside the objective for the epochs to come; None: there are none."""
+    """The operations for this regularizer, stored with the objective for later epochs; None: there is no kernel."""
     kept = objective.__dict__.get("_proximal_plan")
     if kept is None or kept[0] is not proxes:
         kept = objective.__dict__["_proximal_plan"] = (proxes, _planned(proxes, d))
@@ -173,12 +174,12 @@ def _planned(proxes: Any, d: int) -> Plan | None:
         each.groups is not None and (each.groups.width > d or (each.groups.exact and each.groups.width != d))
         for each in grouped
     ):
-        return None  # the reference says what does not fit
+        return None  # the reference raises the error
     return _of_groups(operations, d)
 
 
 def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
-    """Disjoint parts of which all groups are unions."""
+    """The plan over disjoint parts, of which all groups are unions."""
     labels = [each.groups.label(d) for each in operations if each.groups is not None]
     counts = [len(each.groups) for each in operations if each.groups is not None]
     distinct = [k for k in range(len(labels)) if not any(np.array_equal(labels[k], labels[j]) for j in range(k))]
@@ -199,7 +200,7 @@ def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
         if each.groups is None:
             continue
         own = each.groups.label(d)
-        row = next(at for at, k in enumerate(distinct) if np.array_equal(labels[k], own))
+        row = next(place for place, k in enumerate(distinct) if np.array_equal(labels[k], own))
         member[o, :-1], count[o] = members[row], len(each.groups)
         alike[o] = np.array_equal(members[row], np.arange(count[o]))
         if each.weights is not None:
@@ -212,8 +213,8 @@ def _of_groups(operations: tuple[Operation, ...], d: int) -> Plan:
 
 
 def _operations(part: Any, damp: float = 0.0) -> Iterator[Operation]:
-    """The proxes of a regularizer of ours, in order, at steps gamma / (1 + gamma damp); CannotWait where a row
-    cannot wait for one.
+    """The proxes of a built-in regularizer, in order, at steps gamma / (1 + gamma damp). Raises CannotWait for a prox
+    that cannot be applied later.
     """
     kind = _OURS.get(type(part))
     if kind in (reference.prox.Sequential, reference.prox.SparseGroupLasso, reference.prox.TreeGroupLasso):

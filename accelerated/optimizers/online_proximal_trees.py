@@ -1,8 +1,8 @@
-"""An epoch of the online proximal algorithm over sentences, as one call of a kernel, where regularizer and model have
-it.
+"""An epoch of the online proximal algorithm over sentences, as one call of a kernel where there is one for the
+regularizer and the model.
 
-The regularizer is (weight/2) ||w||^2, or ``L21`` or ``SquaredL21`` over groups that are made of whole templates; an
-``L2Ball`` may follow.
+There is one for (weight/2) ||w||^2, and for ``L21`` or ``SquaredL21`` over groups of complete templates; an ``L2Ball``
+may follow.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TINY = 1e-200  # squared norms below may have lost digits
 
 
 class OnlineProximal(online_proximal.OnlineProximal):
-    # of penalties on norms of groups of templates; other regularizers and smoothings get the reference's loop
+    # for penalties on norms of groups of templates; other regularizers and smoothings run the reference's loop
 
     @classmethod
     def fits(cls, box: online_proximal.OnlineProximal, objective: Any) -> bool:
@@ -47,25 +47,27 @@ class OnlineProximal(online_proximal.OnlineProximal):
         return box.batch_size == 1 and objective.nonnegative is None and finds_itself(objective)
 
     def sweep(self, objective: Objective, state: OnlineProximalState, order: np.ndarray) -> OnlineProximalState:
-        known: Any = objective
-        mu, steps = known._mu(self.mu), steps_of(self, state, order, self.sigma)
-        ours = problem_of(known, mu) is not None and type(known.smoothing) in (Entropy, Max) and finite(state.x)
-        penalty = penalty_of(known.model, self.proxes, self.sigma) if ours and isinstance(state.x, np.ndarray) else None
+        target: Any = objective
+        mu, steps = target._mu(self.mu), steps_of(self, state, order, self.sigma)
+        ours = problem_of(target, mu) is not None and type(target.smoothing) in (Entropy, Max) and finite(state.x)
+        penalty = (
+            penalty_of(target.model, self.proxes, self.sigma) if ours and isinstance(state.x, np.ndarray) else None
+        )
         after = None
         if penalty is not None:
-            after = run_rounds(state, known, penalty, order, steps, mu, averaging=self.average != "last")
+            after = run_rounds(state, target, penalty, order, steps, mu, averaging=self.average != "last")
         return super().sweep(objective, state, order) if after is None else after
 
 
 class Penalized(NamedTuple):
-    """Groups of templates, and what is paid for their norms."""
+    """Groups of templates, and the penalty on their norms."""
 
     blocks: Blocks
     penalty: Penalty
 
 
 def penalty_of(model: ParsingModel, proxes: Any, sigma: float) -> Penalized | None:
-    """What the kernel takes for these regularizers; None where it has nothing for them."""
+    """The kernel's groups and penalty for these regularizers; None where there is no kernel."""
     parts = _parts(proxes)
     radius = parts.pop().radius if len(parts) == 2 and type(parts[1]) is L2Ball else np.inf
     if len(parts) > 1:
@@ -75,10 +77,10 @@ def penalty_of(model: ParsingModel, proxes: Any, sigma: float) -> Penalized | No
         groups = np.zeros(len(model.bounds) - 1, np.int64)
         penalty = Penalty(SQUARED_L2, part.lam, np.ones(1), 1, sigma, radius)
     elif type(part) in (L21, SquaredL21, grouped.SquaredL21):
-        found, count = _groups_of_blocks(model, part.groups), len(part.groups)
-        if found is None:
+        group_of_block, count = _groups_of_blocks(model, part.groups), len(part.groups)
+        if group_of_block is None:
             return None
-        groups = found
+        groups = group_of_block
         if type(part) is L21:
             penalty = Penalty(L21_NORM, part.tau, np.append(part.weights, 0.0), count, sigma, radius)
         else:
@@ -90,23 +92,23 @@ def penalty_of(model: ParsingModel, proxes: Any, sigma: float) -> Penalized | No
 
 
 def _parts(proxes: Any) -> list[Any]:
-    """What a sequence, perhaps of sequences, applies in order."""
+    """The regularizers of a sequence, perhaps of sequences, in the order in which they apply."""
     if type(proxes) is not Sequential:
         return [proxes]
     return [part for inner in proxes.parts for part in _parts(inner)]
 
 
 def _groups_of_blocks(model: ParsingModel, groups: Any) -> np.ndarray | None:
-    """The group of each block, len(groups) for none; or None if a block is in more than one."""
+    """The group of each block, len(groups) for no group; None if a block is in more than one group."""
     if groups.width > model.size or (groups.exact and groups.width != model.size):
         return None
-    found, labels = np.zeros(len(model.bounds) - 1, np.int64), groups.label(model.size)
+    result, labels = np.zeros(len(model.bounds) - 1, np.int64), groups.label(model.size)
     for b, (low, high) in enumerate(itertools.pairwise(model.bounds.tolist())):
         if high > low:
-            found[b] = labels[low]
-            if np.any(labels[low:high] != found[b]):
+            result[b] = labels[low]
+            if np.any(labels[low:high] != result[b]):
                 return None
-    return found
+    return result
 
 
 def run_rounds(
@@ -119,7 +121,7 @@ def run_rounds(
     *,
     averaging: bool,
 ) -> OnlineProximalState | None:
-    """The state after the epoch; None where a squared norm leaves the range of numbers."""
+    """The state after the epoch; None if a squared norm leaves the floating-point range."""
     (blocks, penalty), model = penalized, objective.model
     each, K, room = np.repeat(blocks.groups, np.diff(blocks.bounds)), len(penalty.shares), averaging * model.size
     with np.errstate(over="ignore"):

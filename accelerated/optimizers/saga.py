@@ -1,4 +1,4 @@
-"""SAGA: a pass as one call of a kernel, over a table of what the oracles answered, and L^2 numbers an example."""
+"""SAGA: a pass as one call of a kernel. Its table holds the oracles' answers, and L^2 numbers an example."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class SAGA(reference.SAGA):
         self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
     ) -> tuple[Array, int, Table]:
         objective, lam, kappa, mu, center = problem
-        known: Any = objective
+        target: Any = objective
         table: Any = memory
-        packed, model, mu = problem_of(known, known._mu(mu)), known.model, known._mu(mu)
+        packed, model, mu = problem_of(target, target._mu(mu)), target.model, target._mu(mu)
         x = view("w0", at.x)
         kernels = isinstance(table, Answers) or (table is None and len(kept_of(at).outputs) > 0)
         if packed is None or not kernels or not finite(x) or (center is not None and not finite(center)):
-            if isinstance(memory, Answers):  # the run has left the finite numbers
+            if isinstance(memory, Answers):  # the weights are no longer finite
                 return at.x, len(order), table
             return super().one_pass(problem, at, order, step_size, table)
         a, w = 1.0 / (1.0 + step_size * (lam + kappa)), model.padded(x)
-        answers = _first(packed, known, at, w, mu) if table is None else _copied(table)
+        answers = _first(packed, target, at, w, mu) if table is None else _copied(table)
         shift = model.padded(a * step_size * kappa * view("center", center) if center is not None else 0.0 * x)
-        saga_epoch(packed, touched_of(known), Steps(order, step_size, a, False), mu, answers, shift, w)
+        saga_epoch(packed, touched_of(target), Steps(order, step_size, a, False), mu, answers, shift, w)
         return like(model.flat(*w), at.x), len(order), answers  # type: ignore[return-value]
 
 
@@ -56,6 +56,6 @@ def _first(problem: Any, objective: Any, at: Any, w: Any, mu: float) -> Answers:
 
 
 def _copied(table: Answers) -> Answers:
-    """Its own arrays, to be changed."""
+    """A copy of the table, to change in place."""
     kept = Kept(*(each.copy() for each in table.kept))
     return Answers(kept, table.edges.copy(), table.mean_W.copy(), table.mean_A.copy())

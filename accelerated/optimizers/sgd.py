@@ -21,7 +21,7 @@ __all__ = ["SGD", "SGDState"]
 class SGD(reference.SGD):
     @classmethod
     def fits(cls, box: reference.SGD, objective: Any) -> bool:
-        """One example at a time; of weights that must be >= 0, the loop knows dense ones."""
+        """One example at a time; weights that must be >= 0 only where all weights are dense."""
         free = objective.nonnegative is None or isinstance(objective.model, DenseWeights)
         return box.batch_size == 1 and free and finds_itself(objective)
 
@@ -30,11 +30,11 @@ class SGD(reference.SGD):
 
 
 def compiled_sweep(box: Any, objective: Any, state: SGDState, order: np.ndarray) -> SGDState | None:
-    """The steps of these examples as one call of a kernel; None where there is none for them."""
+    """The steps of these examples as one call of a kernel; None where there is no kernel."""
     lam, steps, mu, model = box.lam, steps_of(box, state, order, box.lam), objective._mu(box.mu), objective.model
     problem = problem_of(objective, mu)
-    kept = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel scales -inf too
-    if problem is None or not (finite(state.x) and kept):
+    scalable = np.all(steps * lam < 1) or not getattr(model, "restricted", False)  # the kernel also scales -inf
+    if problem is None or not (finite(state.x) and scalable):
         return None
     (w, mean), where = (model.padded(view("w", x)) for x in (state.x, state.mean)), constraint(objective)
     signed = (0, 0) if where is None else (where.start, where.stop)
@@ -44,13 +44,13 @@ def compiled_sweep(box: Any, objective: Any, state: SGDState, order: np.ndarray)
 
 
 def steps_of(box: Any, state: Any, order: np.ndarray, lam: float) -> np.ndarray:
-    """The step sizes of the rounds to come, one for each example."""
+    """The step sizes of the coming rounds, one for each example."""
     steps: np.ndarray = box.step_size(np.arange(state.t + 1, state.t + 1 + len(order)), lam)
     return steps
 
 
 def shares_of(average: str, done: int, n: int) -> tuple[np.ndarray, float]:
-    """The weights of the iterates after steps done+1..done+n in the average, and the sum of those before."""
+    """The weights of the iterates after steps done+1..done+n in the average, and the sum of the earlier weights."""
     if average == "last":
         return np.eye(1, n, n - 1)[0], 0.0
     if average == "uniform":

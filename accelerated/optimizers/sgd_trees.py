@@ -1,8 +1,8 @@
-"""SGD over dependency trees: as a kernel where the smoothing has one, else step by step, with updates as sparse as a
+"""SGD over dependency trees: as a kernel where the smoothing has one, else step by step with updates as sparse as a
 tree's features.
 
-Of the latter, weights are scale * v, and the sum of their iterates with shares c_t is acc v - u, acc = sum_t c_t
-scale_t: with each change dv of v, u <- u + acc dv. So a step costs what its sentence touches, not d.
+In the loop, weights are scale * v, and the sum of their iterates with shares c_t is acc v - u, with acc = sum_t c_t
+scale_t: each change dv of v adds acc dv to u. So a step costs the features that its sentence touches, not d.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from reference.structures.arborescence import ArborescenceScores
 
 __all__ = ["SGD"]
 
-SMALLEST = 1e-3  # a smaller scale is multiplied out: u loses its inverse in accuracy
+SMALLEST = 1e-3  # a smaller scale is multiplied into v: u loses 1/scale in accuracy
 
 
 class SGD(sgd.SGD):
     @classmethod
     def fits(cls, box: sgd.SGD, objective: Any) -> bool:
-        """One sentence at a time, all weights free; the model finds trees itself."""
+        """One sentence at a time, all weights free; the model finds best trees itself."""
         return box.batch_size == 1 and objective.nonnegative is None and finds_itself(objective)
 
     def sweep(self, objective: Any, state: SGDState, order: np.ndarray) -> SGDState:
-        done = compiled_sweep(self, objective, state, order)
-        if done is not None:
-            return done
+        after = compiled_sweep(self, objective, state, order)
+        if after is not None:
+            return after
         if not finite(state.x):
             return super().sweep(objective, state, order)
         steps, (shares, weighed) = steps_of(self, state, order, self.lam), shares_of(self.average, state.t, len(order))

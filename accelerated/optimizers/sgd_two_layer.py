@@ -1,5 +1,5 @@
-"""SGD over two-layer scores of candidates, on the unsmoothed hinge: an epoch without what a step in general has to ask
-and check.
+"""SGD over two-layer scores of candidates, on the unsmoothed hinge: an epoch without the dispatch and checks of a
+general step.
 
 A step costs a product of the image's features with W1, its hidden units, and the gradients of two candidates.
 """
@@ -31,7 +31,7 @@ class SGD(sgd.SGD):
             return super().sweep(objective, state, order)
         C, P, m = model.channels, model.places, model.hidden
         w, mean, t = state.x.copy(), state.mean.copy(), state.t
-        W1, W2 = w[: C * m].reshape(C, m), w[C * m :].reshape(m, P)  # these change with w
+        W1, W2 = w[: C * m].reshape(C, m), w[C * m :].reshape(m, P)  # views of w
         shares = {"last": lambda t: 1.0, "uniform": lambda t: 1.0 / t, "weighted": lambda t: 2.0 / (t + 1)}
         for i, gamma in zip(order.tolist(), steps.tolist(), strict=True):
             first, end, best = data.offsets[i], data.offsets[i + 1], data.best[i]

@@ -21,7 +21,7 @@ __all__ = ["SVRG"]
 
 
 class Remembered(NamedTuple):
-    """A snapshot, and what the oracles answered there."""
+    """A snapshot, and the oracles' answers there."""
 
     x: Array
     value: float
@@ -30,29 +30,29 @@ class Remembered(NamedTuple):
 
 
 def kept_of(snapshot: Any) -> Any:
-    """What the oracles answered; nothing of a plain snapshot."""
+    """The oracles' answers; empty for a plain snapshot."""
     return getattr(snapshot, "kept", None) or nothing()
 
 
 class SVRG(reference.SVRG):
-    # Answers of a snapshot's oracles are kept where they take no more than 256 MB: of sequences by entropy 8 L bytes a
-    # position and 8 L^2 an example, of K best outputs 8 K a position; of candidates 16 for each that has weight.
+    # The oracles' answers at a snapshot are kept if they take at most 256 MB: for sequences by entropy 8 L bytes a
+    # position and 8 L^2 an example, for K best outputs 8 K a position, for candidates 16 for each that has weight.
 
     def snapshot(self, objective: Objective, x: Array, mu: float | None) -> Snapshot:
-        known: Any = objective
-        temperature = known._mu(mu)
-        problem = problem_of(known, temperature)
-        check_weights(known.model, x, known._like)
+        target: Any = objective
+        temperature = target._mu(mu)
+        problem = problem_of(target, temperature)
+        check_weights(target.model, x, target._like)
         kept = nothing() if problem is None else room_for(problem)
         if len(kept.outputs) == 0 or not finite(x):
             return super().snapshot(objective, x, mu)
-        value, gradient, *_ = known._kept(x, np.arange(known.n), temperature, kept)
-        return Remembered(x, value / known.n, gradient / known.n, kept)  # type: ignore[return-value]
+        value, gradient, *_ = target._kept(x, np.arange(target.n), temperature, kept)
+        return Remembered(x, value / target.n, gradient / target.n, kept)  # type: ignore[return-value]
 
     def sweep(self, problem: Subproblem, s: Snapshot, order: np.ndarray, gamma: float) -> Array:
         objective, lam, kappa, mu, center = problem
-        known: Any = objective
-        packed, model, mu = problem_of(known, known._mu(mu)), known.model, known._mu(mu)
+        target: Any = objective
+        packed, model, mu = problem_of(target, target._mu(mu)), target.model, target._mu(mu)
         x, gradient = view("w0", s.x), view("gradient", s.gradient)
         pull = -gradient if center is None else kappa * view("center", center) - gradient
         if packed is None or len(order) == 0 or not finite(x, pull):
@@ -60,5 +60,5 @@ class SVRG(reference.SVRG):
         a, averaged = 1.0 / (1.0 + gamma * (lam + kappa)), self.average != "last"
         start, shift, w = (model.padded(v) for v in (x, a * gamma * pull, x))
         sums, steps = zeros_like(w, any=averaged), Steps(order, gamma, a, averaged)
-        svrg_epoch(packed, touched_of(known), steps, mu, kept_of(s), start, shift, w, sums)
+        svrg_epoch(packed, touched_of(target), steps, mu, kept_of(s), start, shift, w, sums)
         return like(model.flat(*sums) / len(order) if averaged else model.flat(*w), s.x)

@@ -1,8 +1,8 @@
 """Projections and proxes that select coordinates above a threshold, as kernels: expected linear time, no sort.
 
-Numbers at the threshold are decided exactly, whatever lam and at any scale (``__conformance_promises__``).
-Rows are checked first and written afterwards, so that a refused argument leaves ``out`` as it was (but for
-``soft_threshold``, which does both at once).
+Numbers at the threshold are decided exactly, for any lam and at any scale (``__conformance_promises__``).
+Rows are checked before they are written, so that a rejected argument leaves ``out`` unchanged (except in
+``soft_threshold``, which checks while it writes).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reference.prox.arguments import into, number
 
 __all__ = ["project_l1_ball", "project_simplex", "prox_squared_l1", "prox_weighted_squared_l1", "soft_threshold"]
 
-AT_LEAST = 2**15  # numbers a thread
+AT_LEAST = 2**15  # numbers per thread
 
 
 @mirrors(reference.soft_threshold)
@@ -102,10 +102,11 @@ def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array
 
 
 def _far_weighted(rows: Rows, d: np.ndarray, lam: float) -> Array:
-    """Where products may leave the range: lam = m 4^k, and x and the weights by powers of two.
+    """The weighted prox where products may overflow or underflow: lam = m 4^k, and x and the weights are scaled by
+    powers of two.
 
-    A weight d with lam d^2 > 2^1000 keeps nothing of its coordinate, but bounds tau from below by |x| / d: to rounding
-    (a relative 2^-1000), either this is tau or the coordinate is below it.
+    A weight d with lam d^2 > 2^1000 sets its coordinate to 0, but bounds tau from below by |x| / d. Up to rounding (a
+    relative 2^-1000), either this is tau or the coordinate is below it.
     """
     v = np.abs(rows.x)
     factor = np.ldexp(1.0, -np.clip(np.frexp(v.max(axis=1, initial=0.0, keepdims=True))[1], -1000, None))
@@ -147,7 +148,7 @@ class Rows(NamedTuple):
         return cls(x, numbers.reshape(shape), target.reshape(shape), out, in_place)
 
     def extents(self, bits: int) -> tuple[np.ndarray, np.ndarray]:
-        """The largest and the sum of magnitudes of each row; numbers that are not finite are refused."""
+        """The largest and the sum of magnitudes of each row. Raises ValueError for numbers that are not finite."""
         largest, total = np.empty(len(self.x)), np.empty(len(self.x))
         self.each(lambda lo, hi: extents(lo, hi, self.x, bits, largest, total))
         if not np.isfinite(total).all():
@@ -155,11 +156,11 @@ class Rows(NamedTuple):
         return largest, total
 
     def each(self, work: Callable[[int, int], Any]) -> list[Any]:
-        """``work(lo, hi)`` over ranges of rows, on several threads where there are many numbers."""
+        """``work(lo, hi)`` over ranges of rows, on several threads if there are many numbers."""
         return in_parallel(work, _pieces(self.x))
 
     def result(self) -> Array:
-        """What was written, in the namespace and dtype of the argument and in ``out`` if there is one."""
+        """The written matrix, in the namespace and dtype of the argument, and in ``out`` if given."""
         if self.in_place:
             return self.out
         return into(self.out, like(self.target.reshape(self.original.shape), self.original))
@@ -176,7 +177,7 @@ def _plain(x: Any) -> bool:
 
 
 def _writable(out: Any, x: Array, numbers: np.ndarray, others: tuple[Any, ...]) -> bool:
-    """Whether a kernel may write into ``out`` directly: an array like the answer that overlaps nothing but x itself."""
+    """Whether a kernel may write into ``out`` directly: it is like the answer and overlaps nothing but x itself."""
     if not (_plain(out) and _plain(x) and out.shape == x.shape and out.flags.c_contiguous and out.flags.writeable):
         return False
     if any(isinstance(other, np.ndarray) and np.may_share_memory(out, other) for other in others):

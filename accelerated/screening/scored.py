@@ -1,5 +1,5 @@
-"""The log loss by way of its scores, with kernels: classes with dense features, sequences by their own compiled
-sweeps.
+"""The log loss as a function of its scores, with kernels: classes with dense features, and sequences with their own
+compiled sweeps.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
-MOST_CELLS = 2**27  # of dense features: 1 GiB
-LEAST_DENSITY = 0.05  # of packed rows that are made dense
+MOST_CELLS = 2**27  # cells of dense features: 1 GiB
+LEAST_DENSITY = 0.05  # packed rows of at least this density are made dense
 BLOCK, TURNS, FEW = (
     1024,
     4,
     16,
-)  # Hessians are of every fourth block of so many examples, where there are 16 blocks or more
-FORWARD, BACK = 0.25, 0.6  # shares of the pairs (feature, class) below which products over pairs beat those over all
+)  # from FEW blocks of BLOCK examples on, a Hessian takes one block in TURNS
+FORWARD, BACK = 0.25, 0.6  # share of the (feature, class) pairs below which products over pairs are faster
 
 
 @mirrors(reference.descend)
@@ -65,8 +65,8 @@ class Pieces(reference.Pieces):
 class ClassScores:
     """The log loss of classes over dense features: Z is (K, n).
 
-    X (m, n): features, all that have a weight among them. exact (m, n): the same in the smallest type that holds them,
-    for products over pairs. row, label (d,): of each weight, its row of X and its class.
+    X (m, n): features, at least those that have a weight. exact (m, n): the same values in the smallest dtype that
+    holds them, for products over pairs. row, label (d,): the row of X and the class of each weight.
     """
 
     keeps = True
@@ -79,7 +79,7 @@ class ClassScores:
         self.by_class = np.argsort(label, kind="stable")
 
     def forward(self, w: np.ndarray, skip_zeros: bool = True) -> np.ndarray:
-        """Z: one product with the features, which may skip weights of 0."""
+        """Z: one product with the features. It may skip weights of 0."""
         here = self.by_class
         if skip_zeros:
             here = here[w[here] != 0]
@@ -104,27 +104,27 @@ class ClassScores:
         return Answer(float(np.mean(losses)), self.back(R) / self.n, losses, R)
 
     def back(self, R: np.ndarray) -> np.ndarray:
-        """One product back: for each weight the sum over the examples of X[row] R[label] (d,)."""
+        """One product back: for each weight, the sum of X[row] R[label] over the examples (d,)."""
         if len(self.row) > BACK * self.K * len(self.X):
             return (R @ self.X.T)[self.label, self.row]
-        here, found = self.by_class, np.empty(len(self.row))
+        here, result = self.by_class, np.empty(len(self.row))
         sums = np.empty(len(here))
         pairs_back(self._start(here), self.row[here], self.exact, R, sums)
-        found[here] = sums
-        return found
+        result[here] = sums
+        return result
 
     def losses(self, w: np.ndarray) -> np.ndarray:
         """The loss of each example (n,) at weights w (d,): a product and inference."""
-        found = np.empty(self.n)
-        class_losses(self.forward(w), self.labels, found)
-        return found
+        values = np.empty(self.n)
+        class_losses(self.forward(w), self.labels, values)
+        return values
 
     def hessian(self, Z: np.ndarray, columns: np.ndarray, turn: int = 0) -> np.ndarray:
-        """The Hessian of F at Z among the weights ``columns`` (k, k): of all examples where they are few, else of a
-        quarter, in turns and float32.
+        """The Hessian of F at Z among the weights ``columns`` (k, k). Few examples are all used, in float64; of many, a
+        quarter, by turns and in float32.
 
-        mean_i x_f x_g p_k (delta_kl - p_l) for the pairs (f, k) and (g, l): a matrix for each class, less one product
-        of all.
+        Its entry for the pairs (f, k) and (g, l) is mean_i x_f x_g p_k (delta_kl - p_l): a matrix for each class, minus
+        one product over all classes.
         """
         order = columns[np.argsort(self.label[columns], kind="stable")]
         row, label = self.row[order], self.label[order]
@@ -132,17 +132,17 @@ class ClassScores:
         sampled = len(firsts) >= FEW
         firsts, kind = (firsts[turn % TURNS :: TURNS], np.float32) if sampled else (firsts, np.float64)
         ends = np.minimum(firsts + BLOCK, self.n)
-        start, found = np.searchsorted(label, np.arange(self.K + 1)), np.zeros((len(order), len(order)))
+        start, H = np.searchsorted(label, np.arange(self.K + 1)), np.zeros((len(order), len(order)))
         for lo, hi in zip(firsts.tolist(), ends.tolist(), strict=True):
             T, M = np.empty((2, len(order), hi - lo), kind)
             weighted_pairs(row, label, self.X, Z, lo, T, M)
-            found -= M @ M.T
+            H -= M @ M.T
             for a, b in zip(start[:-1].tolist(), start[1:].tolist(), strict=True):
-                found[a:b, a:b] += M[a:b] @ T[a:b].T
-        place = np.searchsorted(columns, order)  # columns are in order
-        unsorted = np.empty_like(found)
-        unsorted[np.ix_(place, place)] = found
-        if sampled:  # as if one example more were seen: no feature is flat only because the sample has none of it
+                H[a:b, a:b] += M[a:b] @ T[a:b].T
+        place = np.searchsorted(columns, order)  # columns are sorted
+        unsorted = np.empty_like(H)
+        unsorted[np.ix_(place, place)] = H
+        if sampled:  # one example more: a feature missing from the sample must not look flat
             unsorted[np.diag_indices(len(order))] += 0.25 * self._largest[self.row[columns]] ** 2
         return unsorted / np.sum(ends - firsts)
 
@@ -156,8 +156,8 @@ class ClassScores:
         return descend(H, q, w, alpha, beta)
 
     def centre(self, y: np.ndarray, v: np.ndarray, modulus: int) -> tuple[np.ndarray, float, np.ndarray, np.ndarray]:
-        """Of :func:`dual_ball`: n G at the centre (d,), the radius, and of the centre each block's sum (n,), with
-        the numbers of outputs (n,).
+        """For :func:`dual_ball`: n G at the centre (d,), the radius, each block's sum at the centre (n,), and the
+        numbers of outputs (n,).
         """
         Z = self.forward(y)
         R = np.empty_like(Z)
@@ -166,22 +166,22 @@ class ClassScores:
         step -= step[-1].copy()
         step /= modulus
         R += step
-        R[-1] = -R[:-1].sum(axis=0)  # whole less gold: each sums to 1
+        R[-1] = -R[:-1].sum(axis=0)  # a difference of two distributions sums to 0
         true = self.labels == self.K - 1
         sums = np.where(true, 0.0, 1.0) - R[-1]
         return self.back(R), float(np.linalg.norm(step)), sums, np.full(self.n, self.K)
 
     def along(self, k: int) -> np.ndarray:
-        """Of problem (4): x_kf for feature f with each class but the last, x_kf (1 - K) with that (d,)."""
+        """For problem (4): x_kf for feature f with each class but the last, x_kf (1 - K) with the last (d,)."""
         return self.X[self.row, k] * np.where(self.label == self.K - 1, 1.0 - self.K, 1.0)
 
     def taken(self, Z: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Z as it is: the classes stay, and so do their scores."""
+        """Z unchanged: the classes stay, and so do their scores."""
         return Z
 
     def narrow(self, reduced: Any, columns: np.ndarray) -> ClassScores:
-        """The same of the weights ``columns`` alone; features leave X once a third are not needed, unless products
-        go over pairs then anyway.
+        """The same loss over the weights ``columns`` alone. Features leave X once a third are not needed, unless
+        products go over pairs anyway.
         """
         row, label = self.row[columns], self.label[columns]
         needed = np.zeros(len(self.X), dtype=bool)
@@ -194,13 +194,13 @@ class ClassScores:
         return ClassScores(X, exact, self.labels, self.K, (np.cumsum(needed) - 1)[row], label)
 
     def _start(self, pairs: np.ndarray) -> np.ndarray:
-        """Where each class begins among pairs sorted by class (K + 1,)."""
+        """Where each class begins (K + 1,) among pairs sorted by class."""
         return np.searchsorted(self.label[pairs], np.arange(self.K + 1))
 
 
 class ChainLoss(Whole):
-    """The log loss of sequences: Z is w, losses and gradients are compiled sweeps, those of a restricted model over
-    the rows it has left.
+    """The log loss of sequences: Z is w, and losses and gradients are compiled sweeps. The sweeps of a restricted model
+    go over the rows that it still has.
     """
 
     def __init__(self, objective: LogLoss) -> None:
@@ -223,21 +223,21 @@ class ChainLoss(Whole):
         model, data = self.inner.model, self.inner.data
         problem = model.problem(EntropyProblem, data, model.true_labels(data), np.zeros_like(model.cost))
         W, A = model.padded(self._embedded(w))
-        found = np.zeros(data.n)
-        in_parallel(lambda lo, hi: chain_losses(problem, lo, hi, W, A, found), ranges(data.offsets))
-        return np.maximum(found, 0.0)
+        values = np.zeros(data.n)
+        in_parallel(lambda lo, hi: chain_losses(problem, lo, hi, W, A, values), ranges(data.offsets))
+        return np.maximum(values, 0.0)
 
     def narrow(self, reduced: Any, columns: np.ndarray) -> Any:
-        found, model = copy.copy(self), self.inner.model
-        found.columns = columns if self.columns is None else self.columns[columns]
-        if type(model) is SequenceModel:  # packed anew only where a third of the features have no weight left
-            inside = found.columns[found.columns < model.width * model.n_labels]
+        narrowed, model = copy.copy(self), self.inner.model
+        narrowed.columns = columns if self.columns is None else self.columns[columns]
+        if type(model) is SequenceModel:  # repack only once a third of the features have no weight
+            inside = narrowed.columns[narrowed.columns < model.width * model.n_labels]
             if len(np.unique(inside // model.n_labels)) < 2 / 3 * model.width:
                 return ChainLoss(reduced.objective)
-        return found
+        return narrowed
 
     def _embedded(self, w: np.ndarray) -> np.ndarray:
-        """w among zeros, as weights of the model inside."""
+        """w among zeros, as weights of the inner model."""
         if self.columns is None:
             return w
         whole = np.zeros(self.inner.model.size)
@@ -246,7 +246,7 @@ class ChainLoss(Whole):
 
 
 def smallest(X: np.ndarray) -> np.ndarray:
-    """X (m, n) as int8 or float32, the first that holds all its numbers exactly; else X itself."""
+    """X (m, n) as int8 or float32, the first that holds all its values exactly; else X itself."""
     for kind, most in ((np.int8, np.iinfo(np.int8).max), (np.float32, np.finfo(np.float32).max)):
         if all(np.max(np.abs(row), initial=0.0) <= most and np.array_equal(row.astype(kind), row) for row in X):
             return X.astype(kind)

@@ -51,8 +51,8 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
 @mirrors(reference.max_marginals)
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
     values = view("values", scores.values)
-    found = best_with_each_arc(values, single_root) if are_scores(values) else np.full(values.shape, np.nan)
-    return ArborescenceScores(like(found, scores.values))
+    best = best_with_each_arc(values, single_root) if are_scores(values) else np.full(values.shape, np.nan)
+    return ArborescenceScores(like(best, scores.values))
 
 
 @mirrors(reference.tree_partition)
@@ -67,15 +67,15 @@ def tree_partition(
 def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = False) -> KBest:
     values, place = view("values", scores.values), Place.of(scores.values)
     heads = np.empty(len(values), np.int64)
-    found: list[tuple[float, np.ndarray]] = []
+    trees: list[tuple[float, np.ndarray]] = []
     waiting: list[tuple[float, int, np.ndarray, int, np.ndarray, np.ndarray]] = []
     if are_scores(values) and best_heads(values, single_root, heads):
         waiting.append((-tree_score(values, heads), 0, heads, -1, values, heads))
     numbers = 1
-    while waiting and len(found) < k:
+    while waiting and len(trees) < k:
         score, _, heads, m, limited, of_parent = heapq.heappop(waiting)
-        found.append((-score, heads))
-        if len(found) == k:
+        trees.append((-score, heads))
+        if len(trees) == k:
             break
         if m >= 0:
             limited = _part(limited, of_parent, m)
@@ -83,12 +83,12 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
         for i in np.flatnonzero(possible).tolist():
             heapq.heappush(waiting, (-values_of[i], numbers, heads_of[i], i, limited, heads))
             numbers += 1
-    labels = np.array([heads for _, heads in found], np.int64).reshape(len(found), len(values))
-    return k_best(place.floats([score for score, _ in found]), place.integers(labels), k)
+    labels = np.array([heads for _, heads in trees], np.int64).reshape(len(trees), len(values))
+    return k_best(place.floats([score for score, _ in trees]), place.integers(labels), k)
 
 
 def _part(limited: np.ndarray, heads: np.ndarray, m: int) -> np.ndarray:
-    """The scores of the trees whose heads are ``heads`` before row m, and not in it."""
+    """The scores that leave the trees with heads ``heads`` before row m and another head in row m."""
     limited, chosen = limited.copy(), heads[:m]
     kept = limited[np.arange(m), chosen]
     limited[:m] = -np.inf
@@ -117,13 +117,13 @@ def by_networkx(scores: ArborescenceScores, single_root: bool = False) -> tuple[
 
     Notes
     -----
-    ``networkx.maximum_branching`` under scores raised by so much that a branching of more arcs always scores higher;
-    ``maximum_spanning_arborescence`` raises them by too little, and misses trees. With ``single_root`` once for each
+    Runs ``networkx.maximum_branching`` on scores raised so far that a branching of more arcs always scores higher;
+    ``maximum_spanning_arborescence`` raises them too little, and misses trees. With ``single_root``, runs once for each
     token that may be under the root. Ties: not specified.
 
     Source
     ------
-    Edmonds (1967), as networkx has it; Martins et al., section 4.
+    Edmonds (1967), as implemented in networkx; Martins et al., section 4.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def _networkx_heads(values: np.ndarray) -> np.ndarray | None:
     arcs = [(h, m + 1) for m, h in np.argwhere(values > -np.inf).tolist() if h != m + 1]
     each = np.array([values[m - 1, h] for h, m in arcs])
     lowest, highest = each.min(initial=np.inf), each.max(initial=-np.inf)
-    raised = each - lowest + ((n + 1) * (highest - lowest) or 1.0)  # n of these are more than n - 1, whichever they are
+    raised = each - lowest + ((n + 1) * (highest - lowest) or 1.0)  # any n of these exceed any n - 1
     graph.add_weighted_edges_from((*arc, weight) for arc, weight in zip(arcs, raised.tolist(), strict=True))
     tree = networkx.maximum_branching(graph)
     heads = np.full(n, -1)

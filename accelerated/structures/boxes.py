@@ -1,6 +1,6 @@
-"""All boxes of an image: subwindow search by a kernel with a heap of its own, on the host.
+"""All boxes of an image: subwindow search by a kernel with its own heap, on the host.
 
-MemoryError where 2^24 sets wait, as in large images of noise.
+Raises MemoryError where 2^24 sets wait, as in large images of noise.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from accelerated.mirror import mirrors
 from reference.arrays import Array
 from reference.structures.boxes import BoxScores, iou
 
-ROOM, LARGEST = 2**12, 2**24  # sets that wait, 56 bytes each
-SPLITS = 2**18  # in one call: between calls Python hears Ctrl-C
+ROOM, LARGEST = 2**12, 2**24  # waiting sets, 56 bytes each
+SPLITS = 2**18  # per call: Python handles Ctrl-C between calls
 
 __all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
 

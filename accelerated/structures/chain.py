@@ -31,7 +31,7 @@ __all__ = [
 
 
 def flat_chains(scores: ChainScores) -> Chains:
-    """A padded batch as kernels see it; pairwise is (1, L, L) of stride 0 where it is shared."""
+    """A padded batch in the kernels' layout; a shared pairwise is (1, L, L) with stride 0."""
     *batch, n, n_labels = scores.unary.shape
     chains = int(np.prod(batch))
     shared = scores.pairwise.ndim == 2

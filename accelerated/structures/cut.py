@@ -64,7 +64,7 @@ def max_marginals(scores: CutScores) -> CutScores:
 
 
 def _value(scores: CutScores, solved: tuple[Graph, Search]) -> float:
-    """The highest score, added up in float64."""
+    """The highest score, summed in float64."""
     in_double = scores._replace(unary=host(scores.unary).astype(np.float64), pairwise=host(scores.pairwise))
     return float(score(in_double, (solved[1].node[:, SIDE] == SOURCE).astype(np.int64)))
 
@@ -80,7 +80,7 @@ def by_networkx(scores: CutScores) -> tuple[Array, Array]:
     Returns
     -------
     value : array ()
-        The score of the labels, added up once more; -inf where every labelling is forbidden.
+        The score of the labels, summed anew; -inf where every labelling is forbidden.
     labels : int64 array (p,)
         -1 where every labelling is forbidden.
 
@@ -91,14 +91,14 @@ def by_networkx(scores: CutScores) -> tuple[Array, Array]:
 
     Notes
     -----
-    Labels are what the source still reaches: of all best labellings the one with the fewest ones. The flow is found by
-    augmenting paths, as preflows, which networkx's ``minimum_cut`` takes, fail on float capacities (an excess that
-    rounding leaves is raised beyond the highest level). Paths end where arcs of flow < capacity reach the sink no more,
-    whatever was rounded: there is no tolerance.
+    The nodes that the source still reaches get label 1: of all best labellings the one with the fewest ones. The flow
+    is found by augmenting paths. Preflows, which networkx's ``minimum_cut`` uses, fail on float capacities: an excess
+    left by rounding is raised beyond the highest level. Paths end when arcs of flow < capacity no longer reach the
+    sink, whatever the rounding: there is no tolerance.
 
     Source
     ------
-    Pillutla et al., Algorithm 11 and Theorem 47, *corrected*; Edmonds and Karp (1972), as networkx has it.
+    Pillutla et al., Algorithm 11 and Theorem 47, *corrected*; Edmonds and Karp (1972), as implemented in networkx.
 
     Examples
     --------
@@ -114,7 +114,9 @@ def by_networkx(scores: CutScores) -> tuple[Array, Array]:
 
 
 def _answer(scores: CutScores, labels: np.ndarray | None) -> tuple[Array, Array]:
-    """The score of labels (p,), and they, where the scores are; None: there are none."""
+    """The score of labels (p,) and the labels, in the namespace and on the device of the scores. None: every labelling
+    is forbidden.
+    """
     place = Place.of(scores.unary)
     if labels is None:
         return place.floats(-np.inf), place.integers(np.full(scores.unary.shape[0], -1))
@@ -122,7 +124,9 @@ def _answer(scores: CutScores, labels: np.ndarray | None) -> tuple[Array, Array]
 
 
 def _networkx_labels(scores: CutScores) -> np.ndarray | None:
-    """Labels (p,): what the source reaches in the residual network of a maximum flow; None if all are forbidden."""
+    """Labels (p,): 1 where the source reaches in the residual network of a maximum flow; None if all labellings are
+    forbidden.
+    """
     import networkx
 
     network = Network.of(scores)

@@ -1,6 +1,4 @@
-"""Graphs of small treewidth: the reference's functions as kernels, over a clique tree that is laid out once for each
-graph.
-"""
+"""Graphs of small treewidth: the reference's functions as kernels, over a clique tree that is laid out once a graph."""
 
 from __future__ import annotations
 
@@ -50,22 +48,22 @@ def clique_sum_product(scores: GraphScores, mu: float = 1.0, max_table: int = MA
 @mirrors(reference.clique_max_marginals)
 def clique_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> GraphScores:
     flat, layout = _flat(scores, max_table)
-    found = np.full(len(flat), -np.inf)
-    parts_of_cliques(flat, 0.0, layout, found)
-    return _shaped(found, scores)
+    parts = np.full(len(flat), -np.inf)
+    parts_of_cliques(flat, 0.0, layout, parts)
+    return _shaped(parts, scores)
 
 
 @mirrors(reference.clique_node_max_marginals)
 def clique_node_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> Array:
     flat, layout = _flat(scores, max_table)
     p, L = scores.unary.shape
-    found = np.full(p * L, -np.inf)
-    parts_of_cliques(flat, 0.0, layout, found)
-    return like(found.reshape(p, L), scores.unary)
+    parts = np.full(p * L, -np.inf)
+    parts_of_cliques(flat, 0.0, layout, parts)
+    return like(parts.reshape(p, L), scores.unary)
 
 
 def _flat(scores: GraphScores, max_table: int) -> tuple[np.ndarray, Layout]:
-    """The scores as kernels see them, one vector, and the layout of the tables."""
+    """The scores as one vector, as kernels take them, and the layout of the tables."""
     unary, pairwise = view("unary", scores.unary), view("pairwise", scores.pairwise)
     edges, counts = np.asarray(scores.edges, np.int64), scores.counts
     p, L = unary.shape
@@ -76,7 +74,7 @@ def _flat(scores: GraphScores, max_table: int) -> tuple[np.ndarray, Layout]:
 
 
 def _shaped(parts: np.ndarray, scores: GraphScores) -> GraphScores:
-    """A number for each part as ``unary`` and ``pairwise``."""
+    """The numbers of all parts as ``unary`` and ``pairwise``."""
     p, L = scores.unary.shape
     unary, pairwise = parts[: p * L].reshape(p, L), parts[p * L :].reshape(-1, L, L)
     return scores._replace(unary=like(unary, scores.unary), pairwise=like(pairwise, scores.unary))
@@ -84,7 +82,7 @@ def _shaped(parts: np.ndarray, scores: GraphScores) -> GraphScores:
 
 @lru_cache(maxsize=256)
 def _layout(p: int, L: int, packed_edges: bytes, packed_counts: bytes | None, max_table: int) -> Layout:
-    """Where tables, messages and parts lie. Raises ValueError where a table would exceed ``max_table``."""
+    """The places of tables, messages and parts. Raises ValueError if a table would exceed ``max_table``."""
     edges = np.frombuffer(packed_edges, np.int64).reshape(-1, 2)
     counts = None if packed_counts is None else np.frombuffer(packed_counts, np.int64)
     if len(edges) and not 0 <= edges.min() <= edges.max() < p:
@@ -130,12 +128,12 @@ def _layout(p: int, L: int, packed_edges: bytes, packed_counts: bytes | None, ma
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
-    """Of an array of this shape in C order."""
+    """The strides of an array of this shape in C order."""
     return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def _runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Size and stride of each run: axes that follow one another with the stride of one axis are one."""
+    """Size and stride of each run: adjacent axes that can be walked with one stride are one run."""
     runs: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides, strict=True):
         if runs and runs[-1][1] == size * stride:
@@ -146,7 +144,7 @@ def _runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]
 
 
 def _offsets(sizes: Sequence[int]) -> np.ndarray:
-    """Where each of these sizes begins, and the last ends."""
+    """The first place of each block of these sizes, and the end of the last."""
     return np.concatenate([[0], np.cumsum(np.array(sizes, np.int64))])
 
 

@@ -56,7 +56,8 @@ def by_networkx(scores: MatchingScores) -> tuple[Array, Array]:
 
     Source
     ------
-    Edmonds (1965), as networkx has it; Pillutla et al., appendix C.3, *corrected*: all rows or all columns are matched.
+    Edmonds (1965), as implemented in networkx; Pillutla et al., appendix C.3, *corrected*: all rows or all columns are
+    matched.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def by_scipy(scores: MatchingScores) -> tuple[Array, Array]:
 
     Source
     ------
-    Crouse (2016), as SciPy has it.
+    Crouse (2016), as implemented in SciPy.
 
     Examples
     --------
@@ -96,25 +97,25 @@ def by_scipy(scores: MatchingScores) -> tuple[Array, Array]:
 
 
 def _by_another(scores: MatchingScores, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[Array, Array]:
-    """The answer of another library's solver, where the scores are."""
+    """The answer of another library's solver, in the namespace and on the device of the scores."""
     place = Place.of(scores.values)
     value, columns = _solved(np.array(host(scores.values), np.float64, order="C"), solve)
     return place.floats(value), place.integers(columns)
 
 
 def _solved(values: np.ndarray, solve: Callable[[np.ndarray], np.ndarray | None]) -> tuple[float, np.ndarray]:
-    """Value and columns (p,) of all rows from a solver of wide matrices."""
+    """The value and the columns (p,) of all rows, by a solver of matrices with p <= q."""
     p, q = values.shape
     columns = np.full(p, -1)
     if not are_scores(values):
         return np.nan, columns
-    found = solve(values if p <= q else np.ascontiguousarray(values.T))
-    if found is None:
+    matched = solve(values if p <= q else np.ascontiguousarray(values.T))
+    if matched is None:
         return -np.inf, columns
     if p <= q:
-        columns = found
+        columns = matched
     else:
-        columns[found] = np.arange(q)
+        columns[matched] = np.arange(q)
     return matched_sum(values, columns), columns
 
 
@@ -125,7 +126,7 @@ def _columns(values: np.ndarray) -> np.ndarray | None:
 
 
 def _scipy_columns(values: np.ndarray) -> np.ndarray | None:
-    """The same by SciPy."""
+    """As :func:`_columns`, by SciPy."""
     from scipy.optimize import linear_sum_assignment
 
     try:
@@ -135,13 +136,13 @@ def _scipy_columns(values: np.ndarray) -> np.ndarray | None:
 
 
 def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
-    """The same by networkx."""
+    """As :func:`_columns`, by networkx."""
     import networkx
 
     p, graph = len(values), networkx.Graph()
     graph.add_weighted_edges_from((int(i), int(p + j), values[i, j]) for i, j in np.argwhere(values > -np.inf))
-    found = [sorted(pair) for pair in networkx.max_weight_matching(graph, maxcardinality=True)]
-    columns = np.array([j - p for _, j in sorted(found)], np.int64)
+    pairs = [sorted(pair) for pair in networkx.max_weight_matching(graph, maxcardinality=True)]
+    columns = np.array([j - p for _, j in sorted(pairs)], np.int64)
     return columns if len(columns) == p else None
 
 

@@ -40,9 +40,9 @@ __all__ = [
 
 
 class FlatTrees(NamedTuple):
-    """A batch as kernels see it: tree b owns rows b * p : (b + 1) * p of unary (B * p, L).
+    """A batch in the kernels' layout: tree b owns rows b * p : (b + 1) * p of unary (B * p, L).
 
-    Its node v has pairwise[(b * p + v) * stride]; shared: (1, L, L), stride 0.
+    The matrix of its node v is pairwise[(b * p + v) * stride]; a shared one is (1, L, L) with stride 0.
     """
 
     unary: np.ndarray
@@ -62,7 +62,7 @@ class FlatTrees(NamedTuple):
         counts = np.full(p, n_labels) if scores.counts is None else _of_nodes("counts", scores.counts, p, 0, n_labels)
         forest, sound = forest_of(parents, counts)
         if not sound:
-            order(parents)  # it says where
+            order(parents)  # raises the error, with the place
         return cls(
             view("unary", scores.unary).reshape(-1, n_labels),
             view("pairwise", scores.pairwise).reshape(-1, n_labels, n_labels),
@@ -72,7 +72,7 @@ class FlatTrees(NamedTuple):
 
     @property
     def trees(self) -> tuple[int, int]:
-        """Number of trees, if they have nodes; of nodes."""
+        """The number of trees (0 if they have no nodes), and of nodes."""
         p = len(self.forest.above)
         return len(self.unary) // max(p, 1), p
 

@@ -1,1 +1,1 @@
-"""Trials for step lengths as kernels."""
+"""Backtracking trials of step lengths, as kernels."""

@@ -1,4 +1,4 @@
-"""Trials for step lengths: those of a batch as one call of a kernel."""
+"""Backtracking trials of step lengths: those of a batch are one call of a kernel."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Backtracking(reference.Backtracking):
     def find(
         self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
     ) -> tuple[float, int]:
-        known: Any = objective
-        temperature = known._mu(mu)
-        problem = problem_of(known, temperature)
+        target: Any = objective
+        temperature = target._mu(mu)
+        problem = problem_of(target, temperature)
         if problem is not None and finite(w):
-            weights = known.model.padded(view("w", w))
+            weights = target.model.padded(view("w", w))
             L, calls = try_components(problem, batch, start, limit, temperature, rounding(w), weights)
             if np.isfinite(L):
                 return L, calls
