@@ -13,12 +13,12 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH = 0.693147180369123816490  # 33 leading bits: k * LN2_HIGH is exact for |k| < 2**20
 LN2_LOW = 1.90821492927058770002e-10
 ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
-SMALLEST = -400.0  # exp is 0 below: no denormal numbers, and far below what chains.LIMIT needs
+SMALLEST = -400.0  # exp is 0 below this: no denormal numbers, and far below what chain.LIMIT needs
 
 
 @intrinsic
 def muladd(typingctx, x, y, z):
-    """x * y + z, fused where the processor can (LLVM's fmuladd): one rounding there, two elsewhere."""
+    """x * y + z, fused where the processor can (LLVM's fmuladd): one rounding if fused, else two."""
     double = ir.DoubleType()
 
     def generate(context, builder, signature, arguments):
@@ -32,7 +32,8 @@ def muladd(typingctx, x, y, z):
 def exp(x):
     """e**x to 2.2 ulp for x <= 700; exactly 0 below SMALLEST, -inf included.
 
-    x = k ln 2 + r with |r| <= ln(2) / 2 (Cody and Waite), Taylor to degree 12 in r, times 2**k by its bits.
+    x = k ln 2 + r with |r| <= ln(2) / 2 (Cody and Waite), with a Taylor polynomial of degree 12 in r, times 2**k by
+    setting its bits.
     """
     shifted = muladd(x, LOG2_E, ROUND)
     k = shifted - ROUND

@@ -1,6 +1,7 @@
-"""Fixed-point numbers of as many digits as they need: scores of any size, added and subtracted without rounding.
+"""Fixed-point numbers with as many digits as needed: scores of any size are added and subtracted without rounding.
 
-Digits (D,) int64 stand for sum_d digits[d] 2^(32 d - BITS), all but the last in 0..2^32 - 1, the last of either sign.
+Digits (D,) int64 stand for sum_d digits[d] 2^(32 d - BITS). All but the last are in 0..2^32 - 1; the last has either
+sign.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from accelerated.kernel import kernel
 
 __all__ = ["add", "count", "difference", "put", "sum_less"]
 
-BITS = 58  # behind the point: logarithms up to 31 of that fineness are int64
+BITS = 58  # fractional bits: logarithms up to 31 in size fit int64 at this resolution
 BASE = 32
 MASK = (1 << BASE) - 1
-FULL = 2.0**53  # integers below are exact, what comes behind is rounding
+FULL = 2.0**53  # smaller integers are exact in float64
 
 
 @kernel
 def count(largest, exponent):
-    """How many digits hold sums of at most 2^40 numbers, each of them up to ``largest`` 2^-exponent in size."""
+    """The number of digits that hold sums of at most 2^40 numbers, each up to ``largest`` 2^-exponent in size."""
     return max(math.frexp(largest)[1] - exponent + BITS, 53) // BASE + 3
 
 
@@ -50,7 +51,7 @@ def add(x, out):
 
 @kernel
 def sum_less(a, b, c, out):
-    """out = a + b - c, all of them (D,); out may be one of them."""
+    """out = a + b - c, all (D,); out may be one of them."""
     for d in range(len(out)):
         out[d] = a[d] + b[d] - c[d]
     _carry(out)
@@ -58,7 +59,7 @@ def sum_less(a, b, c, out):
 
 @kernel
 def difference(a, b, exponent):
-    """(a - b) 2^exponent as a float, correct to some units of its last place."""
+    """(a - b) 2^exponent as a float, correct to some units in the last place."""
     x = 0.0
     for d in range(len(a) - 1, -1, -1):
         x = x * (MASK + 1.0) + float(a[d] - b[d])

@@ -1,7 +1,7 @@
-"""Sums and maxima that LLVM may vectorise: it does not reorder floating-point operations unless each one allows it.
+"""Sums and maxima that LLVM may vectorise: it reorders floating-point operations only if each one allows it.
 
 Only these operations allow it (no fastmath: nan, inf and signed zeros keep their meaning). The order of a sum then
-depends on the processor's vector width, so its last bits may differ from one kind of processor to another.
+depends on the processor's vector width, so its last bits may differ between kinds of processors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def plus(typingctx, total, x):
 
 @intrinsic
 def maximum(typingctx, x, y):
-    """The larger of two numbers; nan if one of them is."""
+    """The larger of two numbers; nan if either is nan."""
     double = ir.DoubleType()
 
     def generate(context, builder, signature, arguments):
@@ -37,7 +37,7 @@ def maximum(typingctx, x, y):
 
 @intrinsic
 def only_if(typingctx, condition, x):
-    """x if the condition holds, else 0: a selection, never a branch."""
+    """x if the condition holds, else 0: a select instruction, never a branch."""
 
     def generate(context, builder, signature, arguments):
         return builder.select(*arguments, ir.Constant(ir.DoubleType(), 0.0))

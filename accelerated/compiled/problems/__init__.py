@@ -1,8 +1,8 @@
-"""Packed problems and their questions: the type of a problem says which bodies answer.
+"""Packed problems and their questions: the type of a problem determines which bodies answer.
 
-:mod:`accelerated.compiled.problems.oracles` has the questions, and a file each the problems: sequences by max-product,
+:mod:`accelerated.compiled.problems.oracles` has the questions. The problems have a file each: sequences by max-product,
 entropy and top-K, trees, tokens under heads, candidates of images, classes, alignments, graphs to segment. Loops import
-all from here, so that the bodies for every type are known when they are compiled.
+everything from here, so that the bodies for every type are known when the loops are compiled.
 """
 
 from accelerated.compiled.problems import (  # noqa: F401 (their bodies)

@@ -1,4 +1,4 @@
-"""Working sets of alignments, whose labels are columns: a visit weighs the pairs in which an alignment is not the
+"""Working sets of alignments, whose labels are columns. A visit scores the pairs in which an alignment differs from the
 true one.
 """
 
@@ -24,8 +24,8 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (outputs,) as steps take them; apart (outputs,): squared distances; direction (d,); work: as
-    oracles take it.
+    """g, change, spread (outputs,) as the steps take them; apart (outputs,): squared distances; direction (d,); work:
+    as the oracles take it.
     """
 
     g: np.ndarray
@@ -61,7 +61,7 @@ def join_best(problem, i, capacity, sets, w, scratch):
         first = sets.cells[i] + a * p
         scratch.apart[a] = distance_of(problem, i, scratch.work.found[:p], sets.labels[first:], scratch.direction)
         if scratch.apart[a] == 0.0 and sets.losses[sets.slots[i] + a] == loss:
-            return  # one of the same features and loss is the same
+            return  # an output with the same features and loss is the same output
     place = m
     if m >= capacity:
         score_alignments(problem, i, sets, w.dense[0, 0], scratch)

@@ -1,7 +1,8 @@
-"""Alignments as a problem: all weights are dense, A (1, 1, d) and no W; an example's features (F, p q), one after
-another of all pairs.
+"""Alignments as a problem: all weights are dense, A (1, 1, d), and W is empty. An example's features are (F, p q): each
+feature for all pairs in turn.
 
-A label is the column of a row, or -1 for none; where rows may stay unaligned, the last weight is the score of none.
+A label is the column of a row, or -1 for none. Where rows may stay unaligned, the last weight is the score of an
+unaligned row.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ __all__ = ["AlignmentProblem", "AlignmentWork", "add_change", "alignment_room", 
 
 
 class AlignmentProblem(NamedTuple):
-    """Example i has rows rows[i]..rows[i + 1] - 1 of ``columns``, the true ones, widths[i] columns, and pairs
-    offsets[i]..offsets[i + 1] - 1.
+    """Example i has the entries rows[i]..rows[i + 1] - 1 of ``columns`` (the true columns of its rows), widths[i]
+    columns, and pairs offsets[i]..offsets[i + 1] - 1.
 
-    n_features: of a pair, F; those of example i start at F * offsets[i]. null: whether rows may stay unaligned;
+    n_features: F, of a pair; those of example i start at F * offsets[i]. null: whether rows may stay unaligned;
     augmented: whether losses are added to scores. mu = 0: the maximum.
     """
 
@@ -37,8 +38,8 @@ class AlignmentProblem(NamedTuple):
 
 
 class AlignmentWork(NamedTuple):
-    """Room for one example: pairs, a number for each; cells, the matrix of a matching; found, the best column of
-    each row; numbers (1,), the task loss.
+    """Room for one example. pairs: a number for each pair; cells: the matrix of a matching; found: the best column of
+    each row; numbers (1,): the task loss.
     """
 
     pairs: np.ndarray
@@ -49,7 +50,7 @@ class AlignmentWork(NamedTuple):
 
 @kernel
 def alignment_room(problem, batch, lo, hi):
-    """Room for one of examples batch[lo:hi]."""
+    """Room for any one of the examples batch[lo:hi]."""
     pairs = rows = 0
     for k in range(lo, hi):
         pairs = max(pairs, problem.offsets[batch[k] + 1] - problem.offsets[batch[k]])
@@ -83,8 +84,8 @@ def pair_score(problem, i, r, c, w):
 
 @inlined
 def pair_loss(problem, i, r, c):
-    """The task loss of row r with column c: without ``null``, a pair of a row that truly has none has displaced
-    another.
+    """The task loss of row r with column c. Without ``null``, a pair of a row that truly has none displaces another
+    pair.
     """
     true = problem.columns[problem.rows[i] + r]
     if c == true or (c < 0 and not problem.null):
@@ -106,7 +107,7 @@ def add_pair(problem, i, r, c, factor, g):
 
 @inlined
 def add_change(problem, i, r, before, after, factor, g):
-    """g (d,) += factor * what the features of row r change by from one column to another."""
+    """g (d,) += factor * the change of row r's features from column ``before`` to column ``after``."""
     if before != after:
         add_pair(problem, i, r, after, factor, g)
         add_pair(problem, i, r, before, -factor, g)
@@ -114,7 +115,9 @@ def add_change(problem, i, r, before, after, factor, g):
 
 @kernel
 def augment(problem, i, w, scores):
-    """Add the task losses to scores (p, q), if they count; returns the score of the true alignment, without."""
+    """Add the task losses to scores (p, q) if the problem is augmented. Returns the score of the true alignment without
+    loss.
+    """
     gold = 0.0
     for r in range(scores.shape[0]):
         true = problem.columns[problem.rows[i] + r]
@@ -131,7 +134,7 @@ def augment(problem, i, w, scores):
 
 @kernel
 def with_none(problem, i, w, scores, cells):
-    """The scores (p, q) in the first cells as (p, q + p), each row with a column of none of its own."""
+    """The scores (p, q) in the first cells as (p, q + p): each row has its own column for none."""
     p, q = scores.shape
     wide = cells[: p * (q + p)].reshape((p, q + p))
     for r in range(p):
@@ -179,7 +182,7 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     work.numbers[0] = 0.0
     if not are_scores(scores):
         return np.nan
-    # assign takes as many columns as rows, or more
+    # assign needs at least as many columns as rows
     possible, column, _, _ = assign(scores)
     if not possible:
         return -np.inf

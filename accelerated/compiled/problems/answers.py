@@ -1,5 +1,5 @@
-"""The oracle's answers for all examples at one point, kept: a step of SVRG subtracts the gradient at the snapshot
-again.
+"""The oracle's answers for all examples at one point, stored: each step of SVRG subtracts the gradient at the
+snapshot.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ MOST = 2**28  # bytes
 
 
 class Kept(NamedTuple):
-    """Answers of n examples of N positions in all; ``outputs`` is empty where there is no room.
+    """Answers for n examples of N positions in all; ``outputs`` is empty where there is no room.
 
-    By entropy over sequences: scores (N, Lp), node marginals less the truth; pairs (n, L, Lp), as in the workspace. By
-    outputs: labels (N, k) of those that have weight, and weights (n, k). outputs (n,): how many those are, 1 for
-    entropy; -1 where nothing is kept.
+    Entropy over sequences: scores (N, Lp), node marginals less the truth; pairs (n, L, Lp), as in the workspace. Lists
+    of outputs: labels (N, k) and weights (n, k) of the outputs that have weight. outputs (n,): the number of those
+    outputs, 1 for entropy, -1 where nothing is stored.
     """
 
     scores: np.ndarray
@@ -30,7 +30,7 @@ class Kept(NamedTuple):
 
 
 def nothing() -> Kept:
-    """No answers, no room."""
+    """No answers and no room."""
     return Kept(
         np.empty((0, 0)),
         np.empty((0, 0, 0)),
@@ -42,7 +42,7 @@ def nothing() -> Kept:
 
 @singledispatch
 def room_for(problem: Any) -> Kept:
-    """Room for the answers to all examples of a problem; none where that would take more than MOST bytes, or is not
-    worth it.
+    """Room for the answers to all examples of a problem; none if it would take more than MOST bytes or is not worth
+    it.
     """
     return nothing()

@@ -1,9 +1,10 @@
-"""Features of arcs, made from the keys of their tokens while they are used: scores, sums of features and lists of them.
+"""Features of arcs, made from the keys of their tokens as they are used: scores, sums of features and lists of
+features.
 
-A sentence owns positions a..a+n, the first its root; values (n, n + 1) hold a number for modifier m, head h in row
-m - 1. For each head the modifiers on one side are visited from near to far, and ``seen`` gathers the different tags
-between. A key's weight is its place in a hash table, or, where the table is empty, its lowest bits, in the block of its
-template where templates have blocks.
+A sentence owns positions a..a+n, the first of which is its root. values (n, n + 1) hold a number for modifier m and
+head h in row m - 1. For each head, the modifiers on one side are visited from near to far, and ``seen`` gathers the
+different tags between. A key's weight is its place in a hash table. If the table is empty, it is the key's lowest bits,
+in the block of its template if templates have blocks.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ __all__ = [
 
 
 class ArcFeatures(NamedTuple):
-    """Packed sentences and the features of a model, keys as int64 for the same bits.
+    """Packed sentences and the features of a model; keys are int64 with the same bits.
 
-    head (P, T), modifier (P, T), tags (P,), between (V, T - S), reach (2 D, T), distances (D,); mask: of the lowest
-    bits of a key; block: of weights for each template, or 0; slots (2^c,) keys and numbers (2^c,), -1 where a slot is
-    free: the table.
+    head (P, T), modifier (P, T), tags (P,), between (V, T - S), reach (2 D, T), distances (D,). mask: the lowest bits
+    of a key. block: the number of weights of each template, or 0. The hash table: slots (2^c,) keys, and numbers
+    (2^c,), -1 in free slots.
     """
 
     head: np.ndarray
@@ -48,7 +49,7 @@ class ArcFeatures(NamedTuple):
 
 @inlined
 def _number(f, key, t):
-    """The number of a key of template t's weight, or -1."""
+    """The weight number of a key of template t, or -1."""
     if len(f.slots) == 0:
         return (key & f.mask) + t * f.block
     last = len(f.slots) - 1
@@ -60,7 +61,7 @@ def _number(f, key, t):
 
 @kernel
 def table_of(keys, slots, numbers):
-    """Fill free slots with keys, numbered in their order."""
+    """Insert keys into free slots, numbered in their order."""
     last = len(slots) - 1
     for j in range(len(keys)):
         place = keys[j] & last
@@ -81,7 +82,7 @@ def _reach(f, length, side):
 
 @inlined
 def _see(f, position, seen, count, stamps, stamp):
-    """Count a position's tag among the tags seen since the stamp was new."""
+    """Count a position's tag among the different tags seen since this stamp began."""
     tag = f.tags[position]
     if stamps[tag] != stamp:
         stamps[tag] = stamp
@@ -100,15 +101,15 @@ def arc_scores(f, a, n, w, values):
 def leveled_scores(f, a, n, w, levels, values):
     """As `arc_scores`, with the weights of template t times levels[t]; templates of level 0 cost nothing.
 
-    One template after another, as few of its weights are often met: first the numbers of all, then the weights, so that
-    many are fetched at once.
+    Templates are taken one after another, as few weights of a template are frequent: first all numbers, then all
+    weights, so that many memory accesses overlap.
     """
     S, N, mask = f.head.shape[1] - f.between.shape[1], n + 1, f.mask
-    rows = np.empty(2 * n + 1, np.int64)  # of the reach keys, at m - h + n
+    rows = np.empty(2 * n + 1, np.int64)  # rows of the reach keys, at m - h + n
     for length in range(N):
         rows[n + length] = _reach(f, max(length, 1), 0)
         rows[n - length] = _reach(f, max(length, 1), 1)
-    totals, index = np.zeros(N * N), np.empty(N * N, np.uint64)  # of arcs, at h N + m
+    totals, index = np.zeros(N * N), np.empty(N * N, np.uint64)  # for arcs, at h N + m
     modifier, reach = np.empty(N, np.int64), np.empty(2 * n + 1, np.int64)
     for t in range(S):
         level = levels[t]
@@ -169,8 +170,8 @@ def _score_between(f, a, n, w, levels, rows, totals):
 
 @kernel
 def list_arcs(f, a, n, values, index, shares, templates):
-    """Number, value and template of each feature of each arc whose value is not 0, into arrays with room for all;
-    how many there are.
+    """Write the number, value and template of each feature of each arc with a value other than 0, into arrays with room
+    for all. Returns how many there are.
     """
     S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
     seen, stamps, stamp, found = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0, 0
@@ -230,7 +231,7 @@ def add_arcs(f, a, n, values, w):
 
 @kernel
 def weigh_arcs(f, a, n, values, w):
-    """Where values is not 0, put the sum of the weights of the arc's features."""
+    """Where values is not 0, replace it by the sum of the weights of the arc's features."""
     S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
     seen, stamps, stamp = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0
     for h in range(n + 1):
@@ -257,7 +258,7 @@ def weigh_arcs(f, a, n, values, w):
 
 @kernel
 def squared_length(index, shares, found, scratch):
-    """||v||^2 of v (d,), the sum of shares[e] at index[e] over e < found; scratch (d,) is 0 before and after."""
+    """||v||^2, where v (d,) sums shares[e] at index[e] over e < found; scratch (d,) is 0 before and after."""
     for e in range(found):
         scratch[index[e]] += shares[e]
     total = 0.0

@@ -1,7 +1,7 @@
 """Working sets of sentences, whose labels are heads.
 
-A visit scores all arcs where it asks for the best tree, and else those of the set's trees; weights change at the
-features of arcs on which its trees differ.
+A visit that calls the oracle scores all arcs; other visits score only the arcs of the set's trees. Weights change at
+the features of arcs on which the trees differ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (trees,) as steps take them; features (d,): zero; cells: a number for each arc."""
+    """g, change, spread (trees,) as the steps take them; features (d,): zero; cells: a number for each arc."""
 
     g: np.ndarray
     change: np.ndarray
@@ -56,7 +56,7 @@ def visiting(problem, order, sets, w):
 
 
 @answers(oracles.join_best, ArcProblem)
-def join_best(problem, i, capacity, sets, w, scratch):  # values are then the scores of all arcs
+def join_best(problem, i, capacity, sets, w, scratch):  # afterwards, values are the scores of all arcs
     f, heads, a = problem.features, problem.heads, problem.offsets[i]
     n = problem.offsets[i + 1] - a - 1
     values = table(scratch.cells, n)
@@ -101,8 +101,8 @@ def distance_of(f, a, n, sets, i, first, second, features):
 
 @kernel
 def mark_arcs(sets, i, n, arcs):
-    """arcs (n, n + 1) = 1 at the arcs of the trees of sentence i, where these are not all alike; 0 elsewhere, as
-    before.
+    """arcs (n, n + 1) = 1 at the arcs that some but not all trees of sentence i have; elsewhere 0, as before the
+    call.
     """
     first = sets.cells[i]
     for a in range(1, sets.outputs[i]):
@@ -138,7 +138,7 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
 
 @kernel
 def score_trees(sets, i, n, values, scratch):
-    """g[a] = loss and score of tree a of sentence i, but for what all have in common."""
+    """g[a] = loss and score of tree a of sentence i, up to what all trees have in common."""
     first = sets.cells[i]
     for a in range(sets.outputs[i]):
         scratch.g[a] = sets.losses[sets.slots[i] + a]
@@ -153,8 +153,8 @@ def score_trees(sets, i, n, values, scratch):
 
 @kernel
 def change_arcs(sets, i, n, factor, arcs, scratch):
-    """arcs (n, n + 1) = factor * the change of the weight of each arc, 0 for those of all trees; returns the change
-    of the weighted losses.
+    """arcs (n, n + 1) = factor * the change of each arc's weight, 0 for arcs of all trees. Returns the change of the
+    weighted losses.
     """
     first, loss = sets.cells[i], 0.0
     arcs[:] = 0.0
@@ -168,5 +168,5 @@ def change_arcs(sets, i, n, factor, arcs, scratch):
         for a in range(1, sets.outputs[i]):
             alike &= sets.labels[first + a * n + m] == sets.labels[first + m]
         if alike:
-            arcs[m, sets.labels[first + m]] = 0.0  # the changes sum to 0 but for rounding
+            arcs[m, sets.labels[first + m]] = 0.0  # the changes sum to 0 up to rounding
     return loss

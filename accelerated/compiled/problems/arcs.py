@@ -1,4 +1,4 @@
-"""Heads of tokens as a problem: features of arcs are made while they are used, in rows of W (d / 8, 8), and no A."""
+"""Heads of tokens as a problem: features of arcs are made as they are used; W has rows (d / 8, 8), and A is empty."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["ArcProblem"]
 
 
 class ArcProblem(NamedTuple):
-    """Sentence i owns positions offsets[i]:offsets[i + 1], the first its root; heads (P,) are true, and whether each
-    tree has one root.
+    """Sentence i owns positions offsets[i]:offsets[i + 1], the first of which is its root; heads (P,) are the true
+    ones; single_root: whether each tree has one root.
 
     augmented: whether losses are added to scores. mu = 0: the maximum, else the log-partition at temperature mu.
     """
@@ -32,7 +32,9 @@ class ArcProblem(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one sentence: excess, the weights of arcs less the truth; a copy; numbers (1,), the mean task loss."""
+    """Room for one sentence. excess: the weights of arcs less the truth; scaled: a copy; numbers (1,): the mean task
+    loss.
+    """
 
     excess: np.ndarray
     scaled: np.ndarray
@@ -41,7 +43,7 @@ class Work(NamedTuple):
 
 @inlined
 def table(cells, n):
-    """The first cells as (n, n + 1)."""
+    """The first cells as a matrix (n, n + 1)."""
     return cells[: n * (n + 1)].reshape((n, n + 1))
 
 

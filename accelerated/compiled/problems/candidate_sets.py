@@ -1,4 +1,4 @@
-"""Working sets of images, whose one label is the number of a candidate: directions are differences of two rows of
+"""Working sets of images, whose one label is the number of a candidate. Directions are differences of two rows of
 features.
 """
 
@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (outputs,) as steps take them; label (1,); work: as oracles take it."""
+    """g, change, spread (outputs,) as the steps take them; label (1,); work: as the oracles take it."""
 
     g: np.ndarray
     change: np.ndarray
@@ -48,7 +48,7 @@ def join_best(problem, i, capacity, sets, w, scratch):
     oracles.oracle(problem, i, 1.0, w.rows, w.dense, 0, 0.0, scratch.work)
     first, y = problem.offsets[i], scratch.work.rows[0]
     loss, m = problem.losses[first + y], sets.outputs[i]
-    for a in range(m):  # one of the same features and loss is the same
+    for a in range(m):  # an output with the same features and loss is the same output
         there = first + sets.labels[sets.cells[i] + a]
         if sets.losses[sets.slots[i] + a] == loss and same_rows(problem.features, there, first + y):
             return

@@ -1,5 +1,5 @@
-"""Candidates of images as problems: all of an image's weights are dense, A (1, 1, d) and no W; features (N, d) as they
-are kept.
+"""Candidates of images as problems: all weights are dense, A (1, 1, d), and W is empty; features (N, d) as they are
+stored.
 
 Features are float32 or float64, weights and sums float64: a feature is widened when it is read.
 """
@@ -21,11 +21,11 @@ __all__ = ["CandidateProblem", "add_row", "add_weighted", "dot", "score_range"]
 
 
 class CandidateProblem(NamedTuple):
-    """Images of candidates offsets[i]..offsets[i + 1] - 1; best (n,) within the image; losses (N,), of which
-    ``augmented`` says whether they count.
+    """Image i has candidates offsets[i]..offsets[i + 1] - 1; best (n,): the number of the true one within the image;
+    losses (N,), which count if ``augmented``.
 
-    outputs: over how many of the best the max is smoothed by squared l2; ENTROPY: over all, by entropy; MAX: not at
-    all.
+    outputs: the number of best outputs over which squared l2 smooths the max; ENTROPY: smoothed by entropy over all;
+    MAX: not smoothed.
     """
 
     features: np.ndarray
@@ -68,7 +68,7 @@ def add_weighted(features, rows, factors, G):
 
 @kernel
 def longest_list(offsets, batch, lo, hi):
-    """The number of candidates of the images batch[lo:hi], at most."""
+    """The largest number of candidates of an image among batch[lo:hi]."""
     longest = 1
     for k in range(lo, hi):
         longest = max(longest, offsets[batch[k] + 1] - offsets[batch[k]])
@@ -163,7 +163,7 @@ def recall(problem, i, kept, work):
 
 @answers(oracles.subtract, CandidateProblem)
 def subtract(problem, i, work, other):
-    work.state[2] = other.state[2] = 0  # the truth is in both
+    work.state[2] = other.state[2] = 0  # both contain the truth
 
 
 @answers(oracles.add_difference, CandidateProblem)

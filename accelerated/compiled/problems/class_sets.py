@@ -1,4 +1,4 @@
-"""Working sets of examples, whose one label is a class: directions are the features in two columns of W."""
+"""Working sets of examples, whose one label is a class. Directions are the example's features in two columns of W."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__: list[str] = []
 
 
 class Scratch(NamedTuple):
-    """g, change, spread (outputs,) as steps take them; label (1,); work: as oracles take it."""
+    """g, change, spread (outputs,) as the steps take them; label (1,); work: as the oracles take it."""
 
     g: np.ndarray
     change: np.ndarray
@@ -45,7 +45,7 @@ def _(problem: ClassProblem, width: int) -> WorkingSets:
 
 @kernel
 def squared_norms(problem, squares, row):
-    """squares (n,) = ||x_i||^2, where a feature that comes twice adds up; row (F,) is scratch, zero."""
+    """squares (n,) = ||x_i||^2, where entries of the same feature add up; row (F,) is scratch, zero."""
     for i in range(len(problem.labels)):
         first, end, total = problem.offsets[i], problem.offsets[i + 1], 0.0
         for e in range(first, end):
@@ -93,7 +93,7 @@ def score_set(problem, i, joined, sets, w, scratch):
 
 @kernel
 def score_classes(sets, i, scores, scratch):
-    """g[a] = the score of output a of example i, with its loss."""
+    """g[a] = the score of output a of example i, including its loss."""
     for a in range(sets.outputs[i]):
         scratch.g[a] = scores[sets.labels[sets.cells[i] + a]]
 

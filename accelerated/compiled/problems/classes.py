@@ -1,4 +1,4 @@
-"""Classes as a problem: a row of scores for each example, W (F, Lp) and no A."""
+"""Classes as a problem: a row of scores for each example; weights W (F, Lp), and A is empty."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["ClassProblem", "class_room", "class_scores"]
 
 
 class ClassProblem(NamedTuple):
-    """Example i has entries offsets[i]:offsets[i + 1] of ``indices`` and ``data``, and class labels[i]; cost (L, L) by
-    (true, predicted).
+    """Example i has entries offsets[i]:offsets[i + 1] of ``indices`` and ``data``, and class labels[i]; cost (L, L) is
+    by (true, predicted).
 
-    outputs: over how many of the best the max is smoothed by squared l2; or ENTROPY, or MAX.
+    outputs: the number of best outputs over which squared l2 smooths the max; or ENTROPY, or MAX.
     """
 
     offsets: np.ndarray
@@ -33,8 +33,8 @@ class ClassProblem(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one example: its list; excess (Lp,), the weights of classes less the truth; here (L,), classes where
-    it is not 0.
+    """Room for one example. listed: its list; excess (Lp,): the weights of classes less the truth; here (L,): the
+    classes where excess is not 0.
     """
 
     listed: Listed
@@ -50,7 +50,7 @@ def class_room(L, outputs):
 
 @kernel
 def class_scores(problem, i, s, W, scores):
-    """scores (Lp,) = s * the sum over the features of their rows of W, plus the task losses; returns the truth's own
+    """scores (Lp,) = s * the sum of the features' rows of W, plus the task losses. Returns the true class's own
     score.
     """
     y = problem.labels[i]
@@ -115,7 +115,7 @@ def flush(problem, factor, ready, work, G):
 
 
 @answers(oracles.task_loss, ClassProblem)
-def task_loss(problem, i, work):  # excess has the truth subtracted, which costs nothing
+def task_loss(problem, i, work):  # excess is less the truth, whose task loss is 0
     total = 0.0
     for label in range(problem.cost.shape[0]):
         total += problem.cost[problem.labels[i], label] * work.excess[label]

@@ -11,8 +11,8 @@ __all__ = ["planes_of"]
 
 @kernel
 def planes_of(problem, i, outputs, weights, pairwise, losses):
-    """Add to weights (c, F, L) and pairwise (c, L, L) what each of outputs (c, n) has more than the truth; losses
-    (c,) = task losses.
+    """weights (c, F, L) and pairwise (c, L, L) += the features of each of outputs (c, n) less those of the truth;
+    losses (c,) = task losses.
     """
     first = problem.offsets[i]
     for k in range(outputs.shape[0]):

@@ -1,7 +1,8 @@
-"""What a packed problem answers, each question with one body for each type of problem: loops ask, and are written once.
+"""The questions that a packed problem answers. Each has one body for each type of problem, so that loops are written
+once.
 
 A problem is a NamedTuple of packed examples. Its weights are two arrays: the rows of W (F, Lp), of which an example
-touches few, and A (1, p, q), all of which it may touch; either may be empty. One example i is
+touches few, and A (1, p, q), of which it may touch all; either may be empty. One example i is
 
     work = room(problem, batch, lo, hi, A)              once, for examples batch[lo:hi]
     ready = prepared(problem, A, mu, work)              once for each A
@@ -33,7 +34,7 @@ and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.worki
     score_set(problem, i, joined, sets, w, scratch)     g = scores of its outputs, but for what all have in common
     move(problem, i, factor, S, sets, w, sums, scratch) w += factor * sum_a change_a v_a, sums += S times that
 
-The Python functions of these names are only the places that the bodies hang on.
+The Python functions of these names only carry the bodies.
 """
 
 from __future__ import annotations
@@ -71,11 +72,13 @@ __all__ = [
 
 
 def answers(question: Callable[..., Any], *types: type, inlined: bool = False) -> Callable[..., Any]:
-    """Mark a kernel as the body of ``question`` for these types of problems; numba picks it when a loop is compiled."""
+    """Mark a kernel as the body of ``question`` for these types of problems; numba selects it when a loop is
+    compiled.
+    """
 
     def register(body: Callable[..., Any]) -> Callable[..., Any]:
         @overload(question, jit_options={"forceinline": inlined})
-        @wraps(body)  # numba wants both to have one signature
+        @wraps(body)  # numba requires the same signature of both
         def choose(problem: Any, *rest: Any) -> Callable[..., Any] | None:
             return body if problem.instance_class in types else None
 
@@ -85,12 +88,12 @@ def answers(question: Callable[..., Any], *types: type, inlined: bool = False) -
 
 
 def room(problem: Any, batch: Any, lo: Any, hi: Any, A: Any) -> Any:
-    """Room for one of examples batch[lo:hi]."""
+    """Room for any one of the examples batch[lo:hi]."""
     raise TypeError("room is called from kernels only")
 
 
 def prepared(problem: Any, A: Any, mu: Any, work: Any) -> Any:
-    """What the oracle needs of A."""
+    """What the oracle needs from A, computed once."""
     raise TypeError("prepared is called from kernels only")
 
 
@@ -105,12 +108,12 @@ def add_rows(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:
 
 
 def add_dense(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:
-    """G (1, p, q) += factor * the gradient in A, but for what waits for ``flush``."""
+    """G (1, p, q) += factor * the gradient in A, except for the part that waits for ``flush``."""
     raise TypeError("add_dense is called from kernels only")
 
 
 def flush(problem: Any, factor: Any, ready: Any, work: Any, G: Any) -> Any:
-    """G (1, p, q) += factor * what was gathered since the last flush."""
+    """G (1, p, q) += factor * the part gathered since the last flush."""
     raise TypeError("flush is called from kernels only")
 
 
@@ -120,7 +123,7 @@ def task_loss(problem: Any, i: Any, work: Any) -> Any:
 
 
 def exact(problem: Any, work: Any) -> Any:
-    """Whether the oracle's answer is that of the smoothing itself."""
+    """Whether the oracle's answer equals that of the smoothing itself."""
     raise TypeError("exact is called from kernels only")
 
 
@@ -130,64 +133,64 @@ def touched(problem: Any, i: Any) -> Any:
 
 
 def remember(problem: Any, i: Any, work: Any, kept: Any) -> Any:
-    """Keep the oracle's answer for example i."""
+    """Store the oracle's answer for example i."""
     raise TypeError("remember is called from kernels only")
 
 
 def recall(problem: Any, i: Any, kept: Any, work: Any) -> Any:
-    """Put the answer for example i into the workspace; False where it was not kept."""
+    """Put the stored answer for example i into the workspace; False if it was not stored."""
     raise TypeError("recall is called from kernels only")
 
 
 def remember_rows(problem: Any, i: Any, work: Any, kept: Any) -> Any:
-    """Keep the part of the answer that ``add_rows`` asks for."""
+    """Store the part of the answer that ``add_rows`` needs."""
     raise TypeError("remember_rows is called from kernels only")
 
 
 def recall_rows(problem: Any, i: Any, kept: Any, work: Any) -> Any:
-    """Put that part into the workspace."""
+    """Put the part that ``add_rows`` needs into the workspace."""
     raise TypeError("recall_rows is called from kernels only")
 
 
 def subtract(problem: Any, i: Any, work: Any, other: Any) -> Any:
-    """Before ``add_difference``: work becomes what is left of its answer for example i where other's is subtracted."""
+    """Before ``add_difference``: subtract the answer in ``other`` from the one in ``work``, for example i."""
     raise TypeError("subtract is called from kernels only")
 
 
 def add_difference(problem: Any, i: Any, factor: Any, work: Any, other: Any, G: Any) -> Any:
-    """G (F, Lp) += factor * (the gradient in W in work - that in other), after ``subtract``."""
+    """G (F, Lp) += factor * (the gradient in W of work - that of other), after ``subtract``."""
     raise TypeError("add_difference is called from kernels only")
 
 
 def parent(problem: Any, i: Any, t: Any) -> Any:
-    """The position above t of example i, -1 where there is none."""
+    """The position above t of example i, or -1."""
     raise TypeError("parent is called from kernels only")
 
 
 def decode(problem: Any, i: Any, A: Any, work: Any) -> Any:
-    """The best value of work.scores, which change, and the prepared A; its labels in work.labels."""
+    """The best value of work.scores (which change) and the prepared A; its labels go to work.labels."""
     raise TypeError("decode is called from kernels only")
 
 
 def visiting(problem: Any, order: Any, sets: Any, w: Any) -> Any:
-    """Room for visits to examples ``order``: g, change and spread (outputs,), and what the others need."""
+    """Room for visits to examples ``order``: g, change and spread (outputs,), and what the other questions need."""
     raise TypeError("visiting is called from kernels only")
 
 
 def join_best(problem: Any, i: Any, capacity: Any, sets: Any, w: Any, scratch: Any) -> Any:
-    """The best output joins the set of example i, in the place of an idle one where it is full."""
+    """The best output joins the set of example i. In a full set it takes the place of an idle one."""
     raise TypeError("join_best is called from kernels only")
 
 
 def score_set(problem: Any, i: Any, joined: Any, sets: Any, w: Any, scratch: Any) -> Any:
-    """scratch.g = the scores of the outputs of example i, but for what all have in common; ``joined``: after
-    ``join_best``.
+    """scratch.g = the scores of the outputs of example i, up to what all have in common; ``joined``: whether
+    ``join_best`` came just before.
     """
     raise TypeError("score_set is called from kernels only")
 
 
 def move(problem: Any, i: Any, factor: Any, S: Any, sets: Any, w: Any, sums: Any, scratch: Any) -> Any:
-    """w += factor * the sum of changes times directions, sums += S times that where they are kept; returns the
-    change of the weighted losses.
+    """w += factor * the sum of changes times directions; sums += S times that, if sums are kept. Returns the change of
+    the weighted losses.
     """
     raise TypeError("move is called from kernels only")

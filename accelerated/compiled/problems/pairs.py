@@ -1,9 +1,9 @@
-"""Weights of single feature-label pairs, beside features with a row of W: what a tagger with the pairs of its training
-data has.
+"""Weights of single feature-label pairs, beside features with a row of W: the weights of a tagger restricted to the
+pairs of its training data.
 
 Most attributes of text occur with few labels, so a row each would be mostly empty. Their weights lie one after another
-in the last rows of W (F, Lp), and a position lists those it uses. So whatever walks over all of W needs to know nothing
-of them.
+in the last rows of W (F, Lp), and each position lists those that it uses. So loops over all of W need no special case
+for them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = [
 
 
 class Pairs(NamedTuple):
-    """Position p has pairs indptr[p]:indptr[p+1]: of label ``labels``, with weight W[rows, columns], counted ``data``
-    times.
+    """Position p has pairs indptr[p]:indptr[p+1]: of label ``labels``, with weight W[rows, columns], with feature value
+    ``data``.
 
-    free (R, Lp) uint8: 1 where the weights in the rows of features may change, (0, Lp) where all may; transitions
-    (L, L): the same of A.
+    free (R, Lp) uint8: 1 where the weights in the rows of features may change, (0, Lp) if all may. transitions (L, L):
+    the same for A.
     """
 
     indptr: np.ndarray
@@ -43,7 +43,7 @@ class Pairs(NamedTuple):
 
 
 def no_pairs(n_labels: int) -> Pairs:
-    """Of a problem where each feature has a row, and all weights may change."""
+    """The pairs of a problem where each feature has a row, and all weights may change."""
     none = np.zeros(0, np.uint32)
     return Pairs(
         np.zeros(0, np.int64),
@@ -72,7 +72,7 @@ def may_change(pairs, row, label):
 
 @inlined
 def add_of_labels(pairs, position, factor, scores, t, G):
-    """G += factor * scores[t, label] for each of the position's pairs."""
+    """G += factor * scores[t, label] for each of the position's pairs, at the pair's label."""
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
             G[pairs.rows[e], pairs.columns[e]] += factor * pairs.data[e] * scores[t, pairs.labels[e]]
@@ -80,7 +80,7 @@ def add_of_labels(pairs, position, factor, scores, t, G):
 
 @inlined
 def add_of_label(pairs, position, factor, label, G):
-    """G += factor for those of the position's pairs that are of this label."""
+    """G += factor for those of the position's pairs that have this label."""
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
             if pairs.labels[e] == label:

@@ -1,5 +1,5 @@
-"""Binary labellings of graphs as a problem: all weights are dense, A (1, 1, d) and no W; entries of edges point past
-those of nodes.
+"""Binary labellings of graphs as a problem: all weights are dense, A (1, 1, d), and W is empty. Indices of edge
+features follow those of node features.
 
 Weights of edge features are >= 0, so that a minimum cut is the oracle.
 """
@@ -20,7 +20,9 @@ __all__ = ["Entries", "SegmentationProblem"]
 
 
 class Entries(NamedTuple):
-    """Sparse rows: row v has entries indptr[v]..indptr[v + 1] - 1 of ``indices``, of weights (d,), and ``data``."""
+    """Sparse rows: row v has entries indptr[v]..indptr[v + 1] - 1 of ``indices`` (into the weights (d,)) and
+    ``data``.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -44,8 +46,8 @@ class SegmentationProblem(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one image: scores, what the foreground has more (p,); strength, what edges take off (e,); found, the
-    best labels (p,); numbers (1,), the task loss.
+    """Room for one image. scores (p,): the foreground's less the background's; strength (e,): what an edge subtracts if
+    its ends differ; found (p,): the best labels; numbers (1,): the task loss.
     """
 
     scores: np.ndarray
@@ -98,7 +100,7 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     for v in range(p):
         gold += scores[v] * labels[v]
         if problem.augmented:
-            scores[v] += 1.0 - 2.0 * labels[v]  # but for a loss of 1 that both labels of a true foreground have
+            scores[v] += 1.0 - 2.0 * labels[v]  # up to a loss of 1 that both labels of a true foreground share
     graph, search = new_graph(p, e), new_search(p)
     build_agreeing(scores, strength, ends, graph)
     start(graph, search)

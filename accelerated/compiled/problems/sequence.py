@@ -1,8 +1,8 @@
 """Room for one sequence of a packed problem, and its scores from its features.
 
-A problem, of whatever type, holds sequences: number i owns positions offsets[i]:offsets[i+1], position p has entries
-indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). Weights are
-s W, with W (F, Lp), labels padded to a multiple of 8, and a number s; and A (1, L, L). ``pairs``
+Every type of problem over sequences has these fields: sequence i owns positions offsets[i]:offsets[i+1]; position p has
+entries indptr[p]:indptr[p+1] of ``indices`` and ``data``, and label labels[p]; cost (L, L) is by (true, predicted). The
+weights are s W, where W is (F, Lp) with labels padded to a multiple of 8 and s is a number; and A (1, L, L). ``pairs``
 (:mod:`accelerated.compiled.problems.pairs`): features with a weight for one label.
 """
 
@@ -27,8 +27,8 @@ class Work(NamedTuple):
     """Room for one sequence of up to n positions, and for sums over sequences.
 
     scores (n, Lp): scores, then node marginals; labels (n,); matrix, transposed (Lp, Lp): the prepared transitions;
-    pairs (Lp, Lp) and edges (1, L, L): expected transitions, to be flushed; chain: the chain kernels' own; outputs: the
-    best outputs, for TopKProblem.
+    pairs (Lp, Lp) and edges (1, L, L): expected transitions that wait for a flush; chain: the chain kernels' own;
+    outputs: the best outputs, for TopKProblem.
     """
 
     scores: np.ndarray
@@ -43,7 +43,7 @@ class Work(NamedTuple):
 
 @kernel
 def new_work(longest, n_labels, outputs=0):
-    """Room for sequences of up to ``longest`` positions, and for so many ``outputs`` of each: the k of a
+    """Room for sequences of up to ``longest`` positions, and for ``outputs`` outputs of each: the k of a
     TopKProblem.
     """
     Lp = padded(n_labels)
@@ -61,7 +61,7 @@ def new_work(longest, n_labels, outputs=0):
 
 @inlined
 def gather(problem, position, W, scores, t):
-    """scores[t] = the sum over a position's features of their rows of W (F, Lp): four rows a sweep, in the order of
+    """scores[t] = the sum of the rows of W (F, Lp) of a position's features: four rows a sweep, in the order of
     storage.
     """
     first, last = problem.indptr[position], problem.indptr[position + 1]
@@ -82,7 +82,7 @@ def gather(problem, position, W, scores, t):
 
 @kernel
 def augmented_scores(problem, i, s, W, A, inverse_mu, scores):
-    """scores[:n] = (scores + cost of sequence i) * inverse_mu, padded with -inf; returns the true labelling's own
+    """scores[:n] = (scores + cost of sequence i) * inverse_mu, padded with -inf. Returns the true labelling's own
     score.
     """
     first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], A.shape[1]
@@ -102,7 +102,7 @@ def augmented_scores(problem, i, s, W, A, inverse_mu, scores):
 
 @kernel
 def longest_of(problem, batch, lo, hi):
-    """The number of positions of the longest of sequences batch[lo:hi]."""
+    """The number of positions of the longest sequence of batch[lo:hi]."""
     n = 0
     for k in range(lo, hi):
         n = max(n, problem.offsets[batch[k] + 1] - problem.offsets[batch[k]])

@@ -20,7 +20,7 @@ __all__ = ["EntropyProblem"]
 
 
 class EntropyProblem(NamedTuple):
-    """The max smoothed by entropy: sum-product at temperature mu. The log loss is the one with cost 0 and mu = 1."""
+    """The max smoothed by entropy: sum-product at temperature mu. The log loss has cost 0 and mu = 1."""
 
     offsets: np.ndarray
     indptr: np.ndarray
@@ -59,7 +59,7 @@ def parent(problem, i, t):
 @answers(oracles.add_rows, EntropyProblem)
 def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-    pairs, free = problem.pairs, problem.pairs.free  # taken out here, not in the inner loop
+    pairs, free = problem.pairs, problem.pairs.free  # read once, outside the inner loop
     for t in range(n):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
             x, j = factor * problem.data[e], problem.indices[e]
@@ -95,7 +95,7 @@ def flush(problem, factor, ready, work, G):
 
 
 @answers(oracles.task_loss, EntropyProblem)
-def task_loss(problem, i, work):  # scores are marginals less the truth, which costs nothing
+def task_loss(problem, i, work):  # scores are marginals less the truth, whose task loss is 0
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     total = 0.0
     for t in range(n):

@@ -59,7 +59,7 @@ def decode(problem, i, A, work):
 @answers(oracles.add_rows, MaxProblem)
 def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
-    pairs = problem.pairs  # taken out here, not in the inner loop
+    pairs = problem.pairs  # read once, outside the inner loop
     for t in range(n):
         y, guess = problem.labels[first + t], work.labels[t]
         if y != guess:
@@ -109,7 +109,7 @@ def touched(problem, i):
     return rows_of(problem, i)
 
 
-# its answers are as dear to keep as to find again
+# storing its answers costs as much as computing them again
 
 
 @answers(oracles.remember, MaxProblem)

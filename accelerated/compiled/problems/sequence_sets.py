@@ -1,4 +1,4 @@
-"""Working sets of sequences, and of trees: labellings, of which a visit looks only at positions where they differ."""
+"""Working sets of sequences and of trees: labellings. A visit looks only at the positions where they differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Scratch(NamedTuple):
     (n, Lp): a copy;
 
     differ (n,): where outputs differ; share (Lp,), zero, and touched (outputs,): the labels of a position whose weight
-    changes; counts (L, L), zero; work: as oracles take it, with the prepared A.
+    changes; counts (L, L), zero; work: as the oracles take it, with the prepared A.
     """
 
     g: np.ndarray
@@ -65,7 +65,7 @@ def visiting(problem, order, sets, w):
 @answers(oracles.join_best, MaxProblem)
 def join_best(
     problem, i, capacity, sets, w, scratch
-):  # scratch then has the scores of positions and where outputs differ
+):  # afterwards, scratch has the scores of positions and where outputs differ
     n, (W, A), work = problem.offsets[i + 1] - problem.offsets[i], w, scratch.work
     augmented_scores(problem, i, 1.0, W, A, 1.0, work.scores)
     for t in range(n):
@@ -118,7 +118,7 @@ def score_set(problem, i, joined, sets, w, scratch):
 
 @kernel
 def score_outputs(problem, sets, i, n, A, scratch):
-    """g[a] = score of output a of example i, but for what all have in common."""
+    """g[a] = score of output a of example i, up to what all have in common."""
     for a in range(sets.outputs[i]):
         first, total = sets.cells[i] + a * n, 0.0
         for t in range(n):
@@ -139,13 +139,14 @@ def add_column(problem, position, factor, label, G):
 
 @answers(oracles.move, MaxProblem)
 def move(problem, i, factor, S, sets, w, sums, scratch):
-    """The changes sum to 0, so the true output's features drop out, and so do positions where the outputs agree.
-    (Differences of weights would not sum to 0: a weight next to 1 has lost what a tiny one has gained.)
+    """w and sums change as for the question. The changes sum to 0, so the true output's features drop out, and so do
+    positions where the outputs agree. (Differences of weights would not sum to 0: a weight near 1 loses the digits that
+    a tiny one gains.)
     """
     (W, A), (U_W, U_A), average = w, sums, len(sums.dense) > 0
     n, work = problem.offsets[i + 1] - problem.offsets[i], scratch.work
     slots, first, loss = sets.slots[i], problem.offsets[i], 0.0
-    changed = 0  # the first so many of spread and change now hold places and their changes times factor
+    changed = 0  # the first ``changed`` of spread and change now hold places and their changes times factor
     for a in range(sets.outputs[i]):
         change = scratch.change[a]
         if change != 0.0:
@@ -179,7 +180,7 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
                 output = sets.cells[i] + np.int64(scratch.spread[k]) * n
                 a, b = sets.labels[output + above], sets.labels[output + t]
                 A[0, a, b] += scratch.change[k]
-                work.matrix[a, b] = work.transposed[b, a] = A[0, a, b]  # either is what decode takes
+                work.matrix[a, b] = work.transposed[b, a] = A[0, a, b]  # decode takes one of them
                 if average:
                     U_A[0, a, b] += S * scratch.change[k]
     return loss

@@ -18,7 +18,7 @@ __all__ = ["TopKProblem"]
 
 
 class TopKProblem(NamedTuple):
-    """The max smoothed by squared l2 over the k best outputs, or fewer where they are certified to be enough."""
+    """The max smoothed by squared l2 over the k best outputs, or over fewer if those are certified to suffice."""
 
     offsets: np.ndarray
     indptr: np.ndarray
@@ -59,7 +59,7 @@ def parent(problem, i, t):
 def add_rows(problem, i, factor, work, G):
     first, n = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     labels, weights, count = work.outputs.labels, work.outputs.weights, work.outputs.state[0]
-    here, share, pairs = work.outputs.here, work.outputs.share, problem.pairs  # taken out here, not in the inner loop
+    here, share, pairs = work.outputs.here, work.outputs.share, problem.pairs  # read once, outside the inner loop
     for t in range(n):
         m = mixture(count, labels, weights, t, problem.labels[first + t], here, share)
         if m > 0:

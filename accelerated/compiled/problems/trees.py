@@ -1,8 +1,8 @@
-"""Trees and forests as problems: sequences but for a position's parent, and for the messages.
+"""Trees and forests as problems: like sequences, except for the parents of positions and the messages.
 
-A problem has the fields of a sequence's (:mod:`accelerated.compiled.problems.sequence`) and the forms of its trees:
-node t of tree i has its parent at above[offsets[i] + t], counted within the tree, which has as many nodes for roots;
-``upward`` lists the nodes of each tree, the deepest first.
+A problem has the fields of a sequence problem (:mod:`accelerated.compiled.problems.sequence`) and the forms of its
+trees. The parent of node t of tree i is above[offsets[i] + t], counted within the tree; for roots it is the tree's
+number of nodes. ``upward`` lists the nodes of each tree, the deepest first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TreeMaxProblem(NamedTuple):
 
 
 class TreeEntropyProblem(NamedTuple):
-    """The max smoothed by entropy: sum-product at temperature mu. The log loss is the one with cost 0 and mu = 1."""
+    """The max smoothed by entropy: sum-product at temperature mu. The log loss has cost 0 and mu = 1."""
 
     offsets: np.ndarray
     indptr: np.ndarray
@@ -57,7 +57,7 @@ class TreeEntropyProblem(NamedTuple):
 
 @kernel
 def forest(problem, i):
-    """The form of tree i, as far as messages need it."""
+    """The part of tree i's form that messages need."""
     nodes, none = slice(problem.offsets[i], problem.offsets[i + 1]), problem.above[:0]
     return Forest(problem.above[nodes], problem.upward[nodes], none, none, none)
 
@@ -94,7 +94,7 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     return mu * value - gold
 
 
-# all else is as for sequences
+# all other questions are answered as for sequences
 
 SHARED = (
     "room",

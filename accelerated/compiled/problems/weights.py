@@ -10,8 +10,8 @@ __all__ = ["Weights", "zeros_like"]
 
 
 class Weights(NamedTuple):
-    """rows (F, Lp): W, of which an example touches few; dense (1, p, q): A, which it may touch all over. They change
-    in place.
+    """rows (F, Lp): W, of which an example touches few; dense (1, p, q): A, of which it may touch all. They change in
+    place.
     """
 
     rows: np.ndarray
@@ -19,5 +19,5 @@ class Weights(NamedTuple):
 
 
 def zeros_like(w: Weights, *, any: bool = True) -> Weights:
-    """Zeros of the same shapes; nothing at all where there are not to be ``any``."""
+    """Zeros of the same shapes; empty arrays if ``any`` is false."""
     return Weights(np.zeros_like(w.rows), np.zeros_like(w.dense)) if any else Weights(w.rows[:0], w.dense[:0])

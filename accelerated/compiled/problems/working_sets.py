@@ -1,8 +1,8 @@
-"""The outputs found so far for each sequence (or sentence, whose labels are heads), packed: what block-coordinate
-Frank-Wolfe keeps.
+"""The outputs found so far for each sequence (or sentence, whose labels are heads), packed: the state of
+block-coordinate Frank-Wolfe.
 
-Directions are never stored: a step needs their squared distances, which follow from the labellings and the inner
-products of the features of a sequence's positions, and its own update of w touches the features of the positions whose
+Directions are never stored. A step needs only their squared distances, which follow from the labellings and from the
+inner products of the features of a sequence's positions. The update of w touches only the features of positions whose
 labels differ.
 """
 
@@ -28,18 +28,18 @@ __all__ = [
     "with_room",
 ]
 
-ROOM = 8  # outputs that a sequence has room for at first
+ROOM = 8  # initial room for outputs of a sequence
 
 
 class WorkingSets(NamedTuple):
-    """Example i of n_i = lengths[i] labels (of positions; heads; or one, the number of a candidate) has outputs[i]
-    outputs, room for room[i], restless[i] says whether its last visit had something to move; its parts of the long
-    arrays start at
+    """Example i has n_i = lengths[i] labels (of positions; heads; or one, the number of a candidate), outputs[i]
+    outputs, and room for room[i]. restless[i]: whether its last visit changed weights. Its parts of the long arrays
+    start at
 
     slots[i]: alpha, losses (room,); cells[i]: labels (room, n_i); pairs[i]: distances (room, room), the squared
     distances of directions; squares[i]: products (n_i, n_i), the inner products of the features of positions.
 
-    used (3,): how much of alpha, labels and distances is taken.
+    used (3,): the used lengths of alpha, labels and distances.
     """
 
     lengths: np.ndarray
@@ -60,12 +60,12 @@ class WorkingSets(NamedTuple):
 
 @singledispatch
 def new_sets(problem: Any, width: int) -> WorkingSets:
-    """One output each, the true one, with all the weight; ``width``: the number of rows of W."""
+    """One output each: the true one, with all the weight. ``width``: the number of rows of W."""
     raise TypeError(f"no working sets for {type(problem).__name__}")
 
 
 def empty_sets(lengths, squares):
-    """Sets (n,) of one output each, labels and weight still 0, for sequences of these lengths; squares (n,): room
+    """Sets (n,) of one output each, for sequences of these lengths; labels and weights are still 0. squares (n,): room
     for their products.
     """
     n = len(lengths)
@@ -89,7 +89,7 @@ def empty_sets(lengths, squares):
 
 
 def with_room(sets: WorkingSets) -> WorkingSets:
-    """The sets with room for one more output in each: full ones move to the end of the arrays, with twice the room."""
+    """The sets with room for one more output in each. Full ones move to the end of the arrays, with twice the room."""
     lengths = sets.lengths
     full = np.flatnonzero(sets.outputs == sets.room)
     if len(full) == 0:
@@ -110,7 +110,7 @@ def with_room(sets: WorkingSets) -> WorkingSets:
 
 
 def _extended(x, size):
-    """x, or a longer copy if it has not ``size`` entries."""
+    """x, or a longer copy if x has fewer than ``size`` entries."""
     return x if len(x) >= size else np.concatenate([x, np.zeros(max(len(x), size - len(x)), x.dtype)])
 
 
@@ -135,7 +135,7 @@ def begin_sequences(problem, sets, row):
 
 @kernel
 def _move(sets, lengths, full, slots, cells, pairs):
-    """Sequences ``full`` to new places, with twice the room."""
+    """Move the sequences ``full`` to new places with twice the room."""
     for k in range(len(full)):
         i = full[k]
         m, n = sets.outputs[i], lengths[i]
@@ -151,7 +151,7 @@ def _move(sets, lengths, full, slots, cells, pairs):
 
 @kernel
 def find_labelling(sets, i, n, labels):
-    """The place of labels[:n] in the set of sequence i, -1 if it is not there."""
+    """The place of labels[:n] in the set of sequence i, or -1."""
     for a in range(sets.outputs[i]):
         first, t = sets.cells[i] + a * n, 0
         while t < n and sets.labels[first + t] == labels[t]:
@@ -163,7 +163,7 @@ def find_labelling(sets, i, n, labels):
 
 @kernel
 def add_labelling(problem, sets, i, n, labels, loss, a, counts):
-    """labels[:n] at place a of example i, of weight 0; counts (L, L) is scratch, zero."""
+    """Put labels[:n] at place a of example i, with weight 0; counts (L, L) is scratch, zero."""
     store(sets, i, n, labels, loss, a)
     start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
@@ -174,7 +174,7 @@ def add_labelling(problem, sets, i, n, labels, loss, a, counts):
 
 @kernel
 def store(sets, i, n, labels, loss, a):
-    """labels[:n] at place a of sequence i, of weight 0, its distances not yet set."""
+    """Put labels[:n] at place a of sequence i, with weight 0; its distances are not set yet."""
     first = sets.cells[i] + a * n
     sets.losses[sets.slots[i] + a] = loss
     sets.alpha[sets.slots[i] + a] = 0.0
@@ -213,7 +213,7 @@ def _distance(problem, sets, i, n, x, y, counts):
 
 @kernel
 def idle_place(sets, i, scratch):
-    """The place of the lowest score of an output without weight; a new one where all have some."""
+    """The place of the output without weight that has the lowest score; a new place if all have weight."""
     place, lowest = sets.outputs[i], np.inf
     for a in range(sets.outputs[i]):
         if sets.alpha[sets.slots[i] + a] == 0.0 and scratch.g[a] < lowest:

@@ -1,5 +1,5 @@
-"""Proxes of functions of group norms, one after another, on the norms n (K + 1,) of disjoint parts; the last is of what
-is in no group.
+"""Proxes of functions of group norms, one after another, on the norms n (K + 1,) of disjoint parts; the last part has
+the weights in no group.
 
 A group of an operation is a union of parts, and its prox scales them all: n changes in place, and part a is scaled by
 the ratio.
@@ -19,11 +19,12 @@ RIDGE, SUM, SQUARE, POWER, SUM_BALL, BALL = range(6)
 
 
 class Proxes(NamedTuple):
-    """Operation o with g = gamma / (1 + gamma damp[o]), and N_k the norms of its groups:
+    """Operation o has g = gamma / (1 + gamma damp[o]), and N_k are the norms of its groups:
 
     RIDGE: every part / (1 + g weight). SUM: prox of g weight sum_k w_k N_k. SQUARE: of g weight/2 (sum_k N_k)^2. POWER:
-    of g weight/2 sum_k N_k^power. SUM_BALL: projection onto sum_k N_k <= weight. BALL: onto ||.|| <= weight. member
-    (O, K + 1): a part's group, -1 for none; groups (O,): how many; alike (O,): group k is part k; weights (O, most): w.
+    of g weight/2 sum_k N_k^power. SUM_BALL: projection onto sum_k N_k <= weight. BALL: onto ||.|| <= weight. member (O,
+    K + 1): a part's group, -1 for none; groups (O,): the number of groups; alike (O,): whether group k is part k;
+    weights (O, most): w.
     """
 
     kind: np.ndarray
@@ -38,8 +39,8 @@ class Proxes(NamedTuple):
 
 @kernel
 def shrink_norms(proxes, gamma, n, before, after, levels):
-    """n becomes the norms after all operations. before, after (most,): room; levels (O,): the last threshold of
-    each, where to look for the next.
+    """n becomes the norms after all operations. before, after (most,): room; levels (O,): the last threshold of each
+    operation, where the search for the next one starts.
     """
     for o in range(len(proxes.kind)):
         kind, g = proxes.kind[o], gamma / (1.0 + gamma * proxes.damp[o])
@@ -75,7 +76,7 @@ def shrink_norms(proxes, gamma, n, before, after, levels):
 
 @kernel
 def prox_of_norms(proxes, o, g, n, b, levels):
-    """b = the prox at n >= 0, of the first groups[o] of them; b may be n."""
+    """b = the prox at n >= 0, of the first groups[o] norms; b may be n."""
     kind, weight, count = proxes.kind[o], proxes.weight[o], proxes.groups[o]
     if kind == SUM:
         for k in range(count):
@@ -116,7 +117,9 @@ def above(n, count, level):
 
 @kernel
 def square_level(n, count, lam, level):
-    """The root of lam sum_k max(n_k - level, 0) = level, by Newton's method: exact once the n_k above it are known."""
+    """The root of lam sum_k max(n_k - level, 0) = level, by Newton's method: exact once the set of n_k above the root
+    is known.
+    """
     m = -1
     for _ in range(count + 3):  # after the first step the sets only shrink
         total, found = above(n, count, level)
@@ -128,7 +131,7 @@ def square_level(n, count, lam, level):
 
 @kernel
 def ball_level(n, count, radius, level):
-    """The root of sum_k max(n_k - level, 0) = radius, 0 where the sum of n is no more than that."""
+    """The root of sum_k max(n_k - level, 0) = radius; 0 if the sum of n is at most the radius."""
     total, found = above(n, count, 0.0)
     if total <= radius:
         return 0.0

@@ -1,4 +1,4 @@
-"""Rows through their thresholds: x, out (rows, p) float64 in C order, out may be x; tau from ``selection``."""
+"""Thresholds of rows, applied: x, out (rows, p) float64 in C order, out may be x; tau comes from ``selection``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from accelerated.kernel import inlined, kernel
 
 __all__ = ["ball_rows", "extents", "simplex_rows", "soft_rows", "squared_rows", "weight_extents", "weighted_rows"]
 
-LARGE, SMALLER = 2.0**800, 2.0**-200  # numbers whose sums might overflow are added up scaled
+LARGE, SMALLER = 2.0**800, 2.0**-200  # numbers whose sums might overflow are scaled before they are added
 
 
 @kernel
 def extents(lo, hi, x, bits, largest, total):
-    """largest[i] of x[i] or |x[i]|, total[i] = sum |x[i]|: not finite if a number is not."""
+    """largest[i] of x[i] or |x[i]|, total[i] = sum |x[i]|; not finite if a number of the row is not finite."""
     view = View(bits, 0.0)
     for i in range(lo, hi):
         largest[i], total[i] = _extent(x[i], view)
@@ -48,7 +48,7 @@ def weight_extents(lo, hi, d, least, total):
 
 @kernel
 def soft_rows(lo, hi, x, tau, out):
-    """Soft thresholds of rows; the answer is not finite if a number is not."""
+    """Soft thresholds of rows. Returns a number that is not finite if an entry is not finite."""
     total = 0.0
     for i in range(lo, hi):
         for e in range(x.shape[1]):
@@ -88,7 +88,7 @@ def ball_rows(lo, hi, x, radius, largest, total, out):
 
 @kernel
 def squared_rows(lo, hi, x, w, c, total, out):
-    """lam = w / c."""
+    """The prox of (lam/2) ||x||_1^2 in each row, lam = w / c."""
     v = np.empty(x.shape[1])
     level = Level(w, c, 0.0, 0.0)
     for i in range(lo, hi):
@@ -112,7 +112,7 @@ def _shrink(x, i, shift, high, low, out):
 
 @kernel
 def weighted_rows(lo, hi, x, d, w, c, floor, out):
-    """d (rows, p), or (1, p) for all rows; floor (rows,)."""
+    """The prox of the weighted squared l1 norm in each row: d (rows, p), or (1, p) for all rows; floor (rows,)."""
     v, a = np.empty(x.shape[1]), np.empty(x.shape[1])
     for i in range(lo, hi):
         j = i if d.shape[0] > 1 else 0

@@ -1,15 +1,17 @@
-"""One threshold for all the numbers of a row, by selection: expected linear time, no sort.
+"""One threshold for all numbers of a row, by selection: expected linear time, no sort.
 
-With v = |x| or x, moved and scaled by a ``View``, and weights d (all 1 where they are None), tau is the root of
+With v = |x| or x, shifted by a ``View``, and weights d (all 1 if None), tau is the root of
 
     g(t) = w sum_i d_i max(v_i - d_i t, 0) - r - c t          (``Level``; a floor of tau is known)
 
-which is convex and falls: simplex and l1 ball (w, c, r) = (1, 0, radius); squared l1 (lam, 1, 0) up to a power of two.
-So a tangent's root, ``root`` of the sums above any t, is at most tau (Newton's method; from the floor, Michelot's).
+which is convex and decreasing. For simplex and l1 ball, (w, c, r) = (1, 0, radius); for squared l1, (lam, 1, 0) up to a
+power of two. So the root of a tangent, ``root`` of the sums above any t, is at most tau (Newton's method; from the
+floor, Michelot's).
 
-1. A sample of the row gives a guess, and the sums above it a tangent: close to tau, and never above it.
-2. One sweep adds up what lies above a narrow bracket and keeps what lies inside: usually a handful of numbers.
-3. Among those, Newton from below, with random pivots now and then, so that no input takes more than a few sweeps.
+1. A sample of the row gives a guess, and the sums above it a tangent, whose root is close to tau and never above it.
+2. One sweep adds up the numbers above a narrow bracket and keeps those inside it: usually a handful.
+3. Among those, Newton's method from below, with occasional random pivots, so that no input takes more than a few
+sweeps.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from accelerated.kernel import inlined, kernel
 __all__ = ["Level", "View", "split_root", "sums_at_root"]
 
 HUGE = np.finfo(np.float64).max
-BLOCK = 256  # numbers that are added up together and, if none lies inside the bracket, not looked at again
+BLOCK = 256  # numbers summed together; a block without a number inside the bracket is not read again
 SAMPLE = 8192
 
 
@@ -39,7 +41,7 @@ class Level(NamedTuple):
 
 
 class View(NamedTuple):
-    """v_i = x_i - shift, or |x_i| - shift where the sign bit is not among ``bits``."""
+    """v_i = x_i - shift, or |x_i| - shift if the sign bit is not among ``bits``."""
 
     bits: int
     shift: float
@@ -87,7 +89,7 @@ def sums_above(x, d, n, view, t):
 
 @kernel
 def keep_between(x, d, n, view, low, high, v_kept, d_kept):
-    """The sums of those above high; those with d low < v <= d high go to v_kept and d_kept, so many.
+    """The sums of those above high. Those with d low < v <= d high go to v_kept and d_kept; returns their number, too.
 
     v_kept and d_kept may be x and d.
     """
@@ -116,12 +118,14 @@ def keep_between(x, d, n, view, low, high, v_kept, d_kept):
 
 @kernel
 def select(v, d, n, level, over, low, sums):
-    """S, M of all with v > d tau: those of the first n, all between low <= tau and an upper bound, and those above it.
+    """S, M of all numbers with v > d tau: among the first n, which are all those between low <= tau and an upper bound,
+    and those above the bound.
 
-    over: S, M and how many are above; sums: S, M and how many above low.
-    low is the root of S, M, the sums of so many numbers, or the floor (then S = M = size = 0). v and d are overwritten.
-    Newton from below ends when a step leaves its set as it is: sets only shrink, so their sizes tell. Rounding may end
-    it before, by a step that is none; then the sums before are those of the larger root.
+    over: S, M and the number above the bound; sums: S, M and the number above low.
+    low is the root of S, M, the sums of that many numbers, or the floor (then S = M = size = 0). v and d are
+    overwritten.
+    Newton's method from below ends when a step leaves its set unchanged; sets only shrink, so their sizes tell.
+    Rounding may end it earlier, by a step of length 0; then the sums before that step are those of the larger root.
     """
     (S_above, M_above, above), (S, M, size) = over, sums
     t = low
@@ -133,7 +137,7 @@ def select(v, d, n, level, over, low, sums):
         S_new, M_new = S_new + S_above, M_new + M_above
         new = root(level, S_new, M_new) if M_new > 0.0 else t
         if (k + above == size or not new > t) and d is not None:
-            # a large weight at its threshold hides the others in these sums: look past it
+            # a large weight at its threshold hides the others in these sums, so leave it out
             beyond = t * (1.0 + 1e-15)
             S_new, M_new, k = sums_above(v, d, n, AS_IT_IS, beyond)
             S_new, M_new = S_new + S_above, M_new + M_above
@@ -165,7 +169,7 @@ def select(v, d, n, level, over, low, sums):
 
 @kernel
 def guess(x, d, view, level, v, a):
-    """About tau, from a sample of the row; v and a are scratch."""
+    """An estimate of tau from a sample of the row; v and a are scratch."""
     n, size = len(x), min(SAMPLE, len(x) // 16)
     stride = n // size
     for j in range(size):

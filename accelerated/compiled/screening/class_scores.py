@@ -1,7 +1,8 @@
 """Inference over classes and products with dense features, class-major: scores Z (K, n), features X (F, n).
 
-Blocks of examples stay in the cache while classes pass. Products over pairs (feature, class) take those of class k as
-rows[start[k]:start[k+1]]; their features may be of any smaller type that holds them exactly: less to read.
+Blocks of examples stay in the cache while the classes pass. Products over pairs (feature, class) take the pairs of
+class k from rows[start[k]:start[k+1]]. Their features may have any smaller dtype that holds them exactly, so that less
+memory is read.
 """
 
 from __future__ import annotations
@@ -158,8 +159,8 @@ def pairs_back(start, rows, X, R, G):
 
 @kernel
 def weighted_pairs(row, label, X, Z, lo, T, M):
-    """T (pairs, m) = X[row] and M (pairs, m) = T times the probability of the label, of the examples lo, ..., lo + m
-    - 1.
+    """T (pairs, m) = X[row] and M (pairs, m) = T times the probability of the label, for the examples lo, ..., lo + m -
+    1.
     """
     K, m = Z.shape[0], T.shape[1]
     P, top, total = np.empty((K, m)), np.empty(m), np.empty(m)

@@ -10,10 +10,11 @@ __all__ = ["descend_in_place"]
 
 @kernel
 def descend_in_place(H, q, x, lam, beta, sweeps, enough):
-    """x becomes the minimiser of a quadratic with Hessian H (k, k), whose gradient at x is q, plus lam/2 ||x||^2 + beta
-    ||x||_1.
+    """x becomes the minimiser of a quadratic plus lam/2 ||x||^2 + beta ||x||_1; the quadratic has Hessian H (k, k) and
+    gradient q at x.
 
-    It ends once a sweep gains ``enough`` of what the best one did; q stays the gradient at x.
+    The descent ends once a sweep gains at most the share ``enough`` of the best sweep's gain; q stays the gradient at
+    x.
     """
     most = 0.0
     for _ in range(sweeps):

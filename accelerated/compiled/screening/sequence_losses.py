@@ -14,7 +14,7 @@ __all__ = ["chain_losses"]
 
 @kernel
 def chain_losses(problem, lo, hi, W, A, losses):
-    """losses[lo:hi] of the sequences of an entropy problem with cost 0, at mu = 1."""
+    """losses[lo:hi] of the sequences of an EntropyProblem with cost 0, at mu = 1."""
     work = room(problem, np.arange(lo, hi), 0, hi - lo, A)
     ready = prepared(problem, A, 1.0, work)
     for i in range(lo, hi):
