@@ -1,8 +1,9 @@
 """Row t of a (rows, Lp) array: products with a padded (Lp, Lp) matrix, sums, extremes. Lp is a multiple of 8.
 
-Written for LLVM's loop vectoriser: four matrix rows a sweep, their numbers as 4 * b (provably not negative: no
-wrap-around test inside, and the alias tests move out of the loop), reductions with eight accumulators, and whole arrays
-with a row number as arguments, because a view such as a[t] costs two atomic reference counts.
+Written for LLVM's loop vectoriser. Four matrix rows are taken in a sweep, with their numbers as 4 * b: these are
+provably not negative, so there is no wrap-around test inside, and the alias tests move out of the loop. Reductions have
+eight accumulators. Arguments are complete arrays with a row number, because a view such as a[t] costs two atomic
+reference counts.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def lowest_above(a, t, bound):
 
 @kernel
 def padded(L):
-    """The multiple of 8 at or above L, at least 8."""
+    """The smallest multiple of 8 that is at least L and at least 8."""
     return max((L + 7) // 8 * 8, 8)
 
 

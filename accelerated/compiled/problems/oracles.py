@@ -2,24 +2,24 @@
 once.
 
 A problem is a NamedTuple of packed examples. Its weights are two arrays: the rows of W (F, Lp), of which an example
-touches few, and A (1, p, q), of which it may touch all; either may be empty. One example i is
+touches few, and A (1, p, q), of which it may touch all; either may be empty. For one example i:
 
     work = room(problem, batch, lo, hi, A)              once, for examples batch[lo:hi]
     ready = prepared(problem, A, mu, work)              once for each A
     loss = oracle(problem, i, s, W, A, ready, mu, work) the (smoothed) loss at weights s W, A
     add_rows(problem, i, factor, work, G)               G (F, Lp) += factor * its gradient in W
-    add_dense(problem, i, factor, work, G)              G (1, p, q) += factor * its gradient in A, but for what ...
-    flush(problem, factor, ready, work, G)              ... waits for this: all since the last flush
+    add_dense(problem, i, factor, work, G)              G (1, p, q) += factor * its gradient in A, except what ...
+    flush(problem, factor, ready, work, G)              ... waits for this call: all since the last flush
     task_loss(problem, i, work)                         the mean task loss under the oracle's weights
-    exact(problem, work)                                whether the oracle's answer is that of the smoothing itself
+    exact(problem, work)                                whether the oracle's answer equals that of the smoothing
     touched(problem, i)                                 the rows of W that it touches, some of them more than once
 
-and, for passes that come back to an answer (:mod:`accelerated.compiled.problems.answers`),
+and, for passes that use an answer again (:mod:`accelerated.compiled.problems.answers`),
 
-    remember(problem, i, work, kept)                    what the oracle has left; a flush comes just before
-    recall(problem, i, kept, work)                      puts it back: as after the oracle; False where it was not kept
-    remember_rows, recall_rows                          the same of what ``add_rows`` asks for alone
-    subtract(problem, i, work, other)                   before the next: work becomes its answer less that of other
+    remember(problem, i, work, kept)                    stores the oracle's answer; call flush just before
+    recall(problem, i, kept, work)                      restores work as after the oracle; False: not stored
+    remember_rows, recall_rows                          the same for the part that ``add_rows`` needs
+    subtract(problem, i, work, other)                   before add_difference: work's answer less that of other
     add_difference(problem, i, factor, work, other, G)  G (F, Lp) += factor * (gradient in work - that in other)
 
 and, where positions have labels (:mod:`accelerated.compiled.problems.sequence`),
@@ -31,7 +31,7 @@ and, for block-coordinate Frank-Wolfe (:mod:`accelerated.compiled.problems.worki
 
     scratch = visiting(problem, order, sets, w)         once, for examples ``order``
     join_best(problem, i, capacity, sets, w, scratch)   the best output joins the set of example i
-    score_set(problem, i, joined, sets, w, scratch)     g = scores of its outputs, but for what all have in common
+    score_set(problem, i, joined, sets, w, scratch)     g = scores of its outputs, up to what all have in common
     move(problem, i, factor, S, sets, w, sums, scratch) w += factor * sum_a change_a v_a, sums += S times that
 
 The Python functions of these names only carry the bodies.

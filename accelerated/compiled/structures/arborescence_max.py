@@ -1,10 +1,10 @@
-"""Best dependency trees in O(n^2): each token takes its best head; where these form cycles, paths of best heads grow
-until they reach the root or a finished token, and a path that comes back to itself is contracted (Gabow, Galil, Spencer
+"""Best dependency trees in O(n^2). Each token takes its best head. Where these heads form cycles, paths of best heads
+grow until they reach the root or a finished token; a path that returns to itself is contracted (Gabow, Galil, Spencer
 and Tarjan 1986, on a dense matrix).
 
-Arcs stay in place as tokens merge: row and column v of the matrix are of the cycle that v stands for, and beside each
-score is the arc m * (n + 1) + h that it belongs to. Column 0 is left to the root arcs, which are kept apart: with a
-single root they are a last resort.
+Arcs stay in place as tokens merge: row and column v of the matrix belong to the cycle that v stands for, and beside
+each score is its arc, m * (n + 1) + h. The root arcs are stored apart from the matrix, whose column 0 is left to them:
+with a single root they are a last resort.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ FRESH, ON_PATH, FINISHED, ABSORBED = 0, 1, 2, 3
 
 @kernel
 def best_tree(values, single_root):
-    """Value and heads (n,) of a best tree; -inf or, where an entry is nan or +inf, nan, and -1 throughout."""
+    """Value and heads (n,) of a best tree. Without a tree, the value is -inf; with a nan or +inf entry it is nan; then
+    all heads are -1.
+    """
     heads = np.empty(values.shape[0], np.int64)
     if not are_scores(values):
         value = np.nan
@@ -36,8 +38,8 @@ def best_tree(values, single_root):
 
 @kernel
 def best_heads(values, single_root, heads):
-    """Whether there is a tree under values (n, n + 1), C order, no nan or +inf; then heads (n,) are those of a best
-    one.
+    """Whether there is a tree under values (n, n + 1), C order, without nan or +inf; if so, heads (n,) become those of
+    a best one.
     """
     n = values.shape[0]
     if n == 0:
@@ -67,7 +69,7 @@ def best_heads(values, single_root, heads):
 
 @kernel
 def best_with_each_arc(values, single_root):
-    """The best score (n, n + 1) of a tree with each arc; -inf where there is none."""
+    """The best score (n, n + 1) of a tree with each arc; -inf if there is none."""
     n = values.shape[0]
     out, limited, heads = np.full((n, n + 1), -np.inf), values.copy(), np.empty(n, np.int64)
     if not best_heads(values, single_root, heads):
@@ -90,8 +92,8 @@ def best_with_each_arc(values, single_root):
 
 @kernel
 def best_parts(limited, heads, fixed, single_root):
-    """Best trees whose heads are ``heads`` up to a token, not before ``fixed``, where they differ: which there are
-    (n,), scores, heads (n, n).
+    """Best trees that first differ from ``heads`` at each token, none before ``fixed``: whether there is one (n,),
+    scores, heads (n, n).
     """
     n = len(heads)
     limited = limited.copy()
@@ -112,7 +114,7 @@ def best_parts(limited, heads, fixed, single_root):
 
 @kernel
 def tree_score(values, heads):
-    """The score of a tree, added up token after token."""
+    """The score of a tree, summed token after token."""
     total = 0.0
     for m in range(len(heads)):
         total += values[m, heads[m]]
@@ -129,9 +131,9 @@ def _first(a, v, top):
 
 @kernel
 def _is_tree(heads):
-    """Whether everyone's heads lead to the root."""
+    """Whether all heads lead to the root."""
     n = len(heads)
-    walk = np.zeros(n + 1, np.int64)  # which walk came by
+    walk = np.zeros(n + 1, np.int64)  # the walk that visited each token
     walk[0] = -1
     for start in range(1, n + 1):
         v = start
@@ -145,7 +147,7 @@ def _is_tree(heads):
 
 @kernel
 def _grow(a, root, single_root, heads):
-    """The rest of ``best_heads``: a (n + 1, Lp) and root (n + 1,), both indexed by the token and used up."""
+    """The rest of ``best_heads``; a (n + 1, Lp) and root (n + 1,), both indexed by the token, are overwritten."""
     n = len(heads)
     arc_of, root_arc = np.empty(a.shape, np.int64), np.empty(n + 1, np.int64)
     for v in range(1, n + 1):
@@ -153,7 +155,7 @@ def _grow(a, root, single_root, heads):
         for j in range(a.shape[1]):
             arc_of[v, j] = root_arc[v] + j
     status, gain, path = np.full(n + 1, FRESH), np.empty(n + 1), np.empty(n + 1, np.int64)
-    # a node of the forest of contractions is a token, 1..n, or a cycle, above n
+    # nodes of the forest of contractions: tokens are 1..n, cycles lie above n
     node, chosen, parent, nodes = np.arange(n + 1), np.empty(2 * n + 1, np.int64), np.zeros(2 * n + 1, np.int64), n + 1
     for start in range(1, n + 1):
         if status[start] != FRESH:
@@ -190,8 +192,8 @@ def _grow(a, root, single_root, heads):
 
 @kernel
 def _contract(a, arc_of, root, root_arc, gain, status, path, bottom, depth):
-    """The tokens path[bottom:depth] become one, by the name of the first of them: a head of it scores the gain over
-    the arc that it replaces.
+    """The tokens path[bottom:depth] become one, named by the first of them. The score of a head of this token is the
+    gain over the arc that the head replaces.
     """
     r = path[bottom]
     lost = gain[r]
@@ -223,8 +225,8 @@ def _contract(a, arc_of, root, root_arc, gain, status, path, bottom, depth):
 
 @kernel
 def _unwind(chosen, parent, nodes, single_root, heads):
-    """The heads: the last cycle first, a cycle's arc takes the place of those of all nodes that its token is in.
-    False if there is more than one root.
+    """The heads, from the last cycle back to the first: a cycle's arc replaces the arcs of all nodes that contain its
+    token. False if there is more than one root.
     """
     n, n_roots = len(heads), 0
     settled = np.zeros(nodes, np.bool_)

@@ -1,9 +1,9 @@
-"""Sums over dependency trees in O(n^3): elimination without a subtraction (Grassmann, Taksar and Heyman 1985), and its
-derivative.
+"""Sums over dependency trees in O(n^3), by elimination without a subtraction (Grassmann, Taksar and Heyman 1985), and
+its derivative.
 
-Two ways. Weights as plain numbers, each row divided by its largest, are fast, but lose those below e^-400. What is lost
-weighs at most n^4 times that in all, beside the product of the rows' sums: if the sum over trees is not far above, the
-logarithms are taken, in fixed-point numbers that hold scores of any size exactly.
+There are two ways. Weights as plain numbers, each row divided by its largest, are fast, but weights below e^-400 are
+lost. All lost weights together are at most n^4 e^-400 of the product of the rows' sums. If the sum over trees is not
+far above that, logarithms are used instead, in fixed-point numbers that hold scores of any size exactly.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["sum_over_trees"]
 
 ROUNDING = 1e-17  # the share of the sum that may be lost
 NOTHING = 1000.0  # exp(-NOTHING) is 0
-FAR = 1e12  # what is lost of the difference of two differences of that size is below 1e-18
+FAR = 1e12  # up to this size, a difference of two differences loses less than 1e-18
 
 
 @kernel
 def sum_over_trees(values, mu, single_root):
-    """mu log sum_y exp(score(y) / mu) over trees, and the marginals (n, n + 1), of values (n, n + 1), C order.
-    (-inf, zeros): there is none.
+    """mu log sum_y exp(score(y) / mu) over trees, and the marginals (n, n + 1), of values (n, n + 1), C order. Returns
+    (-inf, zeros) if there is no tree.
     """
     n = values.shape[0]
     if not are_scores(values):
@@ -40,7 +40,7 @@ def sum_over_trees(values, mu, single_root):
         value = _by_logarithms(values, mu, single_root, out)
     for m in range(n):
         for j in range(n + 1):
-            out[m, j] = min(max(out[m, j], 0.0), 1.0)  # beyond by rounding only
+            out[m, j] = min(max(out[m, j], 0.0), 1.0)  # outside only by rounding
     return value, out
 
 
@@ -51,7 +51,7 @@ def _by_weights(values, mu, single_root, out):
     w, p = np.zeros((n, padded(n + 1))), np.zeros((n, padded(n + 1)))
     sums, pivots = np.empty(n), np.empty(n)
     value, rounding = _weights(values, mu, single_root, w, out, sums)
-    share, log_z = 1.0, 0.0  # of the product of the rows' sums
+    share, log_z = 1.0, 0.0  # share of the product of the rows' sums
     for k in range(n - 1, -1, -1):
         left_out = 1 if single_root and k > 0 else 0
         pivot = 0.0
@@ -78,11 +78,11 @@ def _by_weights(values, mu, single_root, out):
 
 @kernel
 def _weights(values, mu, single_root, w, out, sums):
-    """Rows of w and of out: exp(values / mu) over its largest, of non-root arcs if there is a single root. Their sums.
+    """Rows of w and of out become exp(values / mu) over the row's largest; over the largest non-root arc if there is a
+    single root. sums become the rows' sums.
 
-    Returns the sum of the scores taken out, and what its rounding lost. The root arcs of a single root are over their
-    largest once more;
-    nan if they are so far below the others that this may be lost in rounding.
+    Returns the sum of the scores taken out, and its rounding error. The root arcs of a single root are divided by their
+    largest once more; nan if they are so far below the others that rounding may lose this.
     """
     n, total, lost = values.shape[0], 0.0, 0.0
     rows, above, rest = np.empty(n), -np.inf, 0.0
@@ -121,7 +121,7 @@ def _weights(values, mu, single_root, w, out, sums):
 
 @kernel
 def two_sum(x, y):
-    """x + y, and what its rounding lost (Knuth); nan beside an infinite sum."""
+    """x + y, and its rounding error (Knuth); nan beside an infinite sum."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
@@ -129,7 +129,8 @@ def two_sum(x, y):
 
 @kernel
 def _derivative(w, p, pivots, single_root, out):
-    """Weights in ``out`` become marginals: times the derivative of sum_k log pivot_k, taken from the last pivot back.
+    """Weights in ``out`` become marginals: multiplied by the derivative of sum_k log pivot_k, computed from the last
+    pivot back.
 
     w[i, k + 1], i < k, and p[k] are those of the elimination of k.
     """
@@ -158,8 +159,9 @@ def _derivative(w, p, pivots, single_root, out):
 
 @kernel
 def _by_logarithms(values, mu, single_root, out):
-    """The value, and the marginals in ``out``; the token with the largest pivot goes first. Logarithms are digits, in
-    units of 2^exponent / mu."""
+    """The value, and the marginals in ``out``; the token with the largest pivot is eliminated first. Logarithms are
+    digits, in units of 2^exponent / mu.
+    """
     n = values.shape[0]
     significand, exponent = math.frexp(mu)
     out[:, :] = 0.0
@@ -171,7 +173,7 @@ def _by_logarithms(values, mu, single_root, out):
     pivots, tops, masses = np.empty((n, D), np.int64), np.empty(n, np.int64), np.empty(n)
     log_z, share, x = np.zeros(D, np.int64), np.empty(D, np.int64), np.empty(D, np.int64)
     zero = np.zeros(D, np.int64)
-    for t in range(n):  # tokens order[t:] are left
+    for t in range(n):  # tokens order[t:] remain
         at, first = t, t if single_root and t < n - 1 else t - 1  # at t - 1 in the order: the root
         for r in range(t, n):
             k = order[r]
@@ -207,10 +209,10 @@ def _by_logarithms(values, mu, single_root, out):
 
 @kernel
 def _logarithms(values, mu):
-    """values less their rows' largest (n, n + 1, D), the sum of these (D,), and less than any sum that has a tree (D,);
-    nothing if a row forbids all.
+    """values less the largest of their rows (n, n + 1, D), the sum of these largest (D,), and a number below any sum
+    that has a tree (D,); nothing if a row forbids all.
 
-    A forbidden arc is no -inf here, but so much that a tree which has one weighs nothing beside a tree which has none.
+    A forbidden arc is not -inf here, but so low that a tree with one weighs nothing beside a tree without.
     """
     n, largest = values.shape[0], mu
     significand, exponent = math.frexp(mu)
@@ -249,8 +251,9 @@ def _logarithms(values, mu):
 
 @kernel
 def _pivot(log_w, order, first, t, significand, pivot):
-    """log of the sum of the weights (n + 1, D) of the heads order[first:], the root at t - 1, in ``pivot``; the
-    largest, and the sum over it."""
+    """``pivot`` becomes log of the sum of the weights (n + 1, D) of the heads order[first:], with the root at t - 1;
+    returns the column of the largest weight, and the sum relative to that weight.
+    """
     top = -1
     for s in range(first, len(order)):
         j = order[s] + 1 if s >= t else 0
@@ -267,8 +270,8 @@ def _pivot(log_w, order, first, t, significand, pivot):
 
 @kernel
 def _bring_back(order, t, p, through, out):
-    """Token order[t] comes back: the marginals among order[t + 1:] are divided into what was there and what led
-    through it.
+    """Token order[t] returns: the marginals among order[t + 1:] are split into the arcs that were there and the paths
+    through the token.
     """
     k, rest = order[t], 1.0
     for r in range(t + 1, len(order)):

@@ -1,10 +1,10 @@
 """Assignment problems: every row of a score matrix takes a column of its own, p <= q.
 
-Potentials u (p,), v (q,) keep u_i + v_j >= a_ij, with equality on the matched pairs. Three stages give more and more
-rows a column (after Jonker and Volgenant 1987). Each row takes its best column while that is free. Then rows outbid
-each other, which raises the price v of a column until its new row is indifferent to its next best. Then each row left
-is matched along a path that loses least, by Dijkstra's algorithm. v starts at the columns' maxima if p = q, and at 0
-else, so that it is 0 on columns that stay unmatched.
+Potentials u (p,), v (q,) keep u_i + v_j >= a_ij, with equality on the matched pairs. Three stages match more and more
+rows (after Jonker and Volgenant 1987). First, each row takes its best column if that is free. Then rows outbid each
+other: a bid raises the price v of a column until its new row is indifferent between this column and its next best.
+Finally, each remaining row is matched along a path of least loss, by Dijkstra's algorithm. v starts at the columns'
+maxima if p = q, else at 0, so that it is 0 on columns that stay unmatched.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from accelerated.kernel import inlined, kernel
 __all__ = ["are_scores", "assign", "matched_sum"]
 
 ROUNDS = 2  # of bidding
-# best and next best that differ by this share are equal: no wars over the last digit. Any share keeps the potentials
-# feasible
-# and tight, so it decides how long the bidding lasts and never what is found
+# Best and next best that differ by less than this share count as equal, so that no war is fought over the last digit.
+# Any share keeps the potentials feasible and tight: it decides how long the bidding lasts, never what is found.
 NEAR = 1e-13
 
 
 @kernel
 def are_scores(a):
-    """Whether no entry is nan or +inf: what ``assign`` relies on."""
+    """Whether no entry is nan or +inf, as ``assign`` requires."""
     wrong = 0
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
@@ -54,7 +53,7 @@ def assign(a):
 
 @kernel
 def matched_sum(a, columns):
-    """The score of a matching of a (p, q), added up row after row."""
+    """The score of a matching of a (p, q), summed row after row."""
     total = 0.0
     for i in range(len(columns)):
         if columns[i] >= 0:
@@ -64,7 +63,7 @@ def matched_sum(a, columns):
 
 @kernel
 def _prices(a, v):
-    """The first potentials of the columns. False if a column that has to be matched cannot be."""
+    """The initial potentials of the columns. False if a column that has to be matched cannot be matched."""
     p, q = a.shape
     if p < q:
         for j in range(q):
@@ -83,7 +82,9 @@ def _prices(a, v):
 
 @kernel
 def _greedy(a, u, v, column, row, free, scratch):
-    """Give each row one of its best columns if one is free; the number of rows left, or -1 if a row has no column."""
+    """Give each row one of its best columns if one is free. Returns the number of rows left, or -1 if a row has no
+    column.
+    """
     n_free = 0
     for i in range(a.shape[0]):
         _offers(a, i, v, scratch)
@@ -102,10 +103,11 @@ def _greedy(a, u, v, column, row, free, scratch):
 
 @kernel
 def _bid(a, u, v, column, row, free, n_free, scratch):
-    """One round of bids by the free rows, in 4 p steps at most; the number of rows left in ``free``.
+    """One round of bids by the free rows, in at most 4 p steps. Returns the number of rows left in ``free``.
 
-    A row pays for its best column what it would lose by the next best, and the owner bids at once; if it would lose
-    nothing, it takes whichever of the two is free, or the owner waits for the next round.
+    A row pays for its best column what it would lose by taking the next best, and the displaced owner bids at once. If
+    the row would lose nothing, it takes whichever of the two columns is free; if neither is, the owner waits for the
+    next round.
     """
     waiting, at, steps = 0, 0, 4 * a.shape[0]
     i = -1
@@ -121,7 +123,7 @@ def _bid(a, u, v, column, row, free, n_free, scratch):
             best = _index(scratch, first)
             scratch[0, best] = -np.inf
             second = largest(scratch, 0)
-        if second == -np.inf:  # out of steps, or there is no next best
+        if second == -np.inf:  # no steps left, or no next best column
             free[waiting] = i
             waiting += 1
             i = -1
@@ -150,7 +152,7 @@ def _bid(a, u, v, column, row, free, n_free, scratch):
 def _augment(a, u, v, column, row, free, n_free, gain):
     """Match the free rows, each along a path of largest gain. False if a row has none.
 
-    gain (1, >= q) of the best path to each column, -inf once the column is settled; then its price is inf, so that no
+    gain (1, >= q): of the best path to each column, -inf once the column is settled. Its price is then inf, so that no
     path reaches it again.
     """
     q = a.shape[1]
@@ -169,7 +171,7 @@ def _augment(a, u, v, column, row, free, n_free, gain):
             if most == -np.inf:
                 return False
             end, done = -1, count
-            for j in range(q):  # all the columns that gain most
+            for j in range(q):  # all columns of largest gain
                 if gain[0, j] == most:
                     if row[j] < 0:
                         end = j
@@ -199,14 +201,14 @@ def _augment(a, u, v, column, row, free, n_free, gain):
 
 @inlined
 def _offers(a, i, v, out):
-    """What each column is worth to row i at its price."""
+    """The value of each column to row i at the column's price."""
     for j in range(a.shape[1]):
         out[0, j] = a[i, j] - v[j]
 
 
 @inlined
 def _extend(a, i, base, price, gain, before):
-    """The paths that end in row i, one column longer."""
+    """Extend the paths that end in row i by one column."""
     for j in range(a.shape[1]):
         through, known = base + (a[i, j] - price[j]), gain[0, j]
         before[j] = i if through > known else before[j]
@@ -215,7 +217,7 @@ def _extend(a, i, base, price, gain, before):
 
 @inlined
 def _index(x, value):
-    """The first place of a value in x (1, n); it is there."""
+    """The first place of a value in x (1, n), which contains it."""
     j = 0
     while x[0, j] != value:
         j += 1

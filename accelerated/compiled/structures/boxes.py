@@ -1,7 +1,7 @@
-"""Subwindow search: best-first branch and bound over sets of boxes, as the reference's, in the same order.
+"""Subwindow search: best-first branch and bound over sets of boxes, like the reference's and in the same order.
 
-A set of boxes is eight numbers: first and last top, left, bottom and right. The queue is a binary heap of keys
-(bound, rank), each with the row of ``sets`` that holds its set; the row of a set that leaves is used again.
+A set of boxes is eight numbers: first and last top, left, bottom and right. The queue is a binary heap of keys (bound,
+rank), each with the row of ``sets`` that holds its set. The row of a removed set is reused.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ AFTER = 2**62  # ranks of single boxes lie below those of sets
 
 
 class Image(NamedTuple):
-    """Integral images (H + 1, W + 1) of the positive and the negative pixels, and of the forbidden ones
-    (nothing where there are none); the highest pixels of 2^j rows from row i on, [j, i], and of columns; the weight of
-    1 - IoU, and the truth (4,) or (0,).
+    """Integral images (H + 1, W + 1) of the positive and the negative pixels, and of the forbidden ones (empty if there
+    are none). row_peaks [j, i]: the highest pixels of the 2^j rows from row i on; column_peaks: the same of columns.
+    loss: the weight of 1 - IoU; truth: (4,) or (0,).
     """
 
     positive: np.ndarray
@@ -42,7 +42,7 @@ def image_of(pixels, loss, truth):
             any_forbidden |= pixels[i, j] == -np.inf
     positive, negative = np.zeros((H + 1, W + 1)), np.zeros((H + 1, W + 1))
     forbidden = np.zeros((H + 1, W + 1)) if any_forbidden else np.zeros((0, 0))
-    above, below, no = np.zeros(W), np.zeros(W), np.zeros(W)  # sums over the rows so far
+    above, below, no = np.zeros(W), np.zeros(W), np.zeros(W)  # running sums over the rows
     rows, columns = np.full(H, -np.inf), np.full(W, -np.inf)
     for i in range(H):
         plus, minus, bad = 0.0, 0.0, 0.0
@@ -100,7 +100,7 @@ def inside(sums, top, left, bottom, right):
 
 @inlined
 def common(truth, top, left, bottom, right):
-    """Number of pixels that a box has in common with the truth."""
+    """The number of pixels that a box shares with the truth."""
     first = top if top > truth[0] else truth[0]
     last = bottom if bottom < truth[2] else truth[2]
     height = last - first
@@ -112,7 +112,7 @@ def common(truth, top, left, bottom, right):
 
 @kernel
 def bound_of(image, t1, t2, l1, l2, b1, b2, r1, r2):
-    """At least the score of every box of a set; of a single box its score."""
+    """An upper bound on the scores of the boxes of a set; for a single box, its score."""
     hold = t2 < b1 and l2 < r1
     if hold and image.forbidden.shape[0] > 0 and inside(image.forbidden, t2, l2, b1, r1) > 0:
         return -np.inf
@@ -145,17 +145,17 @@ def bound_of(image, t1, t2, l1, l2, b1, b2, r1, r2):
 
 @kernel
 def scores_of_boxes(image, boxes, scores):
-    """scores (m,) = those of boxes (m, 4)."""
+    """scores (m,) become those of boxes (m, 4)."""
     for k in range(boxes.shape[0]):
         t, l, b, r = boxes[k, 0], boxes[k, 1], boxes[k, 2], boxes[k, 3]
         scores[k] = bound_of(image, t, t, l, l, b, b, r, r)
 
 
 class Queue(NamedTuple):
-    """The sets that wait, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and what is found
-    (k, 4).
+    """The waiting sets, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and the boxes found (k,
+    4).
 
-    state: how many wait, rows used, sets met, boxes found, splits.
+    state: the numbers of waiting sets, used rows, sets met, boxes found, and splits.
     """
 
     sets: np.ndarray
@@ -167,7 +167,7 @@ class Queue(NamedTuple):
 
 
 def first_queue(image, k, room):
-    """The set of all boxes alone; nothing where all are forbidden."""
+    """A queue of the set of all boxes alone; empty if all are forbidden."""
     H, W = image.positive.shape[0] - 1, image.positive.shape[1] - 1
     sets, bounds = np.empty((room, 8), np.int32), np.empty(room)
     ranks, rows = np.empty(room, np.int64), np.empty(room, np.int32)
@@ -191,7 +191,7 @@ def with_more_room(queue, room):
 
 @kernel
 def search_boxes(image, queue, most):
-    """Split at most ``most`` sets, for which there must be room: whether the search is over."""
+    """Split at most ``most`` sets, for which there must be room. Returns whether the search is over."""
     sets, bounds, ranks, rows, found, state = queue
     size, used, met, count, splits = state
     part = np.empty(8, np.int64)
@@ -263,7 +263,7 @@ def rise(bounds, ranks, rows, at, bound, rank, row):
 
 @kernel
 def sink(bounds, ranks, rows, size, bound, rank, row):
-    """Put an entry at the top of a heap of ``size`` entries, the old top being gone, and lower it to its place."""
+    """Put an entry at the top of a heap of ``size`` entries, whose old top is removed, and lower it to its place."""
     at = 0
     while True:
         down = 2 * at + 1

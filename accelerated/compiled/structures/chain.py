@@ -3,7 +3,7 @@
 Score of y: sum_t unary[t, y_t] + sum_{t >= 1} pairwise[y_{t-1}, y_t]. Inside, labels are padded to Lp, a multiple of 8,
 with forbidden ones (-inf), and every product of a row with a matrix takes four source rows a sweep.
 
-Sum-product works with probabilities, rescaled at each position, where that is certified to be safe (LIMIT), and else in
+Sum-product works with probabilities, rescaled at each position, if that is certified to be safe (LIMIT); otherwise in
 the log domain.
 """
 
@@ -30,15 +30,13 @@ from accelerated.compiled.sweeps import (
 from accelerated.kernel import inlined, kernel
 
 # When the scaled domain is safe. Factors are exp(score - largest score), and 0 below exp(-400).
-# 1. No transition is forbidden and all their factors are >= exp(-LIMIT): then normalisers are >= exp(-LIMIT) and
-# backward messages <= exp(LIMIT), so all paths lost to an underflow together weigh at most n L exp(2 LIMIT - 400) of Z,
-# whatever
-#    the unary scores are. Known once per matrix.
+# 1. No transition is forbidden, and all their factors are >= exp(-LIMIT). Then normalisers are >= exp(-LIMIT) and
+#    backward messages <= exp(LIMIT), so all paths lost to an underflow together weigh at most n L exp(2 LIMIT - 400)
+#    of Z, whatever the unary scores are. This is tested once for each matrix.
 # 2. Some are forbidden, but at each position every factor and every forward probability is 0 or >= exp(-LIMIT), and so
-# is
-#    the normaliser: then no product underflows, and a 0 is a true one. Costs a look at each position.
-# 3. Else: log domain, about ten times slower. (A test of forward and backward messages cannot do without 2: a path that
-#    falls out of both in the middle of a chain, and dominates, is seen by neither.)
+#    is the normaliser. Then no product underflows, and every 0 is exact. This is tested at each position.
+# 3. Otherwise the log domain is used, about ten times slower. (A test of forward and backward messages cannot replace
+#    2: neither sees a path that underflows in both in the middle of a chain, and dominates.)
 LIMIT = 150.0
 
 
@@ -86,8 +84,8 @@ def prepare(pairwise, inverse_mu, factor, factor_t):
 
 @kernel
 def _extremes(matrix, L, rows):
-    """The largest and the smallest finite of matrix (L, L), 0 if none is finite; whether all are. rows (8, Lp) is
-    scratch.
+    """The largest and the smallest finite entry of matrix (L, L), 0 if none is finite; and whether all are. rows (8,
+    Lp) is scratch.
     """
     fill(
         -np.inf, rows, 0
@@ -118,7 +116,7 @@ def max_product(scores, n, pairwise, first, stride, matrix, best, labels):
 
     pairwise[first + (t - 1) * stride], of (E, L, L), lies between t - 1 and t; with stride 0 the caller has loaded it
     into matrix (Lp, Lp), else matrix is scratch. No back-pointers: scores[t] becomes the score of the best path that
-    ends in each label, best[t] what came from t - 1.
+    ends in each label, best[t] the part of it that comes from t - 1.
     """
     if n == 0:
         return 0.0
@@ -191,7 +189,9 @@ def sum_product(scores, n, transitions, pairwise, edge, inverse_mu, work, pairs,
 
 @kernel
 def finish(transitions, pairs, edges):
-    """edges (L, L) += transitions.factor * pairs: what all transitions from i to j share comes in once, at the end."""
+    """edges (L, L) += transitions.factor * pairs: the factor that all transitions from i to j share is multiplied once,
+    at the end.
+    """
     for i in range(edges.shape[0]):
         for j in range(edges.shape[0]):
             edges[i, j] += transitions.factor[i, j] * pairs[i, j]

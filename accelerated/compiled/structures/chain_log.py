@@ -1,6 +1,4 @@
-"""Sum-product of one chain in the log domain: slower than the scaled one by a factor of ten, and safe for any
-scores.
-"""
+"""Sum-product of one chain in the log domain: about ten times slower than the scaled one, and safe for any scores."""
 
 from __future__ import annotations
 
@@ -19,9 +17,8 @@ def log_sum_product(scores, n, pairwise, first, stride, inverse_mu, work, edges)
     and t.
 
     scores (>= n, Lp) becomes the node marginals; edges (E, K, K) += edge marginals. Forward messages are shifted to
-    largest 0;
-    backwards go probabilities, each distribution normalised: marginals sum to 1 at any scale, rounding does not grow
-    with n.
+    largest 0. The backward sweep passes probabilities and normalises each distribution, so that marginals sum to 1 at
+    any scale and rounding does not grow with n.
     """
     if n == 0:
         return 0.0
@@ -78,8 +75,9 @@ def _log_product(x, s, matrix, K, rows, out, t):
 
 @kernel
 def _backward(alpha, scores, t, matrix, rows, edges):
-    """Marginals of position t into scores[t] from those of t + 1, and edges (K, K) += edge marginals; matrix and rows
-    are used up."""
+    """scores[t] become the marginals of position t, from those of t + 1; edges (K, K) += edge marginals. matrix and
+    rows are overwritten.
+    """
     K = edges.shape[0]
     max_plus_product(alpha, t, matrix, K, rows, 0)
     for j in range(matrix.shape[1]):
@@ -103,7 +101,7 @@ def _backward(alpha, scores, t, matrix, rows, edges):
 
 @kernel
 def _normalize(a, t):
-    """Row t over its sum; nan where that is 0."""
+    """Divide row t by its sum; nan if the sum is 0."""
     mass = total(a, t)
     for j in range(a.shape[1]):
         a[t, j] /= mass

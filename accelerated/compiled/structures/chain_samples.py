@@ -62,7 +62,7 @@ def draw_labelling(forward, n, pairwise, first, stride, inverse_mu, uniforms, ro
 
 @kernel
 def _choose(rows, L, uniform):
-    """The first index whose cumulative weight exp(rows[0]) exceeds the share ``uniform`` of the whole; rows[1] is
+    """The first index whose cumulative weight exp(rows[0]) exceeds the share ``uniform`` of the total; rows[1] is
     scratch.
     """
     top, below = largest(rows, 0), 0.0

@@ -18,7 +18,9 @@ __all__ = ["Outputs", "mixture", "outputs_room", "smoothed_best", "weights_of"]
 
 
 class Outputs(NamedTuple):
-    """The best outputs of a chain of up to n positions, with weights: `outputs_room`, filled by `smoothed_best`."""
+    """The best outputs of a chain of up to n positions, with weights. `outputs_room` allocates them, `smoothed_best`
+    fills them.
+    """
 
     values: np.ndarray  # (k + 1,) scores from high to low
     labels: np.ndarray  # (k + 1, n)
@@ -67,9 +69,7 @@ def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
 
 @inlined
 def weights_of(psi, count, mu, u):
-    """The projection of psi[:count] / mu, falling, onto the simplex: u[:m] > 0, with m the answer, and the rest is
-    0.
-    """
+    """The projection of psi[:count] / mu (decreasing) onto the simplex: u[:m] > 0, the rest is 0. Returns m."""
     total, m = 0.0, 0  # of z_i = (psi_i - psi_1) / mu over the support
     for i in range(count):
         z = (psi[i] - psi[0]) / mu
@@ -85,8 +85,8 @@ def weights_of(psi, count, mu, u):
 
 @inlined
 def mixture(count, labels, weights, t, gold, here, share):
-    """How many labels position t has under weights[:count] minus the true output: here[:m] with share[:m]; 0 where
-    all agree with it.
+    """The labels that position t has under weights[:count] minus the true output: here[:m] with share[:m]. Returns m, 0
+    if all outputs agree with the truth.
     """
     here[0], share[0], m = gold, -1.0, 1
     for i in range(count):

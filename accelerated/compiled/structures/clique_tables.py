@@ -1,9 +1,9 @@
-"""Tables over the variables of cliques, flat in C order, and smaller arrays beside them: added to them, or reduced from
+"""Tables over the variables of cliques, flat in C order, and smaller arrays that are added to them or reduced from
 them.
 
-An array of some of a table's variables has a stride for each of the table's axes, 0 for a variable that it lacks. Axes
-beside one another that are one axis to both are one run: a walk goes along a table in blocks, the last run, and a
-counter of mixed radix over the other runs says where the next block lies in the smaller array. Offsets, sizes and
+An array over some of a table's variables has a stride for each of the table's axes, 0 for a variable that it lacks.
+Adjacent axes that form one axis of both arrays are one run. A walk goes along a table in blocks, the last run; a
+mixed-radix counter over the other runs gives the place of the next block in the smaller array. Offsets, sizes and
 strides are uint64, so that no index is tested for wrap-around.
 """
 
@@ -24,7 +24,7 @@ ZERO, ONE, TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 
 
 class Walks(NamedTuple):
-    """Walk k has the runs first[k] : first[k + 1], outer ones first: entries of the table, and strides in the
+    """Walk k has the runs first[k] : first[k + 1], outer ones first: their sizes in the table, and their strides in the
     smaller array.
     """
 
@@ -35,8 +35,8 @@ class Walks(NamedTuple):
 
 @inlined
 def advance(lo, hi, walks, digit, base):
-    """Where the next block lies; runs lo : hi, of which the last is the block. Digits are 0 before the first and
-    after the last.
+    """The place of the next block; runs lo : hi, the last of which is the block. Digits are 0 before the first block
+    and after the last.
     """
     for run in range(hi - 2, lo - 1, -1):
         base += walks.stride[run]
@@ -50,7 +50,9 @@ def advance(lo, hi, walks, digit, base):
 
 @inlined
 def largest_of(table, first, last, x):
-    """The largest of x and table[first:last]; four at a time, as each of a row of maxima waits for the one before."""
+    """The largest of x and table[first:last]; four at a time, because each of a row of maxima waits for the one
+    before.
+    """
     m0 = m1 = m2 = m3 = x
     blocks = (last - first) >> TWO
     for b in range(blocks):
@@ -83,7 +85,7 @@ def add_along(k, walks, digit, source, base, table, first, last):
 
 @kernel
 def largest_along(k, walks, digit, table, first, last, out, base):
-    """out, which begins at base, is raised to the largest of table[first:last] with each of its states."""
+    """Raise the entries of out from ``base`` on to the largest of table[first:last] with each of their states."""
     lo, hi = walks.first[k], walks.first[k + 1]
     block, step = walks.size[hi - 1], walks.stride[hi - 1]
     for i in range(first, last, block):
@@ -100,7 +102,7 @@ def largest_along(k, walks, digit, table, first, last, out, base):
 
 @kernel
 def sums_along(k, walks, digit, table, first, last, out, base):
-    """out, which begins at base, is raised by the sums of table[first:last] with each of its states."""
+    """Add to the entries of out from ``base`` on the sums of table[first:last] with each of their states."""
     lo, hi = walks.first[k], walks.first[k + 1]
     block, step = walks.size[hi - 1], walks.stride[hi - 1]
     for i in range(first, last, block):
@@ -120,8 +122,8 @@ def sums_along(k, walks, digit, table, first, last, out, base):
 
 @kernel
 def reduced(mu, k, walks, digit, table, first, last, message, room):
-    """message: the largest of table[first:last] with each of its states, with mu > 0 their log sum exp, less its own
-    largest, the answer.
+    """message becomes the largest of table[first:last] with each of its states, or their log sum exp if mu > 0, minus
+    its own largest entry. Returns that entry.
 
     room: for a table and two messages.
     """

@@ -1,7 +1,8 @@
 """Clique trees: messages between cliques, the best labelling, max-marginals and marginals of variables and edges.
 
-The scores are one vector: those of variables (p, L), then those of edges (e, L, L); each state of each is a part.
-mu = 0 stands for maxima, mu > 0 for log sums. Maxima are the reference's to the last bit: sums are added in its order.
+The scores are one vector: first those of variables (p, L), then those of edges (e, L, L). Each state of a variable or
+an edge is a part. mu = 0 stands for maxima, mu > 0 for log sums. Maxima equal the reference's to the last bit: sums are
+added in the same order.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
 class Layout(NamedTuple):
-    """A clique tree of C cliques, parents before children, as offsets (uint64 where numbers of tables are counted).
+    """A clique tree of C cliques, parents before children, as offsets (uint64 where table entries are counted).
 
-    Walks: c of clique c's table and its message to its parent, C + c of its parent's table and that message, 2 C + q of
-    part q.
+    Walk c is of clique c's table and its message to its parent, C + c of the parent's table and that message, 2 C + q
+    of part q.
     """
 
     table: np.ndarray  # (C + 1,) uint64: clique c has the entries table[c] : table[c + 1]
@@ -58,7 +59,7 @@ def _counter(layout):
 
 @kernel
 def _room(layout):
-    """Room for the largest table, and twice for the longest message."""
+    """Room for the largest table, and for two of the longest message."""
     entries = longest = ZERO
     for c in range(len(layout.start) - 1):
         entries = max(entries, layout.table[c + 1] - layout.table[c])
@@ -68,8 +69,8 @@ def _room(layout):
 
 @kernel
 def _fill(c, scores, mu, layout, digit, tables, first):
-    """tables from ``first`` on: the sum of the scores that clique c is home to, over mu if that is not 0; whether
-    none is nan or +inf.
+    """tables from ``first`` on become the sums of the scores that belong to clique c, divided by mu unless that is 0.
+    Returns whether none is nan or +inf.
     """
     last = first + layout.table[c + 1] - layout.table[c]
     for i in range(first, last):
@@ -88,8 +89,8 @@ def _fill(c, scores, mu, layout, digit, tables, first):
 
 @kernel
 def _towards_the_root(scores, mu, layout, digit, room, places, inside, messages):
-    """The value; inside, from places[c] on: c's table with all messages from children, messages: those to parents,
-    less their largest entries.
+    """The value. From places[c] on, inside becomes c's table with all messages from its children; messages become those
+    to parents, less their largest entries.
     """
     message, start, child, walks = layout.message, layout.start, layout.child, layout.walks
     C, value = len(layout.start) - 1, 0.0
@@ -110,7 +111,9 @@ def _towards_the_root(scores, mu, layout, digit, room, places, inside, messages)
 
 @kernel
 def best_of_cliques(scores, layout, labels):
-    """The highest score, and labels (p,), -1 before, of a best labelling; -inf: there is none, nan where a score is."""
+    """The highest score; labels (p,), -1 before, become those of a best labelling. -inf: there is none; nan: a score is
+    nan.
+    """
     digit, room = _counter(layout), _room(layout)
     inside, messages = np.empty(layout.table[-1]), np.empty(layout.message[-1])
     value = _towards_the_root(scores, 0.0, layout, digit, room, layout.table, inside, messages)
@@ -121,8 +124,8 @@ def best_of_cliques(scores, layout, labels):
 
 @kernel
 def _decode(layout, digit, inside, labels):
-    """The states of a best labelling, clique by clique from the root down; of equals the first in the order of the
-    table.
+    """The states of a best labelling, clique by clique from the root down; the first in the order of the table wins a
+    tie.
     """
     size, stride, variable = layout.size, layout.stride, layout.variable
     free = np.empty(len(digit), np.int64)
@@ -161,9 +164,10 @@ def _decode(layout, digit, inside, labels):
 
 @kernel
 def parts_of_cliques(scores, mu, layout, parts):
-    """The value, and of each part the highest score of a labelling with it, or its probability at mu > 0.
+    """The value; and for each part the highest score of a labelling with it, or its probability if mu > 0.
 
-    parts are the scores' or those of variables alone, in place of -inf or 0: those of states that do not exist stay.
+    parts are all parts or those of variables alone, and come filled with -inf or 0, which stays for states that do not
+    exist.
     """
     table, message, walks = layout.table, layout.message, layout.walks
     C, digit, room = len(layout.start) - 1, _counter(layout), _room(layout)
@@ -193,7 +197,7 @@ def parts_of_cliques(scores, mu, layout, parts):
 
 @kernel
 def _later(layout):
-    """Room for a table of each child of a clique but the last."""
+    """Room for a table for each child of a clique except the last."""
     most = ZERO
     for c in range(len(layout.start) - 1):
         others = max(layout.start[c + 1] - layout.start[c] - 1, 0)
@@ -203,8 +207,8 @@ def _later(layout):
 
 @kernel
 def _towards_the_children(c, mu, layout, digit, room, messages, above, later, belief):
-    """above of c's children: the reduction of what is not below them. belief: the table with the message from above;
-    it gets the children's.
+    """Messages ``above`` of c's children: the reduction of everything that is not below them. belief: the table with
+    the message from above; the children's messages are added.
     """
     C, message, walks, start, child = len(layout.start) - 1, layout.message, layout.walks, layout.start[c], layout.child
     n, m = layout.table[c + 1] - layout.table[c], layout.start[c + 1] - layout.start[c]
@@ -228,7 +232,7 @@ def _towards_the_children(c, mu, layout, digit, room, messages, above, later, be
 
 @kernel
 def _normalise(mu, value, belief, n):
-    """belief[:n], known up to a constant, as highest scores or, with mu > 0, as probabilities."""
+    """belief[:n], known up to a constant, becomes highest scores or, if mu > 0, probabilities."""
     top, total = largest_of(belief, ZERO, n, -np.inf), 0.0
     if mu > 0.0:
         for i in range(n):

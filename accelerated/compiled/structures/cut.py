@@ -1,10 +1,10 @@
 """Minimum cuts by two search trees that grow towards each other and are kept from one augmenting path to the next.
 
 Written from Boykov and Kolmogorov (2004), section 3: growth, augmentation, adoption; the graph is that of
-``cut_network``. All roundings are harmless: an arc is saturated by subtracting itself, which is exactly 0, so no path
-is found twice. Indices are unsigned, because a signed one is asked each time whether it counts from the end
-(a quarter of the time), and numba makes a float of an unsigned and a signed number; hence ONE. Loops stand in the
-functions that need them where a helper would cost as much. A ``journal`` records what changes (``cut_marginals``); None
+``cut_network``. All roundings are harmless: an arc is saturated by subtracting itself, which gives exactly 0, so no
+path is found twice. Indices are unsigned, because each signed index is tested for counting from the end (a quarter of
+the time). Numba makes a float of an unsigned and a signed number, hence the constant ONE. Loops stand in the functions
+that need them where a helper call would cost as much. A ``journal`` records what changes (``cut_marginals``); None
 records nothing.
 """
 
@@ -31,11 +31,11 @@ FAR = np.uint64(2**32)
 
 
 class Search(NamedTuple):
-    """Both trees, and what waits.
+    """Both trees, and the queues of active nodes and orphans.
 
-    node (p, 4): SIDE, PARENT (an arc to it), STAMP and DISTANCE (how far from the terminal, as of that time). active
-    (p): a ring of nodes, of which those in it are ``waiting``. orphan (p): a ring of orphans. clock: the time; first
-    and number of the active; how many orphans have been served, and have come.
+    node (p, 4): SIDE, PARENT (an arc to it), STAMP and DISTANCE (to the terminal, as of that time). active (p): a ring
+    of nodes; ``waiting`` marks its members. orphan (p): a ring of orphans. clock: the time; first and number of the
+    active nodes; the numbers of orphans served and added.
     """
 
     node: np.ndarray
@@ -54,7 +54,7 @@ def new_search(p):
 
 @kernel
 def start(graph, search):
-    """Every node with an arc from or to a terminal becomes a root, and active."""
+    """Every node with an arc from or to a terminal becomes an active root."""
     node, clock = search.node, search.clock
     clock[:] = 0
     for v in range(len(node)):
@@ -68,7 +68,7 @@ def start(graph, search):
 
 @kernel
 def augment_all(graph, search, journal):
-    """Find and fill paths until there is none: the flow that went through, or inf if a path cannot be filled."""
+    """Find and fill paths until there is none. Returns the flow added, or inf if a path cannot be filled."""
     first, arc, head, residual, _ = graph
     node, active, waiting, _, clock = search
     p = np.uint64(len(active))
@@ -104,13 +104,13 @@ def augment_all(graph, search, journal):
 
 @inlined
 def _adopt_by(v, u, arc, node):
-    """v becomes the parent of u, to which arc leads from u."""
+    """v becomes the parent of u; arc leads from u to v."""
     node[u, PARENT], node[u, STAMP], node[u, DISTANCE] = arc, node[v, STAMP], node[v, DISTANCE] + ONE
 
 
 @inlined
 def activate(v, search):
-    """Queue v, unless it waits already."""
+    """Queue v, unless it is queued already."""
     if not search.waiting[v]:
         search.waiting[v] = True
         p, clock = np.uint64(len(search.active)), search.clock
@@ -121,7 +121,7 @@ def activate(v, search):
 
 @inlined
 def orphan_add(v, graph, search, journal):
-    """v has lost its parent."""
+    """Queue v as an orphan: it has lost its parent."""
     save_node(v, graph, search, journal)
     search.node[v, PARENT] = ORPHAN
     search.orphan[search.clock[ORPHANS] % np.uint64(len(search.orphan))] = v
@@ -130,7 +130,7 @@ def orphan_add(v, graph, search, journal):
 
 @inlined
 def save_node(v, graph, search, journal):
-    """Have the journal, if any, remember v as it is, unless it has done so already."""
+    """Save the state of v in the journal, if there is one, unless it is saved already."""
     if journal is not None and journal.node_epoch[v] != journal.epoch[0]:
         journal.node_epoch[v] = journal.epoch[0]
         at = journal.nodes[0]
@@ -142,7 +142,7 @@ def save_node(v, graph, search, journal):
 
 @inlined
 def save_edge(arc, graph, journal):
-    """The same for an edge's residuals."""
+    """Save an edge's residuals in the journal, likewise."""
     if journal is not None:
         k = arc >> ONE
         if journal.edge_epoch[k] != journal.epoch[0]:
@@ -156,8 +156,8 @@ def save_edge(arc, graph, journal):
 
 @inlined
 def _augment(bridge, graph, search, journal):
-    """Fill the path over arc ``bridge`` from the source's tree to the sink's: its least residual; nodes cut off
-    become orphans.
+    """Fill the path over arc ``bridge`` from the source's tree to the sink's. Returns its least residual; nodes that
+    are cut off become orphans.
     """
     _, _, head, residual, terminal = graph
     node = search.node

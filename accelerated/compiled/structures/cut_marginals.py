@@ -1,9 +1,9 @@
-"""Max-marginals of binary variables: each constraint continues from the optimal flow and its trees, and is taken back.
+"""Max-marginals of binary variables: each constraint continues from the optimal flow and its trees, and is then undone.
 
-To force a variable to the other side is to give it an arc of capacity inf there; the score falls by the flow that this
-adds (after Kohli and Torr, 2005, who reuse flow and trees for other changes of capacities). A ``Journal`` holds what
-was touched, so that a constraint costs what it changes, not a copy of the graph. Two levels: a node, then the other end
-of each of its edges.
+Forcing a variable to the other side gives it an arc of capacity inf there; the score falls by the flow that this adds
+(after Kohli and Torr, 2005, who reuse flow and trees for other changes of capacities). A ``Journal`` holds the previous
+state of whatever was touched, so that a constraint costs what it changes, not a copy of the graph. There are two
+levels: a node, then the other end of each of its edges.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ __all__ = ["Journal", "all_margins", "new_journal", "node_margins", "roving_marg
 
 
 class Journal(NamedTuple):
-    """What to put back: nodes[0] entries of nodes and edges[0] of edges, each saved once an epoch, before its first
-    change in it.
+    """The state to restore: nodes[0] entries of nodes and edges[0] of edges, each saved once an epoch, before its first
+    change.
 
     node (2 p) with terminal (2 p) and record (2 p, 4), rows of Search.node; edge (2 e) with residual (2 e, 2).
     """
@@ -74,7 +74,9 @@ def new_journal(p, n_edges):
 
 @kernel
 def node_margins(value, graph, search, journal, nodes):
-    """nodes (p, 2): the highest score with each label, from the state after ``augment_all``, where it is ``value``."""
+    """nodes (p, 2): the highest score with each label. Starts from the state after ``augment_all``, whose score is
+    ``value``.
+    """
     for v in range(len(nodes)):
         side = search.node[v, SIDE]
         nodes[v, 0] = nodes[v, 1] = value
@@ -86,10 +88,10 @@ def node_margins(value, graph, search, journal, nodes):
 
 @kernel
 def roving_margins(value, graph, search, nodes):
-    """The same where no capacity is inf: what flowed to one variable stays there as an arc of its own, for the next one
-    to draw on.
+    """As ``node_margins`` where no capacity is inf: the flow sent to one variable stays there as an arc of its own, for
+    the next variable to draw on.
 
-    That is a maximum flow still (of the same network, up to a constant), and neighbours draw most of their flow from
+    This is still a maximum flow (of the same network, up to a constant), and neighbours draw most of their flow from
     each other.
     """
     best = search.node[:, SIDE].copy()
@@ -132,7 +134,7 @@ def all_margins(value, graph, search, journal, nodes, pairs):
             saved_nodes, saved_edges = journal.nodes[0], journal.edges[0]
             for i in range(graph.first[v], graph.first[v + 1]):
                 a = np.uint64(graph.arc[i])
-                if a & ONE != NONE:  # v is the second of that edge: the first answers
+                if a & ONE != NONE:  # v is the second node of that edge: the first handles it
                     continue
                 k, u = a >> ONE, graph.head[a]
                 side = search.node[u, SIDE]
@@ -147,8 +149,8 @@ def all_margins(value, graph, search, journal, nodes, pairs):
 
 @kernel
 def _force(v, side, graph, search, journal):
-    """Bind v to the source (label 1) or the sink (label 0) in a new epoch: the flow that this adds; inf if it is
-    forbidden.
+    """Bind v to the source (label 1) or the sink (label 0) in a new epoch. Returns the flow that this adds, inf if it
+    is forbidden.
     """
     journal.epoch[0] += 1
     node, own = search.node, graph.terminal[v]
@@ -175,7 +177,9 @@ def _force(v, side, graph, search, journal):
 
 @inlined
 def _put_back(nodes, edges, graph, search, journal):
-    """Undo, last first, until so many saved nodes and edges are left; nobody is active then."""
+    """Undo the changes, last first, until ``nodes`` saved nodes and ``edges`` saved edges are left; no node is active
+    then.
+    """
     for at in range(journal.nodes[0] - 1, nodes - 1, -1):
         v = journal.node[at]
         graph.terminal[v] = journal.terminal[at]

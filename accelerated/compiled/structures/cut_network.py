@@ -1,7 +1,7 @@
 """The network of binary variables' scores as a residual graph, built in one sweep over the edges.
 
-Node v has an arc from the source of capacity terminal[v] if that is positive, else one to the sink of capacity
--terminal[v]; inf may be a capacity. Arcs 2k and 2k + 1 are the two directions of edge k, so the opposite of an arc is
+If terminal[v] is positive, node v has an arc from the source of that capacity, else an arc to the sink of capacity
+-terminal[v]; capacities may be inf. Arcs 2k and 2k + 1 are the two directions of edge k, so the opposite of an arc is
 arc ^ 1.
 """
 
@@ -20,7 +20,7 @@ ONE = np.uint64(1)
 
 
 class Graph(NamedTuple):
-    """A residual graph: the arcs that leave v are arc[first[v] : first[v + 1]]; they lead to head (2 e) and have
+    """A residual graph: the arcs that leave v are arc[first[v] : first[v + 1]]. Arcs lead to head (2 e) and have
     residual (2 e).
     """
 
@@ -42,7 +42,7 @@ def new_graph(p, n_edges):
 def build(unary, pairwise, edges, eps, graph):
     """Fill the graph of scores (p, 2), (e, 2, 2), edges (e, 2), as ``Network.of``.
 
-    BUILT, or NO_LABEL where a variable has none left, or the first edge that cuts cannot express.
+    Returns BUILT, or NO_LABEL if a variable has no label left, or the first edge that cuts cannot express.
     """
     head, residual, terminal = graph.head, graph.residual, graph.terminal
     impossible = False
@@ -79,8 +79,8 @@ def build(unary, pairwise, edges, eps, graph):
 
 @kernel
 def build_agreeing(difference, strength, edges, graph):
-    """The same of scores that label 1 has more, difference (p,), and that edges take off where their ends differ,
-    strength (e,) >= 0.
+    """The same from difference (p,), the score of label 1 less that of label 0, and strength (e,) >= 0, which an edge
+    subtracts if its ends differ.
     """
     for v in range(len(difference)):
         graph.terminal[v] = difference[v]
@@ -112,8 +112,8 @@ def _sort_arcs(graph):
 
 @kernel
 def _fill_short_paths(graph):
-    """Fill the paths of one edge between the terminals: no tree is needed for those, and in weakly coupled graphs
-    most are.
+    """Fill the paths of one edge between the terminals. They need no tree, and in weakly coupled graphs most paths are
+    such.
     """
     _, _, head, residual, terminal = graph
     for k in range(len(head)):

@@ -1,6 +1,4 @@
-"""The max-marginals of matchings: shortest paths between all rows over the losses that potentials leave
-(Floyd and Warshall).
-"""
+"""The max-marginals of matchings: shortest paths between all rows over reduced losses (Floyd and Warshall)."""
 
 from __future__ import annotations
 
@@ -18,10 +16,10 @@ TILE = 64  # columns at a time
 
 @kernel
 def best_with_each_pair(a):
-    """The best score (p, q) of a matching with each pair of a (p, q), p <= q, C order; -inf where there is none, nan if
-    a has nan or +inf.
+    """The best score (p, q) of a matching with each pair of a (p, q), p <= q, C order; -inf if there is none, nan if a
+    has nan or +inf.
 
-    A node is a row with its column; the unmatched columns together are one more.
+    A node is a row with its column; all unmatched columns together are one more node.
     """
     p, q = a.shape
     if not are_scores(a):
@@ -57,8 +55,8 @@ def best_with_each_pair(a):
 def _close(loss):
     """Shortest paths between all pairs, in place: loss (n, n) >= 0, n a multiple of 8.
 
-    The rows of a block of pivots first, eight at a time; then each other row goes by way of the first of them on its
-    path, by columns that fit the first cache.
+    The rows of a block of pivots come first, eight at a time. Each other row then takes paths through the first of
+    these pivots, in column tiles that fit the first-level cache.
     """
     n = loss.shape[0]
     eight, tile = np.empty((8, n)), np.empty((BLOCK, TILE))
@@ -89,8 +87,8 @@ def _close(loss):
 
 @inlined
 def _through(loss, i, k, pivots, r, left, width):
-    """Columns left to left + width - 1 of row i, by way of nodes k to k + 7: pivots r to r + 7 have these columns of
-    their rows.
+    """Columns left to left + width - 1 of row i, by paths through nodes k to k + 7: pivots r to r + 7 hold these
+    columns of the nodes' rows.
     """
     x0, x1, x2, x3 = loss[i, k], loss[i, k + 1], loss[i, k + 2], loss[i, k + 3]
     x4, x5, x6, x7 = loss[i, k + 4], loss[i, k + 5], loss[i, k + 6], loss[i, k + 7]
@@ -108,5 +106,5 @@ def _through(loss, i, k, pivots, r, left, width):
 
 @inlined
 def _reduced(a, i, j, u, v):
-    """What row i loses with column j."""
+    """The reduced loss of row i with column j."""
     return larger(u[i] + v[j] - a[i, j], 0.0)

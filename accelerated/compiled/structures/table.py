@@ -1,6 +1,6 @@
 """Outputs in a list: the max of their scores, smoothed by entropy over all of them or by squared l2 over the k best.
 
-``outputs`` says how: ENTROPY, MAX, or k.
+``outputs`` selects the smoothing: ENTROPY, MAX, or k.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENTROPY, MAX = 0, -1
 
 class Listed(NamedTuple):
     """Room for one list: its scores; the numbers, scores and weights of the outputs that count; state (3,): how many
-    those are, whether the weights are those over all outputs, and whether the truth is to be subtracted.
+    outputs count, whether the weights are those over all outputs, and whether the truth is to be subtracted.
     """
 
     scores: np.ndarray
@@ -31,7 +31,7 @@ class Listed(NamedTuple):
 
 @kernel
 def listed_room(longest, outputs):
-    """Room for lists of up to ``longest``."""
+    """Room for lists of up to ``longest`` outputs."""
     room = longest if outputs == ENTROPY else abs(outputs) + 1
     return Listed(np.empty(longest), np.zeros(room, np.int64), np.empty(room), np.empty(room), np.zeros(3, np.int64))
 
@@ -55,7 +55,7 @@ def smooth_max(listed, m, outputs, mu):
 
 @kernel
 def softmax(listed, m, mu):
-    """mu log sum exp(scores / mu) over m scores, with all of them as outputs."""
+    """mu log sum exp(scores / mu) over m scores; all of them become outputs that count."""
     top = listed.scores[0]
     for y in range(1, m):
         top = max(top, listed.scores[y])
@@ -71,7 +71,7 @@ def softmax(listed, m, mu):
 
 @kernel
 def select(listed, m, k):
-    """The k best of m scores into rows and psi, from high to low, the first of equals before later ones: k."""
+    """Put the k best of m scores into rows and psi, in decreasing order, the first of equal scores first. Returns k."""
     found = 0
     for y in range(m):
         x = listed.scores[y]
@@ -88,7 +88,7 @@ def select(listed, m, k):
 
 @kernel
 def project(listed, count, mu):
-    """The max over ``count`` sorted scores smoothed by squared l2, its weights into ``weights``."""
+    """The max over ``count`` sorted scores smoothed by squared l2; ``weights`` become its weights."""
     top, total, tau = listed.psi[0], 0.0, 0.0
     for k in range(count):  # the support is a prefix
         z = (listed.psi[k] - top) / mu
@@ -108,7 +108,7 @@ def project(listed, count, mu):
 
 @kernel
 def certified(psi, k, mu):
-    """Whether the k best give the max smoothed over all outputs: Proposition 4 of Pillutla et al., less its
+    """Whether the k best give the max smoothed over all outputs: Proposition 4 of Pillutla et al., with a margin for
     rounding.
     """
     average, largest = 0.0, 0.0

@@ -1,8 +1,9 @@
-"""Rooted trees and forests: max-product and max-marginals, one tree after another, all of one form; sums: `tree_sum`.
+"""Rooted trees and forests: max-product and max-marginals, one tree after another, all of one form; for sums see
+`tree_sum`.
 
 Score of y: sum_v unary[v, y_v] + sum over v with a parent u of pairwise[v, y_u, y_v]. Inside, labels are padded to Lp,
 a multiple of 8, with forbidden ones (-inf); a message to the parent has the parent's label along the row. A tree has p
-nodes; number p stands for what is above all roots.
+nodes; number p stands for the common parent of all roots.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Forest(NamedTuple):
 
 @kernel
 def forest_of(parents, counts):
-    """The Forest of parents (p,), and whether it is one: no cycle."""
+    """The Forest of parents (p,), and whether it is a forest: without a cycle."""
     p = len(parents)
     above, depth, start = np.empty(p, np.int64), np.full(p, -1), np.zeros(p + 2, np.int64)
     for v in range(p):
@@ -65,7 +66,7 @@ def forest_of(parents, counts):
             depth[u] = deep
             deep -= 1
             u = above[u]
-    first = np.zeros(most + 2, np.int64)  # of each depth, the greatest depth at 0
+    first = np.zeros(most + 2, np.int64)  # first of each depth, the greatest depth at 0
     for v in range(p):
         first[most - depth[v] + 1] += 1
     for d in range(most + 1):
@@ -93,7 +94,7 @@ def forests_of(offsets, parents):
 
 @kernel
 def load_nodes(unary, counts, factor, out):
-    """out (>= p, Lp) = factor * unary (p, L), -inf beside it and for labels that a node does not have."""
+    """out (>= p, Lp) = factor * unary (p, L); -inf in the padding and for labels that a node does not have."""
     load(unary, factor, out)
     for v in range(len(counts)):
         for j in range(counts[v], unary.shape[1]):
@@ -111,7 +112,7 @@ def load_transposed(pairwise, e, matrix):
 
 @kernel
 def new_matrix(pairwise, stride):
-    """An (Lp, Lp) matrix for `load_transposed`: the one of all nodes where stride is 0, else only its padding."""
+    """An (Lp, Lp) matrix for `load_transposed`: filled if stride is 0 (one matrix for all nodes), else only padded."""
     Lp = padded(pairwise.shape[1])
     matrix = np.full((Lp, Lp), -np.inf)
     if stride == 0:
@@ -138,7 +139,7 @@ def sound(unary, pairwise, first, stride):
 
 @kernel
 def upward_messages(below, forest, pairwise, first, stride, matrix, messages):
-    """The highest score; below (>= p, Lp) becomes that of each node with what is below it, messages (p, Lp) the maxima
+    """The highest score. below (>= p, Lp) becomes the score of each node with its subtree, messages (p, Lp) the maxima
     over its labels.
 
     pairwise[first + v * stride], of (E, L, L), belongs to node v; with stride 0 matrix is its transpose, else scratch.
@@ -183,7 +184,7 @@ def first_largest(below, v, best, last):
 
 @kernel
 def trace(below, messages, forest, pairwise, first, stride, labels):
-    """labels (p,) of the best labelling: the smallest one of each root, then of its children."""
+    """labels (p,) of the best labelling: the smallest best label of each root, then of its children."""
     above, upward = forest.above, forest.upward
     p, last = len(above), pairwise.shape[1] - 1
     for k in range(p - 1, -1, -1):
@@ -201,7 +202,7 @@ def trace(below, messages, forest, pairwise, first, stride, labels):
 
 @kernel
 def max_product_of_trees(lo, hi, unary, pairwise, stride, forest, value, labels):
-    """value (B,) and labels (B * p,) of the best outputs; -inf and -1 where all are forbidden, nan where a score is."""
+    """value (B,) and labels (B * p,) of the best outputs; -inf and -1 if all are forbidden, nan if a score is nan."""
     p, L = len(forest.above), unary.shape[1]
     below, messages, matrix = np.empty((p, padded(L))), np.empty((p, padded(L))), new_matrix(pairwise, stride)
     for b in range(lo, hi):
@@ -225,7 +226,7 @@ def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges
     Lp = padded(L)
     own, below, messages, matrix = np.empty((p, Lp)), np.empty((p, Lp)), np.empty((p, Lp)), new_matrix(pairwise, stride)
     above, rest = np.empty((p, Lp)), np.empty((p, Lp))
-    ahead = np.empty((1, Lp))  # above all roots there is one label: the others' rest is the same for each label
+    ahead = np.empty((1, Lp))  # above all roots there is one label: every root's rest is the same for each label
     for b in range(lo, hi):
         load_nodes(unary[b * p : (b + 1) * p], forest.counts, 1.0, own)
         below[:] = own
@@ -257,7 +258,7 @@ def max_marginals_of_trees(lo, hi, unary, pairwise, stride, forest, nodes, edges
 
 @inlined
 def _rest_of_siblings(u, own, start, member, messages, rest):
-    """rest[c] for each child c of u: own (1, Lp) and the messages of all other children, from both ends."""
+    """rest[c] for each child c of u: own (1, Lp) plus the messages of all other children, from both ends."""
     first, end, Lp = start[u], start[u + 1], rest.shape[1]
     for q in range(first, end):  # what comes before
         c = member[q]

@@ -1,6 +1,6 @@
 """Rooted trees: the k best labellings, each found only as far up and down the tree as it differs from those before.
 
-Max-product once. Two kinds of sorted lists then grow by one entry at a time, when somebody asks for it:
+Max-product once. Two kinds of sorted lists then grow by one entry at a time, on demand:
 
 * choose (v, i): the best of v and what is below it where v's parent has label i, over the labels j of v;
 * merge (v, i): the best of v's parent with label i together with its children up to and including v.
@@ -35,19 +35,19 @@ from accelerated.kernel import inlined, kernel
 
 __all__ = ["top_k_of_trees"]
 
-FIRST = -1  # the first entry of a list that may not have been written down; the one entry of what has no list
+FIRST = -1  # the first entry of a list, perhaps not stored yet; or the one entry of a node without a list
 # columns of a cell, after v and i: of either list the first entry, the last, and whether no more come; first and last
 # row of the merge
 CHOOSE, MERGE = 2, 5
 FRONT, FINAL, DONE = 0, 1, 2
 HEAD, TAIL = 8, 9
-# columns of an entry; of choose: LEFT the label, RIGHT the entry of merge. AFTER: the next entry, or -1
+# columns of an entry; for choose: LEFT the label, RIGHT the entry of merge. AFTER: the next entry, or -1
 LEFT, RIGHT, AFTER, ROW = 0, 1, 2, 3
-CELLS, ENTRIES, ROWS = 0, 1, 2  # what is used of each
+CELLS, ENTRIES, ROWS = 0, 1, 2  # used numbers of each
 
 
 class TreeWork(NamedTuple):
-    """Room for the k best labellings of a tree: `tree_work`. A cell stands for the two lists of one (v, i)."""
+    """Room for the k best labellings of a tree, from `tree_work`. A cell stands for the two lists of one (v, i)."""
 
     own: np.ndarray  # (p + 1, Lp) unary scores, and 0 above the roots
     below: np.ndarray  # (p, Lp) best score of v and what is below it
@@ -66,7 +66,7 @@ class TreeWork(NamedTuple):
 
 @kernel
 def tree_work(p, L, k):
-    """Room for trees of p nodes: each labelling but the first asks at most one list of each kind at each node for
+    """Room for trees of p nodes: each labelling except the first asks at most one list of each kind at each node for
     one more entry.
     """
     Lp = padded(L)
@@ -91,8 +91,8 @@ def tree_work(p, L, k):
 
 @kernel
 def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
-    """values (B, k) and labels (B, k, p) of the k best outputs of trees lo .. hi - 1, as far as there are so many;
-    nan where a score is.
+    """values (B, k) and labels (B, k, p) of the k best outputs of trees lo .. hi - 1, or of all if there are fewer; nan
+    if a score is nan.
     """
     p, L, k = len(forest.above), unary.shape[1], values.shape[1]
     work, matrix = tree_work(p, L, k), new_matrix(pairwise, stride)
@@ -121,8 +121,8 @@ def top_k_of_trees(lo, hi, unary, pairwise, stride, forest, values, labels):
 
 @kernel
 def _next(forest, pairwise, first, stride, best, work):
-    """The next entry of the merge above the roots, -1 if there is none; lists below grow as far as that takes. best
-    (p,): the best labels.
+    """The next entry of the merge above the roots, -1 if there is none; the lists below grow as needed. best (p,): the
+    best labels.
     """
     above, start, member = forest.above, forest.start, forest.member
     own, below, number, cells = work.own, work.below, work.number, work.cells
@@ -165,7 +165,7 @@ def _next(forest, pairwise, first, stride, best, work):
                     candidates[n, j] = -np.inf
                 for j in range(Lp):
                     origin[n, j] = FIRST
-                if not has_parent or best[above[v]] == i:  # the usual case: the first of the largest is known
+                if not has_parent or best[above[v]] == i:  # the usual case: the first of the largest is the best label
                     entry = _append(n, CHOOSE, candidates[n, best[v]], cells, value, entries, used)
                     entries[entry, LEFT], entries[entry, RIGHT] = best[v], FIRST
                 else:
@@ -183,7 +183,7 @@ def _next(forest, pairwise, first, stride, best, work):
                 height += 1
                 continue
             if right == front and left != FIRST:
-                following = entries[left, AFTER]  # siblings have one number after another
+                following = entries[left, AFTER]  # siblings have consecutive numbers
                 if following >= 0:
                     tail = cells[n, TAIL]
                     both = value[following] + value[front]
@@ -203,7 +203,9 @@ def _next(forest, pairwise, first, stride, best, work):
 
 @inlined
 def _begin_merges(u, i, start, member, work):
-    """A cell for each child of u, where u has label i, with the first entry of its merge: one number after another."""
+    """A cell for each child of u, where u has label i, with the first entry of its merge. The cells have consecutive
+    numbers.
+    """
     own, messages, number, cells, value = work.own, work.messages, work.number, work.cells, work.value
     entries, row_value, rows, used = work.entries, work.row_value, work.rows, work.used
     so_far, left = own[u, i], FIRST
@@ -222,7 +224,7 @@ def _begin_merges(u, i, start, member, work):
 
 @inlined
 def _choose(n, last, candidates, origin, cells, value, entries, used):
-    """The best candidate of choose n, the first of the largest, as its last entry; DONE if there is none."""
+    """Append the best candidate of choose n, the first of the largest, to its list. Returns DONE if there is none."""
     top = largest(candidates, n)
     if top > -np.inf:
         j = first_largest(candidates, n, top, last)
@@ -234,7 +236,9 @@ def _choose(n, last, candidates, origin, cells, value, entries, used):
 
 @inlined
 def _merge(n, cells, value, entries, row_value, rows, used):
-    """The best next pair of merge n, of the first row that has it, as its last entry; DONE if there is none."""
+    """Append the best next pair of merge n, of the first row that has it, to its list. Returns DONE if there is
+    none.
+    """
     best, top, row = -1, -np.inf, cells[n, HEAD]
     while row >= 0:
         if row_value[row] > top:
@@ -249,7 +253,7 @@ def _merge(n, cells, value, entries, row_value, rows, used):
 
 @inlined
 def _append(n, kind, x, cells, value, entries, used):
-    """A new last entry of a list."""
+    """Append an entry to a list."""
     entry = used[ENTRIES]
     used[ENTRIES] = entry + 1
     value[entry] = x
@@ -264,7 +268,7 @@ def _append(n, kind, x, cells, value, entries, used):
 
 @inlined
 def _append_row(n, left, right, x, cells, row_value, rows, used):
-    """A new last row of merge n."""
+    """Append a row to merge n."""
     row = used[ROWS]
     used[ROWS] = row + 1
     row_value[row] = x
@@ -275,10 +279,11 @@ def _append_row(n, left, right, x, cells, row_value, rows, used):
 
 @kernel
 def _trace(forest, pairwise, first, stride, entry, row, labels, work):
-    """labels[row, :p] of an entry of the last merge above the roots: labels[0], and a walk down where it differs.
+    """labels[row, :p] of an entry of the last merge above the roots: a copy of labels[0], and a walk down wherever it
+    differs.
 
-    Below a FIRST entry lies the best there is. The first entry of a merge, which is the one with FIRST to the RIGHT,
-    has first ones to the left.
+    Below a FIRST entry lies the best labelling. The first entry of a merge, which has FIRST on the RIGHT, has only
+    first entries to the left.
     """
     start, member, below, messages = forest.start, forest.member, work.below, work.messages
     entries, stack, p = work.entries, work.stack, len(forest.above)

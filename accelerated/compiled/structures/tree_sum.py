@@ -6,11 +6,11 @@ and m_v(i) = sum_j w_v(j) f_v(i, j) the message to label i of the parent u:
     w_v ~ exp(unary[v] / mu - top) * the product of m_c over children,
     P(y_u = i, y_v = j) = P(y_u = i) f_v(i, j) w_v(j) / m_v(i)
 
-Safe where no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of
+This is safe if no transition is forbidden and all f >= exp(-LIMIT): then m_v(i) is in [exp(-LIMIT), 1]. A product of
 messages is rescaled when its largest is below SMALL, and none of it may fall below exp(-LIMIT) of its largest, as
-children that come later may raise it again: so nothing underflows there. What `exp` makes 0 is below exp(-400) of the
-largest; if the sum over labels is at least exp(-LIMIT), what is lost weighs at most exp(2 LIMIT - 400) in any message.
-Else: log domain, for the whole tree.
+children that come later may raise it again: so nothing underflows there. Terms that `exp` sets to 0 are below exp(-400)
+of the largest; if the sum over labels is at least exp(-LIMIT), what is lost weighs at most exp(2 LIMIT - 400) in any
+message. Otherwise the whole tree is computed in the log domain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SMALL = 1e-30
 
 
 class Messages(NamedTuple):
-    """Scratch for trees of up to p nodes: weights, messages (p, Lp). pairs (Lp, Lp): sums over trees, for a shared
+    """Scratch for trees of up to p nodes: weights, messages (p, Lp). pairs (Lp, Lp): sums over trees, if they share a
     matrix.
     """
 
@@ -42,7 +42,7 @@ class Messages(NamedTuple):
 
 @kernel
 def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nodes, edges):
-    """value (B,) = mu log Z, nodes (B * p, L) the marginals; edges (E, L, L) those of pairs, added up where the
+    """value (B,) = mu log Z; nodes (B * p, L): the marginals; edges (E, L, L): the marginals of pairs, summed if the
     matrix is shared.
     """
     p, L, inverse_mu = len(forest.above), unary.shape[1], 1.0 / mu
@@ -68,8 +68,8 @@ def sum_product_of_trees(lo, hi, unary, pairwise, stride, forest, mu, value, nod
 def sum_product(scores, forest, pairwise, first, stride, inverse_mu, shared, room, edges):
     """log Z of one tree; scores (>= p, Lp) = unary / mu become the marginals of its nodes.
 
-    shared: `prepare` of the matrix where stride is 0. Those of pairs: with stride 1 into edges[first + v]; else a
-    certified tree adds to room.pairs, for `finish`, another to edges[first].
+    shared: `prepare` of the matrix where stride is 0. With stride 1, marginals of pairs go to edges[first + v]. With
+    stride 0, a certified tree adds to room.pairs, for `finish`, and others add to edges[first].
     """
     weights, messages, pairs = room
     log_z = _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights, messages, edges)
@@ -139,8 +139,8 @@ def _upward(scores, forest, pairwise, first, stride, inverse_mu, shared, weights
 
 @kernel
 def _downward(forest, first, stride, shared, weights, messages, nodes, edges):
-    """nodes (p, Lp) the marginals; messages[v] becomes P(y_u) / m_v, 0 for roots; with stride 1, edges[first + v] =
-    f_v becomes the marginals.
+    """nodes (p, Lp) become the marginals; messages[v] becomes P(y_u) / m_v, 0 for roots; with stride 1, edges[first +
+    v] = f_v becomes the marginals of the pair.
     """
     above, upward, factor = forest.above, forest.upward, shared.factor
     p, L, Lp = len(above), edges.shape[1], nodes.shape[1]
@@ -166,7 +166,7 @@ def _downward(forest, first, stride, shared, weights, messages, nodes, edges):
                     pair = q * edges[first + v, i, j] * weights[v, j]
                     edges[first + v, i, j] = pair
                     nodes[v, j] += pair
-        scale = 1.0 / total(nodes, v)  # 1, but for rounding, which would grow with depth
+        scale = 1.0 / total(nodes, v)  # 1 up to rounding, which would grow with depth
         for j in range(Lp):
             nodes[v, j] *= scale
 
@@ -190,7 +190,9 @@ def _add_pairs(forest, q, weights, pairs):
 
 @kernel
 def _log_sum_product(scores, forest, pairwise, first, stride, inverse_mu, nodes, edges):
-    """log Z in the log domain, for any scores; nodes (p, Lp) the marginals, edges those of pairs. All 0 where Z is."""
+    """log Z in the log domain, for any scores; nodes (p, Lp): the marginals; edges: those of pairs. All marginals are 0
+    if Z is 0.
+    """
     above, upward = forest.above, forest.upward
     p, L, Lp, value = len(above), pairwise.shape[1], scores.shape[1], 0.0
     row = np.full((1, Lp), -np.inf)
