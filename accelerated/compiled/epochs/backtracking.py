@@ -20,10 +20,10 @@ __all__ = ["try_components"]
 
 @kernel
 def try_components(problem, batch, start, limit, mu, slack, w):
-    """The least L = start * 2^j with f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need no
-    more than ``limit``, and the oracle calls.
+    """The least L = start * 2^j such that f_i(w - g_i/L) <= f_i(w) - ||g_i||^2 / (2L) for all i of the batch that need
+    at most ``limit``; and the number of oracle calls.
 
-    slack: what the inequality may miss, as a share of f_i(w) and mu. inf where no finite L will do.
+    slack: the tolerance of the inequality, as a share of f_i(w) and mu. inf if no finite L suffices.
     """
     W, A = w
     work, other = room(problem, batch, 0, len(batch), A), room(problem, batch, 0, len(batch), A)

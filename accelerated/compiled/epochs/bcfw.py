@@ -1,7 +1,7 @@
 """Block-coordinate Frank-Wolfe over the examples of a problem: a pass of visits.
 
-Scores of outputs matter up to a number common to an example's outputs, and steps are made on scores and squared
-distances alone (:mod:`accelerated.compiled.epochs.bcfw_steps`): weights change once a visit.
+Scores of outputs matter up to a number common to an example's outputs, and steps use only scores and squared distances
+(:mod:`accelerated.compiled.epochs.bcfw_steps`), so weights change once a visit.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Done", "Visits", "bcfw_pass"]
 
 
 class Visits(NamedTuple):
-    """Examples in ``order``. oracle: whether visits call it; if not, examples that are not restless are left out.
-    pairwise: whether visits take pairwise steps. capacity: of sets. line_search: or steps 2n / (2n + t). average:
-    whether means are asked for.
+    """Examples in ``order``. oracle: whether visits call the oracle; if not, examples that are not restless are
+    skipped. pairwise: whether visits take pairwise steps. capacity: of sets. line_search: whether to use line search,
+    or steps 2n / (2n + t). average: whether means are computed.
     """
 
     order: np.ndarray
@@ -34,7 +34,7 @@ class Visits(NamedTuple):
 
 
 class Done(NamedTuple):
-    """Visits so far, the weighted losses and their mean."""
+    """Number of visits so far, the weighted losses and their mean."""
 
     t: int
     loss: float
@@ -43,10 +43,10 @@ class Done(NamedTuple):
 
 @kernel
 def bcfw_pass(problem, visits, done, sets, w, sums):
-    """A visit for each example: sets and w change in place; returns what is then done, as a plain tuple.
+    """A visit for each example: sets and w change in place. Returns the fields of the next ``Done`` as a plain tuple.
 
-    With ``average``, ``sums`` gathers each change of w times the sum of the numbers of this pass's earlier visits: the
-    sum over visits s of s w_s is then S w - U, if S is the sum of all numbers and U are the sums.
+    With ``average``, ``sums`` gathers each change of w times the sum of the numbers of this pass's earlier visits. The
+    sum over visits s of s w_s is then S w - U, with S the sum of all numbers and U the sums.
     """
     order, oracle, pairwise, lam_n, capacity, line_search, average = visits
     t, loss, mean_loss = done
@@ -76,4 +76,4 @@ def bcfw_pass(problem, visits, done, sets, w, sums):
         t,
         loss,
         mean_loss,
-    )  # no NamedTuple: to make one, numba runs Python on its way out, where a Ctrl-C ends the process
+    )  # no NamedTuple: numba would build it in Python code, where a Ctrl-C ends the process

@@ -1,8 +1,8 @@
-"""Block-coordinate Frank-Wolfe where some weights must be >= 0, over problems whose weights are all dense: a pass of
-visits.
+"""Block-coordinate Frank-Wolfe where some weights must be >= 0, over problems with dense weights: a pass of visits.
 
-clip(x) takes the place of w(alpha) = x and is not linear, so scores of outputs do not follow from distances, as they do
-in :mod:`accelerated.compiled.epochs.bcfw`: directions are kept, and a step costs O(d) for each output of the example.
+clip(x) replaces w(alpha) = x. It is not linear, so scores of outputs do not follow from distances, as they do in
+:mod:`accelerated.compiled.epochs.bcfw`. Directions are stored instead, and a step costs O(d) for each output of the
+example.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from reference.optimizers.bcfw import EQUAL, PAIRWISE_SHARE, PAIRWISE_STEPS
 
 __all__ = ["DirectionSets", "Point", "clipped_pass", "more_room", "new_direction_sets"]
 
-ROOM = 8  # outputs that an example has room for at first
+ROOM = 8  # initial room for outputs of an example
 
 
 class DirectionSets(NamedTuple):
     """Example i has outputs[i] outputs, from place slots[i] on of alpha, losses (places,) and directions (places, d).
 
-    room[i]: how many it has room for. restless[i]: whether its last visit had something to move.
+    room[i]: its room for outputs. restless[i]: whether its last visit changed weights.
     """
 
     outputs: np.ndarray
@@ -48,7 +48,9 @@ class Point(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """scores, towards (outputs,): of one example, and the change of its alpha for a step of 1. v (d,): a direction."""
+    """scores, towards (outputs,): of one example, the scores and the change of its alpha for a step of 1. v (d,): a
+    direction.
+    """
 
     scores: np.ndarray
     towards: np.ndarray
@@ -56,7 +58,7 @@ class Scratch(NamedTuple):
 
 
 def new_direction_sets(n: int, d: int) -> DirectionSets:
-    """One output each, the true one, with all the weight: its direction and loss are 0."""
+    """One output each: the true one, with all the weight. Its direction and loss are 0."""
     slots, alpha = np.arange(n) * ROOM, np.zeros(n * ROOM)
     alpha[slots] = 1.0
     counts = np.ones(n, np.int64), np.full(n, ROOM), slots, np.zeros(n, np.bool_)
@@ -64,7 +66,7 @@ def new_direction_sets(n: int, d: int) -> DirectionSets:
 
 
 def more_room(sets: DirectionSets) -> DirectionSets:
-    """The sets with room for one more output in each: full ones move to the end of the arrays, with twice the room."""
+    """The sets with room for one more output in each. Full ones move to the end of the arrays, with twice the room."""
     full = np.flatnonzero(sets.outputs == sets.room)
     if len(full) == 0:
         return sets
@@ -81,9 +83,10 @@ def more_room(sets: DirectionSets) -> DirectionSets:
 
 @kernel
 def clipped_pass(problem, visits, done, sets, point):
-    """A visit for each example: sets and point change in place; returns what is then done, as a plain tuple.
+    """A visit for each example: sets and point change in place. Returns the fields of the next ``Done`` as a plain
+    tuple.
 
-    visits, done: as :func:`accelerated.compiled.epochs.bcfw.bcfw_pass` takes them.
+    visits, done: as for :func:`accelerated.compiled.epochs.bcfw.bcfw_pass`.
     """
     order, calls, pairwise, lam_n, capacity, line_search, average = visits
     t, loss, mean_loss = done
@@ -134,8 +137,8 @@ def clip(point):
 
 @kernel
 def join_best(problem, i, capacity, sets, point, work, scratch):
-    """The best output joins the set, unless one of its direction and loss is there; where that is full, in the place
-    of an idle one.
+    """The best output joins the set, unless an output with its direction and loss is there. In a full set it takes the
+    place of an idle output.
     """
     v, m, first, place = scratch.v, sets.outputs[i], sets.slots[i], sets.outputs[i]
     ready = prepared(problem, point.w, 0.0, work)
@@ -170,8 +173,8 @@ def score_outputs(sets, i, point, scratch):
 
 @kernel
 def worst_pair(sets, i, point, scratch):
-    """As the reference's: the lowest in score of those that have weight, the highest of all, and how far they are
-    apart.
+    """As the reference's: the output of lowest score that has weight, the output of highest score, and the difference
+    of their scores.
     """
     score_outputs(sets, i, point, scratch)
     m, g, low, high = sets.outputs[i], scratch.scores, np.inf, -np.inf
@@ -189,8 +192,8 @@ def worst_pair(sets, i, point, scratch):
 
 @kernel
 def step(sets, i, most, lam_n, fixed, point, scratch):
-    """alpha_i <- alpha_i + gamma towards, and x and w to match; gamma in [0, most] has the highest dual, or is
-    ``fixed`` >= 0.
+    """alpha_i <- alpha_i + gamma towards, with x and w to match. gamma in [0, most] maximises the dual, or is ``fixed``
+    if that is >= 0.
     """
     v, m, first, gain = scratch.v, sets.outputs[i], sets.slots[i], 0.0
     v[:] = 0.0
@@ -218,7 +221,7 @@ def slope(point, v, gain, free, ratio):
 
 @kernel
 def best_step(point, v, gain, most, lam_n):
-    """As :func:`reference.optimizers.nonnegative.best_step`: bisection over the gamma where an entry changes sign,
+    """As :func:`reference.optimizers.nonnegative.best_step`: bisection over the gammas where an entry changes sign,
     then a linear root.
     """
     free, bound, count = 0.0, 0.0, 0

@@ -1,10 +1,9 @@
-"""The steps of a visit of block-coordinate Frank-Wolfe, on scores of outputs and squared distances D of their
+"""The steps of a visit of block-coordinate Frank-Wolfe, from scores of outputs and squared distances D of their
 directions alone.
 
-Scores of outputs, loss(y) + <v(y), w>, matter up to a number common to an example's outputs; moving w by
--(v_b - v_a) gamma / (lam n) adds -gamma (D_ca - D_cb) / (2 lam n) to the score of c, but for what is common. The
-scratch that these functions take has g, change, spread (outputs,): scores, changes of the weights in this visit, sums
-of weighted distances.
+Scores of outputs, loss(y) + <v(y), w>, matter up to a number common to an example's outputs. Moving w by -(v_b - v_a)
+gamma / (lam n) adds -gamma (D_ca - D_cb) / (2 lam n) to the score of c, up to a common number. The scratch of these
+functions has g, change, spread (outputs,): scores, changes of the weights in this visit, sums of weighted distances.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ def first_above(g, bound):
 
 @kernel
 def visit_begins(sets, i, scratch):
-    """No weight has changed yet. The best output, and how far its score lies above the worst that has weight, the
-    largest loss.
+    """Start a visit: no weight has changed. Returns the best output, the difference between its score and the lowest of
+    those that have weight, and the largest loss.
     """
     largest_loss = 0.0
     for a in range(sets.outputs[i]):
@@ -51,7 +50,7 @@ def visit_begins(sets, i, scratch):
 
 @inlined
 def best_step(gain, length, lam_n, most):
-    """argmax of gain gamma - length gamma^2 / (2 lam n) over gamma in [0, most]; 0 where the length is no number."""
+    """argmax of gain gamma - length gamma^2 / (2 lam n) over gamma in [0, most]; 0 if the length is nan."""
     if length > 0.0:
         gamma = lam_n * gain / length
         return (gamma if gamma < most else most) if gamma > 0.0 else 0.0
@@ -60,13 +59,14 @@ def best_step(gain, length, lam_n, most):
 
 @kernel
 def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
-    """alpha <- (1 - gamma) alpha + gamma e_place, gamma the best, or ``fixed`` >= 0; whether it moved.
+    """alpha <- (1 - gamma) alpha + gamma e_place, with the best gamma, or ``fixed`` if that is >= 0. Returns whether
+    alpha moved.
 
     With sums over a, b != s = place, R = sum_a alpha_a = 1 - alpha_s and v the mean direction,
 
     ||v_s - v||^2 = R sum_a alpha_a D_sa - 1/2 sum_ab alpha_a alpha_b D_ab.
 
-    So alpha_s enters nowhere: where lam n is tiny, all other weights are, and 1 - alpha_s would be rounding.
+    So alpha_s does not enter: if lam n is tiny, all other weights are tiny, and 1 - alpha_s would be rounding.
     """
     m, slots, start, room = sets.outputs[i], sets.slots[i], sets.pairs[i], sets.room[i]
     gain, variance, rest = 0.0, 0.0, 0.0
@@ -99,8 +99,8 @@ def frank_wolfe_step(sets, i, place, lam_n, fixed, scratch):
 
 @kernel
 def pairwise_steps(sets, i, lam_n, enough, scratch):
-    """Weight from the worst output that has any to the best, until their scores are ``enough`` close; whether any
-    moved.
+    """Move weight from the worst output that has any to the best, until their scores are ``enough`` close. Returns
+    whether any moved.
     """
     m, slots, start, room, moved = sets.outputs[i], sets.slots[i], sets.pairs[i], sets.room[i], False
     for _ in range(PAIRWISE_STEPS):

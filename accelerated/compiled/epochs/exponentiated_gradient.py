@@ -2,7 +2,7 @@
 features' weights.
 
 Weights W (F, Lp), A (1, L, L). A visit changes the weights at once, so that the growth of their squared norm, and with
-it the dual's gain, is a sum over what the sequence touches; where the dual falls, the change is taken back.
+it the dual's gain, is a sum over what the sequence touches. If the dual falls, the change is undone.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Points(NamedTuple):
-    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, L, L); visited
-    (n,).
+    """Local scores theta and marginals: nodes of all positions (N, Lp), edges of each sequence (n, L, L). visited (n,):
+    whether a sequence has been visited.
     """
 
     theta: np.ndarray
@@ -36,8 +36,8 @@ class Points(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """A sequence in the making: scores at w, theta and marginals (n, Lp), changes of weights; for transitions
-    (1, L, L).
+    """The new state of one sequence: scores at w, theta and marginals (n, Lp), changes of weights; for transitions (1,
+    L, L).
     """
 
     scores: np.ndarray
@@ -58,7 +58,7 @@ def no_points(offsets: np.ndarray, n_labels: int) -> Points:
 
 
 class Visits(NamedTuple):
-    """Of each example (n,): the dual's part, the step length, and the rate of gain at the last visit."""
+    """For each example (n,): its part of the dual, its step length, and the rate of gain at its last visit."""
 
     values: np.ndarray
     steps: np.ndarray
@@ -67,10 +67,10 @@ class Visits(NamedTuple):
 
 @kernel
 def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
-    """A visit for each sequence in ``order``: points, ``visits`` and the weights change in place. Returns the oracle
-    calls.
+    """A visit for each sequence in ``order``: points, ``visits`` and the weights change in place. Returns the number of
+    oracle calls.
 
-    cost (L, L) is the model's, problem.cost that of the objective: 0 for the log loss.
+    cost (L, L) is the model's; problem.cost is that of the objective, 0 for the log loss.
     """
     (values, steps, rates), (W, A) = visits, w
     longest, L, Lp = longest_of(problem, order, 0, len(order)), A.shape[1], W.shape[1]
@@ -118,7 +118,7 @@ def eg_epoch(problem, order, cost, lam_n, mu, points, visits, w):
 
 @kernel
 def begin(problem, i, cost, points):
-    """All weight on the truth, to be left for a distribution about it."""
+    """Set the marginals to the truth, and theta to that of a distribution around the truth, for the first step."""
     first = problem.offsets[i]
     for t in range(first, problem.offsets[i + 1]):
         y = problem.labels[t]
@@ -134,7 +134,7 @@ def begin(problem, i, cost, points):
 
 @kernel
 def sharpen(problem, i, points):
-    """More of the weight of the first theta near the truth."""
+    """Concentrate the first theta more closely around the truth."""
     for t in range(problem.offsets[i], problem.offsets[i + 1]):
         for label in range(points.theta.shape[1]):
             points.theta[t, label] *= SHARPER
@@ -142,13 +142,13 @@ def sharpen(problem, i, points):
 
 @inlined
 def mixed(keep, theta, share, target):
-    """keep theta + share target; what is forbidden stays so."""
+    """keep theta + share target; forbidden entries stay forbidden."""
     return keep * theta + share * target if target > -np.inf else target
 
 
 @kernel
 def take_step(problem, i, keep, share, points, A, new):
-    """new.theta = keep theta + share (scores + task loss), and the same of transitions."""
+    """new.theta = keep theta + share (scores + task loss), and the same for transitions."""
     first, L = problem.offsets[i], A.shape[1]
     for t in range(problem.offsets[i + 1] - first):
         y = problem.labels[first + t]
@@ -166,7 +166,7 @@ def take_step(problem, i, keep, share, points, A, new):
 
 @kernel
 def expected(problem, i, mu, new, work):
-    """mu H + the mean task loss under new.theta, and how large its terms are; new.nodes and new.edges become the
+    """mu H + the mean task loss under new.theta, and the size of its terms; new.nodes and new.edges become the
     marginals.
     """
     first, n, L = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i], new.edges.shape[1]
@@ -195,7 +195,9 @@ def expected(problem, i, mu, new, work):
 
 @kernel
 def move(problem, i, points, factor, W, A, new):
-    """The weights as the marginals go from those of ``points`` to ``new``; returns the growth of their squared norm."""
+    """Move the weights as the marginals change from those of ``points`` to ``new``. Returns the growth of their squared
+    norm.
+    """
     first, free, growth = problem.offsets[i], problem.pairs.free, 0.0
     for t in range(problem.offsets[i + 1] - first):
         for label in range(W.shape[1]):
@@ -224,9 +226,7 @@ def move(problem, i, points, factor, W, A, new):
 
 @inlined
 def move_pairs(pairs, position, factor, moves, t, W):
-    """The weights of a position's pairs, which may be -inf and then do not move; returns the growth of their squared
-    norm.
-    """
+    """Move the weights of a position's pairs; weights of -inf stay. Returns the growth of their squared norm."""
     growth = 0.0
     if len(pairs.rows) > 0:
         for e in range(pairs.indptr[position], pairs.indptr[position + 1]):
@@ -239,7 +239,7 @@ def move_pairs(pairs, position, factor, moves, t, W):
 
 @kernel
 def move_back(problem, i, W, A, new):
-    """The weights before the last move."""
+    """Undo the last move of the weights."""
     first, free = problem.offsets[i], problem.pairs.free
     for t in range(problem.offsets[i + 1] - first):
         for e in range(problem.indptr[first + t], problem.indptr[first + t + 1]):
@@ -258,7 +258,7 @@ def move_back(problem, i, W, A, new):
 
 @kernel
 def store(problem, i, new, points):
-    """The new theta and marginals become the sequence's."""
+    """Make the new theta and marginals those of the sequence."""
     first = problem.offsets[i]
     for t in range(problem.offsets[i + 1] - first):
         for label in range(new.theta.shape[1]):

@@ -22,7 +22,7 @@ __all__ = ["gradient_range"]
 def gradient_range(problem, batch, lo, hi, w, mu, kept, g):
     """Sums over examples batch[lo:hi]: losses, task losses, exact calls; gradients are added to g.
 
-    The oracle's answers are kept where ``kept`` has room.
+    The oracle's answers are stored if ``kept`` has room.
     """
     (W, A), (G_W, G_A) = w, g
     work = room(problem, batch, lo, hi, A)

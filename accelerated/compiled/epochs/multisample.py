@@ -1,7 +1,7 @@
 """Multi-sample dual updates over packed sequences: an epoch of visits. Weights s W, W (F, Lp), and A (1, L, L).
 
-Directions of outputs are never made: their products follow from the labellings and the products of the features of
-positions. A block's mixture of outputs has its direction in the rows of W that the sequence touches.
+Directions of outputs are never formed: their inner products follow from the labellings and from the inner products of
+the positions' features. The direction of a block's mixture of outputs lies in the rows of W that the sequence touches.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ SMALLEST = 1e-6  # a common factor below this is multiplied out
 
 
 class Options(NamedTuple):
-    """lam; k outputs a visit, at most as many as there are if they are the best; mu: temperature of draws, 0: the k
-    best;
+    """lam; k: outputs a visit, at most all outputs if they are the k best; mu: temperature of draws, 0: the k best;
 
-    exact: the exact update, not moves; online: a new block each visit.
+    exact: the exact update instead of moves; online: a new block each visit.
     """
 
     lam: float
@@ -38,10 +37,10 @@ class Options(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of n sequences: known (n,), whether there is one; weights, losses (n,), its sum of weights and its
+    """Blocks of n sequences. known (n,): whether there is a block; weights, losses (n,): its sum of weights and its
     mixture's loss;
 
-    the mixture's direction: rows (R, L) along ``touched``, transitions (n, L, L). Online there are neither.
+    the mixture's direction: rows (R, L) along ``touched``, transitions (n, L, L). Both are empty online.
     """
 
     known: np.ndarray
@@ -52,7 +51,7 @@ class Blocks(NamedTuple):
 
 
 class Point(NamedTuple):
-    """W, A, and what becomes the sum of the weights before each visit: sum_W, sum_A, zero at first."""
+    """W, A, and the sums of the weights before each visit: sum_W, sum_A, zero at first."""
 
     W: np.ndarray
     A: np.ndarray
@@ -61,13 +60,14 @@ class Point(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """For up to k outputs of a visit and its block's mixture, which is number 0 where there is one, of sequences of up
-    to n positions.
+    """Room for up to k outputs of a visit and its block's mixture (number 0, if there is one), for sequences of up to n
+    positions.
 
-    outputs (k, n): labels; values (k,); losses, inner (k + 1,): task losses, products with the weights; products
+    outputs (k, n): labels; values (k,); losses, inner (k + 1,): task losses, inner products with the weights; products
     (k + 1, k + 1): of directions; change, share (k + 1,): of each output, in the weights and in the mixture. differ
-    (n,): where an output is not the truth; squares (n, n): products of the features there; place (F,): of a feature in
-    ``touched``; row (F,), zero; across, mixed, moves, shares (n, Lp): by position and label; counts (L, L), zero.
+    (n,): where an output differs from the truth; squares (n, n): inner products of the features there; place (F,): of a
+    feature in ``touched``; row (F,), zero; across, mixed, moves, shares (n, Lp): by position and label; counts (L, L),
+    zero.
     """
 
     outputs: np.ndarray
@@ -92,15 +92,15 @@ class Scratch(NamedTuple):
 
 @kernel
 def multisample_epoch(problem, touched, order, uniforms, options, loss, blocks, before, after, point):
-    """A visit of each sequence in ``order``, once each; returns the loss and the number of blocks.
+    """A visit of each sequence in ``order``, once each. Returns the loss and the number of blocks.
 
-    uniforms: the numbers that decide draws, k - 1 times the length of each. ``after``, with ``before``'s weights and
-    losses, gets the blocks; W and A change in place.
+    uniforms: random numbers for the draws, k - 1 times the length of each sequence. ``after``, which starts with
+    ``before``'s weights and losses, receives the blocks; W and A change in place.
     """
     W, A, k = point.W, point.A, options.k
     work = new_work(longest_of(problem, order, 0, len(order)), A.shape[1])
     scratch = new_scratch(work, W.shape[0], k)
-    s, passed, kept, drawn = 1.0, 0.0, 1.0, 0  # of W; sum of s; of the blocks' weights; numbers used
+    s, passed, kept, drawn = 1.0, 0.0, 1.0, 0  # scale of W; sum of s; scale of the blocks' weights; numbers used
     squared = squared_norm(W) + squared_norm(A[0])
     for i in order:
         n = problem.offsets[i + 1] - problem.offsets[i]
@@ -210,7 +210,7 @@ def scale_weights(factor, weights):
 
 @kernel
 def multiply_out(s, passed, W, sum_W):
-    """W *= s, and sum_W is the sum of the weights so far, which was passed * W + sum_W."""
+    """W *= s; sum_W becomes the sum of the weights so far, which was passed * W + sum_W."""
     for r in range(W.shape[0]):
         for j in range(W.shape[1]):
             sum_W[r, j] += passed * W[r, j]
@@ -219,7 +219,7 @@ def multiply_out(s, passed, W, sum_W):
 
 @kernel
 def samples(n, A, options, uniforms, drawn, work, scratch):
-    """How many outputs there are now in scratch: the k best; or the best, and those of k - 1 draws that are new."""
+    """Put outputs into scratch: the k best, or the best and the new ones among k - 1 draws. Returns their number."""
     outputs, several = scratch.outputs, options.mu > 0.0
     load(A[0], 1.0, work.matrix)
     most = 1 if several else options.k
@@ -251,7 +251,7 @@ def same_labels(outputs, one, other, n):
 
 @kernel
 def describe(problem, i, n, base, found, A, work, scratch):
-    """Losses of the outputs, their products with the weights and with each other."""
+    """Losses of the outputs, and their inner products with the weights and with each other."""
     first, outputs, labels = problem.offsets[i], scratch.outputs, problem.labels
     for t in range(n):
         scratch.differ[t] = False
@@ -284,7 +284,7 @@ def describe(problem, i, n, base, found, A, work, scratch):
 
 @kernel
 def multiply_features(problem, first, n, scratch):
-    """squares: products of the features of positions where outputs differ."""
+    """squares: inner products of the features of positions where outputs differ."""
     row, squares = scratch.row, scratch.squares
     for t in range(n):
         fill(0.0, scratch.across, t)
@@ -303,8 +303,8 @@ def multiply_features(problem, first, n, scratch):
 
 @inlined
 def output_across(labels, first, n, k, sign, scratch):
-    """across[u, label] = the features of position u times output k's direction; counts: its transitions. With sign
-    -1 all 0 again.
+    """across[u, label] = the features of position u times output k's direction; counts: its transitions. Sign -1 resets
+    both to 0.
     """
     outputs = scratch.outputs
     for t in range(n):
@@ -323,7 +323,7 @@ def output_across(labels, first, n, k, sign, scratch):
 
 @kernel
 def describe_mixture(problem, touched, i, n, found, s, W, A, before, scratch):
-    """Number 0's loss and products; place and mixed, the features of positions times its direction."""
+    """Loss and products of number 0, the mixture; place and mixed, the features of positions times its direction."""
     first, outputs, labels, L = problem.offsets[i], scratch.outputs, problem.labels, A.shape[1]
     start, rows = touched
     inner, square, T = 0.0, 0.0, before.transitions
@@ -363,8 +363,8 @@ def describe_mixture(problem, touched, i, n, found, s, W, A, before, scratch):
 
 @kernel
 def updated(base, m, lam_t, shrink, start, exact, scratch):
-    """quadratic.alpha: the block's new weights, quadratic.start those before; whether they differ. Not where a
-    product is no number.
+    """quadratic.alpha: the block's new weights, quadratic.start: the old ones. Returns whether they differ; False if a
+    product is not finite.
     """
     quadratic, finite = scratch.quadratic, True
     for j in range(m):
@@ -388,8 +388,8 @@ def updated(base, m, lam_t, shrink, start, exact, scratch):
 
 @kernel
 def changes(m, lam_t, shrink, scratch):
-    """change: what each direction's factor in w changes by; by how much the loss grows, and ||w||^2, w shrunk by
-    then.
+    """change: the change of each direction's factor in w. Returns the growth of the loss and of ||w||^2, after w is
+    shrunk.
     """
     gained, longer = 0.0, 0.0
     for j in range(m):
@@ -406,7 +406,9 @@ def changes(m, lam_t, shrink, scratch):
 
 @kernel
 def new_mixture(touched, i, base, m, whole, moves, before, after, scratch):
-    """The mixture's loss, and what is left in it of the one before; share: the outputs' part in it, still to come."""
+    """The mixture's loss, and the share of the old mixture that remains; share: the outputs' parts in the mixture, not
+    added yet.
+    """
     alpha, anew = scratch.quadratic.alpha, moves and whole > 0.0
     loss = 0.0 if anew or base == 0 else before.losses[i]
     for j in range(m):
@@ -437,8 +439,8 @@ def move_mixture(touched, i, s, passed, before, point, scratch):
 
 @kernel
 def move_outputs(problem, i, n, base, found, factors, after, point, scratch):
-    """The same of the outputs, which add their share to the mixture too, where it has one; factors: s, passed and
-    that.
+    """The same for the outputs, which also add their share to the mixture, if there is one; factors: s, passed and that
+    share.
     """
     s, passed, mixes = factors
     first, outputs, labels, W, sum_W = problem.offsets[i], scratch.outputs, problem.labels, point.W, point.sum_W

@@ -1,10 +1,10 @@
 """Rounds of online multiple kernel learning over packed sequences.
 
-Implicit group k is scale[k] A[k], coefficients A (K, L, N) over the N positions, and F[k] = A[k] Gram_k (L, N) is kept
-beside it: a round of the hinge changes few coefficients, each of which adds a row of the Gram matrix to a row of F, and
-shrinking a group changes its scale alone. Explicit group e is w_scale[e] W[e], W (E, d, L). The sum of the models that
-rounds began with is S A - U (+ what stood before a group last became 0, or its scale small): `S` gathers the scales,
-`U` each change times the S before it.
+Implicit group k is scale[k] A[k], with coefficients A (K, L, N) over the N positions. F[k] = A[k] Gram_k (L, N) is
+stored beside it: a round of the hinge changes few coefficients, each of which adds a row of the Gram matrix to a row of
+F, and shrinking a group changes only its scale. Explicit group e is w_scale[e] W[e], W (E, d, L). The sum of the models
+at the start of each round is S A - U, plus the sum from before the group's last restart (when it became 0, or its scale
+small): `S` gathers the scales, `U` each change times the S before it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from accelerated.compiled.structures.chain import finish, max_product, prepare, 
 from accelerated.compiled.sweeps import load
 from accelerated.kernel import inlined, kernel
 
-SMALL = 1e-5  # a scale below it goes into what it scales: S A - U loses as many digits as the scale has
+SMALL = 1e-5  # a smaller scale is multiplied into its array: S A - U loses as many digits as the scale has
 
 __all__ = ["Grams", "Learned", "Loss", "Positions", "Tables", "mkl_rounds"]
 
@@ -37,8 +37,8 @@ class Positions(NamedTuple):
 
 
 class Grams(NamedTuple):
-    """place (K,): number of a dense matrix among whole (D, N, N), or -1 - number of a sparse one among starts
-    (S, N + 1), columns and values.
+    """place (K,): index of a dense matrix in whole (D, N, N), or -1 - index of a sparse one in starts (S, N + 1), which
+    points into columns and values.
     """
 
     place: np.ndarray
@@ -49,11 +49,11 @@ class Grams(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What rounds change: see the head of this module. tables (q, L, L); squared (p,): squared group norms.
+    """The state that rounds change; see the module's docstring. tables (q, L, L); squared (p,): squared group norms.
 
-    group (p,), of the rounds: implicit group k as k, explicit group e as -1 - e, the transitions as K + E. sums of
-    models (``average``): S (K + E,), U (K, L, N), U_W (E, d, L), before (K, L, N), before_W (E, d, L), sum_T (q, L, L);
-    empty where none is kept.
+    ``group`` (p,) of :class:`Tables` numbers the groups: implicit group k as k, explicit group e as -1 - e, the
+    transitions as K + E. Sums of models (``average``): S (K + E,), U (K, L, N), U_W (E, d, L), before (K, L, N),
+    before_W (E, d, L), sum_T (q, L, L); empty if no sums are computed.
     """
 
     A: np.ndarray
@@ -72,8 +72,8 @@ class Learned(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """crf: the log loss, or the hinge. kind: 0 for the penalty (weight/2) (sum of norms)^2, 1 for weight/2 times the
-    sum of squares, 2 for weight times the sum. radius: inf for none.
+    """crf: whether the loss is the log loss, else the hinge. kind: 0 for the penalty (weight/2) (sum of norms)^2, 1 for
+    weight/2 times the sum of squares, 2 for weight times the sum. radius: inf for no ball.
     """
 
     crf: bool
@@ -84,7 +84,7 @@ class Loss(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Whether transitions are a group of their own, or a part of each; the numbers of the groups."""
+    """Whether transitions are a group of their own, or a part of each group; the numbers of the groups."""
 
     own: bool
     each: bool
@@ -182,8 +182,8 @@ def _scores(positions, learned, first, n, scores):
 
 @kernel
 def _difference(positions, first, n, crf, pairwise, work, D, D_T):
-    """D (n, L) and D_T (L, L): the parts of the best loss-augmented output, or the expected ones, less the true
-    one's.
+    """D (n, L) and D_T (L, L): the parts of the best loss-augmented output, or the expected parts, less those of the
+    truth.
     """
     L = D_T.shape[0]
     _clear(D[:n])
@@ -215,7 +215,7 @@ def _difference(positions, first, n, crf, pairwise, work, D, D_T):
 
 @kernel
 def _finish(ready, work, D_T):
-    """Expected transitions into D_T."""
+    """Write the expected transitions to D_T."""
     finish(ready, work.pairs, work.edges[0])
     for a in range(D_T.shape[0]):
         for b in range(D_T.shape[1]):
@@ -289,7 +289,7 @@ def _shrink(kind, weight, norms, b):
             b[g] = norms[g] / (1.0 + weight)
         return
     tau = weight
-    if kind == 0:  # tau = weight times the sum of what is left; a norm below the tau of a larger set is not left
+    if kind == 0:  # tau = weight * sum max(norm - tau, 0); a norm below the tau of a larger set vanishes
         tau, before = 0.0, -1.0
         while tau > before:
             total, count = 0.0, 0
@@ -326,7 +326,7 @@ def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average)
                 if average:
                     learned.U[k, label, first + t] += learned.S[k] * changes[count]
                 count += 1
-        for j in range(0, count - 1, 2):  # two rows of F at a time: mostly, one label too many and one too few
+        for j in range(0, count - 1, 2):  # two rows of F at a time: mostly one label too many and one missing
             _add_two(learned.F, grams, k, first + t, labels[j], changes[j], labels[j + 1], changes[j + 1])
         if count % 2 == 1:
             _add_one(learned.F, grams, k, first + t, labels[count - 1], changes[count - 1])
@@ -341,7 +341,7 @@ def _move_implicit(learned, grams, k, first, n, D, gamma, keep, factor, average)
 
 @kernel
 def _add_two(F, grams, k, row, a, of_a, b, of_b):
-    """F[k, a] += of_a times a row of the Gram matrix, F[k, b] += of_b times the same."""
+    """F[k, a] += of_a times a row of the Gram matrix, F[k, b] += of_b times the same row."""
     place = grams.place[k]
     if place >= 0:
         for s in range(F.shape[2]):
@@ -399,7 +399,7 @@ def _move_explicit(positions, learned, e, first, n, D, gamma, keep, factor, aver
 
 @kernel
 def _flush(before, S, g, A, U):
-    """before += S A - U, and S and U start anew."""
+    """before += S A - U; S and U restart at 0."""
     for a in range(A.shape[0]):
         for b in range(A.shape[1]):
             before[a, b] += S[g] * A[a, b] - U[a, b]

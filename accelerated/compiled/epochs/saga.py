@@ -1,6 +1,6 @@
 """A pass of SAGA over packed problems, at the cost of the examples' features. Weights W (F, Lp), A (1, L, L).
 
-The table has no gradients with respect to features: it keeps what the oracle answered, from which they follow.
+The table stores the oracle's answers, from which the gradients with respect to features follow.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = ["Answers", "saga_epoch", "saga_table"]
 
 
 class Answers(NamedTuple):
-    """The last answer for each sequence: labels, as :class:`Kept` has them (its pairs unused), and edges (n, L, L), the
-    gradient with respect to the transitions; the mean over sequences of the gradients, mean_W (F, Lp) and mean_A
-    (1, L, L).
+    """The last answer for each sequence: labels, as in :class:`Kept` (its pairs are unused), and edges (n, L, L), the
+    gradient with respect to the transitions. mean_W (F, Lp) and mean_A (1, L, L): the mean of the gradients over the
+    sequences.
     """
 
     kept: Kept
@@ -43,7 +43,7 @@ class Answers(NamedTuple):
 
 @kernel
 def saga_table(problem, x, mu, found, answers):
-    """The answers at x: those that are in ``found``, the others asked for. The means are left as they are."""
+    """The answers at x: copied from ``found`` if stored there, else computed. The means are left unchanged."""
     X, X_A = x
     n = len(problem.offsets) - 1
     every = np.arange(n)
@@ -68,8 +68,8 @@ def saga_epoch(problem, touched_rows, steps, mu, answers, shift, w):
         delta = grad f_i(w) - g_i,   w <- a w - a gamma (delta + G) + c,   G <- G + delta / n
 
     delta touches the rows of the sequence's features. With the new G the step is w <- a (w - gamma (1 - 1/n) delta) +
-    (c - a gamma G): so the sparse part may come before the rest, and a row that is not touched, whose G stays, waits;
-    after m steps it makes up for them at once:
+    (c - a gamma G), so the sparse part may come before the rest. A row that is not touched, and so keeps its G, waits;
+    m steps are then applied to it at once:
 
         w <- a^m w + Q_m (c - a gamma G),   Q_m = 1 + a + ... + a^(m-1)
     """
@@ -86,7 +86,7 @@ def saga_epoch(problem, touched_rows, steps, mu, answers, shift, w):
         for e in range(start[i], start[i + 1]):
             j = rows[e]
             m = k - done[j]
-            if m > 0:  # 0 * c is no number where c forbids
+            if m > 0:  # 0 * c is nan where c is -inf
                 steps_of_row(power[m], W, Q[m], c, a * gamma, G, j)
                 done[j] = k
         ready = prepared(problem, A, mu, work)
@@ -118,7 +118,7 @@ def steps_of_row(p, w, q, c, s, G, j):
 
 @inlined
 def take(edges, answers, i):
-    """answers[i] = edges, and edges = 0."""
+    """answers[i] = edges, then edges = 0."""
     for x in range(edges.shape[0]):
         for y in range(edges.shape[1]):
             answers[i, x, y] = edges[x, y]

@@ -1,6 +1,4 @@
-"""Updates of one dual block over the outputs sampled for it, as :mod:`reference.optimizers.sample_updates` makes
-them.
-"""
+"""Updates of one dual block over the outputs sampled for it, as in :mod:`reference.optimizers.sample_updates`."""
 
 from __future__ import annotations
 
@@ -15,10 +13,10 @@ __all__ = ["Quadratic", "exact_update", "expand_and_swap", "quadratic_room"]
 
 
 class Quadratic(NamedTuple):
-    """<b, alpha> - <alpha, Q alpha>/2 of up to k outputs: Q (k, k), b, alpha, start (k,), the weights before; g (k,):
+    """<b, alpha> - <alpha, Q alpha>/2 of up to k outputs: Q (k, k), b, alpha, start (k,), the previous weights; g (k,):
     b - Q alpha;
 
-    with the true output, first, for the exact update: with_truth (k + 1, k + 1), gains, weights (k + 1,), simplex.
+    for the exact update, with the true output first: with_truth (k + 1, k + 1), gains, weights (k + 1,), simplex.
     """
 
     Q: np.ndarray
@@ -49,7 +47,7 @@ def quadratic_room(k):
 
 @kernel
 def expand_and_swap(quadratic, m):
-    """One round of the m samples in their order: each takes the better of two moves, of the best length."""
+    """One round of the m samples in their order: each takes the better of two moves, with the best step length."""
     Q, b, alpha, g = quadratic.Q, quadratic.b, quadratic.alpha, quadratic.g
     for j in range(m):
         taken, mean, spread = 0.0, 0.0, 0.0
@@ -82,7 +80,7 @@ def _best_length(slope, curvature, most):
 
 @kernel
 def exact_update(quadratic, m):
-    """The maximum over all weights, to rounding: what is missing to a sum of 1 is the weight of the true output."""
+    """The maximum over all weights, to rounding; the true output has the weight that is missing to a sum of 1."""
     with_truth, gains, weights = quadratic.with_truth, quadratic.gains, quadratic.weights
     taken, steepest, largest = 0.0, 0.0, 0.0
     for j in range(m):

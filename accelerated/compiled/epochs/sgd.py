@@ -21,12 +21,12 @@ __all__ = ["sgd_epoch"]
 def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean, signed):
     """One step for each example in ``order``: w and the weighted mean of its iterates change in place.
 
-    steps: step sizes gamma; shares: the weights of the iterates after each step in the mean; weighed: the sum of those
-    so far; signed: from which of A[0, 0] to which weights must be >= 0.
+    steps: step sizes gamma; shares: the weight in the mean of the iterate after each step; weighed: the sum of the
+    earlier weights; signed: the range of A[0, 0] whose weights must be >= 0.
 
-    A step costs the rows that the example touches, not F: the rows are s V, shrinking changes s alone; and with S the
-    sum of shares * s so far, their weighted sum is S V - U, if U gathers each change of V times the S before it. (The
-    sum over t of shares_t s_t V_t, each V_t written as the sum of its changes.)
+    A step costs the rows that the example touches, not F: the rows are s V, and shrinking changes only s. With S the
+    sum of shares * s so far, the weighted sum of the iterates is S V - U, where U gathers each change of V times the S
+    before it. (Write each V_t in the sum over t of shares_t s_t V_t as the sum of its changes.)
     """
     (V, A), (mean_V, mean_A) = w, mean
     work = room(problem, order, 0, len(order), A)
@@ -38,7 +38,7 @@ def sgd_epoch(problem, order, steps, shares, weighed, lam, mu, w, mean, signed):
         oracle(problem, order[k], s, V, A, ready, mu, work)
 
         s *= shrink
-        if abs(s) < 1e-3:  # also at shrink = 0: S V - U loses 1/s in accuracy, so start again from s = 1
+        if abs(s) < 1e-3:  # also if shrink = 0: S V - U loses 1/s in accuracy, so restart from s = 1
             fold(s, S, V, U, sums)
             s, S = 1.0, 0.0
         add_rows(problem, order[k], -gamma / s, work, V)

@@ -54,8 +54,8 @@ def maximize_on_simplex(Q, b, alpha, m, tol, room):
 
 @kernel
 def _newton(Q, alpha, m, best, room):
-    """towards: the step to the best point of the working set's affine hull, cut where a weight becomes 0; False if
-    that is at once.
+    """towards: the step to the best point of the working set's affine hull, cut where a weight becomes 0. Returns False
+    if the step is cut to 0.
     """
     f, top = 0, 0.0
     for j in range(m):

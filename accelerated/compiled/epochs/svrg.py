@@ -37,12 +37,12 @@ class Steps(NamedTuple):
 def svrg_epoch(problem, touched_rows, steps, mu, kept, start, shift, w, sums):
     """One step for each example in ``steps.order`` from the snapshot ``start``: w becomes the last iterate.
 
-    A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with b the ``shift``, a = 1 / (1 + gamma (lam + kappa)) and
-    b = a gamma (kappa z - grad F(x)). Where ``averaged``, the iterates are added to ``sums``. Oracles at the snapshot
-    are called for what is not in ``kept``. touched_rows: from the function of that name.
+    A step is w <- a w - a gamma (g_i(w) - g_i(x)) + b, with b the ``shift``, a = 1 / (1 + gamma (lam + kappa)) and b =
+    a gamma (kappa z - grad F(x)). Where ``averaged``, the iterates are added to ``sums``. Oracles at the snapshot are
+    called for answers that are not in ``kept``. touched_rows: from the function of that name.
 
-    The sparse part touches the rows of the example, and comes before w <- a w + b; a row that is not touched waits, and
-    after m steps makes up for them at once:
+    The sparse part touches the rows of the example, and comes before w <- a w + b. A row that is not touched waits; m
+    steps are then applied to it at once:
 
         w <- a^m w + Q_m b,   sum of its m iterates = a Q_m w + P_m b,
         Q_m = 1 + a + ... + a^(m-1), P_m = Q_1 + ... + Q_m
@@ -51,7 +51,7 @@ def svrg_epoch(problem, touched_rows, steps, mu, kept, start, shift, w, sums):
     (X, X_A), (b, b_A), (W, A), (sum_W, sum_A) = start, shift, w, sums
     n = len(order)
     work = room(problem, order, 0, n, A)
-    still = room(problem, order, 0, n, A)  # at the snapshot
+    still = room(problem, order, 0, n, A)  # workspace for oracles at the snapshot
     ready_still = prepared(problem, X_A, mu, still)
     power, Q, P = missed(a, n)
     first, rows = touched_rows
@@ -61,7 +61,7 @@ def svrg_epoch(problem, touched_rows, steps, mu, kept, start, shift, w, sums):
         for e in range(first[i], first[i + 1]):
             j = rows[e]
             m = k - done[j]
-            if m > 0:  # 0 * b is no number where b forbids
+            if m > 0:  # 0 * b is nan where b is -inf
                 if averaged:
                     add_row(a * Q[m], W, P[m], b, j, sum_W)
                 step_row(power[m], W, Q[m], b, j)
@@ -89,7 +89,7 @@ def svrg_epoch(problem, touched_rows, steps, mu, kept, start, shift, w, sums):
 
 @kernel
 def missed(a, n):
-    """a^m, Q_m and P_m for m = 0..n, by recurrence: nothing is subtracted, and a = 1 is no special case."""
+    """a^m, Q_m and P_m for m = 0..n, by recurrence: without subtraction, so a = 1 is no special case."""
     power, Q, P = np.ones(n + 1), np.zeros(n + 1), np.zeros(n + 1)
     for m in range(1, n + 1):
         power[m] = a * power[m - 1]

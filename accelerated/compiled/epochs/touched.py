@@ -1,4 +1,4 @@
-"""The rows of W that examples touch, once for all epochs: passes let the others wait."""
+"""The rows of W that examples touch, computed once for all epochs: passes leave the other rows for later."""
 
 from __future__ import annotations
 

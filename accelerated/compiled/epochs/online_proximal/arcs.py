@@ -1,15 +1,16 @@
-"""Rounds of the online proximal algorithm over packed sentences, where the regularizer is one of the norms of groups of
-templates.
+"""Rounds of the online proximal algorithm over packed sentences, where the regularizer is a function of the norms of
+groups of templates.
 
-Group k is scale[k] times W (d,) at its blocks, so that the prox changes a number; of a group at zero the scale is 0, W
-is 0, and its templates are not scored. The sum of the models that rounds began with is, at the blocks of group k,
-before + S[k] W - U: S gathers the scales, U each change of W times the S before it. Squared norms follow the steps,
+Group k is scale[k] times W (d,) at its blocks, so that the prox changes one number. A group at zero has scale 0 and W =
+0, and its templates are not scored. The sum of the models at the start of each round is before + S[k] W - U at the
+blocks of group k: S gathers the scales, U each change of W times the S before it. Squared norms are updated by
 
     ||keep theta_k - gamma D_k||^2 = keep^2 ||theta_k||^2 - 2 gamma keep <theta_k, D_k> + gamma^2 ||D_k||^2,
     keep = 1 - gamma sigma,
 
-D the features of the arcs that the loss asks for less those of the true ones, each weight's shares summed before they
-are squared. Source: Martins et al., Algorithm 3 with explicit features and equation (17), *corrected*.
+where D is the features of the loss's best or expected arcs less those of the true arcs; the shares of each weight are
+summed before they are squared. Source: Martins et al., Algorithm 3 with explicit features and equation (17),
+*corrected*.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from accelerated.kernel import kernel
 __all__ = ["L21_NORM", "SQUARED_L2", "SQUARED_L21", "Blocks", "Learned", "Penalty", "rounds_of_trees"]
 
 SQUARED_L21, SQUARED_L2, L21_NORM = 0, 1, 2
-SMALLEST, LARGEST = 1e-5, 1e5  # scales beyond are multiplied out: S W - U loses as many digits as the scale has
-CANCELLED = 1e-6  # a squared norm that is so small beside its parts is summed afresh
+SMALLEST, LARGEST = 1e-5, 1e5  # scales outside are multiplied into W: S W - U loses as many digits as the scale has
+CANCELLED = 1e-6  # a squared norm below this share of its terms is summed afresh
 
 
 class Blocks(NamedTuple):
@@ -40,7 +41,7 @@ class Blocks(NamedTuple):
 
 class Penalty(NamedTuple):
     """kind: the first ``penalized`` groups have (weight/2) (sum of norms)^2, (weight/2) sum of squares, or weight sum_k
-    shares[k] norm_k; others none.
+    shares[k] norm_k; other groups have none.
 
     sigma: of the steps; radius: of the ball that ends each round, or inf.
     """
@@ -54,8 +55,8 @@ class Penalty(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What rounds change: see the head of this module. scale, squared, S (K,); W, U, before (d,), the last two empty
-    where no sum is kept.
+    """The state that rounds change; see the module's docstring. scale, squared, S (K,); W, U, before (d,). U and before
+    are empty if no sum is computed.
     """
 
     W: np.ndarray
@@ -68,8 +69,8 @@ class Learned(NamedTuple):
 
 @kernel
 def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
-    """A round for each sentence in ``order``: ``learned`` changes in place. Whether all squared norms were finite; it
-    ends where one is not.
+    """A round for each sentence in ``order``: ``learned`` changes in place. Returns whether all squared norms were
+    finite; rounds stop at the first that is not.
 
     problem: an ArcProblem; mu = 0: its hinge.
     """
@@ -136,7 +137,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
 
 @kernel
 def _slope(arcs, heads, a, single_root, augmented, mu):
-    """Of scores of arcs (n, n + 1), the gradient of the loss with respect to them."""
+    """The gradient of the loss with respect to the scores of arcs (n, n + 1)."""
     n = len(arcs)
     if augmented:
         for m in range(n):
@@ -155,7 +156,7 @@ def _slope(arcs, heads, a, single_root, augmented, mu):
 
 @kernel
 def _room(f, arcs):
-    """At most so many features do the arcs have whose value is not 0."""
+    """An upper bound on the number of features of the arcs whose value is not 0."""
     T, between, features = f.head.shape[1], f.between.shape[1], 0
     for m in range(arcs.shape[0]):
         for h in range(arcs.shape[1]):
@@ -178,8 +179,8 @@ def _summed(blocks, k, scale, W, gamma, D):
 
 @kernel
 def _shrink(penalty, gamma, norms, factors):
-    """factors[k] = what the penalty's prox, and then the ball, make of group k of norm norms[k], divided by that; 0
-    for 0.
+    """factors[k] = the norm of group k after the penalty's prox and the ball, divided by its norm norms[k]; 0 if that
+    is 0.
     """
     K, count, weight = len(norms), penalty.penalized, gamma * penalty.weight
     tau = 0.0
@@ -207,7 +208,7 @@ def _shrink(penalty, gamma, norms, factors):
 
 @kernel
 def _forget(blocks, learned, k):
-    """Group k becomes 0."""
+    """Set group k to 0."""
     if learned.scale[k] == 0:
         return
     learned.scale[k] = 0.0
@@ -219,7 +220,7 @@ def _forget(blocks, learned, k):
 
 @kernel
 def _multiply_out(blocks, learned, k):
-    """Group k of scale 1."""
+    """Multiply the scale of group k into W, so that it becomes 1."""
     _flush(blocks, learned, k)
     for b in range(len(blocks.groups)):
         if blocks.groups[b] == k:
@@ -229,7 +230,7 @@ def _multiply_out(blocks, learned, k):
 
 @kernel
 def _flush(blocks, learned, k):
-    """before += S W - U, and S and U start anew."""
+    """before += S W - U; S and U restart at 0."""
     if len(learned.U) == 0:
         return
     for b in range(len(blocks.groups)):

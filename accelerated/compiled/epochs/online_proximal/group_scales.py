@@ -1,11 +1,11 @@
 """A pass of the online proximal algorithm where the proxes scale groups of weights: group lasso, multiple kernel
-learning and their kin.
+learning and related models.
 
-Weights W (F, Lp), A (1, L, L) lie in disjoint parts, numbered by ``of`` (F, 1) where a row of W is in one part, else
-(F, Lp), and by ``of_A`` (L, L). Of a part a round knows the norm, which follows from the gradient's inner products, and
-multiplies the scale: a row that is not touched waits, and is multiplied by what the scale has become since. A scale
-that falls below SMALL ends a life of its part, and the next begins at 1; what a row has missed is then found from life
-to life. A part that becomes 0 ends a life at 0.
+Weights W (F, Lp), A (1, L, L) lie in disjoint parts, numbered by ``of`` (F, 1) if each row of W is in one part, else
+(F, Lp), and by ``of_A`` (L, L). A round computes the norm of a part from the gradient's inner products, and multiplies
+the part's scale. A row that is not touched waits, and is later multiplied by the accumulated scale. When a scale falls
+below SMALL, a life of its part ends, and the next begins at scale 1; a row then catches up life by life. A part that
+becomes 0 ends a life at 0.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ from accelerated.kernel import inlined, kernel
 __all__ = ["Parted", "Rounds", "group_epoch"]
 
 SMALL = 1.0 / 16
-CANCELLED = 1e-6  # a squared norm that lost as much is computed from the weights
+CANCELLED = 1e-6  # a squared norm that lost so much by cancellation is computed from the weights
 LEAST, MOST = 1e-200, 1e200  # squared norms are trusted between these
 
 
 class Parts(NamedTuple):
-    """For each part: its norm n, scale s and Q, the sum of s over this life's rounds, begun ones included; its life.
+    """For each part: its norm n, its scale s, its life, and Q, the sum of s over the rounds of this life, including
+    those begun.
 
-    For each row, or weight, of W: life, s and Q when it was last touched. moved, most: of a round, where ``turn`` says
-    so, the change of the squared norm and the sum of what it is made of; which, how_many: the parts that the round
-    touches.
+    For each row, or weight, of W: life, s and Q when it was last touched. For the parts whose ``turn`` is the current
+    round: moved, the change of the squared norm, and most, the sum of its terms' sizes. which, how_many: the parts that
+    the round touches.
     """
 
     n: np.ndarray
@@ -59,7 +60,9 @@ class Parts(NamedTuple):
 
 
 class Lives(NamedTuple):
-    """For each life: s and Q at its end, and the next life of its part. There is room for more."""
+    """For each life: s and Q at its end, and the number of the next life of its part. There may be more room than
+    lives.
+    """
 
     s: np.ndarray
     Q: np.ndarray
@@ -84,11 +87,11 @@ class Parted(NamedTuple):
 
 @kernel
 def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, sums):
-    """A round for each example in ``rounds.order``, on w in place; False, and nothing to be used, where norms left the
-    range of their squares.
+    """A round for each example in ``rounds.order``, on w in place. Returns False if norms left the range of their
+    squares; nothing may then be used.
 
-    Where ``averaged``, the models that the rounds began with are added to ``sums``. touched_rows: from the
-    function of that name.
+    If ``averaged``, the models at the start of each round are added to ``sums``. touched_rows: from the function of
+    that name.
     """
     (order, steps, sigma), (norms, of, of_A), (W, A), (sum_W, sum_A) = rounds, parted, w, sums
     turns, p, L = len(order), len(norms), A.shape[1]
@@ -102,7 +105,7 @@ def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, 
     alone, one = of.shape[1] == 1, np.all(of_A == of_A[0, 0])
     # without rows there is no first one to read parts from
     by_label = W.shape[0] > 0 and np.all(of == of[:1])
-    now, now_Q = np.empty(of.shape[1]), np.empty(of.shape[1])  # s and Q of the labels, where they have one each
+    now, now_Q = np.empty(of.shape[1]), np.empty(of.shape[1])  # s and Q of the labels, if each has its own
     done, changed = np.zeros(W.shape[0], np.int64), 0  # the round of a row's last touch; the one after a life's end
     for k in range(turns):
         i, gamma = order[k], steps[k]
@@ -111,7 +114,7 @@ def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, 
         if by_label:
             for c in range(of.shape[1]):
                 now[c], now_Q[c] = s[of[0, c]], Q[of[0, c]]
-        for e in range(start[i], start[i + 1]):  # as `make_up` does; handing over arrays costs as much as the work
+        for e in range(start[i], start[i + 1]):  # as in `make_up`, inlined: passing arrays costs as much as the work
             j = rows[e]
             a = of[j, 0]
             if alone and row_life[j, 0] == life[a]:
@@ -203,8 +206,8 @@ def new_lives(p):
 
 @kernel
 def end_life(parts, lives, born, a, scale):
-    """Part a begins a new life after one that ended at this scale; the lives, in other arrays where there was no
-    room, and their number.
+    """Part a begins a new life after one that ended at this scale. Returns the lives (in new arrays if there was no
+    room) and their number.
     """
     if born == len(lives.s):
         more = new_lives(born)
@@ -218,8 +221,8 @@ def end_life(parts, lives, born, a, scale):
 
 @kernel
 def make_up(parts, lives, of, averaged, W, j, sums):
-    """Row j becomes what its parts' scales have made of it; where averaged, sums[j] gathers its models of the rounds
-    begun since.
+    """Apply to row j the scales of its parts since it was last touched; if averaged, sums[j] gathers its models of the
+    rounds begun since.
     """
     alone = of.shape[1] == 1
     for c in range(of.shape[1]):
@@ -251,8 +254,8 @@ def make_up(parts, lives, of, averaged, W, j, sums):
 
 
 def move(problem: Any, i: Any, k: Any, ratio: Any, work: Any, rows: Any, G: Any, of: Any, parts: Any, W: Any) -> Any:
-    """In round k: W -= ratio g with the gradient g of sequence i, and what that does to squared norms. G (F, Lp),
-    room, is 0 before and after.
+    """In round k: W -= ratio g with the gradient g of sequence i, and the resulting changes of squared norms. G (F,
+    Lp), room, is 0 before and after.
     """
     raise TypeError("move is called from kernels only")
 
@@ -297,7 +300,7 @@ def _move(problem, i, k, ratio, work, rows, G, of, parts, W):
 
 @inlined
 def changed_by(k, a, moved, most, parts):
-    """The squared norm of part a changes in round k."""
+    """Record a change of part a's squared norm in round k."""
     if parts.turn[a] != k:
         parts.turn[a], parts.moved[a], parts.most[a] = k, 0.0, 0.0
         parts.which[parts.how_many[0]] = a
@@ -317,7 +320,7 @@ def take(k, x, of, parts, W, j, label):
 
 @inlined
 def take_row(k, G, of, parts, W, j):
-    """W[j] += G[j], of one part; and G[j] = 0."""
+    """W[j] += G[j], all in one part; then G[j] = 0."""
     m0 = m1 = m2 = m3 = l0 = l1 = l2 = l3 = 0.0
     for block in range(G.shape[1] // 4):
         c = 4 * block
@@ -333,7 +336,7 @@ def take_row(k, G, of, parts, W, j):
 
 @kernel
 def measure_transitions(k, ratio, G_A, of_A, one, parts, A):
-    """What A - ratio G_A does to squared norms; A is moved later."""
+    """The changes of squared norms by A - ratio G_A; A itself is moved later."""
     inner, length = 0.0, 0.0
     for x in range(A.shape[1]):
         for y in range(A.shape[2]):
@@ -351,7 +354,7 @@ def measure_transitions(k, ratio, G_A, of_A, one, parts, A):
 
 @kernel
 def move_transitions(factors, ratio, of_A, one, G_A, A):
-    """A = factor (A - ratio G_A) by parts, and G_A = 0; what is forbidden stays so."""
+    """A = factor (A - ratio G_A) by parts, then G_A = 0; forbidden entries stay forbidden."""
     whole = factors[of_A[0, 0]] if one else 0.0
     for x in range(A.shape[1]):
         if one and whole > 0.0:
@@ -367,7 +370,7 @@ def move_transitions(factors, ratio, of_A, one, G_A, A):
 
 @kernel
 def square_of(parts, lives, parted, a, averaged, ratio, w, G_A, sums):
-    """The squared norm of part a after the step that W has made already and A has not."""
+    """The squared norm of part a after the step, which W has already made and A has not."""
     (of, of_A), (W, A) = parted, w
     total = 0.0
     for j in range(W.shape[0]):

@@ -1,8 +1,8 @@
 """A pass of the online proximal algorithm where the proxes shrink all weights and threshold them: l1, ridge, elastic
 net.
 
-Weights W (F, Lp), A (1, L, L). What round r does to a weight that has no gradient then is w <- soft(C_r w, T_r). A row
-of W that is not touched waits, and after rounds d, ..., k-1 makes up for them at once: with P_r = C_d ... C_r,
+Weights W (F, Lp), A (1, L, L). Round r maps a weight without a gradient to w <- soft(C_r w, T_r). A row of W that is
+not touched waits, and rounds d, ..., k-1 are then applied to it at once: with P_r = C_d ... C_r,
 
     w <- P_{k-1} soft(w, sum_r T_r / P_r),
     and the sum of its models is a sum of (|w| - the threshold so far) P_r while that is > 0
@@ -26,15 +26,15 @@ from accelerated.kernel import inlined, kernel
 
 __all__ = ["Rounds", "Shrinking", "threshold_epoch"]
 
-# the sums below start anew after so many rounds, or once P is below SMALL: a difference of two keeps its digits
+# the sums below restart after so many rounds, or once P is below SMALL, so that their differences keep their digits
 STRETCH = 512
 SMALL = 1e-3
 FEW = 4  # rounds that a row makes up for one by one
 
 
 class Rounds(NamedTuple):
-    """For each round r: C and T; end, the first round of the next stretch; and within its stretch, before it and after
-    it, the product P of C, S = sum T/P, Q = sum P and M = sum P S.
+    """For each round r: C and T; end, the first round of the next stretch; and, within its stretch and before and after
+    the round, the product P of C, S = sum T/P, Q = sum P and M = sum P S.
     """
 
     C: np.ndarray
@@ -48,7 +48,7 @@ class Rounds(NamedTuple):
 
 @kernel
 def rounds_ahead(C, T):
-    """What all rounds of an epoch will do; P, S, Q and M are (n, 2): before and after."""
+    """The effect of all rounds of an epoch; P, S, Q and M are (n, 2): before and after each round."""
     n = len(C)
     end = np.empty(n, np.int64)
     P, S, Q, M = np.ones((n, 2)), np.zeros((n, 2)), np.zeros((n, 2)), np.zeros((n, 2))
@@ -67,7 +67,7 @@ def rounds_ahead(C, T):
 
 
 class Shrinking(NamedTuple):
-    """What each round does: step lengths ``factors``, whether all weights are 0 before it, C and T."""
+    """For each round: the step length in ``factors``, whether all weights are set to 0 before it, C and T."""
 
     factors: np.ndarray
     clear: np.ndarray
@@ -79,7 +79,7 @@ class Shrinking(NamedTuple):
 def threshold_epoch(problem, touched_rows, order, shrinking, mu, averaged, w, sums):
     """A round for each sequence in ``order``: w <- soft(C (w - factor g), T), in place.
 
-    clear: w <- 0 before the step. Where ``averaged``, the models that the rounds began with are added to ``sums``.
+    clear: w <- 0 before the step. If ``averaged``, the models at the start of each round are added to ``sums``.
     touched_rows: from the function of that name.
     """
     (factors, clear, C, T), (W, A), (sum_W, sum_A) = shrinking, w, sums
@@ -100,9 +100,7 @@ def threshold_epoch(problem, touched_rows, order, shrinking, mu, averaged, w, su
         for e in range(start[i], start[i + 1]):
             j = rows[e]
             d = done[j]
-            if (
-                not averaged and d + 1 < k and end[d] >= k
-            ):  # here, not there: handing over arrays costs as much as the work
+            if not averaged and d + 1 < k and end[d] >= k:  # inlined: passing arrays costs as much as the work
                 threshold(1.0 / P[d, 0], S[k - 1, 1] - S[d, 0], W, j)
                 for label in range(W.shape[1]):
                     W[j, label] *= P[k - 1, 1]
@@ -139,7 +137,7 @@ def threshold_epoch(problem, touched_rows, order, shrinking, mu, averaged, w, su
 
 @kernel
 def vanish(x):
-    """x = 0; what is forbidden stays so."""
+    """x = 0; forbidden entries stay forbidden."""
     for a in range(x.shape[0]):
         for b in range(x.shape[1]):
             if x[a, b] > -np.inf:
@@ -157,7 +155,7 @@ def threshold(c, t, W, j):
 
 @kernel
 def make_up(rounds, d, k, last, averaged, W, j, sums):
-    """Row j goes through rounds d, ..., k-1; where averaged, sums[j] gathers its models of rounds d+1, ..., last."""
+    """Apply rounds d, ..., k-1 to row j; if averaged, sums[j] gathers its models of rounds d+1, ..., last."""
     while d < k:
         e = rounds.end[d]
         e = k if k < e else e
