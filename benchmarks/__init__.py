@@ -1,4 +1,4 @@
-"""What it costs: asv suites for both panels, with peers in the same run.
+"""Benchmarks: asv suites for both panels, with other packages in the same run.
 
 ``asv run --python=same`` measures this checkout; ``python -m benchmarks.figures`` prints the table of
 docs/performance.md.

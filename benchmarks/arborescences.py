@@ -32,7 +32,7 @@ def scores(kind: str, n: int, seed: int = 0) -> np.ndarray:
 
 
 def determinant(values: np.ndarray) -> tuple[float, np.ndarray]:
-    """Log-partition and inverse as people compute them: no marginals yet, and nothing where exp overflows."""
+    """Log-partition and inverse by the usual formula: no marginals yet, and no answer if exp overflows."""
     w = np.exp(values)
     np.fill_diagonal(w[:, 1:], 0.0)
     laplacian = np.diag(w.sum(axis=1)) - w[:, 1:]
@@ -40,7 +40,7 @@ def determinant(values: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def ufal_solver(values: np.ndarray) -> Callable[[], Any] | None:
-    """A call of the C++ package on the matrix that it wants, or None where it is missing."""
+    """A call of the C++ package on its kind of matrix, or None if it is not installed."""
     try:
         from ufal.chu_liu_edmonds import chu_liu_edmonds
     except ImportError:
@@ -66,9 +66,7 @@ class Best:
 
 
 class Sums:
-    """Seconds for a log-partition function with all marginals: by weights, or by logarithms, as scores are far
-    apart.
-    """
+    """Seconds for a log-partition function with all marginals: by weights, or by logarithms if scores are far apart."""
 
     params = ([20, 40], [False, True], [1.0, 300.0])
     param_names = ("n", "single root", "scale")
@@ -102,7 +100,7 @@ def mean_of(calls: list[Callable[[], Any]], repeat: int = 200) -> float:
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, value, unit and target of each figure."""
+    """Name, value, unit and target of each figure."""
     for kind in KINDS:
         for n in SIZES:
             instances = [scores(kind, n, seed) for seed in range(TREES)]

@@ -1,7 +1,7 @@
-"""Yardsticks: the best formulations in vectorised NumPy that we know, for a batch of chains of equal length.
+"""Yardsticks: the best vectorised NumPy formulations that we know, for a batch of chains of equal length.
 
 unary (B, n, L) and a shared pairwise (L, L), without forbidden parts and with moderate scores: nothing here guards
-against underflow. Arrays are kept position first, so that a step is one pass over all chains (and one BLAS product).
+against underflow. Arrays have positions first, so that a step is one pass over all chains (and one BLAS product).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["forward_backward", "viterbi"]
 
 
 def viterbi(unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """value (B,), labels (B, n): one maximum a source label, argmax along the best path only."""
+    """value (B,), labels (B, n): one maximum for each source label, argmax along the best path only."""
     B, n, L = unary.shape
     unary = np.ascontiguousarray(unary.transpose(1, 0, 2))
     into = np.ascontiguousarray(pairwise.T)
@@ -33,8 +33,8 @@ def viterbi(unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def forward_backward(unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """value (B,), node marginals (B, n, L), edge marginals (L, L) summed, in the scaled probability domain by BLAS
-    products.
+    """value (B,), node marginals (B, n, L), summed edge marginals (L, L), by BLAS products in the scaled probability
+    domain.
     """
     B, n, L = unary.shape
     top, shift = unary.max(axis=2), pairwise.max()

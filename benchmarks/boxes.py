@@ -15,7 +15,7 @@ from accelerated.threads import set_num_threads
 from diptych.experiments.clock import best_of
 from reference.boxes import SGD, counterpart
 
-NOISES = (0.0, 0.5, 1.0)  # of a pixel, beside scores of -1 and +1
+NOISES = (0.0, 0.5, 1.0)  # standard deviation of the noise, beside scores of -1 and +1
 IMAGES, CANDIDATES, SHAPE = 500, 200, (3, 3, 64)  # of the localisation task
 SMOOTHINGS: dict[str, tuple[Any, float | None]] = {
     "max": (accelerated.smoothings.Max(), None),
@@ -25,14 +25,16 @@ SMOOTHINGS: dict[str, tuple[Any, float | None]] = {
 
 
 def image(side: int, noise: float) -> np.ndarray:
-    """Pixels of -1 with a region of +1, and noise; the same in every run."""
+    """Pixels of -1 with a region of +1, plus noise; the same in every run."""
     pixels = np.full((side, side), -1.0)
     pixels[side // 4 : side // 2, side // 3 : side // 2] = 1.0
     return pixels + noise * np.random.default_rng(0).normal(size=pixels.shape)
 
 
 def every_box(pixels: np.ndarray) -> float:
-    """The highest score of a box, all of them scored: differences of sums of columns, one pair of rows at a time."""
+    """The highest score of a box, by scoring all of them: differences of sums of columns, one pair of rows at a
+    time.
+    """
     H, W = pixels.shape
     sums = np.zeros((H + 1, W + 1))
     sums[1:, 1:] = pixels.cumsum(axis=0).cumsum(axis=1)
@@ -45,12 +47,12 @@ def every_box(pixels: np.ndarray) -> float:
 
 
 def boxes_of(side: int) -> int:
-    """How many boxes an image has."""
+    """The number of boxes of an image."""
     return (side * (side + 1) // 2) ** 2
 
 
 def candidates() -> Any:
-    """Packed images of candidates with random features, the first of each true."""
+    """Packed images of candidates with random features; the first candidate of each is the true one."""
     rng = np.random.default_rng(0)
     n = IMAGES * CANDIDATES
     corner = rng.integers(0, 80, (n, 2))
@@ -61,7 +63,7 @@ def candidates() -> Any:
 
 
 def products(data: Any) -> Callable[[], None]:
-    """The product of each image's features with weights, by NumPy in float32: what an epoch cannot do without."""
+    """The product of each image's features with weights, by NumPy in float32: the minimum work of an epoch."""
     features = np.array(data.features).reshape(IMAGES, CANDIDATES, -1)
     w = np.random.default_rng(1).standard_normal(features.shape[2], dtype=np.float32)
 
@@ -113,14 +115,14 @@ class Epoch:
         self.run()
 
     def track_ratio_to_products(self, smoothing: str) -> float:
-        """The same, in products of the features with weights."""
+        """An epoch in units of the products of the features with weights."""
         return best_of(self.run, 5) / best_of(self.base, 5)
 
     track_ratio_to_products.unit = "products"  # type: ignore[attr-defined]
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, value, unit and target of each figure."""
+    """Name, value, unit and target of each figure."""
     set_num_threads(1)
     small = best_of(lambda: every_box(image(60, 0.0)), 5)
     all_boxes = small * boxes_of(500) / boxes_of(60)

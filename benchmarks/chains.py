@@ -31,8 +31,8 @@ class Oracles:
 
 
 class TopK:
-    """Seconds for the k best of a batch (100 chains in the reference, 1,000 in the fast panel); k = 1 is the measure
-    of the others.
+    """Seconds for the k best of a batch (100 chains in the reference, 1,000 in the fast panel); k = 1 is the
+    baseline.
     """
 
     params = (problems.PANELS, problems.SIZES, [1, 5, 20])

@@ -1,4 +1,6 @@
-"""The experiments of the papers, in their quick form, on made-up sentences: that they run and write what they say."""
+"""The experiments of the papers, in their quick form, on made-up sentences: whether they run and write their
+results.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ NAMES = ("Ana", "Luis", "Mar", "Sol")
 
 
 def made_up(path: Path, sentences: int = 20) -> Path:
-    """A zip with esp.train and esp.testa: words at random, of which capitals are names, mostly."""
+    """A zip with esp.train and esp.testa: random words; most capitalised words are names."""
     rng = np.random.default_rng(0)
 
     def text() -> str:
@@ -43,7 +45,7 @@ def made_up(path: Path, sentences: int = 20) -> Path:
 
 
 def made_up_treebank(path: Path, files: int = 5) -> Path:
-    """A zip of small files: tags at random, each word under the one after it, or the last, which is under the root."""
+    """A zip of small files: random tags; each word is under the next word or the last, which is under the root."""
     rng = np.random.default_rng(0)
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(files):
@@ -57,7 +59,7 @@ def made_up_treebank(path: Path, files: int = 5) -> Path:
 
 
 def made_up_chunks(path: Path, sentences: int = 12) -> Path:
-    """A zip with train.txt and test.txt: words and tags at random, of which nouns are in chunks."""
+    """A zip with train.txt and test.txt: random words and tags; nouns are in chunks."""
     rng = np.random.default_rng(0)
 
     def text() -> str:
@@ -79,7 +81,7 @@ def made_up_chunks(path: Path, sentences: int = 12) -> Path:
 
 
 class Commands:
-    """In one process, one after another."""
+    """All commands in one process, one after another."""
 
     timeout = 900
     unit = "curves"
@@ -88,11 +90,11 @@ class Commands:
         try:
             require_matplotlib()
         except ImportError as missing:
-            raise NotImplementedError(str(missing)) from None  # asv's word for: skip; the pictures are an extra
+            raise NotImplementedError(str(missing)) from None  # tells asv to skip; pictures need an optional dependency
 
     def track_curves(self):
-        """How many curves there are in the figures and in the table; every file that is announced is there, and
-        pictures can be drawn again.
+        """The number of curves in the figures and in the table. Fails unless every announced file is there and pictures
+        can be drawn again.
         """
         curves = 0
         quiet = io.StringIO()

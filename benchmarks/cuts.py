@@ -1,4 +1,4 @@
-"""Minimum cuts of 4-connected grids with random submodular energies, beside PyMaxflow where it is installed;
+"""Minimum cuts of 4-connected grids with random submodular energies, beside PyMaxflow where it is installed; and
 max-marginals.
 
 Both sides start from NumPy arrays of scores and end with labels. ``python -m benchmarks.figures cuts`` prints
@@ -20,11 +20,9 @@ SIZES = [128, 256]
 
 
 def grid(n: int, coupling: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """unary (n^2, 2) Gaussian, pairwise (e, 2, 2) that reward equal labels by coupling times a uniform number, edges
-    (e, 2).
-    """
-    rng, at = np.random.default_rng(0), np.arange(n * n).reshape(n, n)
-    across, down = (at[:, :-1], at[:, 1:]), (at[:-1], at[1:])
+    """unary (n^2, 2): Gaussian; pairwise (e, 2, 2): coupling times a uniform number for equal labels; edges (e, 2)."""
+    rng, nodes = np.random.default_rng(0), np.arange(n * n).reshape(n, n)
+    across, down = (nodes[:, :-1], nodes[:, 1:]), (nodes[:-1], nodes[1:])
     edges = np.concatenate([np.stack([a.ravel(), b.ravel()], axis=1) for a, b in (across, down)])
     unary, pairwise = rng.normal(size=(n * n, 2)), np.zeros((len(edges), 2, 2))
     pairwise[:, 0, 0] = pairwise[:, 1, 1] = 2 * coupling * rng.random(len(edges))
@@ -32,7 +30,7 @@ def grid(n: int, coupling: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def by_pymaxflow(unary: np.ndarray, pairwise: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The labels by PyMaxflow; raises ImportError where it is not installed."""
+    """The labels by PyMaxflow. Raises ImportError if it is not installed."""
     import maxflow
 
     graph, nodes = maxflow.Graph[float](len(unary), len(edges)), np.arange(len(unary))
@@ -73,7 +71,7 @@ class MinimumCutByPyMaxflow:
         try:
             import maxflow  # noqa: F401
         except ImportError:
-            raise NotImplementedError from None  # asv's word for: skip; only a setup may say it
+            raise NotImplementedError from None  # tells asv to skip; only a setup may raise it
         self.scores = grid(n, COUPLINGS[coupling])
 
     def time_minimum_cut(self, coupling: str, n: int) -> None:
@@ -81,7 +79,7 @@ class MinimumCutByPyMaxflow:
 
 
 class MaxMarginals:
-    """Seconds for all labels of a 32 x 32 grid, and of its edges besides."""
+    """Seconds for max-marginals of all labels of a 32 x 32 grid, and of its edges, too."""
 
     params = [*COUPLINGS]
     param_names = ("coupling",)
@@ -99,7 +97,7 @@ class MaxMarginals:
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None, bool]]:
-    """What, value, unit, target, and whether the target is a least one."""
+    """Name, value, unit and target of each figure, and whether the target is a lower bound."""
     for name, coupling in COUPLINGS.items():
         for n in SIZES:
             scores = grid(n, coupling)

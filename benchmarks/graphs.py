@@ -39,7 +39,7 @@ class Exp:
 
 
 class Sets:
-    """What Theorem 46 bounds by 2 K: sets of max-marginals for the K = 5 best."""
+    """The number of sets of max-marginals for the K = 5 best, which Theorem 46 bounds by 2 K."""
 
     params = list(STRUCTURES)
     param_names = ("structure",)

@@ -53,7 +53,7 @@ class Fold:
         self._pack()
 
     def track_rounds(self, panel, kind):
-        """Seconds of the rounds alone, as the history counts them; the best of three."""
+        """Seconds of the rounds alone, as measured by the history; the best of three."""
         return min(self._run().history[-1].seconds for _ in range(3))
 
     track_rounds.unit = "seconds"
@@ -62,7 +62,7 @@ class Fold:
         self.model.mean_loss(self.data, self.weights, "hinge")
 
     def time_prediction(self, panel, kind):
-        """A tenth of what there is to test."""
+        """Prediction of a tenth of the test words."""
         self.model.predict(self.weights, self.test.X)
 
     def peakmem_rounds(self, panel, kind):
@@ -70,7 +70,7 @@ class Fold:
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What Table 1's two kinds of MKL take on one fold, 20 epochs: what, seconds, unit, target."""
+    """Seconds of the two kinds of MKL of Table 1 on one fold, 20 epochs: name, seconds, unit, target."""
     suite = Fold()
     for kind, most in zip(KINDS, (3.0, 1.5), strict=True):
         suite.setup("accelerated", kind)

@@ -73,12 +73,12 @@ class TopK:
 
 
 def resolved(values: np.ndarray) -> Any:
-    """One max-marginal as people compute it: SciPy's assignment of what is left without row 0 and column 0."""
+    """One max-marginal in the usual way: SciPy's assignment of the matrix without row 0 and column 0."""
     return linear_sum_assignment(values[1:, 1:], maximize=True)
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, value, unit and target of each figure."""
+    """Name, value, unit and target of each figure."""
     for kind in KINDS:
         for p in SIZES:
             values = scores(kind, p)

@@ -8,7 +8,7 @@ from diptych.files.treebank import load_treebank
 
 
 class Epochs:
-    """The forty sentences of the package, ten times: packing, an epoch of updates, parsing."""
+    """The package's forty sentences, repeated ten times: packing, an epoch of updates, parsing."""
 
     params = list(BITS)
     param_names = ("templates",)

@@ -1,4 +1,4 @@
-"""What the benchmarks run on, made once: batches of random chains, and the OCR letters."""
+"""Inputs of the benchmarks, made once: batches of random chains, and the OCR letters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def scores(n: int, L: int, chains: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def chain_batch(panel: str, size: tuple[int, int]) -> Any:
-    """A batch of chains as the panel's view."""
+    """A batch of chains as the panel's structure."""
     return importlib.import_module(panel).Chain(*scores(*size, CHAINS[panel]))
 
 

@@ -1,6 +1,7 @@
 """Projections and proxes by selection into an existing array, one core, beside NumPy's sort and a copy.
 
-``python -m benchmarks.figures selection`` prints ns an element at a million, the worst of three inputs: `figures`.
+``python -m benchmarks.figures selection`` prints ns per element for a million elements, the worst of three inputs:
+`figures`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ INPUTS: dict[str, Callable[[int], np.ndarray]] = {
 
 
 def simplex_by_sort(x: np.ndarray, out: np.ndarray, radius: float = 1.0) -> np.ndarray:
-    """The projection as people write it with NumPy."""
+    """The projection by sorting, as usually written with NumPy."""
     y = np.sort(x)[::-1]
     theta = (np.cumsum(y) - radius) / np.arange(1, len(x) + 1)
     np.subtract(x, theta[np.flatnonzero(y > theta)[-1]], out=out)
@@ -31,7 +32,7 @@ def simplex_by_sort(x: np.ndarray, out: np.ndarray, radius: float = 1.0) -> np.n
 
 
 def functions(x: np.ndarray, out: np.ndarray) -> dict[str, Callable[[], Any]]:
-    """What is timed: name to a call that writes ``out``."""
+    """The timed functions: name to a call that writes ``out``."""
     p, total = len(x), float(np.abs(x).sum())
     d = np.random.default_rng(1).random(p) + 0.1
     return {
@@ -74,7 +75,7 @@ class Selections:
 
 
 def figures(p: int = 10**6, repeat: int = 30) -> dict[str, float]:
-    """ns an element, the least of several repetitions, the worst of the three inputs."""
+    """ns per element: the least of several repetitions, the worst of the three inputs."""
     set_num_threads(1)
     out, worst = np.zeros(p), dict.fromkeys(NAMES, 0.0)
     for make in INPUTS.values():

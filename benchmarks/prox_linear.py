@@ -19,7 +19,7 @@ BUDGET = 5
 
 
 def problem() -> tuple[accelerated.StructuralHinge, np.ndarray]:
-    """Images of random candidates with float32 features and float32 weights, K = 10; a start."""
+    """Images of random candidates with float32 features and float32 weights, K = 10; and a starting point."""
     rng = np.random.default_rng(0)
     corners = rng.integers(0, 80, (IMAGES * CANDIDATES, 2))
     boxes = np.concatenate([corners, corners + rng.integers(8, 48, corners.shape)], axis=1)
@@ -32,14 +32,14 @@ def problem() -> tuple[accelerated.StructuralHinge, np.ndarray]:
 
 
 def product(objective: accelerated.StructuralHinge, w: np.ndarray) -> float:
-    """Seconds of all features times W1, image by image: what any pass over hidden units has to do."""
+    """Seconds of all features times W1, image by image: the minimum work of any pass over hidden units."""
     first = objective.model.split(w)[0]
     tables = np.split(objective.data.features.reshape(-1, SHAPE[-1]), IMAGES)
     return best_of(lambda: [table @ first for table in tables], 5)
 
 
 def sgd_epoch(objective: accelerated.StructuralHinge, w: np.ndarray) -> float:
-    """Seconds of an epoch of SGD on the unsmoothed hinge, by the history's clock."""
+    """Seconds of an epoch of SGD on the unsmoothed hinge, as measured by the history."""
     run = accelerated.sgd(objective, w, lam=0.01, mu=0.0, step_size=0.01, average="last", epochs=1, rng=0)
     return run.history[-1].seconds
 
@@ -51,7 +51,7 @@ def step(objective: accelerated.StructuralHinge, w: np.ndarray) -> tuple[float, 
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, how much, of what, and the target: best of some."""
+    """Name, value, unit and target of each figure: the best of several runs."""
     set_num_threads(1)
     objective, w = problem()
     step(objective, w)
@@ -84,7 +84,7 @@ class TwoLayers:
         step(self.objective, self.w)
 
     def track_sgd_epoch(self) -> float:
-        """In products of all features with W1."""
+        """An epoch in units of the product of all features with W1."""
         return min(sgd_epoch(self.objective, self.w) for _ in range(3)) / product(self.objective, self.w)
 
     track_sgd_epoch.unit = "products"  # type: ignore[attr-defined]

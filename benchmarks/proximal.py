@@ -1,5 +1,5 @@
-"""Epochs of the online proximal algorithm on the OCR letters beside one of SGD, from the same weights with the same
-steps, on one core.
+"""Epochs of the online proximal algorithm on the OCR letters beside an epoch of SGD, from the same weights with the
+same steps, on one core.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ AVERAGES = ("last", "uniform")
 
 
 def regularizers(model: Any) -> dict[str, Any]:
-    """By name; groups are the 8 columns of pixels, or the 128 pixels, then what is of no pixel, and the transitions."""
+    """Regularizers by name. Groups are the 8 columns of pixels, or the 128 pixels; then the other features, and the
+    transitions.
+    """
     L = model.n_labels
     rows = model.size // L - L
     pixel = np.repeat(np.arange(rows), L)
@@ -36,7 +38,7 @@ def regularizers(model: Any) -> dict[str, Any]:
 
 
 def seconds(objective: Any, regularizer: Any = None, average: str = "last") -> float:
-    """One epoch, by the history's clock: SGD's with its weighted average where there is no regularizer."""
+    """One epoch, as measured by the history: without a regularizer, an epoch of SGD with its weighted average."""
     options: dict[str, Any] = {"step_size": accelerated.steps.InverseSqrt(0.05), "epochs": 1, "rng": 0}
     w = problems.weights(200)
     if regularizer is None:
@@ -47,14 +49,14 @@ def seconds(objective: Any, regularizer: Any = None, average: str = "last") -> f
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, how much, of what, and the target: best of some epochs, all kinds in turn."""
+    """Name, value, unit and target of each figure: the best of several epochs, all kinds in turn."""
     set_num_threads(1)
     objective = problems.objective("accelerated", "StructuralHinge")
-    found = regularizers(objective.model)
+    by_name = regularizers(objective.model)
     best: dict[tuple[str, str], float] = {}
     for _ in range(REPEATS):
-        for name, average in (("sgd", ""), *((name, average) for name in found for average in AVERAGES)):
-            took = seconds(objective, found.get(name), average or "last")
+        for name, average in (("sgd", ""), *((name, average) for name in by_name for average in AVERAGES)):
+            took = seconds(objective, by_name.get(name), average or "last")
             best[name, average] = min(took, best.get((name, average), took))
     base = best.pop(("sgd", ""))
     for (name, average), took in best.items():
@@ -76,13 +78,13 @@ class OnlineProximal:
         self.track_epoch(regularizer, average)
 
     def track_epoch(self, regularizer: str, average: str) -> float:
-        """Seconds of the updates alone; the best of three."""
+        """Seconds of the updates alone, the best of three."""
         return min(seconds(self.objective, self.regularizer, average) for _ in range(3))
 
     track_epoch.unit = "seconds"  # type: ignore[attr-defined]
 
     def track_ratio_to_sgd(self, regularizer: str, average: str) -> float:
-        """The same, in epochs of SGD."""
+        """An epoch in units of an epoch of SGD."""
         return self.track_epoch(regularizer, average) / min(seconds(self.objective) for _ in range(3))
 
     track_ratio_to_sgd.unit = "epochs of SGD"  # type: ignore[attr-defined]

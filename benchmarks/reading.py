@@ -1,4 +1,4 @@
-"""How much a debugger walks through before the first SVRG step of Casimir: calls and files of ``reference``."""
+"""The calls and files of ``reference`` that a debugger steps through before the first SVRG step of Casimir."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROOT = Path(reference.__file__).parent
 
 
 class FirstStep(Exception):
-    """The pass has begun."""
+    """Raised when the pass begins."""
 
 
 def walked(run: Callable[[], Any]) -> list[str]:
-    """The file in ``reference`` of each call of a Python function there, until SVRG's pass begins."""
+    """The file of each call of a Python function of ``reference`` until SVRG's pass begins."""
     files: list[str] = []
 
     def seen(frame: FrameType, event: str, _: Any) -> None:

@@ -1,4 +1,4 @@
-"""What it costs to make scenes for localisation, and to open a file of them."""
+"""The cost of making scenes for localisation, and of opening a file of them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from diptych.scenes import make_scenes
 
 
 class Scenes:
-    """Seconds for ten scenes of 200 candidates with 3 x 3 x 64 features, and for opening a file of them, features
-    unread.
+    """Seconds for ten scenes of 200 candidates with 3 x 3 x 64 features, and for opening a file of scenes without
+    reading the features.
     """
 
     def setup(self):

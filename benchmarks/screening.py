@@ -1,5 +1,5 @@
-"""asv: the OCR letters as characters, the path of sparse classifiers and its pieces; work that no noisy machine
-blurs.
+"""Sparse classifiers on the OCR letters as characters: a path of solutions and its pieces. Work counts do not depend on
+the machine's load.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ def objective(words: int | None = WORDS) -> Any:
     return accelerated.LogLoss(model, model.pack(np.concatenate(list(data.X)), np.concatenate(list(data.Y))))
 
 
-def path(of: Any, solver: str, rule: str) -> Any:
-    """Ten values to a relative gap of 1e-5, by solver and rule as they are called here."""
-    made = accelerated.ProximalNewton() if solver == "newton" else accelerated.AcceleratedProximalGradient()
-    asked = accelerated.L1GapRule() if rule == "l1 gap" else None
-    return accelerated.sparse_path(of, count=COUNT, tol=TOLERANCE, solver=made, rule=asked)
+def path(loss: Any, solver: str, rule: str) -> Any:
+    """Ten values to a relative gap of 1e-5, with solver and rule given by their names here."""
+    algorithm = accelerated.ProximalNewton() if solver == "newton" else accelerated.AcceleratedProximalGradient()
+    screening = accelerated.L1GapRule() if rule == "l1 gap" else None
+    return accelerated.sparse_path(loss, count=COUNT, tol=TOLERANCE, solver=algorithm, rule=screening)
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, how much, of what, and the target: all letters as characters, 100 values of beta, the lasso."""
+    """Name, value, unit and target of each figure: all letters as characters, 100 values of beta, the lasso."""
     set_num_threads(1)
-    path(objective(20), "newton", "l1 gap")  # kernels
+    path(objective(20), "newton", "l1 gap")  # compiles the kernels
     whole = objective(None)
     for tol, target in TARGETS.items():
-        found = accelerated.sparse_path(whole, alpha=0.0, tol=tol)
-        yield f"sparse path, 52,152 letters, 100 values, alpha = 0, to a gap of {tol:g}", found.seconds, "s", target
+        curve = accelerated.sparse_path(whole, alpha=0.0, tol=tol)
+        yield f"sparse path, 52,152 letters, 100 values, alpha = 0, to a gap of {tol:g}", curve.seconds, "s", target
 
 
 class SparsePath:
-    """A path over the characters of 1500 words."""
+    """A path over the characters of 1,500 words."""
 
     params = (SOLVERS, RULES)
     param_names = ("solver", "rule")
@@ -64,12 +64,12 @@ class SparsePath:
         return sum(point.oracle_calls for point in self.path.points) / self.objective.n
 
     def track_work(self, solver: str, rule: str) -> float:
-        """Share of the weights that were active, over all iterations."""
+        """The share of active weights, over all iterations."""
         work, iterations = (sum(getattr(p, name) for p in self.path.points) for name in ("work", "iterations"))
         return work / (self.path.size * iterations)
 
     def track_screening_share(self, solver: str, rule: str) -> float:
-        """Of the seconds."""
+        """The share of screening in the seconds."""
         return sum(point.screening_seconds for point in self.path.points) / self.path.seconds
 
     track_iterations.unit = "iterations"  # type: ignore[attr-defined]
@@ -78,7 +78,9 @@ class SparsePath:
 
 
 class Products:
-    """One call of each: product, product back, inference, at weights of which a tenth, a third or all are active."""
+    """One call each of the product, the product back and inference, at weights of which a tenth, a third or all are
+    active.
+    """
 
     params = (0.1, 0.33, 1.0)
     param_names = ("active",)

@@ -1,5 +1,5 @@
-"""What screening saves, in numbers that no noisy machine blurs: work, iterations and shares of zeros removed, of a
-small path. One rng.
+"""The savings of screening, in numbers that do not depend on the machine's load: work, iterations and shares of zeros
+removed, of a small path. One rng.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LISTED_ONLY = ("paper, modulus 1", "paper, modulus 2", "l2 gap", "union")
 
 @functools.cache
 def objective(problem: str) -> Any:
-    """100 examples of 1,000 features and 10 classes, as syn3; or the first 60 words of the letters."""
+    """100 examples of 1,000 features and 10 classes, as in syn3; or the first 60 words of the letters."""
     if problem == "classes":
         return sparse_data.classes(*sparse_data.synthetic(100, 1000, 0), 10)
     data = handwritten_words(60)
@@ -37,7 +37,7 @@ def path(problem: str, rule: str) -> Any:
 
 
 class Path:
-    """By each rule."""
+    """A path with each rule."""
 
     params = (PROBLEMS, list(RULES))
     param_names = ("problem", "rule")
@@ -45,10 +45,10 @@ class Path:
 
     def setup(self, problem, rule):
         if problem == "chains" and rule in LISTED_ONLY:
-            raise NotImplementedError("its outputs are not listed")  # asv's word for: skip
+            raise NotImplementedError("its outputs are not listed")  # tells asv to skip
 
     def track_work(self, problem, rule):
-        """Active weights summed over iterations, over those without screening."""
+        """Active weights summed over iterations, relative to the sum without screening."""
         return sum(p.work for p in path(problem, rule).points) / sum(p.work for p in path(problem, "none").points)
 
     track_work.unit = "of no screening"
@@ -64,7 +64,9 @@ class Path:
     track_oracle_calls.unit = "passes"
 
     def track_share_removed_at_the_start(self, problem, rule):
-        """Of the zeros of each value but the first, the mean: what the last solution proves."""
+        """The share of zeros that the previous solution removes at the start of each value but the first, on
+        average.
+        """
         return float(np.mean([p.rejection[0] if p.rejection else 0.0 for p in path(problem, rule).points[1:]]))
 
     track_share_removed_at_the_start.unit = "of the zeros"
@@ -76,7 +78,9 @@ class Path:
 
 
 class Chains:
-    """By the gap in l1 on the same words: the least share of the zeros that are removed when a gap is first reached."""
+    """With the rule of the gap in l1 on the same words: the smallest share of the zeros removed when a gap is first
+    reached.
+    """
 
     params = ["1e-2", "1e-4", "1e-6"]
     param_names = ("gap / objective",)
@@ -87,13 +91,15 @@ class Chains:
         least = 1.0
         for p in path("chains", "l1 gap").points[1:]:
             curve = [[s.gap / p.fun, s.rejection(s.size - p.nonzeros)] for s in p.screenings]
-            found = removed_by(curve, float(gap))
-            least = least if found is None else min(least, found)
+            share = removed_by(curve, float(gap))
+            least = least if share is None else min(least, share)
         return least
 
 
 class Counts:
-    """The share of the weights that are too rare for any training to need them, at a beta as a share of beta_max."""
+    """The share of the weights that are too rare for any training to use them, at a beta given as a share of
+    beta_max.
+    """
 
     params = [PROBLEMS, [0.5, 0.1, 0.01]]
     param_names = ("problem", "beta / beta_max")

@@ -1,4 +1,6 @@
-"""What the first use costs in a fresh process: imports, the first call with and without compiled kernels on disk."""
+"""The cost of the first use in a fresh process: imports, and the first call with and without compiled kernels on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ def first_train(cold: bool) -> float:
 
 
 class FirstCall:
-    """Fresh processes."""
+    """Seconds in fresh processes."""
 
     timeout = 300
 

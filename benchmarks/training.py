@@ -31,7 +31,7 @@ class Letters:
         self.objective.value_and_gradient(self.w)
 
     def track_sgd_epoch(self, panel, loss):
-        """Seconds of the updates alone, as the history counts them; the best of three."""
+        """Seconds of the updates alone, as measured by the history; the best of three."""
         return min(self.epoch().history[-1].seconds for _ in range(3))
 
     track_sgd_epoch.unit = "seconds"
@@ -57,7 +57,7 @@ class Tagging:
 
 
 class Threads:
-    """The fast panel's full gradient on one and on two threads; work that must not depend on their number."""
+    """The fast panel's full gradient on one and on two threads; its result must not depend on their number."""
 
     params = [1, 2]
     param_names = ("threads",)
@@ -75,14 +75,14 @@ class Threads:
         self.objective.value_and_gradient(self.w)
 
     def track_gradient_difference(self, threads):
-        """0: the gradient has the same bits on any number of threads."""
+        """0 if the gradient has the same bits on any number of threads."""
         g = self.objective.value_and_gradient(self.w)[1]
         set_num_threads(1)
         return float(np.max(np.abs(g - self.objective.value_and_gradient(self.w)[1])))
 
 
 class OracleCalls:
-    """Oracle calls of SGD until the CRF objective is within 5 % of its value after L-BFGS: work, not seconds."""
+    """Oracle calls of SGD until the CRF objective is within 5 % of its value after L-BFGS: a count, not seconds."""
 
     def track_calls_to_five_percent(self):
         import accelerated

@@ -19,14 +19,14 @@ P, L = 1000, 10
 
 @functools.cache
 def parents(shape: str, p: int = P) -> np.ndarray:
-    """Parents (p,) of a tree of a shape, numbered from the root."""
+    """Parents (p,) of a tree of the given shape, numbered from the root."""
     rng = np.random.default_rng(0)
     of = {"random": [int(rng.integers(v)) for v in range(1, p)], "path": range(p - 1), "star": [0] * (p - 1)}
     return np.array([-1, *of[shape]])
 
 
 def tree(panel: str, shape: str, shared: bool = True, p: int = P) -> Any:
-    """A tree of Gaussian scores as the panel's view."""
+    """A tree of Gaussian scores as the panel's structure."""
     rng = np.random.default_rng(1)
     return importlib.import_module(panel).Tree(
         rng.normal(size=(p, L)), rng.normal(size=(L, L) if shared else (p, L, L)), parents(shape, p)
@@ -34,7 +34,7 @@ def tree(panel: str, shape: str, shared: bool = True, p: int = P) -> Any:
 
 
 class Oracles:
-    """Seconds for one tree; pairwise scores of each node are four times the memory to read."""
+    """Seconds for one tree; separate pairwise scores for each node are four times as much memory to read."""
 
     params = (problems.PANELS, SHAPES, [True, False])
     param_names = ("panel", "shape", "shared")
@@ -57,7 +57,7 @@ class Oracles:
 
 
 class TopK:
-    """Seconds and memory for the k best; k = 1 is the measure of the others."""
+    """Seconds and memory for the k best; k = 1 is the baseline."""
 
     params = (problems.PANELS, SHAPES, [1, 5, 10])
     param_names = ("panel", "shape", "k")
@@ -76,7 +76,7 @@ class TopK:
 
 
 class Candidates:
-    """Pairs of ranks that Algorithm 8 compares at a root with so many leaves, 10 labels, 10 best."""
+    """Pairs of ranks that Algorithm 8 compares at a root with this many leaves, 10 labels, 10 best."""
 
     params = [16, 256]
     param_names = ("leaves",)
@@ -99,7 +99,7 @@ class Candidates:
 
 
 def figures() -> list[tuple[str, float, str, float | None]]:
-    """What, value, unit and target: times of the fast panel, and their ratios to its best."""
+    """Name, value, unit and target of each figure: times of the fast panel, and their ratios to its best labelling."""
     rows: list[tuple[str, float, str, float | None]] = []
     for shape in SHAPES:
         for shared in (True, False):

@@ -24,8 +24,8 @@ LABELS = 26
 
 @functools.cache
 def hashed(bits: int) -> list[accelerated.Rows]:
-    """The letters with hashed features: each active pixel with the pattern of the 3 x 3, 1 x 5 and 5 x 1 pixels around
-    it.
+    """The letters with hashed features: each active pixel with the pattern of its 3 x 3, 1 x 5 and 5 x 1
+    neighbourhoods.
 
     A feature is hashed to one of 2^bits // 26 rows, whose 26 weights lie side by side.
     """
@@ -44,12 +44,12 @@ def hashed(bits: int) -> list[accelerated.Rows]:
         mixed = (code ^ (code >> np.uint64(7))) * np.uint64(0x9E3779B97F4A7C15)
     index = ((mixed >> np.uint64(33)) % np.uint64(rows)).astype(np.int64).ravel()
     ends = np.concatenate([[0], 3 * np.cumsum(images.sum(axis=(1, 2)))])
-    found, first = [], 0
+    words, first = [], 0
     for X in handwritten_words().X:
         here = ends[first : first + len(X) + 1]
-        found.append(accelerated.Rows(here - here[0], index[here[0] : here[-1]], np.ones(here[-1] - here[0]), rows))
+        words.append(accelerated.Rows(here - here[0], index[here[0] : here[-1]], np.ones(here[-1] - here[0]), rows))
         first += len(X)
-    return found
+    return words
 
 
 def objective(loss: str, bits: int | None = None) -> tuple[Any, float | None]:
@@ -64,7 +64,7 @@ def objective(loss: str, bits: int | None = None) -> tuple[Any, float | None]:
 
 
 def figures() -> Iterator[tuple[str, float, str, float | None]]:
-    """What, measured, unit, target: one core."""
+    """Name, value, unit and target of each figure: one core."""
     log_loss, top_5 = objective("LogLoss"), objective("top-5")
     yield "SVRG pass over all letters, log loss", best_of(Pass(log_loss), 7), "s", 0.15
     yield "SVRG pass over all letters, log loss, averaged", best_of(Pass(log_loss, average="uniform"), 7), "s", None
@@ -96,7 +96,7 @@ class SVRG:
 
 
 class OracleCalls:
-    """Oracle calls of SVRG to a duality gap of 1 % of the objective: work, not seconds."""
+    """Oracle calls of SVRG to a duality gap of 1 % of the objective: a count, not seconds."""
 
     params = ["last", "uniform"]
     param_names = ("average",)

@@ -1,5 +1,5 @@
-"""Work that no noisy machine blurs: oracle calls to a gap, and how often the top-K strategy is certified exact. One
-rng, 1,000 words.
+"""Work that does not depend on the machine's load: oracle calls to a gap, and how often the top-K strategy is certified
+exact. One rng, 1,000 words.
 """
 
 from __future__ import annotations
