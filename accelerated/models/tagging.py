@@ -22,7 +22,7 @@ from reference.models.sequence import ChainData
 
 __all__ = ["TaggingModel"]
 
-ROW = 4  # an attribute observed with at least so many labels gets a row
+ROW = 4  # an attribute observed with at least this many labels gets a row
 
 
 class Cells(NamedTuple):

@@ -1,4 +1,6 @@
-"""Heads of tokens as a problem: features of arcs are made as they are used; W has rows (d / 8, 8), and A is empty."""
+"""Heads of tokens as a problem: features of arcs are made as they are used. The weights are the rows of W (d / 8, 8),
+and A is empty.
+"""
 
 from __future__ import annotations
 

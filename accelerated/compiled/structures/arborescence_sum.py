@@ -132,7 +132,7 @@ def _derivative(w, p, pivots, single_root, out):
     """Weights in ``out`` become marginals: multiplied by the derivative of sum_k log pivot_k, computed from the last
     pivot back.
 
-    w[i, k + 1], i < k, and p[k] are those of the elimination of k.
+    w[i, k + 1], i < k, and p[k] are from the elimination of k.
     """
     n = w.shape[0]
     slope, of_p = np.zeros(w.shape), np.empty(w.shape[1])

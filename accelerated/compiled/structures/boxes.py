@@ -180,7 +180,7 @@ def first_queue(image, k, room):
 
 
 def with_more_room(queue, room):
-    """The same queue with room for so many sets."""
+    """The same queue with this much room for sets."""
     sets, bounds = np.empty((room, 8), np.int32), np.empty(room)
     ranks, rows = np.empty(room, np.int64), np.empty(room, np.int32)
     size, used = queue.state[0], queue.state[1]

@@ -41,7 +41,7 @@ LIMIT = 150.0
 
 
 class Transitions(NamedTuple):
-    """What sum-product needs of a pairwise matrix, once per weight vector: `prepare`."""
+    """A pairwise matrix as sum-product needs it, prepared once for each weight vector by `prepare`."""
 
     factor: np.ndarray  # (Lp, Lp), exp(pairwise / mu - shift), padding 0
     factor_t: np.ndarray  # its transpose
@@ -173,7 +173,7 @@ def predecessor(scores, t, pairwise, e, y, best):
 def sum_product(scores, n, transitions, pairwise, edge, inverse_mu, work, pairs, edges):
     """log Z; scores (>= n, Lp) = unary / mu becomes the node marginals; `finish` adds pairs to the transition counts.
 
-    transitions is `prepare` of pairwise[edge], (E, L, L). A certified chain adds to pairs (Lp, Lp), another to
+    transitions is `prepare` of pairwise[edge], (E, L, L). A certified chain adds to pairs (Lp, Lp), other chains add to
     edges[edge], (E, L, L).
     """
     if n == 0:

@@ -1,9 +1,9 @@
 """Linear chains: the k best labellings by recursive enumeration, and max-marginals.
 
-Max-product once; then each further labelling costs one walk down the one before it. To find the next best of what ends
-in a label, replace what the last one came from by its own next best, and take the best of L candidates again (Jimenez
-and Marzal's recursive enumeration). Sums are the reference's, in the same order, so ties fall alike: the smaller label
-from the end.
+Max-product runs once; then each further labelling costs one walk down the labelling before it. To find the next best
+path that ends in a label, replace the predecessor of the last one by the predecessor's own next best, and take the best
+of L candidates again (Jimenez and Marzal's recursive enumeration). Sums are the reference's, in the same order, so ties
+fall alike: the smaller label from the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EPSILON = 2.0**-52
 
 
 class KBestWork(NamedTuple):
-    """Room for k labellings of a chain of n positions, to be used again for any other: `k_best_workspace`.
+    """Room for k labellings of a chain of n positions, reusable for any other chain: `k_best_workspace`.
 
     A visited node (a label at a position; number 0 is the end of the chain) has the next candidate from each label
     before it, and a list of entries, the best first: the candidates chosen so far.
@@ -67,16 +67,17 @@ def k_best_workspace(n, L, k):
 
 @kernel
 def k_best(scores, n, pairwise, first, stride, matrix, mu, values, labels, work):
-    """(count, whether they are certified), k = len(values): values[:count] from high to low, labels[:count, :n] theirs.
-    scores stay as they are.
+    """Returns (count, certified); k = len(values). values[:count] become the scores in decreasing order, and
+    labels[:count, :n] their labellings; scores stay unchanged.
 
     scores (>= n, Lp), padded with -inf; pairwise, first, stride and matrix as for `max_product`; values (k,) and labels
     (k, >= n) are written up to count only; work from `k_best_workspace`, for at least n, L and k.
 
     Certified: the max smoothed by squared l2 at mu > 0 over these is that over all labellings, because the next one
     would get weight 0 (Pillutla et al., Proposition 4: mu <= sum_{i <= count} (values[i] - next), less a bound on
-    rounding), or because there are no more. With mu > 0 enumeration stops there; with mu = 0 at k, or certified where
-    there are fewer. At count = k nothing is known of the next: never certified, even where it is the last.
+    rounding), or because there are no more. With mu > 0 enumeration stops when certified; with mu = 0 at k labellings,
+    or certified if there are fewer. At count = k the next one is unknown: the result is never certified, even if there
+    is none.
 
     Where a score is nan, or +inf meets a forbidden transition, the best value is nan or inf, and never certified.
     """
@@ -93,8 +94,8 @@ def k_best(scores, n, pairwise, first, stride, matrix, mu, values, labels, work)
 
 @inlined
 def _forward(scores, n, pairwise, first, stride, matrix, work):
-    """messages and best, by the steps of `max_product`; whether they can be trusted: no transition or message nan or
-    +inf.
+    """messages and best, by the steps of `max_product`. Returns whether they can be used: no transition or message is
+    nan or +inf.
     """
     messages, best, L, sound = work.messages, work.best, pairwise.shape[1], True
     for j in range(scores.shape[1]):
@@ -116,7 +117,7 @@ def _forward(scores, n, pairwise, first, stride, matrix, work):
 
 @inlined
 def _enumerate(scores, n, pairwise, first, stride, mu, sound, values, labels, work):
-    """(count, number of nodes visited, certified); sound: what `_forward` says."""
+    """Returns (count, number of nodes visited, certified). sound: the result of `_forward`."""
     k = len(values)
     candidates, origin, ends, value, links = work.candidates, work.origin, work.nodes, work.value, work.links
     for j in range(scores.shape[1]):
@@ -149,7 +150,7 @@ def _enumerate(scores, n, pairwise, first, stride, mu, sound, values, labels, wo
 
 @inlined
 def _choose(candidates, origin, nodes, value, links, s, entry, own, last):
-    """The best candidate of node s, whose label scores ``own``, as its last entry: the first of the largest."""
+    """Append the best candidate of node s, whose label scores ``own``, as its last entry: the first of the largest."""
     top = largest(candidates, s)
     i = _first(candidates, s, top, last)
     value[entry] = own + top
@@ -159,8 +160,8 @@ def _choose(candidates, origin, nodes, value, links, s, entry, own, last):
 
 @inlined
 def _first(x, s, value, last):
-    """The first i <= last with x[s, i] == value, last where there is none (nan); without a branch, as it may be
-    anywhere.
+    """The first i <= last with x[s, i] == value; last if there is none (nan). Without a branch, as the place is
+    unpredictable.
     """
     first = last
     for i in range(x.shape[1]):
@@ -170,7 +171,7 @@ def _first(x, s, value, last):
 
 @inlined
 def _next_best(scores, n, pairwise, first, stride, entries, work):
-    """Append the next entry of the end, with all that it takes below; the number of entries then."""
+    """Append the next entry of the end, with all entries that it needs below. Returns the number of entries then."""
     node, candidates, origin, walk = work.node, work.candidates, work.origin, work.walk
     nodes, value, links, Lp = work.nodes, work.value, work.links, scores.shape[1]
     s, entry, t = 0, nodes[0, FINAL], n  # down: what comes after this, the last entry of node s?
@@ -208,8 +209,8 @@ def _next_best(scores, n, pairwise, first, stride, entries, work):
 
 @inlined
 def _trace(n, pairwise, first, stride, entry, visit, labels, visited, entries, work):
-    """labels[:n] of an entry of the end; numbers of nodes and entries, after visiting those on the way if that is
-    asked.
+    """labels[:n] of an entry of the end. Unvisited nodes on the way are visited if ``visit``. Returns the numbers of
+    nodes and entries then.
     """
     node, best, messages, candidates = work.node, work.best, work.messages, work.candidates
     nodes, origin, value, links = work.nodes, work.origin, work.value, work.links

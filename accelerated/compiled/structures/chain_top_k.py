@@ -58,7 +58,7 @@ def smoothed_best(scores, n, pairwise, matrix, mu, outputs):
     if count == 0:
         return -np.inf
     top = outputs.values[0]
-    if not top < np.inf:  # nan or an overflow: weights that are no numbers either, so that no gradient looks like one
+    if not top < np.inf:  # nan or an overflow: the weights become nan, so that no gradient looks valid
         outputs.state[0], outputs.weights[0] = 1, np.nan
     inner, square = 0.0, 0.0
     for i in range(outputs.state[0]):

@@ -227,7 +227,7 @@ def adopt(graph, search, journal):
                 u, distance = (
                     np.uint64(head[a]),
                     ONE,
-                )  # to its terminal, over parents, as far as they are not known at this time
+                )  # to its terminal, along parents until one has this time's stamp
                 while node[u, STAMP] != time and node[u, PARENT] < ORPHAN:
                     u = np.uint64(head[node[u, PARENT]])
                     distance += ONE
