@@ -1,5 +1,5 @@
 """Benchmarks: asv suites for both panels, with other packages in the same run.
 
-``asv run --python=same`` measures this checkout; ``python -m benchmarks.figures`` prints the table of
+``asv run --python=same`` measures this checkout; ``python docs/figures.py`` prints the table of
 docs/performance.md.
 """

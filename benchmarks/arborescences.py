@@ -1,6 +1,6 @@
 """Best dependency trees beside a C++ package, sums over all trees beside a determinant, one core.
 
-``python -m benchmarks.figures arborescences`` prints microseconds and ratios: `figures`. ufal.chu-liu-edmonds and
+``python docs/figures.py arborescences`` prints microseconds and ratios: `figures`. ufal.chu-liu-edmonds and
 networkx are timed where they are installed.
 """
 

@@ -1,6 +1,6 @@
 """Subwindow search beside scoring all boxes, and epochs over candidate boxes beside their matrix products, one core.
 
-``python -m benchmarks.figures candidates`` prints milliseconds and ratios: `figures`.
+``python docs/figures.py candidates`` prints milliseconds and ratios: `figures`.
 """
 
 from __future__ import annotations

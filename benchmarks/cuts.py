@@ -1,7 +1,7 @@
 """Minimum cuts of 4-connected grids with random submodular energies, beside PyMaxflow where it is installed; and
 max-marginals.
 
-Both sides start from NumPy arrays of scores and end with labels. ``python -m benchmarks.figures cuts`` prints
+Both sides start from NumPy arrays of scores and end with labels. ``python docs/figures.py cuts`` prints
 `figures`.
 """
 

@@ -1,6 +1,6 @@
 """Assignment beside SciPy's, all max-marginals of a matching, and learning alignments, one core.
 
-``python -m benchmarks.figures matchings`` prints milliseconds and ratios: `figures`.
+``python docs/figures.py matchings`` prints milliseconds and ratios: `figures`.
 """
 
 from __future__ import annotations

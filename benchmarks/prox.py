@@ -1,6 +1,6 @@
 """Projections and proxes by selection into an existing array, one core, beside NumPy's sort and a copy.
 
-``python -m benchmarks.figures selection`` prints ns per element for a million elements, the worst of three inputs:
+``python docs/figures.py selection`` prints ns per element for a million elements, the worst of three inputs:
 `figures`.
 """
 

@@ -1,4 +1,4 @@
-"""The speed of the fast panel, one table from one run: ``python -m benchmarks.figures [--json] [GROUP ...]``.
+"""The speed of the fast panel, one table from one run: ``python docs/figures.py [--json] [GROUP ...]``.
 
 Minimum of several repetitions; one thread (BLAS included) unless the line says two. Time nothing else meanwhile.
 """
@@ -6,14 +6,16 @@ Minimum of several repetitions; one thread (BLAS included) unless the line says 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # of this checkout
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ[variable] = "1"  # before NumPy loads its BLAS
 
 import argparse
 import json
 import platform
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
