@@ -17,7 +17,7 @@ from conformance.mutate.mutants import Mutant, mutants
 from conformance.mutate.reach import Reach, recorded
 
 EXPLAINED = Path(__file__).parent / "explained.toml"
-FIRST = 40  # tests of a first round: most mutants are noticed by them
+FIRST = 25  # functions of a first round, a case of each: most mutants are noticed by them
 
 
 def explained() -> dict[str, str]:
@@ -58,26 +58,22 @@ def chosen(paths: list[Path], sample: int | None, seed: int) -> list[Mutant]:
     return rows[:sample]
 
 
-def judged(judge: Judge, reach: Reach, mutant: Mutant, seconds: float) -> dict[str, Any]:
-    """The verdict on a mutant, by a few quick tests of different functions first, then by the others."""
+def judged(judge: Judge, reach: Reach, mutant: Mutant, seconds: float, tier: str) -> dict[str, Any]:
+    """The verdict on a mutant: of recorded cases of a few functions first, then of all cases of all functions."""
     tests = reach.tests(ROOT / mutant.name.split("::")[0], mutant.line)
-    rounds, left, total = [[], []], seconds, 0.0  # type: ignore[var-annotated]
-    functions: set[str] = set()
-    for test in tests:
-        function = test.split("[")[0]
-        if len(rounds[0]) < FIRST and function not in functions:
-            functions.add(function)
-            rounds[0].append(test)
-        elif left > 0:
-            rounds[1].append(test)
-            left -= reach.seconds.get(test, 0.0)
+    functions = list(dict.fromkeys(test.split("[")[0] for test in tests))
+    quick = [next(test for test in tests if test.startswith(function)) for function in functions[:FIRST]]
+    rest, left = [], seconds
+    for function in functions:
+        left -= sum(reach.seconds[test] for test in tests if test.split("[")[0] == function)
+        if left > 0 or not rest:
+            rest.append(function)
     verdict = "not reached"
-    for each in rounds:
+    for each in (quick, rest):
         if each and verdict in ("not reached", "survived"):
-            total = sum(reach.seconds.get(test, 0.0) for test in each)
-            verdict = judge.verdict(mutant, each, total)
+            verdict = judge.verdict(mutant, each, seconds, tier)
     row = {"name": mutant.name, "line": mutant.line, "before": mutant.before, "after": mutant.after}
-    return {**row, "verdict": verdict, "tests": len(tests), "tried": len(rounds[0]) + len(rounds[1])}
+    return {**row, "verdict": verdict, "functions": len(functions), "tried": len(rest)}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,7 +87,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, metavar="N", help="N mutants, as many of each folder (default: all)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     parser.add_argument("--tier", choices=("first", "all"), default="first", help="the tests that are run (first)")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of tests for a mutant that quick ones miss (60)")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="of recorded cases, whose functions are run on a mutant (60)"
+    )
     parser.add_argument("--numprocesses", type=int, default=2, help="to record which tests reach which lines (2)")
     parser.add_argument("--folder", default=".mutation", help="where that record is kept (.mutation)")
     parser.add_argument("--only", metavar="NAME", action="append", help="the mutant of this name (repeatable)")
@@ -105,12 +103,12 @@ def main(arguments: list[str] | None = None) -> int:
         rows = chosen(files(options.file), options.sample, options.seed)
     except ValueError as problem:
         parser.error(str(problem))
-    reach = recorded(Path(options.folder).resolve(), ["--tier", options.tier], options.numprocesses)
+    reach = recorded(Path(options.folder).resolve(), options.numprocesses)
     judge, reasons, told = Judge(), explained(), []
     if options.only:
         rows = [row for row in rows if row.name in options.only]
     for mutant in tqdm(rows, disable=None, unit="mutant"):
-        row = judged(judge, reach, mutant, options.seconds)
+        row = judged(judge, reach, mutant, options.seconds, options.tier)
         row["explained"] = reasons.get(mutant.name)
         told.append(row)
         if not options.json and row["verdict"] in ("survived", "not reached") and not row["explained"]:

@@ -37,11 +37,11 @@ class Judge:
             shutil.copytree(kept, cache / kept.name)
         os.environ["NUMBA_CACHE_DIR"] = str(cache)
 
-    def verdict(self, mutant: Mutant, tests: list[str], seconds: float) -> str:
+    def verdict(self, mutant: Mutant, tests: list[str], seconds: float, tier: str = "first") -> str:
         """ "killed", "survived" or "timeout": what these tests, which take so long, say of the mutant."""
         started, child = time.monotonic(), os.fork()
         if child == 0:
-            os._exit(_run(mutant, tests))
+            os._exit(_run(mutant, tests, tier))
         while time.monotonic() - started < 10 * seconds + LIMIT:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
@@ -60,7 +60,7 @@ def _kernels() -> Path | None:
     return folder if done.stdout.strip() and folder.exists() else None
 
 
-def _run(mutant: Mutant, tests: list[str]) -> int:
+def _run(mutant: Mutant, tests: list[str], tier: str) -> int:
     """In the child: pytest's exit status; 0 only where all tests pass."""
     import pytest
 
@@ -91,7 +91,7 @@ def _run(mutant: Mutant, tests: list[str]) -> int:
         "-x",
         "--no-shrink",
     ]
-    options += ["-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
+    options += ["-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist", "--tier", tier]
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     try:
         return int(pytest.main([*options, *(str(suite / test) for test in tests)]))

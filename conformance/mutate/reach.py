@@ -1,6 +1,7 @@
-"""Which tests reach a line, by one run of the suite under coverage.py, and how long each test takes.
+"""Which tests reach a line, by a run of the suite under coverage.py, and how long each takes.
 
-As a plugin (``-p conformance.mutate.reach``) it records; ``FOLDER`` in the environment says where.
+As a plugin (``-p conformance.mutate.reach``) it records, of each test function and backend, the first and the last of
+its cases, on a few drawn instances; ``FOLDER`` in the environment says where.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ __all__ = ["Reach", "recorded"]
 
 ROOT = Path(__file__).parents[2]
 FOLDER = "DIPTYCH_MUTATION"
+EXAMPLES = "5"
 
 
 class Reach:
@@ -36,7 +38,7 @@ class Reach:
             self.seconds |= json.loads(path.read_text(encoding="utf-8"))
 
     def tests(self, file: Path, line: int) -> list[str]:
-        """Quick ones first; of a line that runs at import all tests that reach the file."""
+        """Recorded cases, quick ones first; of a line that runs at import all those that reach the file."""
         contexts = self.data.contexts_by_lineno(str(file))
         names = {test for test in contexts.get(line, []) if test}
         if not names:
@@ -44,9 +46,9 @@ class Reach:
         return sorted(names, key=lambda test: (self.seconds.get(test, 0.0), test))
 
 
-def recorded(folder: Path, options: list[str], processes: int) -> Reach:
+def recorded(folder: Path, processes: int) -> Reach:
     """The record of the suite as it is, made now where the sources changed since."""
-    stamp = hashlib.sha256(" ".join(options).encode())
+    stamp = hashlib.sha256()
     for path in sorted([*(ROOT / "reference").rglob("*.py"), *(ROOT / "conformance").rglob("test_*.py")]):
         stamp.update(path.read_bytes())
     kept = folder / "stamp"
@@ -54,7 +56,8 @@ def recorded(folder: Path, options: list[str], processes: int) -> Reach:
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
-        command = [sys.executable, "-m", "conformance", "-p", "conformance.mutate.reach", "-q", *options]
+        command = [sys.executable, "-m", "conformance", "-p", "conformance.mutate.reach", "--tier", "first", "-q"]
+        command += ["--examples", EXAMPLES, "--seed", "0"]
         command += ["--numprocesses", str(processes), "--dist", "worksteal"] if processes > 1 else []
         print("recording which tests reach which lines: a run of the suite under coverage", file=sys.stderr)
         done = subprocess.run(
@@ -82,6 +85,15 @@ if importlib.util.find_spec("coverage") and FOLDER in os.environ:  # in a proces
     )
     _seconds: dict[str, float] = {}
     _coverage.start()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+        cases: dict[tuple[str, str], list[pytest.Item]] = {}
+        for item in items:
+            given = item.callspec.params if hasattr(item, "callspec") else {}
+            backend = str(given.get("backend", given.get("other")))
+            cases.setdefault((item.nodeid.split("[")[0], backend), []).append(item)
+        items[:] = dict.fromkeys(item for each in cases.values() for item in (each[0], each[-1]))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
