@@ -1,0 +1,183 @@
+"""The laws: what each structure is asked, on which instances; and how a library is held to one of them."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import hypothesis
+import numpy as np
+from hypothesis import strategies as st
+
+from conformance.adapters import NotOffered
+from conformance.adapters.checks import Wrong, check
+from conformance.adapters.instances import (
+    BESIDE,
+    FORBIDDEN,
+    KEPT,
+    LARGE,
+    MET,
+    MIXED,
+    MORE,
+    NOTHING,
+    PADDED,
+    RAGGED,
+    RECTANGLES,
+    SINGLE,
+    SMALL,
+    instances,
+    numbers,
+    shown,
+)
+from conformance.adapters.outputs import OUTPUTS
+
+__all__ = ["EXAMPLES", "LAWS", "Law", "Outcome", "hold"]
+
+EXAMPLES = 20  # instances of each law and size
+VERDICTS = ("fails", "holds", "not offered")
+
+
+class Law(NamedTuple):
+    """What a structure is asked, and on which kind of instances."""
+
+    structure: str
+    method: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.structure}.{self.method}, {self.kind}"
+
+
+class Outcome(NamedTuple):
+    """verdict: one of VERDICTS; the smallest instance that fails and what was seen on it, or why the library has no
+    counterpart.
+    """
+
+    verdict: str
+    instance: str = ""
+    seen: str = ""
+
+
+ANSWERS = ("best", "topk", "log_partition", "marginals", "log_probability")
+KINDS = ("ordinary", FORBIDDEN, LARGE, SMALL, MIXED, SINGLE)  # asked of all
+ROOTS = ("one root", f"one root and {FORBIDDEN}")
+ASKED = {  # the methods of each structure, and its kinds beside KINDS
+    "Chain": (ANSWERS, ("one label", RAGGED, PADDED)),
+    "Arborescence": (ANSWERS, ROOTS),
+    "ProjectiveTree": (ANSWERS, (*ROOTS, BESIDE)),
+    "SpanTree": (ANSWERS, ()),
+    "Cut": (("best",), ()),
+    "Matching": (("best",), (RECTANGLES,)),
+}
+SOME = {MORE: ("topk",), NOTHING: ("best", "topk", "log_partition"), KEPT: ("best", "log_partition")}  # asked of these
+LAWS = tuple(
+    Law(structure, method, kind)
+    for structure, (methods, kinds) in ASKED.items()
+    for method in methods
+    for kind in (*KINDS, *kinds, *(kind for kind, of in SOME.items() if method in of))
+)
+
+
+def hold(law: Law, library: ModuleType, examples: int = EXAMPLES) -> Outcome:
+    """Hold a library to a law on drawn instances, the same ones each time; the smallest sizes come first."""
+    structure = getattr(library, law.structure, None)
+    if structure is None or not offers(structure, law):
+        return Outcome("not offered")
+    outcomes = []
+    if law in MET:
+        outcomes.append(ask(law, structure, *MET[law]))
+    for strategy in instances(law.structure, law.kind):
+        if any(outcome.verdict == "fails" for outcome in outcomes):
+            break
+        outcomes.append(drawn(law, structure, strategy, examples))
+    return min(outcomes, key=lambda outcome: (VERDICTS.index(outcome.verdict), not outcome.seen))
+
+
+def drawn(law: Law, structure: type, strategy: st.SearchStrategy[dict[str, Any]], examples: int) -> Outcome:
+    """The outcome on instances of one size: the smallest that fails, if one does."""
+    refused, failed, answered = Outcome("not offered"), Outcome("holds"), False
+
+    @hypothesis.settings(
+        max_examples=examples,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.shrink],
+        suppress_health_check=list(hypothesis.HealthCheck),
+        verbosity=hypothesis.Verbosity.quiet,
+        report_multiple_bugs=False,
+    )
+    @hypothesis.given(instance=strategy, k=st.integers(1, 9))
+    def run(instance: dict[str, Any], k: int) -> None:
+        nonlocal refused, failed, answered
+        outcome = ask(law, structure, instance, k)
+        if outcome.verdict == "not offered":
+            refused = outcome
+            hypothesis.reject()
+        if outcome.verdict == "fails":
+            failed = outcome
+            raise Wrong
+        answered = True
+
+    try:
+        run()
+    except hypothesis.errors.Unsatisfiable:
+        pass
+    except Wrong:
+        return failed
+    return failed if answered else refused
+
+
+def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
+    """The outcome on one instance; "not offered" also where it is none of this kind."""
+    listings = OUTPUTS[law.structure](**instance)
+    if any(each.scores.max() == -np.inf for each in listings) != (law.kind == NOTHING):
+        return Outcome("not offered")
+    if FORBIDDEN in law.kind and not any(np.any(field == -np.inf) for field in instance.values()):
+        return Outcome("not offered")
+    text = shown(instance)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            asked = structure(**instance)
+            before = state(asked, instance)
+            if law.kind == BESIDE:
+                structure(**instance, single_root=True)
+            check(law.method, law.kind, asked, instance, listings, k)
+        if law.kind == KEPT:
+            kept(before, state(asked, instance))
+    except NotOffered as problem:
+        return Outcome("not offered", seen=str(problem))
+    except Wrong as problem:
+        return Outcome("fails", text, str(problem))
+    except Exception as problem:
+        if law.kind != NOTHING:  # where every output is forbidden, an exception says so
+            said = str(problem).strip().split("\n")[0]
+            return Outcome("fails", text, f"raises {type(problem).__name__}" + (f": {said[:90]}" if said else ""))
+    return Outcome("holds")
+
+
+def offers(structure: type, law: Law) -> bool:
+    """Whether the library's structure has what the law asks: batches, single roots, the method."""
+    arguments = inspect.signature(structure).parameters
+    if law.kind in (RAGGED, PADDED) and "lengths" not in arguments:
+        return False
+    if (law.kind.startswith("one root") or law.kind == BESIDE) and "single_root" not in arguments:
+        return False
+    return hasattr(structure, law.method) or (law.method == "log_probability" and hasattr(structure, "score"))
+
+
+def state(asked: object, instance: dict[str, Any]) -> list[tuple[str, bool]]:
+    """Of the arrays or tensors that a library was handed: the numbers, and whether it records gradients."""
+    handed = getattr(asked, "handed", instance.values())
+    return [(numbers(x), getattr(x, "requires_grad", False)) for x in handed]
+
+
+def kept(before: list[tuple[str, bool]], after: list[tuple[str, bool]]) -> None:
+    for (numbers_before, gradient_before), (numbers_after, gradient_after) in zip(before, after, strict=True):
+        if numbers_before != numbers_after:
+            raise Wrong(f"{numbers_before} has become {numbers_after}")
+        if gradient_before != gradient_after:
+            raise Wrong("`requires_grad` has been set on the tensor that was handed over")

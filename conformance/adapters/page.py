@@ -1,0 +1,121 @@
+"""The page docs/OTHER_LIBRARIES.md: structure x law x library, and each failure with its smallest instance."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+
+from conformance.adapters import PANELS, adapter, version
+from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome
+
+__all__ = ["page", "table"]
+
+INTRODUCTION = """\
+What other libraries answer, held to the laws that hold for our panels: every answer is compared with the enumeration
+of all outputs on small drawn instances, in float64. The instances are the same ones each time and come by size, so that
+a failure is shown on the smallest instance found. Each failure was repeated by hand, without our code, before it was
+written down.
+
+A failure says that a law of ours does not hold. It does not say that the library promises it: where its documentation
+names a limit, the note does. -inf forbids a part here; most libraries say nothing about it.
+
+`python -m conformance.adapters` prints the table. `--write FILE.md` writes this page, `--json` prints everything,
+`--library NAME` asks one library, `--examples N` draws more. A library that is not installed is left out;
+`pip install "diptych[peers]"` installs all. An adapter is one file in `conformance/adapters/`: it maps scores to the
+library's own and the answers back."""
+STRUCTURES = {
+    "Chain": "Chains: label scores of each position and one matrix of transitions",
+    "Arborescence": "Dependency trees: each token has a head, arcs may cross",
+    "ProjectiveTree": "Dependency trees without crossing arcs",
+    "SpanTree": "Binary trees over spans",
+    "Cut": "Binary labels whose neighbours prefer to agree: minimum cuts",
+    "Matching": "Matchings of rows and columns",
+}
+MARKS = {"holds": "holds", "fails": "**fails**", "not offered": "-"}
+Results = Mapping[str, Mapping[Law, Outcome]]  # by library
+
+
+def table(results: Results) -> str:
+    """For a terminal: a line for each law and library that offers it, what fails with its instance."""
+    lines = []
+    for law in LAWS:
+        found = {name: outcomes[law] for name, outcomes in results.items()}
+        if any(outcome.verdict != "not offered" for outcome in found.values()):
+            lines.append(str(law))
+            lines += [
+                f"    {name:20} {_line(outcome)}" for name, outcome in found.items() if offered(results, name, law)
+            ]
+    return "\n".join(lines)
+
+
+def offered(results: Results, name: str, law: Law) -> bool:
+    """Whether a library offers the structure of a law at all."""
+    return any(
+        outcome.verdict != "not offered" for each, outcome in results[name].items() if each.structure == law.structure
+    )
+
+
+def _line(outcome: Outcome) -> str:
+    if outcome.verdict != "fails":
+        return outcome.verdict
+    return f"fails: {outcome.instance}: {outcome.seen}"
+
+
+def page(results: Results, examples: int = EXAMPLES) -> str:
+    """The page in Markdown."""
+    libraries = [name for name in results if name not in PANELS]
+    lines = ["# Other libraries", "", INTRODUCTION, ""]
+    versions = ", ".join(f"{adapter(name).PACKAGE} {version(name)}" for name in libraries)
+    lines += [*wrap(f"Versions: {versions}. {examples} instances of each law and size."), ""]
+    for structure, title in STRUCTURES.items():
+        lines += section(results, structure, title)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def section(results: Results, structure: str, title: str) -> list[str]:
+    laws = [law for law in LAWS if law.structure == structure]
+    names = [name for name in results if offered(results, name, laws[0])]
+    lines = [f"## {title}", ""]
+    for name in names:
+        if name not in PANELS:
+            lines += wrap(f"- {adapter(name).PACKAGE}: {adapter(name).MAPPING[structure]}", "  ")
+    if not any(name in PANELS for name in names):
+        lines += wrap("- Our panels do not have this structure.", "  ")
+    lines += ["", f"| | {' | '.join(map(title_of, names))} |", "|---|" + "---|" * len(names)]
+    for law in laws:
+        verdicts = [results[name][law].verdict for name in names]
+        if any(v != "not offered" for v, name in zip(verdicts, names, strict=True) if name not in PANELS):
+            lines.append(f"| `{law.method}`, {law.kind} | {' | '.join(MARKS[v] for v in verdicts)} |")
+    lines.append("")
+    for name in names:
+        lines += failures(name, {law: results[name][law] for law in laws})
+    return lines
+
+
+def title_of(name: str) -> str:
+    return name if name in PANELS else adapter(name).PACKAGE
+
+
+def failures(name: str, outcomes: Mapping[Law, Outcome]) -> list[str]:
+    """What fails, by the note that says what was seen by hand: the smallest instance of each law."""
+    failed = {law: outcome for law, outcome in outcomes.items() if outcome.verdict == "fails"}
+    notes: dict[str, list[Law]] = {}
+    for law in failed:
+        notes.setdefault(getattr(adapter(name), "KNOWN", {}).get(str(law), "Not yet checked by hand."), []).append(law)
+    lines, refused = [], {}
+    for law, outcome in outcomes.items():
+        if outcome.verdict == "not offered" and outcome.seen:
+            refused.setdefault(outcome.seen, []).append(f"`{law.method}`, {law.kind}")
+    for why, which in refused.items():
+        lines += [*wrap(f"**{title_of(name)}.** Not offered: {'; '.join(which)}: {why}."), ""]
+    for note, laws in notes.items():
+        lines += [*wrap(f"**{title_of(name)}.** {note}"), "", "| law | smallest instance | seen |", "|---|---|---|"]
+        for law in laws:
+            instance, seen = (text.replace("|", "\\|") for text in failed[law][1:])
+            lines.append(f"| `{law.method}`, {law.kind} | `{instance}` | {seen} |")
+        lines.append("")
+    return lines
+
+
+def wrap(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,104 @@
+"""Each adapter against the laws: what fails is what the adapter says that it knows, no more and no less.
+
+A library that is not installed is skipped with its pip command. Our panels hold every law.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from conformance.adapters import ADAPTERS, LIBRARIES, PANELS, adapter, library, missing
+from conformance.adapters.__main__ import main
+from conformance.adapters.laws import LAWS, Law, Outcome, hold
+from conformance.adapters.outputs import OUTPUTS, arborescences, matchings, projective_trees, span_trees
+from conformance.adapters.page import page
+
+OFFERED = ("Chain", "Arborescence", "Cut", "Matching")  # by our panels
+
+
+@pytest.mark.parametrize(
+    ("name", "structure"),
+    [(name, structure) for name in LIBRARIES for structure in (OFFERED if name in PANELS else adapter(name).MAPPING)],
+)
+def test_what_fails_is_known(name, structure):
+    if how := missing(name):
+        pytest.skip(how)
+    structures = library(name)
+    known = {law for law in getattr(structures, "KNOWN", {}) if law.startswith(f"{structure}.")}
+    failed = {str(law): hold(law, structures) for law in LAWS if law.structure == structure}
+    failed = {law: outcome for law, outcome in failed.items() if outcome.verdict == "fails"}
+    assert {law: outcome for law, outcome in failed.items() if law not in known} == {}
+    assert known - set(failed) == set(), "these hold: take them out of KNOWN"
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_adapters_say_what_they_map(name):
+    module = adapter(name)
+    assert set(module.MAPPING) == {structure for structure in OUTPUTS if hasattr(module, structure)}
+    assert set(module.KNOWN) <= {str(law) for law in LAWS}
+
+
+def test_outputs_are_counted():
+    """(n + 1)^(n - 1) trees by Cayley, Catalan numbers of binary trees, falling factorials of matchings."""
+    assert [len(arborescences(np.zeros((n, n + 1)))[0].outputs) for n in (1, 2, 3, 4)] == [1, 3, 16, 125]
+    assert [len(projective_trees(np.zeros((n, n + 1)))[0].outputs) for n in (1, 2, 3, 4)] == [1, 3, 12, 55]
+    assert [len(span_trees(np.zeros((n, n)))[0].outputs) for n in (1, 2, 3, 4)] == [1, 1, 2, 5]
+    assert [len(matchings(np.zeros(shape))[0].outputs) for shape in ((2, 2), (2, 3), (3, 2), (1, 4))] == [2, 6, 6, 4]
+
+
+class Wrong:
+    """A library that errs in each way that a law looks for."""
+
+    class Matching:
+        def __init__(self, values):
+            self.values = values
+
+        def best(self):
+            return None, range(len(self.values))  # the diagonal, whatever the scores
+
+    class Chain:
+        def __init__(self, unary, pairwise):
+            self.unary = unary
+
+        def best(self):
+            self.unary += 1.0
+            return 1e-3, self.unary.argmax(axis=1)  # transitions are left out
+
+        def log_partition(self):
+            return 0.0
+
+
+def test_laws_can_fail():
+    def seen(*law: str) -> Outcome:
+        return hold(Law(*law), Wrong)
+
+    wrong = seen("Matching", "best", "ordinary")  # of the smallest size, and one score alone is not 0
+    assert wrong.verdict == "fails" and wrong.instance.startswith("values = [[") and wrong.instance.count("0") >= 3
+    assert seen("Chain", "best", "ordinary").seen == "value 0.001; (0, 0) has 0"
+    assert seen("Chain", "best", "arguments afterwards").verdict == "fails"
+    assert seen("Chain", "log_partition", "ordinary").seen == "0; by enumeration 1.38629436"
+    assert seen("Chain", "best", "ragged batch").verdict == "not offered"
+    assert seen("Chain", "marginals", "ordinary").verdict == "not offered"
+
+
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    path = tmp_path / "page.md"
+    assert main(["--library", "scipy", "--examples", "2", "--write", str(path)]) == 0
+    assert "Matching.best, rectangles" in capsys.readouterr().out
+    text = path.read_text(encoding="utf-8")
+    assert "| `best`, rectangles | holds |" in text and max(map(len, text.splitlines())) <= 120
+    assert main(["--library", "scipy", "--examples", "1", "--json"]) == 0
+    laws = json.loads(capsys.readouterr().out)["laws"]["scipy"]
+    assert laws["Matching.best, ordinary"]["verdict"] == "holds" and laws["Chain.best, ordinary"]["verdict"] != "holds"
+    with pytest.raises(SystemExit):
+        main(["--examples", "0"])
+
+
+def test_the_page_shows_what_fails():
+    failure = Outcome("fails", "values = [[0]]", "(0,) of score 0; (0,) has 0")
+    outcomes = {law: failure if law.structure == "Matching" else Outcome("not offered") for law in LAWS}
+    text = page({PANELS[0]: {law: Outcome("holds") for law in LAWS}, "scipy": outcomes})
+    assert "| `best`, ordinary | holds | **fails** |" in text and "`values = [[0]]`" in text
