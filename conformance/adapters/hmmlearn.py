@@ -12,7 +12,7 @@ MAPPING = {
     "Chain": "a subclass of `BaseHMM` whose emission log-likelihoods are given, as its documentation has emissions of "
     "one's own. exp(pairwise) is divided by its rows' sums, which are probabilities then; the logarithms of the sums "
     "go to the emissions of all positions but the last. The start is uniform. `decode`, `score`, `predict_proba`. Of a "
-    "batch it returns labels and marginals of each sequence, values as their sum: these are not compared."
+    "batch, values are one sum and not compared. Transitions too far apart for float64 probabilities are passed over."
 }
 KNOWN: dict[str, str] = {}
 
@@ -56,7 +56,7 @@ class Chain:
 
     def log_partition(self):
         if self.batched:
-            raise NotOffered("of a batch the sum")
+            raise NotOffered("of a batch it is one sum")
         return self.model.score(self.X, self.lengths) + np.log(self.L)
 
     def marginals(self):

@@ -114,7 +114,7 @@ def drawn(law: Law, structure: type, strategy: st.SearchStrategy[dict[str, Any]]
         nonlocal refused, failed, answered
         outcome = ask(law, structure, instance, k)
         if outcome.verdict == "not offered":
-            refused = outcome
+            refused = max(refused, outcome, key=lambda each: each.seen)
             hypothesis.reject()
         if outcome.verdict == "fails":
             failed = outcome

@@ -5,24 +5,33 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from conformance.adapters import PANELS, adapter, version
+from conformance.adapters import PANELS, adapter, library, version
 from conformance.adapters.laws import EXAMPLES, LAWS, Law, Outcome
 
 __all__ = ["page", "table"]
 
 INTRODUCTION = """\
-What other libraries answer, held to the laws that hold for our panels: every answer is compared with the enumeration
-of all outputs on small drawn instances, in float64. The instances are the same ones each time and come by size, so that
-a failure is shown on the smallest instance found. Each failure was repeated by hand, without our code, before it was
-written down.
+What other libraries answer, held to laws that both our panels hold. Every answer is compared with the enumeration of
+all outputs of small drawn instances, in float64 and up to 1e-9 of the sum of their scores. Instances are the same ones
+each time and come by size, so that a failure is shown on the smallest instance found. What a note says of a failure was
+repeated by hand on the library alone.
 
-A failure says that a law of ours does not hold. It does not say that the library promises it: where its documentation
-names a limit, the note does. -inf forbids a part here; most libraries say nothing about it.
+A failure says that a law of ours does not hold. It does not say that the library promises it. Above all, -inf for what
+is forbidden is our convention.
+
+- **Methods**: `best` is an output of the highest score, with its value where the library returns one; `topk` the K
+  best outputs, distinct and in order; `log_partition` the log of the sum of exp(score); `marginals` the probabilities
+  of parts; `log_probability` that of a best and of a worst output. Ties may be broken in any way.
+- **Kinds**: ordinary scores are -5 to 5, many of them equal; *one variable* is one position, token or pair; a *ragged
+  batch* has chains of different lengths, one of them as long as the padding; *every output forbidden* has to be said,
+  by an exception, -inf or no output; *more than there are* asks for a larger K; *arguments afterwards* compares what
+  was handed over with what it was.
 
 `python -m conformance.adapters` prints the table. `--write FILE.md` writes this page, `--json` prints everything,
 `--library NAME` asks one library, `--examples N` draws more. A library that is not installed is left out;
 `pip install "diptych[peers]"` installs all. An adapter is one file in `conformance/adapters/`: it maps scores to the
-library's own and the answers back."""
+library's own and the answers back. None of these libraries has our `Tree`, labels on the nodes of a rooted tree;
+torch-struct's trees are below."""
 STRUCTURES = {
     "Chain": "Chains: label scores of each position and one matrix of transitions",
     "Arborescence": "Dependency trees: each token has a head, arcs may cross",
@@ -67,6 +76,14 @@ def page(results: Results, examples: int = EXAMPLES) -> str:
     lines = ["# Other libraries", "", INTRODUCTION, ""]
     versions = ", ".join(f"{adapter(name).PACKAGE} {version(name)}" for name in libraries)
     lines += [*wrap(f"Versions: {versions}. {examples} instances of each law and size."), ""]
+    lines += ["| library | structure | laws that hold | that fail |", "|---|---|---|---|"]
+    for name in results:
+        for structure in STRUCTURES:
+            if any(offered(results, name, law) for law in LAWS if law.structure == structure):
+                verdicts = [outcome.verdict for law, outcome in results[name].items() if law.structure == structure]
+                counts = f"{verdicts.count('holds')} | {verdicts.count('fails') or ''}"
+                lines.append(f"| {title_of(name)} | {structure} | {counts} |")
+    lines.append("")
     for structure, title in STRUCTURES.items():
         lines += section(results, structure, title)
     return "\n".join(lines).rstrip() + "\n"
@@ -79,7 +96,7 @@ def section(results: Results, structure: str, title: str) -> list[str]:
     for name in names:
         if name not in PANELS:
             lines += wrap(f"- {adapter(name).PACKAGE}: {adapter(name).MAPPING[structure]}", "  ")
-    if not any(name in PANELS for name in names):
+    if not any(hasattr(library(name), structure) for name in PANELS):
         lines += wrap("- Our panels do not have this structure.", "  ")
     lines += ["", f"| | {' | '.join(map(title_of, names))} |", "|---|" + "---|" * len(names)]
     for law in laws:

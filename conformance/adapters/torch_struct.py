@@ -20,7 +20,6 @@ MAPPING = {
     "SpanTree": "`TreeCRF` in float64 with one nonterminal.",
 }
 
-BESIDE = "another of one root made beside it"
 NOTES = {  # what was seen by hand, and the laws that it explains
     "`lengths` have to name the padded length: the library asserts that one of them does.": [
         f"Chain.{method}, batch with padding"
@@ -65,7 +64,7 @@ NOTES = {  # what was seen by hand, and the laws that it explains
     ],
     "`DependencyCRF` writes `multiroot` on the class `DepTree`, which all share: after `DependencyCRF(scores, "
     "multiroot=False)` the log-partition of an older one of two tokens is log 2, where it was log 3.": [
-        f"ProjectiveTree.{method}, {BESIDE}"
+        f"ProjectiveTree.{method}, another of one root made beside it"
         for method in ("best", "topk", "log_partition", "marginals", "log_probability")
     ],
     "`requires_grad` is set on the tensor that is handed over. Its numbers stay.": [
