@@ -33,7 +33,15 @@ from diptych.experiments.casimir_pictures import draw
 from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
 from diptych.experiments.entity_runs import CERTIFICATE, Run, Sentences, workers
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    at_least_one,
+    output_folder,
+    parsed,
+    run_or_draw,
+    say_written,
+)
 from diptych.experiments.workers import Workers
 from diptych.pictures.plots import require_matplotlib
 
@@ -151,25 +159,17 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=at_least_one, default=5, help="rngs (default: 5; the paper: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="hashed to 2^BITS weights (default: 16)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of --draw: that of the JSON)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: the picture of such a file again")
+    add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
     options = parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
-    return ended(parser, lambda: _run(figure, options) if options.draw is None else _draw_again(options))
+    return run_or_draw(
+        parser, options, lambda: _run(figure, options), _draw, "a figure", ("figure", "settings", "best", "curves")
+    )
 
 
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "a figure", ("figure", "settings", "best", "curves")) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draw(path, report)
-    say_written(path)
+def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:
+    draw(picture, report)
+    say_written(picture)
 
 
 def _run(figure: str, options: argparse.Namespace) -> None:
@@ -178,8 +178,7 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     require_matplotlib()  # before it is needed
     curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
-    folder = options.out or Path(".")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder(options)
     kept = folder / "runs.jsonl"
     found = measure(workers(sentences, options.jobs, kept), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}

@@ -17,7 +17,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.experiments.shell import at_least_one, ended, positive
+from diptych.experiments.shell import at_least_one, ended, parsed, positive
 from diptych.experiments.tagging import Line, chunk_f1, corpora, least_seconds, say, tasks
 from diptych.files.columns import load_columns
 
@@ -53,9 +53,10 @@ def _machine() -> Iterator[Line]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; the exit status."""
     parser = corpora(name, __doc__)
+    parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.add_argument("--tol", type=positive, default=1e-4, help="gap over objective (default: 1e-4)")
     parser.add_argument("--epochs", type=at_least_one, default=60, help="at most so many (default: 60)")
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, lambda: _run(options))
 
 

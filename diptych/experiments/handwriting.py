@@ -28,7 +28,15 @@ import accelerated
 from diptych.commands.output import announce_compilation
 from diptych.experiments.kernel_folds import ROWS, Settings, folds_measured
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    at_least_one,
+    output_folder,
+    parsed,
+    run_or_draw,
+    say_written,
+)
 from diptych.pictures.plots import require_matplotlib
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import AVERAGES
@@ -171,25 +179,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         "--average", choices=AVERAGES, default="last", help="the last model, or the average (default: last)"
     )
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of --draw: that of the JSON)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
-    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
-
-
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "handwriting", ("settings", "folds", "records")) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draw(path, report)
-        _show(options, report)
-    say_written(path)
+    return run_or_draw(parser, options, lambda: _run(options), _show, "handwriting", ("settings", "folds", "records"))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -207,18 +199,18 @@ def _run(options: argparse.Namespace) -> None:
         options.words,
         options.words,
     )
-    path = (options.out or Path(".")) / "handwriting.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = output_folder(options) / "handwriting.json"
     kept = path.with_name("folds.jsonl")
     announce_compilation(accelerated)
     records = folds_measured(options.folds, settings, options.jobs, kept)
     report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
     report = json.loads(json.dumps(report))
     path.write_text(json.dumps(report), encoding="utf-8")
-    draw(path.with_suffix(".png"), report)
-    _show(options, report)
-    say_written(path, path.with_suffix(".png"), kept)
+    picture = path.with_suffix(".png")
+    _show(options, report, picture, path, picture, kept)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
+def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
+    draw(picture, report)
     print(json.dumps(summary(report), indent=1) if options.json else table(report))
+    say_written(*(written or (picture,)))

@@ -16,7 +16,7 @@ import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
-from diptych.experiments.shell import Parser, at_least_one, ended, positive
+from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive
 
 
 def measure(job: Job, reverse: bool) -> dict[str, Any]:
@@ -43,10 +43,11 @@ def measure(job: Job, reverse: bool) -> dict[str, Any]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, then print the table, or JSON; the exit status."""
     parser = Parser(name, __doc__)
+    parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--lam", type=positive, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
     parser.add_argument("--epochs", type=at_least_one, default=20, help="of each run (default: 20)")
-    options = parser.parse_args(arguments)
+    options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, lambda: _run(options))
 
 

@@ -15,7 +15,7 @@ from diptych.experiments.localization_pictures import draw
 from diptych.experiments.localization_plan import Figure, Sizes
 from diptych.experiments.localization_runs import CERTIFICATE, Run, workers
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, read_report, say_written
+from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, run_or_draw, say_written
 from diptych.experiments.workers import Workers
 from diptych.pictures.plots import require_matplotlib
 
@@ -31,43 +31,41 @@ def command(
     """Run the experiment of one figure, or draw it again; the exit status."""
     parser = Parser(name, text)
     parser.add_argument(
-        "--draw", metavar="JSON", type=Path, help="draw the picture of this file again, and print its table"
-    )
-    parser.add_argument(
         "--quick", action="store_true", help="few small scenes, grids of two points, 2 rngs: that it runs"
     )
     parser.add_argument("--classes", help="letters, one a class (default: those of the plan)")
     parser.add_argument("--passes", type=at_least_one, help="of each run (default: those of the plan)")
     parser.add_argument("--repeats", type=at_least_one, help="rngs (default: 5)")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="of what is written (default: the current one)")
-    parser.add_argument("--json", action="store_true", help="print JSON, without the rows of the runs, for a table")
+    add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
-    return ended(parser, lambda: _run(options, title, figure, layers) if options.draw is None else _draw_again(options))
+    return run_or_draw(
+        parser,
+        options,
+        lambda: _run(options, title, figure, layers),
+        _show,
+        "a localisation experiment",
+        FIELDS,
+    )
 
 
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "a localisation experiment", FIELDS) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draw(path, report)
-        print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
-    say_written(path)
+def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
+    draw(picture, report)
+    print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
+    say_written(*(written or (picture,)))
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
     require_matplotlib()  # before it is needed
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
-    folder = options.out or Path(".")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder(options)
     runs = workers(folder, layers)
     found = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **found}
     path = folder / f"localization-{name}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
-    draw(path.with_suffix(".png"), report)
-    print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
-    say_written(path, path.with_suffix(".png"), runs.kept)
+    picture = path.with_suffix(".png")
+    _show(options, report, picture, path, picture, runs.kept)
 
 
 def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:

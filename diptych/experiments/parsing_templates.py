@@ -30,7 +30,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, read_report, say_written
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    at_least_one,
+    output_folder,
+    parsed,
+    run_or_draw,
+    say_written,
+)
 from diptych.experiments.template_runs import Run, Treebank, workers
 from diptych.experiments.workers import Workers
 from diptych.metrics import PUNCTUATION
@@ -191,29 +199,18 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=at_least_one, default=10, help="of each run (default: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="2^BITS weights for each template (default: 16)")
     parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of --draw: that of the JSON)",
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="print JSON, without the norms of every epoch, for the table"
-    )
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    add_report_options(parser, printed="JSON, without the norms of every epoch")
     options = parsed(parser, arguments, QUICK)
     if options.held_out >= options.files:
         parser.error(f"--held-out: expected fewer than the {options.files} files to train on, got {options.held_out}")
-    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
-
-
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "parsing_templates", ("settings", "templates", "grids", "full", "sets")) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draw(path, report)
-        _show(options, report)
-    say_written(path)
+    return run_or_draw(
+        parser,
+        options,
+        lambda: _run(options),
+        _show,
+        "parsing_templates",
+        ("settings", "templates", "grids", "full", "sets"),
+    )
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -222,8 +219,7 @@ def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # before it is needed
     plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
-    folder = options.out or Path(".")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
     found = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
@@ -235,13 +231,14 @@ def _run(options: argparse.Namespace) -> None:
         **found,
     }
     path.write_text(json.dumps(report), encoding="utf-8")
-    draw(path.with_suffix(".png"), report)
-    _show(options, report)
-    say_written(path, path.with_suffix(".png"), kept)
+    picture = path.with_suffix(".png")
+    _show(options, report, picture, path, picture, kept)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
+def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
+    draw(picture, report)
     print(json.dumps(_last_rows(report), indent=1) if options.json else table(report))
+    say_written(*(written or (picture,)))
 
 
 def _last_rows(part: Any) -> Any:

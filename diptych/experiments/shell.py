@@ -1,4 +1,4 @@
-"""What the commands that measure and draw share: options, how they end, what they say."""
+"""What the experiments share: options, exit status, reports in JSON and the lines on stderr."""
 
 from __future__ import annotations
 
@@ -13,11 +13,23 @@ from typing import Any, NoReturn
 
 from reference.training.result import Result
 
-__all__ = ["Parser", "at_least_one", "ended", "parsed", "positive", "read_report", "say_written", "whole"]
+__all__ = [
+    "Parser",
+    "add_report_options",
+    "at_least_one",
+    "ended",
+    "output_folder",
+    "parsed",
+    "positive",
+    "read_report",
+    "run_or_draw",
+    "say_written",
+    "whole",
+]
 
 
 class Parser(argparse.ArgumentParser):
-    """Of ``diptych reproduce NAME``; says what is wrong in one line."""
+    """The parser of ``diptych reproduce NAME``. It reports an error in one line."""
 
     def __init__(self, name: str, description: str | None) -> None:
         form = argparse.RawDescriptionHelpFormatter
@@ -28,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def at_least_one(text: str) -> int:
-    """An option that is an integer >= 1."""
+    """The value of an option that takes an integer >= 1."""
     value = int(text) if text.strip().isdecimal() else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
@@ -36,7 +48,7 @@ def at_least_one(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """An option that is a finite number > 0."""
+    """The value of an option that takes a finite number > 0."""
     try:
         value = float(text)
     except ValueError:
@@ -47,18 +59,18 @@ def positive(text: str) -> float:
 
 
 def parsed(parser: Parser, arguments: Sequence[str] | None, quick: Mapping[str, Any]) -> argparse.Namespace:
-    """The options; with --quick these are the defaults, and what is given beside it takes effect."""
+    """The options. ``quick`` holds the defaults under --quick; options given explicitly override them."""
     if parser.parse_args(arguments).quick:
         parser.set_defaults(**quick)
     return parser.parse_args(arguments)
 
 
 def ended(parser: Parser, command: Callable[[], None]) -> int:
-    """The exit status of a command: 0, 2 for a wrong request, in one line on stderr, 130 if interrupted."""
+    """Run a command and return its exit status: 0, or 2 after an error (one line on stderr), or 130 if interrupted."""
     try:
         command()
     except (ValueError, OSError, ImportError) as problem:
-        print(f"{parser.prog}: {_said(problem)}", file=sys.stderr)
+        print(f"{parser.prog}: {_message(problem)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -66,7 +78,44 @@ def ended(parser: Parser, command: Callable[[], None]) -> int:
     return 0
 
 
-def _said(problem: Exception) -> str:
+def add_report_options(parser: Parser, printed: str = "the table as JSON", again: str = "table and picture") -> None:
+    """Add --out, --json and --draw; the help says what --json prints and what --draw makes again."""
+    place = "folder of the written files (default: the current one; with --draw: the folder of its file)"
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help=place)
+    parser.add_argument("--json", action="store_true", help=f"print {printed}")
+    parser.add_argument("--draw", metavar="JSON", type=Path, help=f"run nothing: make {again} from this file")
+
+
+def output_folder(options: argparse.Namespace) -> Path:
+    """The folder of --out, made if it is missing; by default the current one."""
+    folder: Path = options.out or Path(".")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def run_or_draw(
+    parser: Parser,
+    options: argparse.Namespace,
+    run: Callable[[], None],
+    show: Callable[[argparse.Namespace, dict[str, Any], Path], None],
+    what: str,
+    fields: Sequence[str],
+) -> int:
+    """The exit status of ``run()``, or with --draw of ``show(options, report, picture)``.
+
+    ``what`` names the report in error messages; a report without one of the ``fields`` is an error.
+    """
+
+    def draw_again() -> None:
+        picture = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
+        with read_report(options.draw, what, fields) as report:
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            show(options, report, picture)
+
+    return ended(parser, run if options.draw is None else draw_again)
+
+
+def _message(problem: Exception) -> str:
     if not isinstance(problem, OSError) or problem.filename is None:
         return str(problem)
     kinds = {FileNotFoundError: "no such file", IsADirectoryError: "is a folder"}
@@ -74,7 +123,7 @@ def _said(problem: Exception) -> str:
 
 
 def whole(result: Result) -> Result:
-    """A result that no Ctrl-C cut short: else the command ends."""
+    """The result of a complete run; a run that Ctrl-C stopped ends the command."""
     if result.interrupted:
         raise KeyboardInterrupt
     return result
@@ -82,8 +131,8 @@ def whole(result: Result) -> Result:
 
 @contextmanager
 def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The report in a JSON file, for a block that uses it; what is not as expected is a ValueError that names the
-    file.
+    """A context with the report of a JSON file. A wrong file, or an error in the block, is a ValueError that names
+    the file.
     """
     wrong = f"{path}: expected the JSON of {what}, got "
     try:

@@ -33,7 +33,16 @@ from diptych.commands.output import announce_compilation
 from diptych.experiments import sparse_pictures
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    at_least_one,
+    output_folder,
+    parsed,
+    positive,
+    run_or_draw,
+    say_written,
+)
 from diptych.files.columns import load_columns
 from diptych.pictures.plots import require_matplotlib
 
@@ -205,16 +214,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
     parser.add_argument("--tol", type=positive, help="gap over objective (default: letters 1e-7, chunks 1e-4)")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of --draw: that of the JSON)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    add_report_options(parser, printed="the report as JSON")
     options = parsed(parser, arguments, QUICK)
-    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
+    return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", ("kind", "rows", "weights"))
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -223,8 +225,7 @@ def _run(options: argparse.Namespace) -> None:
     if options.ratio is not None and options.ratio >= 1:
         raise ValueError(f"--ratio: expected a number in (0, 1), got {options.ratio}")
     require_matplotlib()  # before it is needed
-    path = (options.out or Path(".")) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
 
     def keep(report: dict[str, Any]) -> None:
@@ -248,13 +249,6 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         set_num_threads(None)
-
-
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "sparse_chains", ("kind", "rows", "weights")) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _show(options, report, path)
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:

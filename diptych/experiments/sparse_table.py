@@ -27,7 +27,16 @@ from accelerated.threads import set_num_threads
 from diptych.commands.output import announce_compilation
 from diptych.experiments import sparse_data, sparse_pictures
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    at_least_one,
+    output_folder,
+    parsed,
+    positive,
+    run_or_draw,
+    say_written,
+)
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["RULES", "SOLVERS", "main", "measure"]
@@ -218,16 +227,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--values", type=at_least_one, default=100, help="of beta (default: 100)")
     parser.add_argument("--tol", type=positive, default=1e-6, help="gap over objective (default: 1e-6)")
     parser.add_argument("--repeats", type=at_least_one, default=1, help="the best of so many (default: 1)")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of --draw: that of the JSON)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
-    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
+    return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data"))
 
 
 def _checked(what: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -243,8 +245,7 @@ def _run(options: argparse.Namespace) -> None:
     if len(rules) == 1:
         raise ValueError("--rules: expected one that screens, to be held against none")
     require_matplotlib()  # before it is needed
-    path = (options.out or Path(".")) / "sparse-table.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = output_folder(options) / "sparse-table.json"
     runs = [(rule, "dense") for rule in rules]
     runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
     set_num_threads(1)
@@ -266,13 +267,6 @@ def _run(options: argparse.Namespace) -> None:
     set_num_threads(None)
     say_written(path)
     _show(options, report, path.with_suffix(".png"))
-
-
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "sparse_table", ("settings", "paper", "data")) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _show(options, report, path)
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:

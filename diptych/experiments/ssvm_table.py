@@ -25,7 +25,17 @@ from accelerated.threads import set_num_threads
 from diptych.commands.output import announce_compilation
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, read_report, say_written, whole
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    at_least_one,
+    output_folder,
+    parsed,
+    positive,
+    run_or_draw,
+    say_written,
+    whole,
+)
 from diptych.pictures.plots import require_matplotlib
 from reference.training.result import Result, Row
 
@@ -212,37 +222,21 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a method (default: 60)")
     parser.add_argument("--words", type=at_least_one, help="the first so many (default: all 6251)")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        help="of what is written (default: the current one; of --draw: that of the JSON)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("--draw", metavar="JSON", type=Path, help="run nothing: table and picture of such a file again")
+    add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
-    return ended(parser, lambda: _run(options) if options.draw is None else _draw_again(options))
-
-
-def _draw_again(options: argparse.Namespace) -> None:
-    path = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
-    with read_report(options.draw, "ssvm_table", ("settings", "bound", "runs")) as report:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draw(path, report)
-        _show(options, report)
-    say_written(path)
+    return run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # before it is needed
-    path = (options.out or Path(".")) / "ssvm.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = output_folder(options) / "ssvm.json"
     report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
     path.write_text(json.dumps(report), encoding="utf-8")
-    draw(path.with_suffix(".png"), report)
-    _show(options, report)
-    say_written(path, path.with_suffix(".png"))
+    picture = path.with_suffix(".png")
+    _show(options, report, picture, path, picture)
 
 
-def _show(options: argparse.Namespace, report: dict[str, Any]) -> None:
+def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *written: Path) -> None:
+    draw(picture, report)
     print(json.dumps(lines(report), indent=1) if options.json else table(report))
+    say_written(*(written or (picture,)))
