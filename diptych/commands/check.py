@@ -16,7 +16,7 @@ __all__ = ["add"]
 
 
 def add(commands: Any) -> None:
-    """Add it to the commands of a parser."""
+    """Add the command to the subparsers of the command line."""
     add_command(
         commands,
         "check",

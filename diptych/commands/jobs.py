@@ -65,7 +65,7 @@ SCHEDULES = {
 
 @dataclass(frozen=True)
 class Job:
-    """What to train, and how: the options of ``train`` and ``compare``."""
+    """A training job: the options of ``train`` and ``compare``."""
 
     loss: str = "crf"
     optimizer: str = "sgd"
@@ -88,7 +88,7 @@ class Job:
     solver: dict[str, Any] = field(default_factory=dict)  # its own parameters, by name
 
     def __post_init__(self) -> None:
-        """Fill in what depends on the optimiser; refuse options without effect, and what makes no objective."""
+        """Fill in the optimiser's defaults; reject options without effect and combinations without an objective."""
         if self.epochs is None:
             object.__setattr__(self, "epochs", epochs_of(self.optimizer))
         if self.optimizer == "online-proximal":
@@ -111,7 +111,7 @@ OF_PROXIMAL = ("regularizer", "tau", "group_tau", "power", "radius", "groups")
 
 
 def _check_schedule(job: Job) -> None:
-    """Refuse what belongs to another schedule, or to none."""
+    """Reject options of another schedule."""
     has = () if job.schedule is None else SCHEDULES[job.schedule][1]
     why = "no --schedule" if job.schedule is None else f"--schedule {job.schedule}"
     if job.optimizer not in SCHEDULED:
@@ -168,15 +168,16 @@ def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str
     sub.option("solver", "--optimizer", choices=optimizers, help=optimizer)
     add_flags(sub, "lam", "epochs", "tol", "rng", **said)
     sub.option("solver", "--smoothing", choices=SMOOTHINGS,
-        help="of the hinge (default: none; entropy for svrg and casimir)", rare=True)  # fmt: skip
+        help="smoothing of the hinge (default: none; entropy for svrg and casimir)", rare=True)  # fmt: skip
     sub.option("solver", "--mu", type=number,
         help="strength of the smoothing; temperature of --sampler gibbs", rare=True)  # fmt: skip
     sub.option("solver", "--k", type=count,
-        help="with --smoothing top-k, or of multisample: number of outputs (default: 5)", rare=True)  # fmt: skip
+        help="number of outputs of --smoothing top-k and of multisample (default: 5)", rare=True)  # fmt: skip
     sub.option("solver", "--schedule", choices=sorted(SCHEDULES),
         help=f"step sizes of {' and '.join(SCHEDULED)}", rare=True)  # fmt: skip
     sub.option("solver", "--step-offset", type=number,
-        help="with --schedule pegasos: 1/(lam (t + offset)); of online-proximal, sigma for lam", rare=True)  # fmt: skip
+        help="offset of --schedule pegasos: 1/(lam (t + offset)); online-proximal: sigma instead of lam",
+        rare=True)  # fmt: skip
     sub.option("solver", "--step-every", type=number,
         help="with --schedule steps: gamma0/(1 + floor(t / this))", rare=True)  # fmt: skip
     if "online-proximal" in optimizers:
@@ -185,7 +186,7 @@ def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str
 
 
 def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, **usual: Any) -> Job:
-    """The options as a job; usual: what the command takes where an option is not given."""
+    """The options as a job; ``usual`` holds the command's defaults."""
     said = {name: getattr(options, name, None) for name in Job.__dataclass_fields__}
     fields = usual | {name: value for name, value in said.items() if value is not None}
     solver = fields.get("optimizer", "sgd")
@@ -198,14 +199,14 @@ def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, 
 
 
 def refuse_options(options: argparse.Namespace, names: Iterable[str], learner: str) -> None:
-    """ValueError for an option of another learner."""
+    """Raise ValueError for an option of another learner."""
     for name in names:
         if getattr(options, name, None) is not None:
             raise ValueError(f"--{name.replace('_', '-')} has no effect without --learner {learner}")
 
 
 def learner_options(options: argparse.Namespace, learner: str, names: Iterable[str]) -> dict[str, Any]:
-    """What the options say of a learner that is no :class:`Job`; ValueError for one that it does not have."""
+    """The options of a learner that is not a :class:`Job`. ValueError: an option of another learner."""
     every = [
         *Job.__dataclass_fields__,
         *(name for each in OPTIMIZERS for name in own(each)),
@@ -234,7 +235,7 @@ def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> S
 
 
 def check_scorable(name: str, *parts: Sequences) -> None:
-    """ValueError for data without a position: there is nothing to train on, and no share of right labels."""
+    """Raise ValueError for data without a position, which can be neither trained on nor scored."""
     for data in parts:
         if not any(map(len, data.Y)):
             what = "no sequences" if not data.X else "no positions in its sequences"
@@ -252,7 +253,7 @@ def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None
 
 
 def loss_of(panel: ModuleType, job: Job, model: Any, packed: Any) -> Any:
-    """The job's loss of a model over packed data."""
+    """The job's loss for a model and packed data."""
     if job.loss == "crf":
         return panel.LogLoss(model, packed)
     return panel.StructuralHinge(model, packed, smoothing=_smoothing(panel, job))
@@ -295,7 +296,7 @@ def train(
 
 
 def _step_size(panel: ModuleType, job: Job) -> Any:
-    """A number or a schedule; None: the optimiser's own."""
+    """A number or a schedule; None: the default of the optimiser."""
     step_size = job.solver.get("step_size")
     if job.schedule is None:
         return panel.steps.InverseSqrt(0.1) if step_size is None and job.regularizer is not None else step_size
@@ -340,5 +341,5 @@ def accuracy_line(name: str, scores: dict[str, float]) -> str:
 
 
 def accuracy_lines(report: dict[str, Any]) -> list[str]:
-    """A line for what was trained on, and one for what was tested on."""
+    """A line of accuracies for the training data, and one for the test data."""
     return [accuracy_line(name, report[name]) for name in ("train", "test") if report[name] is not None]

@@ -28,7 +28,7 @@ SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # those of Jo
 
 @dataclass(frozen=True)
 class KernelJob:
-    """What to train with kernels, and how; lam = 1/(C n) where C is given."""
+    """A training job with kernels; if C is given, lam = 1/(C n)."""
 
     kernels: str = "linear,quadratic,gaussian"
     loss: str = "hinge"
@@ -41,7 +41,7 @@ class KernelJob:
     average: str = "last"
 
     def __post_init__(self) -> None:
-        """Refuse what makes no objective."""
+        """Reject options that do not define an objective."""
         check_names(self.kernels)
         if self.C is not None and self.lam is not None:
             raise ValueError("--C and --lam: expected one of them, as lam = 1/(C n)")
@@ -51,23 +51,24 @@ class KernelJob:
             raise ValueError(f"--average: mkl returns one of {', '.join(AVERAGES)}, got {self.average}")
 
     def weight(self, n: int) -> float:
-        """lam, with n sequences; C = 100 where neither was said."""
+        """lam for n sequences; C = 100 if neither is given."""
         return self.lam if self.lam is not None else 1.0 / ((100.0 if self.C is None else self.C) * n)
 
 
 def add_kernels(sub: Parser) -> None:
     """The options of ``--learner mkl``."""
     sub.option("model", "--learner", choices=LEARNERS, default="linear",
-        help="linear: features as they are; mkl: several kernels, and their weights; sparse-crf: few "
+        help="linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
         "weights, by the elastic net (default: linear)")  # fmt: skip
     sub.option("model", "--kernels", metavar="NAMES",
-        help="of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
-        "explicit, with commas between; a+b is their average (default: linear,quadratic,gaussian)",
+        help="kernels of mkl: linear, quadratic, gaussian[:SIGMA2], polynomial:DEGREE, spline[:SHARE OF ZEROS], "
+        "explicit, separated by commas; a+b is their average (default: linear,quadratic,gaussian)",
         rare=True)  # fmt: skip
     sub.option("solver", "--C", type=number,
-        help="of mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True)  # fmt: skip
+        help="mkl: lam = 1/(C n) (default: 100, unless --lam is given)", rare=True)  # fmt: skip
     sub.option("model", "--transitions", choices=TRANSITIONS,
-        help="of mkl: a group of their own, a part of each, or without penalty (default: own)", rare=True)  # fmt: skip
+        help="mkl: transitions as a group of their own, as a part of each group, or without penalty "
+        "(default: own)", rare=True)  # fmt: skip
 
 
 def kernel_job(options: argparse.Namespace) -> KernelJob:
@@ -80,7 +81,7 @@ def kernel_job(options: argparse.Namespace) -> KernelJob:
 
 
 def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequences, test: Sequences | None) -> bool:
-    """Train, save, report; whether it was interrupted."""
+    """Train, save and report; return whether the run was interrupted."""
     job = kernel_job(options)
     writable(options.save, options.log, options.checkpoint, options.plot)
     announce_compilation(panel, options.quiet)

@@ -62,19 +62,19 @@ def add(commands: Any) -> None:
         "diptych/files/localization.py.")  # fmt: skip
     sub = action("make", _make,
         "write a file of scenes, each with one letter to be found among others, strokes and noise")  # fmt: skip
-    sub.add_argument("file", help="to write (.boxes); half a megabyte an image")
+    sub.add_argument("file", help="file to write (.boxes); half a megabyte per image")
     sub.option("data", "--images", type=positive, default=500, metavar="N",
-        help="about as many of each class (default: 500)")  # fmt: skip
+        help="approximate number of scenes per class (default: 500)")  # fmt: skip
     sub.option("data", "--classes", default=scenes.CLASSES, metavar="LETTERS",
         help=f"one a class (default: {scenes.CLASSES})")  # fmt: skip
-    sub.option("data", "--test", action="store_true", help="of letters that are kept apart for testing")
+    sub.option("data", "--test", action="store_true", help="make scenes of the letters that are held out for testing")
     sub.option("data", "--candidates", type=positive, default=200, metavar="N",
-        help="boxes an image (default: 200; the paper: 1000)")  # fmt: skip
+        help="boxes per image (default: 200; the paper: 1000)")  # fmt: skip
     sub.option("data", "--directions", type=positive, default=8,
-        help="of filters; 3 x 3 x 2 directions scales features a box (default: 8; with the paper's 256 "
-        "channels: 16)")  # fmt: skip
+        help="directions of the filters; 3 x 3 x 2 directions scales features per box (default: 8; "
+        "with the paper's 256 channels: 16)")  # fmt: skip
     sub.option("data", "--scales", type=positive, default=4,
-        help="of filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
+        help="scales of the filters (default: 4; with the paper's 256 channels: 8)")  # fmt: skip
     sub.option("data", "--size", type=positive, default=96, metavar="PIXELS", help="height and width (default: 96)")
     add_flags(sub, "rng")
     sub.set_defaults(rng=0)
@@ -96,7 +96,7 @@ def add(commands: Any) -> None:
         help=f"outputs that the smoothed max is made of, of {', '.join(SMOOTHED)} (default: 10)",
         rare=True)  # fmt: skip
     sub.option("solver", "--schedule", choices=list(SCHEDULES),
-        help="of sgd's steps, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: "
+        help="step sizes of sgd, from --step-size on (default: 1/(lam (t + max(n, 1/lam))); two layers: "
         "constant)", rare=True)  # fmt: skip
     add_solver(sub, OPTIMIZERS, mu=f"default: {listed(MU)}",
         step_size="default of sgd with two layers: 0.003", budget="default: 5")  # fmt: skip
@@ -111,7 +111,7 @@ def add(commands: Any) -> None:
     _add_models(sub, "+")
     add_flags(sub, "limit", "out", top="boxes of each image; default: 1")
     sub.set_defaults(top=1)
-    sub.option("data", "--all-images", action="store_true", help="also those of other classes")
+    sub.option("data", "--all-images", action="store_true", help="also use images of other classes")
 
     sub = action("draw", _draw, "a picture of images with their true boxes and those that models find")
     _add_models(sub, "*")

@@ -71,7 +71,7 @@ def parser() -> Parser:
 
 
 class _Completion(argparse.Action):
-    """Prints what a shell completes by, as shtab writes it from the parser."""
+    """Print the completion script that shtab writes for the parser."""
 
     def __call__(self, parser: Any, namespace: Any, shell: Any, option: str | None = None) -> None:
         try:
@@ -86,7 +86,7 @@ class _Completion(argparse.Action):
 
 
 def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
-    """What takes any text is completed by names of files."""
+    """Complete arguments of free text by file names."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for sub in action.choices.values():
@@ -96,7 +96,7 @@ def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
 
 
 def _drop_output() -> None:
-    """Nothing is left to flush at the exit, where a reader has gone or a disk is full."""
+    """Leave nothing to flush at exit, for a closed pipe or a full disk."""
     try:
         sys.stdout.flush()
     except OSError:

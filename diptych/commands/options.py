@@ -17,7 +17,7 @@ Action = Callable[..., Parser]
 
 
 def number(text: str) -> float:
-    """An option that is a finite number >= 0."""
+    """The value of an option that takes a finite number >= 0."""
     try:
         value = float(text)
     except ValueError:
@@ -28,17 +28,17 @@ def number(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """An option that is an integer >= 0, of 31 bits: what is counted has to fit into memory."""
+    """The value of an option that takes an integer >= 0 of 31 bits, such as a count."""
     return _integer(text, 2**31 - 1)
 
 
 def large(text: str) -> int:
-    """An option that is an integer >= 0, of 63 bits: a seed, a number of bytes."""
+    """The value of an option that takes an integer >= 0 of 63 bits, such as a seed or a number of bytes."""
     return _integer(text, 2**63 - 1)
 
 
 def positive(text: str) -> int:
-    """An option that is an integer >= 1, of 31 bits."""
+    """The value of an option that takes an integer >= 1 of 31 bits."""
     value = count(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
@@ -55,7 +55,7 @@ def _integer(text: str, most: int) -> int:
 
 
 class Flag(NamedTuple):
-    """An option that means one thing in every command that has it."""
+    """An option with the same meaning in every command that has it."""
 
     group: str
     help: str
@@ -66,27 +66,27 @@ class Flag(NamedTuple):
 FILE: dict[str, Any] = {"metavar": "FILE"}
 FLAGS = {
     "test": Flag("data", "score the model on these examples too", FILE),
-    "limit": Flag("data", "only so many examples, spread evenly", {"type": count, "metavar": "N"}),
+    "limit": Flag("data", "only N examples, spread evenly", {"type": count, "metavar": "N"}),
     "most_bytes": Flag("data",
-                       f"what a compressed file may hold where the file itself is smaller (default: {MOST_BYTES})",
+                       f"maximum size of a compressed file when unpacked (default: {MOST_BYTES})",
                        {"type": large, "metavar": "N", "default": MOST_BYTES}, True),
-    "start": Flag("model", "start from the weights of a saved model, whose settings are used", {"metavar": "MODEL"}),
+    "start": Flag("model", "start from the weights of a saved model and use its settings", {"metavar": "MODEL"}),
     "lam": Flag("solver", "weight of lam/2 ||w||^2", {"type": number}),
-    "epochs": Flag("solver", "at most so many passes over the examples, or iterations",
+    "epochs": Flag("solver", "maximum number of passes over the examples, or of iterations",
                    {"type": count, "metavar": "N"}),
     "tol": Flag("solver", "stop at this gap, relative to the objective; lbfgs: at this largest entry of the gradient",
                 {"type": number}),
-    "rng": Flag("solver", "seed of all that is drawn (default: 0)", {"type": large, "metavar": "SEED"}),
-    "checkpoint": Flag("solver", "keep what the run needs to go on (.npz)", FILE, True),
-    "resume": Flag("solver", "go on from a checkpoint, by the same options, to --epochs in all; adds to --log",
+    "rng": Flag("solver", "seed of the random numbers (default: 0)", {"type": large, "metavar": "SEED"}),
+    "checkpoint": Flag("solver", "save the state of the run, to resume it later (.npz)", FILE, True),
+    "resume": Flag("solver", "resume from a checkpoint with the same options, up to --epochs in all; appends to --log",
                    FILE, True),
     "save": Flag("output", "write the model (.npz, loads in either panel)", FILE),
-    "out": Flag("output", "write the result there and do not print it", FILE),
-    "plot": Flag("output", "draw a picture of it (.png, .pdf or .svg)", FILE),
-    "log": Flag("output", "write job, epochs and outcome, a line of JSON each", FILE),
-    "json": Flag("output", "the result as one JSON object", {"action": "store_true"}),
-    "quiet": Flag("output", "no progress on stderr", {"action": "store_true"}),
-    "top": Flag("output", "so many of the best", {"type": positive, "metavar": "K"}),
+    "out": Flag("output", "write the result to this file instead of printing it", FILE),
+    "plot": Flag("output", "draw a picture of the result (.png, .pdf or .svg)", FILE),
+    "log": Flag("output", "write job, epochs and outcome as lines of JSON", FILE),
+    "json": Flag("output", "print the result as one JSON object", {"action": "store_true"}),
+    "quiet": Flag("output", "print no progress on stderr", {"action": "store_true"}),
+    "top": Flag("output", "number of the best to show", {"type": positive, "metavar": "K"}),
 }  # fmt: skip
 EVERYWHERE = ("json", "quiet")
 TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains

@@ -1,4 +1,4 @@
-"""What the commands share: progress, where to write, one report as text or JSON."""
+"""What the commands share: progress, output files, reports as text or JSON."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def watched(
 
 
 def writable(*paths: str | None) -> None:
-    """Refuse before a long run what could not be written after it."""
+    """Reject paths that cannot be written, before a long run starts."""
     for path in paths:
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
@@ -91,19 +91,19 @@ def writable(*paths: str | None) -> None:
 
 
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
-    """Say on stderr that kernels are about to be compiled, where a panel has some that are not."""
+    """Say on stderr that kernels are about to be compiled, if the panel has uncompiled ones."""
     cold = getattr(panel, "kernels_are_cold", None)
     if not quiet and cold is not None and cold():
         print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
 
 
 def opening(panel: ModuleType, options: argparse.Namespace, **what: Any) -> dict[str, Any]:
-    """What every report begins with: the command, the panel, and what it is about."""
+    """The first fields of every report: the command, the panel and the subject."""
     return {"command": options.name, "panel": panel.__name__, "version": panel.__version__, **what}
 
 
 def outcome(result: Result) -> dict[str, Any]:
-    """What a report of training says of every run."""
+    """The fields of a training report that every run has."""
     return {
         "objective": result.fun,
         "certificate": result.certificate,

@@ -43,14 +43,14 @@ def add(commands: Any) -> None:
     sub = action("train", _train, "train on a treebank, and test on another")
     sub.add_argument("treebank", help="'sentences', or a file")
     add_flags(sub, *TRAINING, "test", "start", "rng", "most_bytes")
-    sub.option("model", "--templates", choices=list(TEMPLATES), help="of features (default: 20)")
+    sub.option("model", "--templates", choices=list(TEMPLATES), help="feature templates (default: 20)")
     sub.option("model", "--bits", type=count,
         help="hash features to 2^bits weights (default: 20; with --blocks, 2^15 for each template)",
         rare=True)  # fmt: skip
     sub.option("model", "--vocabulary", type=count, metavar="N",
-        help="instead: the features of N true arcs or more", rare=True)  # fmt: skip
+        help="instead of hashing: only features of at least N true arcs", rare=True)  # fmt: skip
     sub.option("model", "--blocks", action="store_true",
-        help="each template has weights of its own, for show to tell; always with online-proximal")  # fmt: skip
+        help="give each template weights of its own, which show reports; always with online-proximal")  # fmt: skip
     sub.option("model", "--many-roots", dest="single_root", action="store_false",
         help="allow several tokens without head", rare=True)  # fmt: skip
     sub.option("solver", "--loss", choices=("hinge", "crf"), default="hinge",
@@ -74,10 +74,10 @@ def add(commands: Any) -> None:
         "becomes _: it is not predicted, and would be wrong for another head. Further results go into "
         "comments.")  # fmt: skip
     sub.add_argument("model", help="a file written by parse train --save")
-    sub.add_argument("treebank", help="its heads, if any, are not looked at; lines of word, tag are read too")
+    sub.add_argument("treebank", help="a treebank, whose heads are ignored, or lines of word, tag")
     add_flags(sub, "limit", "most_bytes", "out", top="trees of each sentence, with their scores")
     sub.option("output", "--probabilities", action="store_true",
-        help="of each head, under exp(score): of a parser trained with --loss crf, those that it believes")  # fmt: skip
+        help="probability of each head under exp(score); meaningful for a parser trained with --loss crf")  # fmt: skip
     sub.option("output", "--draw", action="store_true", help="the tree as text")  # fmt: skip
 
     add_show(action, "parse train", _check_kind)

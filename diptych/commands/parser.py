@@ -28,7 +28,7 @@ WIDTH = 28  # of the column of options
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes ``--panel``, before and after the name of a command; says what is wrong in one line."""
+    """A parser that takes ``--panel`` before and after a command's name and reports an error in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options, "add_help": False, "formatter_class": _Formatter})
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         self.option("general", "--help-all", action=_Help, everything=True, help="show all options")
 
     def option(self, group: str, *names: str, rare: bool = False, **how: Any) -> argparse.Action:
-        """Add an option to a group of the help; a rare one is shown by ``--help-all`` alone."""
+        """Add an option to a group of the help; only ``--help-all`` shows a rare one."""
         found = next((each for each in self._action_groups if each.title == group), None)
         added = (found or self.add_argument_group(group)).add_argument(*names, **how)
         if added.choices is not None and added.option_strings:
@@ -126,7 +126,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Commands stand in the list itself, without a heading above them."""
+    """A help formatter that lists commands without a heading."""
 
     def __init__(self, prog: str, brief: bool = False) -> None:
         super().__init__(prog, max_help_position=WIDTH)

@@ -97,18 +97,18 @@ def _numbers(path: str) -> np.ndarray:
 
 
 def add_regularizer(sub: Parser) -> None:
-    """The options that the online proximal algorithm alone has."""
+    """Add the options of the online proximal algorithm."""
     group = "solver"
     sub.option(group, "--regularizer", choices=sorted(REGULARIZERS),
-        help="of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
+        help="regularizer of online-proximal; lam is the weight of its squared terms (default: squared-l21)",
         rare=True)  # fmt: skip
     sub.option(group, "--tau", type=number,
         help="weight of the norms of l1, elastic-net, l21, elastic-net-mkl, sparse-group-lasso", rare=True)  # fmt: skip
     sub.option(group, "--group-tau", type=number, help="sparse-group-lasso's weight of the groups' norms", rare=True)
     sub.option(group, "--power", type=number,
-        help="of non-sparse-mkl: lam/2 times the sum of the groups' norms to this power", rare=True)  # fmt: skip
-    sub.option(group, "--radius", type=number, help="of l21-ball: the groups' norms add up to no more", rare=True)
+        help="non-sparse-mkl: lam/2 times the sum of the groups' norms to this power", rare=True)  # fmt: skip
+    sub.option(group, "--radius", type=number, help="l21-ball: upper bound of the sum of the groups' norms", rare=True)
     sub.option(group, "--groups", metavar="columns|labels|FILE",
-        help="of weights: by feature, by label, or as a file numbers the features, a line each, -1 for "
+        help="groups of weights: by feature, by label, or by a file with a group number per feature and line, -1 for "
         "none (default: columns). Transitions, starts and ends are a group of their own; by label, they "
         "go with the label they lead to", rare=True)  # fmt: skip

@@ -23,12 +23,14 @@ ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 
 def add(commands: Any) -> None:
-    """Add it to the commands of a parser."""
+    """Add the command to the subparsers of the command line."""
     sub = add_command(commands, "reproduce", _reproduce, "run an experiment of a paper",
         "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.")  # fmt: skip
-    sub.option("output", "--list", action="store_true", help="the experiments, with paper, data and, where known, time")
+    sub.option(
+        "output", "--list", action="store_true", help="list the experiments with paper, data and, if known, time"
+    )
     sub.add_argument("experiment", metavar="NAME", nargs="?", help="see --list")
-    sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its data and options")
+    sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="data and options of the experiment")
 
 
 def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:

@@ -49,11 +49,11 @@ def add(commands: Any) -> None:
     sub = action("train", _train, "train on clean pictures and noisy copies, by Frank-Wolfe on the structural hinge")
     sub.add_argument("pictures", help=clean)
     sub.option("data", "--noise", type=_share, default=0.15,
-        help="share of pixels turned over in the copies (default: 0.15)")  # fmt: skip
+        help="share of pixels flipped in the copies (default: 0.15)")  # fmt: skip
     sub.option("data", "--scale", type=positive,
-        help="letters: pixels a side for each pixel of theirs (default: 2)", rare=True)  # fmt: skip
+        help="letters: scale of each pixel to N x N pixels (default: 2)", rare=True)  # fmt: skip
     sub.option("model", "--connectivity", type=int, choices=(4, 8), default=4,
-        help="neighbours of a pixel (default: 4)")  # fmt: skip
+        help="number of neighbours of a pixel (default: 4)")  # fmt: skip
     add_flags(sub, *TRAINING, "most_bytes", "rng", limit="default: 10 words; all of a file",
         lam="default: 10, next to wrong pixels a picture")  # fmt: skip
     add_flags(sub, **{name: f"default: {JOB[name]}" for name in ("epochs", "tol")})
@@ -63,7 +63,7 @@ def add(commands: Any) -> None:
         "the share of wrong pixels in noisy copies before and after a saved model has restored them")  # fmt: skip
     sub.add_argument("model", help="a file written by segment train --save")
     sub.add_argument("pictures", help=clean)
-    sub.option("data", "--noise", type=_share, help="share of pixels turned over (default: as in training)")
+    sub.option("data", "--noise", type=_share, help="share of pixels flipped (default: as in training)")
     add_flags(sub, "most_bytes", "rng", limit="default: 10 words; all of a file")
 
     sub = action("predict", _predict, "restore a noisy picture by a saved model")
@@ -71,7 +71,7 @@ def add(commands: Any) -> None:
     sub.add_argument("noisy", help="a noisy picture, or 'letters': a page of words, to which noise is added")
     sub.option("data", "--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
     sub.option("data", "--words", type=positive, help="letters: words on the page (default: 6)")
-    sub.option("data", "--noise", type=_share, help="letters: share of pixels turned over (default: as in training)")
+    sub.option("data", "--noise", type=_share, help="letters: share of pixels flipped (default: as in training)")
     add_flags(sub, "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm or .png",
         plot="clean, where known, noisy and restored")  # fmt: skip
 

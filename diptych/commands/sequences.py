@@ -111,7 +111,7 @@ def _add_job(sub: Parser) -> None:
         epochs=f"default: {each}; of sparse-crf, iterations for each beta: 10000; of mkl: 20",
         tol="default of sparse-crf: 1e-6")  # fmt: skip
     sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False,
-        help="no weights for starting and ending", rare=True)  # fmt: skip
+        help="no weights for the first and the last label", rare=True)  # fmt: skip
 
 
 # training -----------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def takes(solver: str, parameter: str) -> bool:
 
 
 def epochs_of(solver: str) -> int:
-    """How many passes, or iterations, a solver makes where nothing is said."""
+    """The default number of passes, or iterations, of a solver."""
     if solver == "lbfgs":
         return LBFGS_ITERATIONS
     found = _parameters(solver)
@@ -184,7 +184,7 @@ def frank_wolfe_job(options: argparse.Namespace, usual: dict[str, Any]) -> dict[
 
 
 def check_start(solver: str, solvers: Iterable[str]) -> None:
-    """Refuse a start for a solver that has its own."""
+    """Reject --start for a solver that has its own start."""
     if not takes(solver, "w0"):
         having = ", ".join(each for each in solvers if takes(each, "w0"))
         raise ValueError(
@@ -194,7 +194,7 @@ def check_start(solver: str, solvers: Iterable[str]) -> None:
 
 
 def check_files(solver: str, options: argparse.Namespace) -> None:
-    """Refuse checkpoints for a solver that has none."""
+    """Reject checkpoints for a solver without them."""
     for name in ("checkpoint", "resume"):
         if getattr(options, name) is not None and not takes(solver, name):
             raise ValueError(
@@ -204,7 +204,7 @@ def check_files(solver: str, options: argparse.Namespace) -> None:
 
 
 def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None = None, **arguments: Any) -> Result:
-    """Run a solver of a panel; what it does not take, and shared arguments that are None, are left out."""
+    """Run a solver of a panel, without shared arguments that are None or that the solver does not take."""
     arguments["iterations" if takes(solver, "iterations") else "epochs"] = epochs
     renamed = {new: old for (of, old), new in RENAMED.items() if of == solver}
     known = {renamed.get(name, name): value for name, value in arguments.items()}

@@ -57,7 +57,7 @@ class SparseJob:
     start_stop: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse what makes no problem."""
+        """Reject options that do not define a problem."""
         if self.loss != "crf":
             raise ValueError(f"--loss: sparse-crf has the log loss alone, got {self.loss}")
         if self.beta is not None and self.beta_share is not None:
@@ -101,22 +101,22 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
         sub.option("solver", *names, rare=True, **how)
 
     own("--path", type=count, metavar="N",
-        help="of sparse-crf: so many values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
+        help="sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
         f"least at which all weights are 0 (default: {COUNT})")  # fmt: skip
     own("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
     own("--held-out", type=number, metavar="SHARE",
-        help="train once more along the path without this share of the examples, drawn, and keep the beta "
-        "at which they are likeliest (default: the last beta is kept)")  # fmt: skip
-    own("--beta", type=number, metavar="B", help="no path, this value alone")
-    own("--beta-share", type=number, metavar="S", help="no path, but S times the least beta at which all weights are 0")
+        help="train again along the path without a random share of the examples, and keep the beta "
+        "at which that share is likeliest (default: keep the last beta)")  # fmt: skip
+    own("--beta", type=number, metavar="B", help="train at this beta alone")
+    own("--beta-share", type=number, metavar="S", help="train at S times the least beta at which all weights are 0")
     own("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
     own("--rule", choices=RULES,
-        help="what weights are screened by while training; the solution is the same by any (default: "
+        help="screening rule of the weights; every rule gives the same solution (default: "
         "l1-gap)")  # fmt: skip
     if positions:
         own("--positions", action="store_true", default=None,
-            help="each position is an example by itself, without transitions; what --rule l2-gap and "
-            "half-space need")  # fmt: skip
+            help="make each position an example of its own, without transitions; needed by --rule l2-gap and "
+            "half-space")  # fmt: skip
 
 
 def sparse_job(options: argparse.Namespace) -> SparseJob:
@@ -277,7 +277,7 @@ def _say(options: argparse.Namespace, line: str) -> None:
 
 
 def _found(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:
-    """What is said of a solution: a PathPoint or a SparseResult."""
+    """The report of a solution, a PathPoint or a SparseResult."""
     return {
         "beta": beta,
         "share": beta / most if most else None,

@@ -76,8 +76,13 @@ def add(commands: Any) -> None:
     sub.option("model", "--pairs", choices=("observed", "all"),
         help="attribute-label pairs with a weight (default: observed)", rare=True)  # fmt: skip
     sub.option("model", "--least", type=count, metavar="N",
-        help="of attributes that occur N times or more (default: 1)", rare=True)  # fmt: skip
-    sub.option("model", "--transitions", choices=SCHEMES, help="bio, iob1, iobes: forbid what the scheme does not have")
+        help="only attributes that occur at least N times (default: 1)", rare=True)  # fmt: skip
+    sub.option(
+        "model",
+        "--transitions",
+        choices=SCHEMES,
+        help="bio, iob1, iobes: forbid transitions that the scheme does not allow",
+    )
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
     add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for the hinge)",
@@ -96,17 +101,18 @@ def add(commands: Any) -> None:
     sub.add_argument("model", help="a file written by tag train --save")
     _add_file(sub, "its labels, if any, are not looked at")
     sub.option("data", "--tokens", action="store_true",
-        help="the file has a tokenised sentence a line, for a model that looks at words alone")  # fmt: skip
+        help="the file has one tokenised sentence per line, for a model that uses words alone")  # fmt: skip
     add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
     sub.option("output", "--probabilities", action="store_true",
-        help="of each label found, under exp(score), as a last column; in CoNLL-U as a comment")  # fmt: skip
+        help="probability of each predicted label under exp(score), as a last column; "
+        "in CoNLL-U as a comment")  # fmt: skip
 
     add_show(action, "tag train", _columns_of)
 
 
 def _add_file(sub: Parser, what: str | None = None) -> None:
     sub.add_argument("file", help=what)
-    sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start so", rare=True)
+    sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start with PREFIX", rare=True)
     add_flags(sub, "most_bytes")
 
 
