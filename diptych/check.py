@@ -55,7 +55,7 @@ class Line(NamedTuple):
 
 
 def checks(seed: int = 0) -> Iterator[Line]:
-    """Look at one thing after another."""
+    """Run the checks one after another."""
     yield from _versions()
     yield from _machine()
     for name, draw in STRUCTURES.items():
@@ -212,7 +212,7 @@ def _training(train: Callable[[ModuleType, int], Any], seed: int) -> tuple[str, 
 
 
 def _looked(group: str, name: str, look: Callable[[], tuple[str, float]]) -> Line:
-    """The line of one check, whatever it raises."""
+    """The line of one check; an exception becomes a failure."""
     compiling: list[float] = []  # seconds
     try:
         with _timed_compilation(compiling.append):

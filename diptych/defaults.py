@@ -1,4 +1,4 @@
-"""What taggers and sequence learners take where nothing is said, in commands and in learners alike."""
+"""Default settings of taggers and sequence learners, shared by commands and learners."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def is_command(package: str) -> bool:
 
 
 def _found(name: str) -> str | None:
-    """The file that is, or would be, run for a name; None where there is none."""
+    """The file that Python would run for a name; None if there is no such file."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None)
     spec = find_spec(name)

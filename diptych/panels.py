@@ -1,4 +1,4 @@
-"""The two panels by name: what commands and learners compute with."""
+"""The two panels by name; commands and learners compute with one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PANELS = ("reference", "accelerated")
 
 
 def panel_of(panel: str | ModuleType) -> ModuleType:
-    """The module of a name, ``"reference"`` or ``"accelerated"``; a module is returned as it is.
+    """The module of a name, ``"reference"`` or ``"accelerated"``; a module is returned unchanged.
 
     Raises
     ------

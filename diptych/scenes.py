@@ -188,7 +188,7 @@ def _ink(rng: np.random.Generator, characters: np.ndarray, size: int) -> np.ndar
 
 
 def _bilinear(x: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """x (h, w), 0 outside, at points between its pixels."""
+    """x (h, w), extended by 0, interpolated at points between its pixels."""
     padded = np.pad(x, 2)
     row, column = np.clip(row + 2, 0, x.shape[0] + 2.5), np.clip(column + 2, 0, x.shape[1] + 2.5)
     r, c = row.astype(np.int64), column.astype(np.int64)

@@ -119,7 +119,7 @@ def _examples(some: Any, n: int) -> np.ndarray:
 
 
 def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
-    """Some of packed sequences, packed."""
+    """A subset of packed sequences, packed."""
     lengths = data.lengths[examples]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     positions = np.repeat(data.offsets[:-1][examples] - offsets[:-1], lengths) + np.arange(offsets[-1])

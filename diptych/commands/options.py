@@ -70,7 +70,7 @@ FLAGS = {
     "most_bytes": Flag("data",
                        f"maximum size of a compressed file when unpacked (default: {MOST_BYTES})",
                        {"type": large, "metavar": "N", "default": MOST_BYTES}, True),
-    "start": Flag("model", "start from the weights of a saved model and use its settings", {"metavar": "MODEL"}),
+    "start": Flag("model", "start from the weights of a saved model, with its settings", {"metavar": "MODEL"}),
     "lam": Flag("solver", "weight of lam/2 ||w||^2", {"type": number}),
     "epochs": Flag("solver", "maximum number of passes over the examples, or of iterations",
                    {"type": count, "metavar": "N"}),

@@ -81,7 +81,7 @@ def add(commands: Any) -> None:
         "model",
         "--transitions",
         choices=SCHEMES,
-        help="bio, iob1, iobes: forbid transitions that the scheme does not allow",
+        help="bio, iob1, iobes: only transitions of the scheme",
     )
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip

@@ -61,7 +61,7 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
 
 
 def as_records(X: Any) -> Any:
-    """Sequences, data frames among them as lists of dictionaries, one for each row; TypeError for what is none."""
+    """Sequences; a data frame becomes a list of dictionaries, one per row. TypeError for other types."""
     if _is_frame(X) or _is_single(X):
         raise TypeError(f"X: expected {SEQUENCES}, got {type(X).__name__}")
     if any(map(_is_frame, X)):
@@ -86,7 +86,7 @@ def _is_single(x: Any) -> bool:
 
 
 def as_columns(X: Any) -> Any:
-    """Sentences, data frames among them as dictionaries of columns."""
+    """Sentences; a data frame becomes a dictionary of columns."""
     return [x.to_dict("list") if _is_frame(x) else x for x in X]
 
 
@@ -101,13 +101,13 @@ def dense_sequences(X: Sequence[Any]) -> list[np.ndarray]:
 
 
 def classes_of(Y: list[Any]) -> tuple[np.ndarray, list[str]]:
-    """The different labels in order, and their names."""
+    """The distinct labels in order, and their names."""
     classes = np.unique(np.concatenate([np.asarray(y) for y in Y if len(y)]))
     return classes, [str(c) for c in classes]
 
 
 def by_name(X: Any) -> bool:
-    """Whether features have names: the first position there is has strings or a dictionary."""
+    """Whether features have names: the first position holds strings or a dictionary."""
     first = next((x[0] for x in X if isinstance(x, list | tuple) and len(x)), None)
     return isinstance(first, Mapping | list | tuple | set) and all(isinstance(name, str) for name in first)
 

@@ -49,7 +49,7 @@ class Named(NamedTuple):
     note: str | None = None
 
     def onto(self, other: Named) -> Named:
-        """These weights in the places that ``other`` has for their features and labels, and 0 elsewhere."""
+        """These weights at the positions of their features and labels in ``other``, and 0 elsewhere."""
         matrix = np.zeros_like(other.matrix)
         transitions = None if other.transitions is None else np.zeros_like(other.transitions)
         mine, theirs = _common(self.labels, other.labels)
@@ -98,7 +98,7 @@ class Linear:
         return 0 if classes is None else classes.tolist().index(label)
 
     def _last(self, warm: bool) -> Named | None:
-        """The weights of the last fit, where the next is to start from them."""
+        """The weights of the last fit, if the next fit starts from them."""
         return self._named(self.model_, host(self.coef_)) if warm and hasattr(self, "coef_") else None
 
     def _start_from(self, last: Named | None, model: Any) -> dict[str, Any]:

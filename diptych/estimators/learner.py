@@ -100,7 +100,7 @@ class Learner(InPanel, BaseEstimator):
         self.result_, self.model_, self.coef_, self.n_iter_ = result, model, result.x, max(result.nit, 1)
 
     def _begun(self) -> bool:
-        """Whether there are weights to go on from."""
+        """Whether there are weights to continue from."""
         return hasattr(self, "coef_")
 
     def _objective(self, model: Any, data: Any, sample_weight: Any) -> tuple[Any, Any]:

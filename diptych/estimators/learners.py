@@ -310,7 +310,7 @@ class KernelSequenceLabeler(Structured):
         return [self.classes_[y].tolist() for y in self.model_.predict(self.coef_, dense_sequences(X))]
 
     def _groups(self, X: list[np.ndarray]) -> Sequence[Any]:
-        """The kernels, by name or as they are."""
+        """The kernels, from names or kernel objects."""
         if not isinstance(self.kernels, str):
             return self.kernels
         try:

@@ -22,7 +22,7 @@ except ImportError:
         """A prediction before :meth:`fit`."""
 
     class ConvergenceWarning(UserWarning):  # type: ignore[no-redef]
-        """A fit that ended before it was done."""
+        """A fit that stopped before it converged."""
 
     class BaseEstimator:  # type: ignore[no-redef]
         """The constructor's arguments by name."""

@@ -29,7 +29,7 @@ __all__ = ["SparseCRF", "SparseCRFPath", "SparseClassifier", "SparseClassifierPa
 
 
 class Sparse(Linear, InPanel, BaseEstimator):
-    """What all of them share: the objective, the rule, and what is known of the weights that are left."""
+    """The common part: the objective, the screening rule and the remaining weights."""
 
     loss = "crf"
     listed: bool  # whether outputs can be listed
@@ -43,7 +43,7 @@ class Sparse(Linear, InPanel, BaseEstimator):
     random_state: Any
 
     def _how(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
-        """What ``solve_sparse`` and ``sparse_path`` take alike."""
+        """The common arguments of ``solve_sparse`` and ``sparse_path``."""
         how = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
         return {**how, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
 

@@ -54,7 +54,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return model, self._columns(X), self._numbers_of(y)
 
     def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, np.ndarray]:
-        """The model that there is, with what it packs of more examples."""
+        """The existing model, and more examples packed by it."""
         same_classes(self.classes_, classes)
         X, y = rows_of(self, X, y)
         return self.model_, self._columns(X), self._numbers_of(y)
@@ -76,7 +76,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return named.matrix.reshape(-1)
 
     def _columns(self, X: Any) -> Any:
-        """With a column of ones, where there are intercepts."""
+        """X with a column of ones if there are intercepts."""
         if not self.fit_intercept:
             return X
         ones = np.ones((X.shape[0], 1))
@@ -124,7 +124,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
 
 
 def same_classes(known: np.ndarray, classes: Any) -> None:
-    """Raise ValueError for classes of a later call that are not those of the first."""
+    """Raise ValueError if a later call has other classes than the first."""
     if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
         raise ValueError(
             f"classes: expected those of the first call, {known.tolist()}, got {np.unique(classes).tolist()}"
@@ -181,7 +181,7 @@ class LabelSequences(Linear, Structured):
         return self._panel.TaggingModel(sorted(names), None, **kept)
 
     def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, list[list[str]]]:
-        """The model that there is, with what it packs of more sequences."""
+        """The existing model, and more sequences packed by it."""
         same_classes(self.classes_, classes)
         X, each = as_records(X), label_sequences(X, y)
         return (

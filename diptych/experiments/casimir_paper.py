@@ -116,7 +116,7 @@ def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str
 
 
 def table(report: dict[str, Any]) -> str:
-    """What was tuned, and where each curve ended; * is an end of the grid."""
+    """The tuned settings, and the end of each curve; * marks an end of the grid."""
     lines = ["| column | curve | tuned | objective | less the best known | F1, % |", "|---|---|---|---|---|---|"]
     for curve in report["curves"]:
         best = report["best"][f"{curve['c']:g}"]["objective"]
@@ -152,13 +152,17 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="small grids, and unless said otherwise 16 sentences, 2 passes, 2 rngs, 2^12 weights",
+        help="small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits",
     )
-    parser.add_argument("--sentences", type=at_least_one, default=2000, help="to train on (default: 2000, of 8323)")
-    parser.add_argument("--passes", type=at_least_one, default=20, help="of each run (default: 20)")
-    parser.add_argument("--repeats", type=at_least_one, default=5, help="rngs (default: 5; the paper: 10)")
-    parser.add_argument("--bits", type=at_least_one, default=16, help="hashed to 2^BITS weights (default: 16)")
-    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
+    parser.add_argument(
+        "--sentences", type=at_least_one, default=2000, help="number of training sentences (default: 2000, of 8323)"
+    )
+    parser.add_argument("--passes", type=at_least_one, default=20, help="passes of each run (default: 20)")
+    parser.add_argument(
+        "--repeats", type=at_least_one, default=5, help="number of random seeds (default: 5; the paper: 10)"
+    )
+    parser.add_argument("--bits", type=at_least_one, default=16, help="hash features to 2^BITS weights (default: 16)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="number of processes (default: 1)")
     add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
     options = parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")

@@ -165,6 +165,6 @@ def chosen(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def last_objective(record: dict[str, Any]) -> float:
-    """Where the run ended; inf where it diverged."""
+    """The last objective of the run; inf if the run diverged."""
     last = record["rows"][-1]["objective"] if record["rows"] else None
     return math.inf if last is None else last

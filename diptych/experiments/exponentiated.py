@@ -23,7 +23,7 @@ from diptych.files.columns import load_columns
 
 
 def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterator[Line]:
-    """What was measured, the number, its unit."""
+    """Yield what was measured, the number and its unit."""
     training = load_columns(train)
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, what)
@@ -54,8 +54,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; the exit status."""
     parser = corpora(name, __doc__)
     parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
-    parser.add_argument("--tol", type=positive, default=1e-4, help="gap over objective (default: 1e-4)")
-    parser.add_argument("--epochs", type=at_least_one, default=60, help="at most so many (default: 60)")
+    parser.add_argument(
+        "--tol", type=positive, default=1e-4, help="stop at this gap relative to the objective (default: 1e-4)"
+    )
+    parser.add_argument("--epochs", type=at_least_one, default=60, help="maximum number of epochs (default: 60)")
     options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, lambda: _run(options))
 

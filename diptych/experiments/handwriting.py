@@ -165,20 +165,27 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         help="two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0",
     )
     parser.add_argument(
-        "--folds", type=int, nargs="+", metavar="FOLD", default=list(range(10)), help="to train on (default: all ten)"
+        "--folds",
+        type=int,
+        nargs="+",
+        metavar="FOLD",
+        default=list(range(10)),
+        help="folds to train on (default: all ten)",
     )
-    parser.add_argument("--epochs", type=at_least_one, default=20, help="of each run (default: 20)")
-    parser.add_argument("--words", type=at_least_one, help="at most so many to train on, and to test on (default: all)")
+    parser.add_argument("--epochs", type=at_least_one, default=20, help="epochs of each run (default: 20)")
+    parser.add_argument(
+        "--words", type=at_least_one, help="maximum number of training words, and of test words (default: all)"
+    )
     parser.add_argument(
         "--transitions",
         choices=TRANSITIONS,
         default="own",
-        help="a group of their own, a part of each, or without penalty (default: own)",
+        help="transitions as a group of their own, as a part of each group, or without penalty (default: own)",
     )
     parser.add_argument(
-        "--average", choices=AVERAGES, default="last", help="the last model, or the average (default: last)"
+        "--average", choices=AVERAGES, default="last", help="use the last model or the average (default: last)"
     )
-    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="number of processes (default: 1)")
     add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "handwriting", ("settings", "folds", "records"))

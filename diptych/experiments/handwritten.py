@@ -13,6 +13,6 @@ __all__ = ["handwritten_words"]
 
 @functools.cache
 def handwritten_words(words: int | None = None) -> Sequences:
-    """All of them, or the first so many."""
+    """All words, or the first ones."""
     data = load_letters()
     return data if words is None else data.take(np.arange(words))

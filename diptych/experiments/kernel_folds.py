@@ -56,7 +56,7 @@ ROWS = (
 
 
 class Settings(NamedTuple):
-    """Grids and sizes; None: all words."""
+    """Grids and sizes; None means all words."""
 
     Cs: tuple[float, ...]
     etas: tuple[float, ...]
@@ -179,7 +179,7 @@ def tested(
 
 
 def _some(data: Sequences, words: int | None) -> Sequences:
-    """So many words, spread evenly."""
+    """A number of words, spread evenly."""
     return data if words is None or words >= len(data.X) else data.take(np.arange(words) * len(data.X) // words)
 
 

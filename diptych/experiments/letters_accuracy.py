@@ -46,7 +46,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
     parser.add_argument("--lam", type=positive, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
-    parser.add_argument("--epochs", type=at_least_one, default=20, help="of each run (default: 20)")
+    parser.add_argument("--epochs", type=at_least_one, default=20, help="epochs of each run (default: 20)")
     options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, lambda: _run(options))
 

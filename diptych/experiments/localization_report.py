@@ -31,11 +31,11 @@ def command(
     """Run the experiment of one figure, or draw it again; the exit status."""
     parser = Parser(name, text)
     parser.add_argument(
-        "--quick", action="store_true", help="few small scenes, grids of two points, 2 rngs: that it runs"
+        "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
     )
-    parser.add_argument("--classes", help="letters, one a class (default: those of the plan)")
-    parser.add_argument("--passes", type=at_least_one, help="of each run (default: those of the plan)")
-    parser.add_argument("--repeats", type=at_least_one, help="rngs (default: 5)")
+    parser.add_argument("--classes", help="letters, one per class (default: those of the plan)")
+    parser.add_argument("--passes", type=at_least_one, help="passes of each run (default: those of the plan)")
+    parser.add_argument("--repeats", type=at_least_one, help="number of random seeds (default: 5)")
     add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
     return run_or_draw(
@@ -133,7 +133,7 @@ def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str
 
 
 def last_objective(record: dict[str, Any]) -> float:
-    """Where the run ended; inf where it diverged."""
+    """The last objective of the run; inf if the run diverged."""
     last = record["rows"][-1]["objective"] if record["rows"] else None
     return math.inf if last is None else last
 

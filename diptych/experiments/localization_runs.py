@@ -187,7 +187,7 @@ class Where(NamedTuple):
 
 
 def workers(folder: Path, layers: int) -> Workers:
-    """What performs runs, one after another: their seconds are compared."""
+    """Workers that perform one run at a time, because seconds are compared."""
 
     def said(run: Run, record: dict[str, Any]) -> str:
         last = record["rows"][-1]["objective"] if record["rows"] else None

@@ -96,7 +96,7 @@ def _updates(**chosen: Any) -> Callable[..., Result]:
 
 
 def measure(problem: Problem, seconds: float) -> dict[str, Result]:
-    """Each run to a relative gap of 1e-3, or until it has taken so long."""
+    """Perform each run to a relative gap of 1e-3, or to its time limit."""
     results = {}
     for name, run in problem.runs.items():
         whole(run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0))  # kernels, caches
@@ -145,16 +145,22 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write, print; the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="unless said otherwise 100 words, 100 characters, two seconds a run"
+        "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
     )
     parser.add_argument(
-        "--words", type=at_least_one, default=6251, help="words to train on (default: 6251, nine folds' worth)"
+        "--words", type=at_least_one, default=6251, help="number of training words (default: 6251, nine folds)"
     )
-    parser.add_argument("--characters", type=at_least_one, default=2000, help="characters to train on (default: 2000)")
-    parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a run (default: 60)")
+    parser.add_argument(
+        "--characters", type=at_least_one, default=2000, help="number of training characters (default: 2000)"
+    )
+    parser.add_argument("--seconds", type=positive, default=60.0, help="time limit of a run (default: 60)")
     parser.add_argument("--json", action="store_true", help="print the mean costs as JSON")
     parser.add_argument(
-        "--out", metavar="FOLDER", type=Path, default=Path("."), help="of what is written (default: the current one)"
+        "--out",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("."),
+        help="folder of the written files (default: the current one)",
     )
     options = parsed(parser, arguments, QUICK)
     return ended(parser, lambda: _run(options))

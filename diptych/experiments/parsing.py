@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {"lam": 1e-6, "step_size": 0.01, "rng": 0}
 
 
 def figures(path: str, epochs: int = 10) -> Iterator[Line]:
-    """What was measured, the number, its unit."""
+    """Yield what was measured, the number and its unit."""
     train, test = load_treebank(f"{path}:1-160"), load_treebank(f"{path}:161-199")
     truth, tags = [np.asarray(s.heads) for s in test], [s.tags for s in test]
     for name, heads in (
@@ -110,7 +110,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("path", metavar="DATA", help="the treebank, a zip of 199 files")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     options = parser.parse_args(arguments)
     return ended(parser, lambda: _run(options.path, options.json))
 

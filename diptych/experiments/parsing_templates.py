@@ -189,16 +189,24 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="20 templates, small grids, and unless said otherwise 4 files to train on, 1 to test on, 2 epochs",
+        help="20 templates, small grids; defaults of 4 training files, 1 test file and 2 epochs",
     )
-    parser.add_argument("--files", type=at_least_one, default=160, help="to train on (default: 160)")
+    parser.add_argument("--files", type=at_least_one, default=160, help="number of training files (default: 160)")
     parser.add_argument(
-        "--held-out", type=at_least_one, default=20, help="of these while C and eta0 are chosen (default: 20)"
+        "--held-out",
+        type=at_least_one,
+        default=20,
+        help="number of training files held out to choose C and eta0 (default: 20)",
     )
-    parser.add_argument("--test-files", type=at_least_one, default=39, help="after these, to test on (default: 39)")
-    parser.add_argument("--epochs", type=at_least_one, default=10, help="of each run (default: 10)")
+    parser.add_argument(
+        "--test-files",
+        type=at_least_one,
+        default=39,
+        help="number of test files, after the training files (default: 39)",
+    )
+    parser.add_argument("--epochs", type=at_least_one, default=10, help="epochs of each run (default: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="2^BITS weights for each template (default: 16)")
-    parser.add_argument("--jobs", type=at_least_one, default=1, help="processes (default: 1)")
+    parser.add_argument("--jobs", type=at_least_one, default=1, help="number of processes (default: 1)")
     add_report_options(parser, printed="JSON, without the norms of every epoch")
     options = parsed(parser, arguments, QUICK)
     if options.held_out >= options.files:

@@ -41,7 +41,7 @@ def problem() -> tuple[Any, dict[float, float]]:
 
 
 def calls(hinge: Any, name: str, accuracy: float, best: dict[float, float]) -> int | None:
-    """Oracle calls of a run until it is that near; None where it is not."""
+    """Oracle calls of a run until it reaches this accuracy; None if it does not."""
     lam = LAM if name in ("Proposition 29", "Proposition 30") else 0.0
     options: dict[str, Any] = {"schedule": "theory", "accuracy": accuracy}
     if name == "Proposition 30":

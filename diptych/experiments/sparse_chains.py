@@ -183,7 +183,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def _claims(report: dict[str, Any]) -> Iterator[str]:
-    """What the table says in a line or two."""
+    """A summary of the table in a line or two."""
     seconds = [sum(row[f"{what} s"] for row in report["rows"]) for what in ("solver", "screening")]
     yield (
         f"{report['examples']} examples, {report['weights']} weights; {seconds[0]:.1f} s in the solver, "
@@ -207,13 +207,15 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
-    parser.add_argument("--quick", action="store_true", help="unless said otherwise 40 examples and 5 values")
-    parser.add_argument("--examples", type=at_least_one, help="the first so many (default: all)")
-    parser.add_argument("--values", type=at_least_one, default=20, help="of beta (default: 20)")
+    parser.add_argument("--quick", action="store_true", help="defaults of 40 examples and 5 values")
+    parser.add_argument("--examples", type=at_least_one, help="use only the first EXAMPLES (default: all)")
+    parser.add_argument("--values", type=at_least_one, default=20, help="number of values of beta (default: 20)")
     parser.add_argument(
         "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
-    parser.add_argument("--tol", type=positive, help="gap over objective (default: letters 1e-7, chunks 1e-4)")
+    parser.add_argument(
+        "--tol", type=positive, help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)"
+    )
     add_report_options(parser, printed="the report as JSON")
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_chains", ("kind", "rows", "weights"))

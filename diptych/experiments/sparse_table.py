@@ -132,7 +132,7 @@ def curve(path: Any, share: float) -> dict[str, Any]:
 def measure(
     name: str, objective: Any, runs: Sequence[tuple[str, str]], values: int, tol: float, repeats: int
 ) -> dict[str, Any]:
-    """Every run on one problem, in turn, so many times."""
+    """Repeat every run on one problem, in turn."""
     most = accelerated.beta_max(objective)
     betas = most * RATIO ** (np.arange(values) / max(values - 1, 1))
     paths = [Walk(*run) for run in runs]
@@ -220,13 +220,20 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print, write; the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="small data, and unless said otherwise 6 values")
+    parser.add_argument("--quick", action="store_true", help="small data; a default of 6 values")
     parser.add_argument(
         "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
     )
-    parser.add_argument("--values", type=at_least_one, default=100, help="of beta (default: 100)")
-    parser.add_argument("--tol", type=positive, default=1e-6, help="gap over objective (default: 1e-6)")
-    parser.add_argument("--repeats", type=at_least_one, default=1, help="the best of so many (default: 1)")
+    parser.add_argument("--values", type=at_least_one, default=100, help="number of values of beta (default: 100)")
+    parser.add_argument(
+        "--tol", type=positive, default=1e-6, help="stop at this gap relative to the objective (default: 1e-6)"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=at_least_one,
+        default=1,
+        help="runs of each measurement, of which the fastest counts (default: 1)",
+    )
     add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data"))

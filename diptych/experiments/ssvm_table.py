@@ -218,10 +218,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a rougher bound, and unless said otherwise 60 words, at the same lam n, and at most 0.1 s a method",
+        help="a rougher bound; defaults of 60 words, at the same lam n, and 0.1 s per method",
     )
-    parser.add_argument("--seconds", type=positive, default=60.0, help="at most so long a method (default: 60)")
-    parser.add_argument("--words", type=at_least_one, help="the first so many (default: all 6251)")
+    parser.add_argument("--seconds", type=positive, default=60.0, help="time limit of a method (default: 60)")
+    parser.add_argument("--words", type=at_least_one, help="use only the first WORDS (default: all 6251)")
     add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))

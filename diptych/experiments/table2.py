@@ -183,7 +183,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, then print or write; the exit status."""
     parser = Parser(name, __doc__)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="records instead of a table")
+    how.add_argument("--json", action="store_true", help="print records as JSON instead of a table")
     how.add_argument("--page", metavar="FILE", type=Path, help="write the table between the two marks of this page")
     options = parser.parse_args(arguments)
     return ended(parser, lambda: _run(options))

@@ -32,7 +32,7 @@ Line = tuple[str, float, str]
 
 
 def figures(what: str, train: str, test: str, templates: str, iterations: int) -> Iterator[Line]:
-    """What was measured, the number, its unit."""
+    """Yield what was measured, the number and its unit."""
     training, held_out = load_columns(train), load_columns(test)
     Y = [sentence["label"] for sentence in training]
     seconds, model = _timed(lambda: accelerated.TaggingModel.of(training, Y, templates))
@@ -126,7 +126,7 @@ def say(lines: Iterable[Line], as_json: bool, digits: int = 4) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; the exit status."""
     parser = corpora(name, __doc__)
-    parser.add_argument("--iterations", type=int, default=0, help="of L-BFGS (default: none)")
+    parser.add_argument("--iterations", type=int, default=0, help="number of L-BFGS iterations (default: none)")
     options = parser.parse_args(arguments)
     return ended(parser, lambda: _run(options))
 

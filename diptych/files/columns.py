@@ -1,4 +1,4 @@
-"""Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and a tokenised sentence a line.
+"""Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and one tokenised sentence per line.
 
 In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence.
 
@@ -28,7 +28,7 @@ FORMS = ("columns", "conllu")
 
 
 class Layout(NamedTuple):
-    """How a file of tokens is read; None: as the file looks.
+    """How a file of tokens is read; None: detect the format from the file.
 
     columns: the names of the columns, "label" among them; form: one of FORMS; comment: lines that start so are left
     out, of CoNLL-U those with # in any case.
@@ -83,12 +83,12 @@ def load_columns(
 
 
 def load_tokens(path: str, layout: Layout, *, most_bytes: int = MOST_BYTES) -> tuple[Layout, list[Columns]]:
-    """As :func:`load_columns`, and the layout with what was found."""
+    """The result of :func:`load_columns`, and the layout that was detected."""
     return _read(path, load_text(path, most_bytes=most_bytes), layout)
 
 
 def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
-    """The words of each line that is not empty: a tokenised sentence a line.
+    """The words of each non-empty line, one tokenised sentence per line.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def _content(path: str, most_bytes: int) -> bytes:
 
 
 def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
-    """The one member of a zip that is meant."""
+    """The selected member of a zip."""
     files = [name for name in held if not name.endswith("/")]
     if member is None:
         raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(files[:1])}")
@@ -165,7 +165,7 @@ def _decoded(name: str, content: bytes) -> list[str]:
 
 
 def _read(name: str, text: list[str], layout: Layout) -> tuple[Layout, list[Columns]]:
-    """The sentences, and the layout they were read by."""
+    """The sentences, and the layout of the file."""
     if layout.comment == "":
         raise ValueError("comment: expected what lines to leave out start with, got ''")
     lines = list(enumerate(text, 1))
@@ -233,7 +233,7 @@ def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, colu
 
 
 def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of a file's columns, as many as there are."""
+    """The names of a file's columns."""
     if names is None:
         if width not in NAMES:
             example = ",".join(["word", *(f"c{k}" for k in range(2, width)), "label"])

@@ -88,7 +88,7 @@ class Localization:
         return np.flatnonzero(self.required("labels") == self.classes.index(name))
 
     def required(self, name: str) -> np.ndarray:
-        """A field that a file need not have; ValueError where it has none."""
+        """An optional field of a file; ValueError if the file does not have the field."""
         found: np.ndarray | None = getattr(self, name)
         if found is None:
             raise ValueError(f"{self.name}: no field {name}")
@@ -216,7 +216,7 @@ def _mapped(path: str | Path, name: str, said: Any, start: int, size: int) -> np
 
 
 def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int) -> None:
-    """Raise where fields do not fit to one another, naming the first image where something is wrong."""
+    """Raise ValueError for inconsistent fields, with the first wrong image."""
     boxes, offsets, sizes = (fields[name] for name in ("boxes", "offsets", "sizes"))
     n, N = len(sizes), len(boxes)
     if n == 0 or math.prod(fields["features"].shape[1:]) == 0:

@@ -87,7 +87,7 @@ def load_log(path: str | Path) -> Log:
 
 
 def _row(fields: dict[str, Any]) -> Row:
-    """The row of a line; ValueError for other fields, and for what LogWriter does not write into them."""
+    """The row of a line; ValueError for other fields, and for values that LogWriter does not write."""
     if not NEEDED <= set(fields) <= set(Row.__dataclass_fields__):
         raise ValueError
     for name, value in fields.items():
@@ -157,7 +157,7 @@ class LogWriter:
 
 
 def jsonable(x: Any) -> Any:
-    """nan and infinities as null: JSON has no word for them."""
+    """nan and infinities as null, because JSON does not have them."""
     if isinstance(x, dict):
         return {key: jsonable(value) for key, value in x.items()}
     if isinstance(x, (list, tuple)):

@@ -88,7 +88,7 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
 
 
 def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
-    """The files of a zip that are meant by what is behind its name."""
+    """The files of a zip that the part after its name selects."""
     files = sorted(name for name in held if not name.endswith(("/", "README")))
     if part is None:
         return files

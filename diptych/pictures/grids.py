@@ -60,7 +60,7 @@ def features(picture: np.ndarray, connectivity: int) -> tuple[np.ndarray, np.nda
 
 
 def noisy_copy(picture: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
-    """The picture with each pixel turned over with probability ``noise``."""
+    """The picture with each pixel flipped with probability ``noise``."""
     return np.where(rng.random(picture.shape) < noise, 1 - picture, picture)
 
 
