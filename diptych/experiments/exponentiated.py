@@ -1,5 +1,5 @@
 """CRF taggers by exponentiated gradient: ``diptych reproduce exponentiated-gradient PATH_TO_conll2000.zip [--entities
-PATH_TO_conll2002.zip] [--json]``.
+PATH_TO_conll2002.zip] [--quick] [--json]``.
 
 Weights for the pairs of the training data, sum of the losses + ||w||^2 (lam = 2/n): on one core, processor seconds from
 packed data until the gap is 1e-4 of the objective, looked at every third epoch; epochs, objective, gap, chunk F1 on the

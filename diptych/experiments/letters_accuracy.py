@@ -1,4 +1,4 @@
-"""Accuracy on the OCR letters by the folds' protocol: ``diptych reproduce letters-accuracy [--json]``.
+"""Accuracy on the OCR letters by the folds' protocol: ``diptych reproduce letters-accuracy [--quick] [--json]``.
 
 Ten folds: train on nine and test on the tenth, and the reverse. Linear-chain CRF and structural SVM on raw pixels, by
 SGD with default steps; nothing is tuned on the test folds. Mean and standard deviation over the folds.
