@@ -11,11 +11,17 @@ from conformance import options
 
 HERE = Path(__file__).parent
 COMMANDS = {
-    "mutate": "change the reference in one place at a time, and list the changes that no test notices",
     "fuzz": "run the readers of files on inputs that a fuzzer makes",
     "identities": "print what the papers prove with residuals and slacks on drawn instances",
     "export": "write instances with exact answers as JSON, for libraries in any language",
 }
+MODULES = {
+    "adapters": "hold other libraries to the laws",
+    "counts": "print counted work beside its kept values",
+    "golden": "compare runs of the learners with those recorded",
+    "ledger": "print the claims ledger",
+    "mutate": "list changes of the reference that no test notices",
+}  # python -m conformance.NAME
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     if arguments and arguments[0] in COMMANDS:
         return int(importlib.import_module(f"conformance.{arguments[0]}").main(arguments[1:]))
     if {"-h", "--help"} & set(arguments):
-        print(options.help_text(COMMANDS))
+        print(options.help_text(COMMANDS, MODULES))
         return 0
     return suite(arguments)
 

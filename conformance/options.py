@@ -68,7 +68,7 @@ OF_PYTEST = {
 }
 
 
-def help_text(commands: dict[str, str]) -> str:
+def help_text(commands: dict[str, str], modules: dict[str, str]) -> str:
     """The help of ``python -m conformance``: commands, options of the suite, some of pytest's."""
     parser = argparse.ArgumentParser(
         prog="python -m conformance",
@@ -78,6 +78,8 @@ def help_text(commands: dict[str, str]) -> str:
         add_help=False,
         epilog="commands:\n"
         + _columns(commands)
+        + "\n\nbeside them\n"
+        + _columns({f"-m conformance.{name}": text for name, text in modules.items()})
         + "\n\noptions of pytest, such as\n"
         + _columns(OF_PYTEST)
         + "\n\nAll options of pytest: python -m pytest --help",
@@ -88,7 +90,7 @@ def help_text(commands: dict[str, str]) -> str:
 
 
 def _columns(lines: dict[str, str]) -> str:
-    return "\n".join(f"  {name:<24}{text}" for name, text in lines.items())
+    return "\n".join(f"  {name:<26}{text}" for name, text in lines.items())
 
 
 def seed_of(examples: int | None, seed: int | None) -> int | None:

@@ -19,6 +19,7 @@ from conformance.adapters.page import page
 OFFERED = ("Chain", "Arborescence", "Cut", "Matching")  # by our panels
 
 
+@pytest.mark.beyond("laws of other libraries, on instances of their own; the suite has the panels' laws")
 @pytest.mark.parametrize(
     ("name", "structure"),
     [(name, structure) for name in LIBRARIES for structure in (OFFERED if name in PANELS else adapter(name).MAPPING)],
