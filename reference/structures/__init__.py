@@ -1,1 +1,1 @@
-"""Scored output spaces and the oracles that they answer."""
+"""Scored output spaces and their oracles."""

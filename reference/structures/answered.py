@@ -1,7 +1,7 @@
-"""Structures whose best output a callable of the user's finds: another library's solver, say.
+"""Structures whose ``best`` calls a user's function, such as a solver of another library.
 
-The callable takes the scores and returns what ``best`` of the structure returns: the highest score and an output that
-has it. The structure answers all other questions.
+The function takes the scores and returns the highest score and an output with this score, as ``best`` of the structure
+does. The structure provides all other methods.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from reference.structures.scores import Scores, flatten, score_fields
 
 __all__ = ["Oracle", "answered_by"]
 
-Oracle = Callable[[Scores], tuple[Any, Any]]  # from scores to (value, output), value -inf where all is forbidden
+Oracle = Callable[[Scores], tuple[Any, Any]]  # from scores to (value, output); value -inf if every output is forbidden
 
-CLOSE = 1e-4  # how far a value may be from the score of its output, relative to the sum of all scores' sizes
+CLOSE = 1e-4  # tolerance between a value and the score of its output, relative to the sum of |scores|
 
 
 def answered_by(kind: type[Structure], oracle: Oracle) -> type[Structure]:
-    """The structure ``kind``, not of batches, with ``oracle`` in the place of ``best``; TypeError for what is not
-    callable.
+    """The structure ``kind`` with ``oracle`` in place of ``best``; batches are not supported.
+
+    Raises TypeError if ``oracle`` is not callable.
     """
     if not callable(oracle):
         raise TypeError(f"oracle: expected a callable, from scores to (value, output), got {oracle!r}")
@@ -35,7 +36,7 @@ def answered_by(kind: type[Structure], oracle: Oracle) -> type[Structure]:
 
 
 def made_of(name: str, bases: tuple[Any, ...], fields: dict[str, Any], recipe: tuple[Any, ...]) -> type[Any]:
-    """A structure made of others while the program runs, which is pickled by its recipe: (function, arguments)."""
+    """A structure class built at run time from ``bases``; it is pickled by its recipe (function, arguments)."""
     return _Made(name, bases, {**fields, "__module__": bases[-1].__module__, "recipe": recipe})
 
 
@@ -51,7 +52,10 @@ class _ByOracle(Structure):
     oracle: Oracle
 
     def best(self) -> tuple[Array, Array]:
-        """The oracle's answer, checked, in the scores' place. Raises InfeasibleError, ValueError, TypeError."""
+        """The validated answer of the oracle, in the namespace, dtype and device of the scores.
+
+        Raises InfeasibleError, ValueError, TypeError.
+        """
         answer = self.oracle(self.scores)
         if not isinstance(answer, tuple) or len(answer) != 2:
             got = f"a tuple of {len(answer)}" if isinstance(answer, tuple) else type(answer).__name__
@@ -66,20 +70,20 @@ class _ByOracle(Structure):
         return value, y
 
     def topk(self, k: int) -> KBest:
-        """The k best outputs, by the structure itself."""
+        """The k best outputs, by the structure ``kind`` without the oracle."""
         own = object.__new__(self.kind)
         own.__dict__.update(self.__dict__)
         return own.topk(k)  # type: ignore[no-any-return]
 
     def _refuse_other_than_its_score(self, value: float, y: Array) -> None:
-        """Raise unless y is an output, of this score."""
-        each = host(flatten(self.scores)).astype(np.float64)
-        if not np.all(each < np.inf):  # weights that left the finite numbers: nothing has a score
+        """Raises ValueError unless y is a possible output and ``value`` is its score."""
+        entries = host(flatten(self.scores)).astype(np.float64)
+        if not np.all(entries < np.inf):  # the weights are not finite: no output has a score
             return
         score = float(self.score(y))
         if np.any(self.states(y) < 0):
-            raise ValueError(f"output: expected a state of each variable, got {host(y).tolist()}")
+            raise ValueError(f"output: expected a state of entries variable, got {host(y).tolist()}")
         if score == -np.inf:
             raise ValueError(f"output: expected one that is not forbidden, got {host(y).tolist()}")
-        if not abs(value - score) <= CLOSE * np.abs(each[each > -np.inf]).sum():
+        if not abs(value - score) <= CLOSE * np.abs(entries[entries > -np.inf]).sum():
             raise ValueError(f"value: expected the score of the output, {score:g}, got {value:g}")

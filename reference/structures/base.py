@@ -1,8 +1,8 @@
-"""What every scored output space answers: the structure protocol.
+"""The structure protocol: the methods of every scored output space.
 
-A structure is a view of scores. ``best`` and ``parts`` are enough to train a structural SVM; each further method
-unlocks more (``topk``: top-K smoothing and multi-sample updates; ``expectation``: conditional random fields). Source:
-Pillutla et al., Definition 6 (the max, top-K and exp oracles) and Lemma 7 (their gradients).
+A structure is a view of scores. A structural SVM needs only ``best`` and ``parts``. ``topk`` adds top-K smoothing and
+multi-sample updates, ``expectation`` adds conditional random fields. Source: Pillutla et al., Definition 6 (the max,
+top-K and exp oracles) and Lemma 7 (their gradients).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from reference.structures.scores import Scores, add, inner, score_fields
 __all__ = ["InfeasibleError", "IntractableError", "KBest", "Structure", "UnsupportedError", "positive_mu"]
 
 
-MOST = 2**28  # numbers that the outputs of an answer may take, 2 GiB
+MOST = 2**28  # the most numbers in the outputs of one call: 2 GiB
 
 
 class InfeasibleError(ValueError):
-    """Every output is forbidden: the scores leave nothing to choose."""
+    """Every output is forbidden: each has the score -inf."""
 
 
 class IntractableError(ValueError):
-    """The question is #P-complete for this structure; the message names the proposition."""
+    """The problem is #P-complete for this structure; the message names the proposition."""
 
 
 class UnsupportedError(TypeError):
-    """The structure lacks a method that the caller needs; the message says which."""
+    """The structure lacks a method that the caller needs; the message names the method."""
 
 
 class KBest(NamedTuple):
@@ -50,36 +50,34 @@ class KBest(NamedTuple):
 class Structure:
     """A scored output space.
 
-    Subclass it with ``best() -> (value, output)`` and ``parts(output) -> scores-shaped indicator``; the constructor
-    takes the scores, a NamedTuple of arrays or a bare array. Everything else is derived or says what is missing.
+    A subclass defines ``best() -> (value, output)`` and ``parts(output) -> scores-shaped indicator``. The constructor
+    takes the scores, a NamedTuple of arrays or a bare array. Any other method is derived from those that a subclass
+    defines, or it raises UnsupportedError or IntractableError.
 
-    JAX can trace (``jit``, ``vmap``, ``grad``) what computes in the namespace of the scores: in ``reference`` all of
-    :class:`Chain`,
-    :class:`Tree` and :class:`Table` but for ``SquaredL2`` smoothing, ``count`` and ``enumerate``. Values are then not
-    checked, and a value
-    of -inf stands for the InfeasibleError of a plain call. What computes on the host raises JAX's own error.
+    JAX can trace (``jit``, ``vmap``, ``grad``) methods that compute in the namespace of the scores: in ``reference``
+    all methods of :class:`Chain`, :class:`Tree` and :class:`Table` except ``SquaredL2`` smoothing, ``count`` and
+    ``enumerate``. Traced values are not checked: a value of -inf stands for the InfeasibleError of a plain call.
+    Methods that compute on the host raise JAX's own error.
     """
 
     scores: Any
-    listed: int | None = None  # how many outputs there are, if they are few enough to ask for all
-    variables: str | None = (
-        None  # the field of the scores with an entry for each state of each variable, (..., p, states)
-    )
-    axes: ClassVar[tuple[str, ...]] = ()  # what the last axes of the scores' first field count, for its repr
-    intractable: ClassVar[dict[str, str]] = {}  # questions that no algorithm answers in polynomial time, and why
+    listed: int | None = None  # the number of outputs, if they are few enough to list
+    variables: str | None = None  # the score field (..., p, states) with an entry for each state of each variable
+    axes: ClassVar[tuple[str, ...]] = ()  # names of the last axes of the scores' first field, for the repr
+    intractable: ClassVar[dict[str, str]] = {}  # methods without a polynomial-time algorithm, and the reason
 
     def __init__(self, scores: Scores) -> None:
         self.scores = scores
 
     @classmethod
     def unchecked(cls, scores: Scores) -> Self:
-        """The view without validation, for scores that a model has just computed."""
+        """A structure of these scores without validation, for scores that a model has computed."""
         self = object.__new__(cls)
         self.scores = scores
         return self
 
     def __repr__(self) -> str:
-        """Sizes, and no arrays: ``Chain(n=10, labels=26)``; of a batch its axes first."""
+        """Sizes instead of arrays: ``Chain(n=10, labels=26)``; for a batch, its axes come first."""
         fields = score_fields(self.scores) if hasattr(self, "scores") else []
         shape = tuple(getattr(fields[0], "shape", ())) if fields else ()
         cut = len(shape) - len(self.axes)
@@ -87,10 +85,10 @@ class Structure:
         sizes = [f"{name}={size}" for name, size in zip(self.axes, shape[max(cut, 0) :], strict=False)]
         return f"{type(self).__name__}({', '.join([*batch, *sizes] if self.axes else [f'scores={shape}'])})"
 
-    # what a structure provides -------------------------------------------------------------------------------------
+    # methods that a structure provides -----------------------------------------------------------------------------
 
     def best(self) -> tuple[Any, Any]:
-        """The highest score and an output that has it (the max oracle). Raises InfeasibleError if there is none."""
+        """The highest score and an output with this score (the max oracle). Raises InfeasibleError."""
         raise self._lacks("best")
 
     def parts(self, y: Any) -> Scores:
@@ -98,8 +96,7 @@ class Structure:
         raise self._lacks("parts")
 
     def topk(self, k: int) -> Any:
-        """The k best distinct outputs (the top-K oracle). Raises ValueError where k outputs are more than 2^28
-        numbers."""
+        """The k best distinct outputs (the top-K oracle). Raises ValueError if they take more than 2^28 numbers."""
         raise self._lacks("topk")
 
     def expectation(self, mu: float = 1.0) -> tuple[Any, Scores]:
@@ -107,10 +104,9 @@ class Structure:
         raise self._lacks("expectation")
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Any:
-        """``size`` outputs drawn independently with probability proportional to exp(score / mu), as ``topk`` lists its
-        outputs.
+        """``size`` independent outputs, drawn with probability proportional to exp(score / mu).
 
-        Raises ValueError where so many outputs are more than 2^28 numbers.
+        The outputs are stored as by ``topk``. Raises ValueError if they take more than 2^28 numbers.
         """
         raise self._lacks("sample")
 
@@ -119,21 +115,21 @@ class Structure:
         raise self._lacks("count")
 
     def max_marginals(self) -> Scores:
-        """For each part the highest score of an output that has it; -inf where there is none."""
+        """For each part the highest score of an output with this part; -inf if no possible output has it."""
         raise self._lacks("max_marginals")
 
     def enumerate(self) -> Iterator[Any]:
         """Every output that is not forbidden, one at a time."""
         raise self._lacks("enumerate")
 
-    # what follows from it ------------------------------------------------------------------------------------------
+    # methods derived from them -------------------------------------------------------------------------------------
 
     def score(self, y: Any) -> Any:
         """The score of output ``y``."""
         return inner(self.scores, self.parts(y))
 
     def expected_parts(self, outputs: Any, weights: Any) -> Scores:
-        """sum_k weights[k] parts(outputs[k]) over outputs as ``topk`` lists them; a weight of 0 needs no output."""
+        """sum_k weights[k] parts(outputs[k]), with outputs stored as by ``topk``; outputs of weight 0 are not read."""
         total = None
         for k in range(weights.shape[-1]):
             weight = float(weights[k])
@@ -145,7 +141,7 @@ class Structure:
         return total
 
     def node_max_marginals(self) -> Any:
-        """The highest score of an output in which variable v has state j: (..., p, states), -inf where there is none.
+        """The highest score of an output in which variable v has state j: (..., p, states), -inf if there is none.
 
         Source: Pillutla et al., Definition 13.
         """
@@ -154,18 +150,20 @@ class Structure:
         return getattr(self.max_marginals(), self.variables)
 
     def first(self) -> Structure:
-        """The space itself; of a batch of spaces along one axis the first."""
+        """The first space of a batch along one axis; a single space itself."""
         return self
 
     def states(self, y: Any) -> np.ndarray:
-        """The state of each variable in output ``y``: host int64 (p,), negative where a variable has none. Default:
-        y itself.
+        """The state of each variable in output ``y``: host int64 (p,), negative for a variable without a state.
+
+        Default: y itself.
         """
         return host(y).astype(np.int64)
 
     def constrained(self, allowed: Any) -> Structure:
-        """The outputs in which each variable has an allowed state: booleans ``allowed`` (p, states). Raises
-        ValueError, TypeError.
+        """The structure whose variables are restricted to their allowed states: booleans ``allowed`` (p, states).
+
+        Raises ValueError, TypeError.
         """
         if self.variables is None:
             raise self._lacks("constrained")
@@ -173,14 +171,16 @@ class Structure:
         return type(self).unchecked(self.scores._replace(**{self.variables: field}))
 
     def augment(self, loss: Scores) -> Structure:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for
-        another shape.
+        """The same space with ``loss`` (finite, shaped like the scores) added to the scores.
+
+        Raises ValueError for another shape.
         """
         return type(self).unchecked(add(self.scores, loss))
 
     def smooth_max(self, smoothing: Any, mu: float) -> tuple[Any, Scores]:
-        """The max over outputs, smoothed: value and gradient (Definition 6; mu = 0 is the max itself). Raises
-        InfeasibleError.
+        """The smoothed max over outputs: value and gradient (Definition 6; mu = 0 is the max itself).
+
+        Raises InfeasibleError.
         """
         value, gradient = smoothing(self, mu)
         return (feasible(value, "smooth_max") if hasattr(value, "ndim") else value), gradient
@@ -195,7 +195,7 @@ class Structure:
 
     @classmethod
     def supports(cls, method: str) -> bool:
-        """Whether the structure answers ``method`` (``"topk"``, ``"expectation"``, ...) itself."""
+        """Whether the structure implements ``method`` (``"topk"``, ``"expectation"``, ...)."""
         return getattr(cls, method, None) is not getattr(Structure, method, None)
 
     def _lacks(self, method: str) -> UnsupportedError | IntractableError:
@@ -207,8 +207,7 @@ class Structure:
 
 
 def positive_k(k: int, numbers: int = 1) -> int:
-    """``k`` as an int, checked to be an integer >= 1; outputs of so many numbers each have to fit into an answer:
-    :func:`at_most`."""
+    """``k`` as an int, checked to be an integer >= 1; :func:`at_most` checks the size of the k outputs."""
     try:
         number = operator.index(k)
     except TypeError:
@@ -219,8 +218,7 @@ def positive_k(k: int, numbers: int = 1) -> int:
 
 
 def at_most(name: str, count: int, numbers: int) -> int:
-    """``count`` outputs of so many numbers each. Raises ValueError where there are several, and more than MOST numbers
-    together."""
+    """``count``. Raises ValueError if several outputs of ``numbers`` numbers each take more than MOST numbers."""
     most = max(MOST // max(numbers, 1), 1)
     if count > most:
         raise ValueError(
@@ -232,27 +230,26 @@ def at_most(name: str, count: int, numbers: int) -> int:
 
 
 def k_best(scores: Array, labels: Array, k: int) -> KBest:
-    """Sorted scores (..., j), j <= k, and labels (..., j) or (..., j, n) as KBest: padded to k, labels -1 beside
-    -inf.
+    """The KBest of sorted scores (..., j), j <= k, and labels (..., j) or (..., j, n).
+
+    Scores are padded to k with -inf; labels beside -inf are -1.
     """
     xp = array_namespace(scores)
     rank = scores.ndim - 1  # the axis
-    found = scores > -xp.inf
-    aligned = xp.reshape(found, (*scores.shape, *(1,) * (labels.ndim - scores.ndim)))
+    possible = scores > -xp.inf
+    aligned = xp.reshape(possible, (*scores.shape, *(1,) * (labels.ndim - scores.ndim)))
     labels = xp.where(aligned, labels, xp.full_like(labels, -1))
     missing = k - scores.shape[rank]
     if missing > 0:
-        room, of_each = (*scores.shape[:rank], missing), labels.shape[rank + 1 :]
-        nothing = xp.full(room, -xp.inf, dtype=scores.dtype, device=device(scores))
-        nobody = xp.full((*room, *of_each), -1, dtype=labels.dtype, device=device(labels))
-        scores, labels = xp.concat([scores, nothing], axis=rank), xp.concat([labels, nobody], axis=rank)
-    return KBest(scores, labels, xp.sum(xp.astype(found, xp.int64), axis=rank))
+        shape, sizes = (*scores.shape[:rank], missing), labels.shape[rank + 1 :]
+        no_scores = xp.full(shape, -xp.inf, dtype=scores.dtype, device=device(scores))
+        no_labels = xp.full((*shape, *sizes), -1, dtype=labels.dtype, device=device(labels))
+        scores, labels = xp.concat([scores, no_scores], axis=rank), xp.concat([labels, no_labels], axis=rank)
+    return KBest(scores, labels, xp.sum(xp.astype(possible, xp.int64), axis=rank))
 
 
 def limited(field: Array, allowed: Any) -> Array:
-    """The scores ``field`` (..., p, states) with -inf for the states that booleans ``allowed`` (p, states) do not
-    allow.
-    """
+    """The scores ``field`` (..., p, states) with -inf where the booleans ``allowed`` (p, states) are False."""
     xp = array_namespace(field)
     allowed = unmasked("allowed", allowed)
     allowed = allowed if is_array_api_obj(allowed) else np.asarray(allowed)
@@ -266,7 +263,7 @@ def limited(field: Array, allowed: Any) -> Array:
 
 
 def feasible(value: Array, where: str) -> Array:
-    """``value`` if no entry is -inf; otherwise InfeasibleError. Of a tracer of JAX nothing is known: it may be -inf."""
+    """``value`` if no entry is -inf; otherwise InfeasibleError. The values of a JAX tracer are not checked."""
     xp = array_namespace(value)
     if seen(xp.any(value == -xp.inf)):
         raise InfeasibleError(f"{where}: every output is forbidden (all scores are -inf)")

@@ -1,15 +1,15 @@
-"""Linear chains: one label a position, scores on labels and on neighbouring pairs.
+"""Linear chains: one label per position, with scores of labels and of neighbouring pairs.
 
-score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's boxes are functions, arrays in and
-arrays out, over any number of leading batch axes; :class:`Chain` is the view for people. Log-partition and marginals
-are in ``chain_sum``, the k best labellings and max-marginals in ``chain_k_best``, labellings drawn at random in
-``chain_samples``. Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space,
-see the ledger).
+score(y) = sum_t unary[t, y_t] + sum_{t>=1} pairwise[t-1, y_{t-1}, y_t]. The paper's algorithms are functions of arrays
+with any number of leading batch axes; :class:`Chain` wraps them and validates its arguments. ``chain_sum`` has the
+log-partition and marginals, ``chain_k_best`` the k best labellings and max-marginals, ``chain_samples`` random
+labellings. Source: Pillutla et al., Algorithm 1 (max-product) and Algorithm 3 (sum-product; here in log space, see the
+ledger).
 
 Conventions. A chain of length 0 has exactly one output, the empty one, of score 0. Positions at and past a chain's
-length are padding: their scores are ignored, their marginals are 0, their labels are -1. To the functions a label
-outside 0..L-1 has no parts; the view refuses it, but for -1 throughout, which stands for no labelling. Ties go to the
-smallest label at the last position, then backwards (the first index in every argmax).
+length are padding: their scores are ignored, their marginals are 0, their labels are -1. In the functions a label
+outside 0..L-1 has no parts. :class:`Chain` rejects such a label; only -1 at every position is allowed and means no
+labelling. Ties go to the smallest label at the last position, then backwards (the first index in every argmax).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def viterbi(scores: ChainScores) -> tuple[Array, Array]:
     value : array (...,)
         -inf where every labelling is forbidden.
     labels : int64 array (..., n)
-        -1 past a chain's length, and everywhere in a chain without a feasible labelling.
+        -1 past a chain's length, and at every position of a chain without a feasible labelling.
 
     Notes
     -----
@@ -112,10 +112,10 @@ def score(scores: ChainScores, labels: Array) -> Array:
     xp = array_namespace(scores.unary)
     labels = xp.where(exists(xp, scores), labels, xp.full_like(labels, -1))
     n = labels.shape[-1]
-    here = one_hot(xp, labels, scores.unary.shape[-1], xp.bool)
-    total = xp.sum(xp.where(here, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
+    indicator = one_hot(xp, labels, scores.unary.shape[-1], xp.bool)
+    total = xp.sum(xp.where(indicator, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
     for t in range(1, n):
-        pair = here[..., t - 1, :, None] & here[..., t, None, :]
+        pair = indicator[..., t - 1, :, None] & indicator[..., t, None, :]
         table = xp.broadcast_to(transitions(scores, t), pair.shape)
         total = total + xp.sum(xp.where(pair, table, xp.zeros_like(table)), axis=(-2, -1))
     return total
@@ -139,21 +139,21 @@ def parts(scores: ChainScores, labels: Array) -> ChainScores:
 
 
 class Chain(Structure):
-    """A linear chain, or a batch of them, as an object.
+    """A linear chain or a batch of chains.
 
     Parameters
     ----------
     unary : array (..., n, L)
         Score of each label at each position; -inf forbids it. Leading axes are a batch.
     pairwise : array (L, L) or (..., n-1, L, L)
-        Score of (label at t-1, label at t): one matrix for all neighbours, or one for each pair.
+        Score of (label at t-1, label at t): one matrix for all pairs of neighbours, or one for each pair.
     lengths : int array (...,), optional
         Length of each chain of a padded batch, 0..n; default: all n.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, lengths outside 0..n, nan or +inf, dtypes other than float32 and float64 (integers and
+        Inconsistent shapes, lengths outside 0..n, nan or +inf, dtypes other than float32 and float64 (integers and
         booleans become float64), arrays of different namespaces or devices.
 
     Examples
@@ -164,7 +164,7 @@ class Chain(Structure):
     (1.0, [0, 0])
     """
 
-    ops = sys.modules[__name__]  # where the functions come from: the accelerated panel points this at its own module
+    ops = sys.modules[__name__]  # the module with the functions; the accelerated panel replaces it by its own
     scores: ChainScores
     axes = ("n", "labels")
     variables = "unary"
@@ -194,25 +194,29 @@ class Chain(Structure):
         return feasible(value, "best"), labels
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
-        """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`. Raises
-        InfeasibleError.
+        """Log-partition (...,) and marginals at temperature mu; see :func:`forward_backward`.
+
+        Raises InfeasibleError.
         """
         value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
         return feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings; see :func:`top_k_viterbi`. Fewer, or none, where fewer are possible: never
-        InfeasibleError.
+        """The k best labellings, or all if fewer are possible; see :func:`top_k_viterbi`.
+
+        Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
         """
         *batch, n, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * n)
-        at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels)  # the search keeps so many for each label
-        found: KBest = self.ops.top_k_viterbi(self.scores, k)
-        return found
+        # the k best are kept for each label at each position
+        at_most("k", min(k, n_labels**n), math.prod(batch) * n * n_labels)
+        result: KBest = self.ops.top_k_viterbi(self.scores, k)
+        return result
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
-        InfeasibleError.
+        """Labels (..., size, n) drawn with probability proportional to exp(score / mu); see :func:`sample`.
+
+        Raises InfeasibleError.
         """
         *batch, n, n_labels = self.scores.unary.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * max(n, n_labels))
@@ -222,19 +226,21 @@ class Chain(Structure):
         return labels
 
     def max_marginals(self) -> ChainScores:
-        """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
-        found: ChainScores = self.ops.max_marginals(self.scores)
-        return found
+        """The highest score of a labelling with each part; see :func:`max_marginals`. -inf if there is none."""
+        values: ChainScores = self.ops.max_marginals(self.scores)
+        return values
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of labels (..., n) in 0..L-1, past a chain's length any; -1 throughout: no labelling, 0.
-        Raises ValueError.
+        """Score (...,) of labels (..., n) in 0..L-1; 0 for no labelling, -1 at every position.
+
+        Labels past a chain's length are ignored. Raises ValueError.
         """
         return self.ops.score(self.scores, self._labels(y))
 
     def parts(self, y: Any) -> ChainScores:
-        """Indicator of the parts of labels (..., n), as :meth:`score` takes them; see :func:`parts`. Raises
-        ValueError.
+        """Indicator of the parts of labels (..., n) as in :meth:`score`; see :func:`parts`.
+
+        Raises ValueError.
         """
         parts: ChainScores = self.ops.parts(self.scores, self._labels(y))
         return parts
@@ -243,11 +249,11 @@ class Chain(Structure):
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, n); see :func:`parts`."""
         xp = array_namespace(self.scores.unary)
         labels = xp.where(exists(xp, self.scores)[..., None, :], outputs, xp.full_like(outputs, -1))
-        here = one_hot(xp, labels, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, n, L)
-        weighed = here * weights[..., None, None]
+        indicator = one_hot(xp, labels, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, n, L)
+        weighted = indicator * weights[..., None, None]
         n = labels.shape[-1]
-        before, after = weighed[..., : max(n - 1, 0), :], here[..., min(n, 1) :, :]
-        unary = xp.sum(weighed, axis=-3)
+        before, after = weighted[..., : max(n - 1, 0), :], indicator[..., min(n, 1) :, :]
+        unary = xp.sum(weighted, axis=-3)
         if self.scores.pairwise.ndim > 2:
             pairs = xp.sum(before[..., :, None] * after[..., None, :], axis=-4)
             return ChainScores(unary, pairs, self.scores.lengths)
@@ -255,7 +261,7 @@ class Chain(Structure):
         return ChainScores(unary, xp.sum(counts, axis=tuple(range(counts.ndim - 2))), self.scores.lengths)
 
     def first(self) -> Chain:
-        """The chain itself; of a batch along one axis the first."""
+        """The first chain of a batch along one axis; a single chain itself."""
         unary, pairwise, lengths = self.scores
         if unary.ndim == 2:
             return self
@@ -263,7 +269,7 @@ class Chain(Structure):
         return type(self).unchecked(ChainScores(unary[0, ...], pairwise, None if lengths is None else lengths[0, ...]))
 
     def count(self) -> int:
-        """Number of labellings that are not forbidden (one chain at a time); exact, a Python int."""
+        """Number of labellings of a single chain that are not forbidden; exact, a Python int."""
         unary, pairwise = self._one_chain("count")
         if len(unary) == 0:
             return 1
@@ -277,7 +283,7 @@ class Chain(Structure):
         return sum(ways)
 
     def enumerate(self) -> Iterator[tuple[int, ...]]:
-        """Every labelling that is not forbidden (one chain at a time), in lexicographic order, as tuples."""
+        """Every labelling of a single chain that is not forbidden, in lexicographic order, as tuples."""
         unary, pairwise = self._one_chain("enumerate")
         for y in itertools.product(range(unary.shape[1]), repeat=len(unary)):
             nodes = all(unary[t, label] > -np.inf for t, label in enumerate(y))
@@ -290,16 +296,19 @@ class Chain(Structure):
         if tuple(y.shape) != shape:
             raise ValueError(f"y: expected labels of shape {shape}, got {tuple(y.shape)}")
         xp, L = array_namespace(y), self.scores.unary.shape[-1]
-        here = exists(xp, self.scores)
-        none = xp.all(xp.where(here, y, xp.full_like(y, -1)) == -1, axis=-1)  # as oracles say that nothing is feasible
-        outside = here & ((y < 0) | (y >= L)) & ~none[..., None]
+        in_chain = exists(xp, self.scores)
+        # the oracles return -1 at every position if every labelling is forbidden
+        no_labelling = xp.all(xp.where(in_chain, y, xp.full_like(y, -1)) == -1, axis=-1)
+        outside = in_chain & ((y < 0) | (y >= L)) & ~no_labelling[..., None]
         if seen(xp.any(outside)):
-            at = tuple(int(i) for i in np.argwhere(host(outside))[0])
-            raise ValueError(f"y: expected labels in 0..{L - 1} at each position of a chain, got {int(y[at])} at {at}")
+            index = tuple(int(i) for i in np.argwhere(host(outside))[0])
+            raise ValueError(
+                f"y: expected labels in 0..{L - 1} at each position of a chain, got {int(y[index])} at {index}"
+            )
         return y
 
     def _one_chain(self, question: str) -> tuple[np.ndarray, np.ndarray]:
-        """unary (n, L) and pairwise (n-1, L, L) on the host, cut to the chain's length."""
+        """unary (n, L) and pairwise (n-1, L, L) on the host, n the chain's length."""
         unary, pairwise, lengths = self.scores
         if unary.ndim != 2:
             raise ValueError(f"{question}: expected a single chain, got a batch of shape {tuple(unary.shape[:-2])}")

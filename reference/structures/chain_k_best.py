@@ -1,4 +1,4 @@
-"""More than the best labelling of a chain: the k best, and the best that has each part.
+"""The k best labellings of a chain, and max-marginals: the best score with each part.
 
 Source: Pillutla et al., Algorithm 2 (K max-product) and Definition 13 (max-marginals).
 """
@@ -29,20 +29,20 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     -------
     KBest
         scores (..., k) from high to low, then -inf; labels (..., k, n), -1 past a chain's length and beyond ``count``;
-        count (...,), the number of labellings found: k, or all that are not forbidden. The empty chain has one, of
-        score 0.
+        count (...,), the number of labellings found: k, or all that are not forbidden. The empty chain has one
+        labelling, of score 0.
 
     Notes
     -----
-    Time O(n L^2 k log(k L)) by sorting, memory O(n L k) (and k L^2 for a moment). Ties: the smaller label at the last
-    position first, then backwards, so that the first labelling is :func:`viterbi`'s. Scores are compared as summed and
-    rounded from the first position on; of labellings that become equal only by a later rounding, the one that was ahead
-    stays ahead.
+    Time O(n L^2 k log(k L)) by sorting, memory O(n L k), with k L^2 more within a step. Ties: the smaller label at the
+    last position first, then backwards, so that the first labelling is that of :func:`viterbi`. Scores are compared as
+    rounded sums from the first position on. If two scores become equal by a later rounding, the order before that
+    rounding stays.
 
     Source
     ------
-    Pillutla et al., Algorithm 2, *corrected*: entries of score -inf are dropped, so that nothing is returned twice or
-    although forbidden where there are fewer than k labellings.
+    Pillutla et al., Algorithm 2, *corrected*: entries of score -inf are dropped. Otherwise, if there are fewer than k
+    labellings, some would be returned twice, or although they are forbidden.
     """
     xp = array_namespace(scores.unary)
     unary, lengths = scores.unary, scores.lengths
@@ -51,9 +51,9 @@ def top_k_viterbi(scores: ChainScores, k: int) -> KBest:
     if n == 0:
         value, empty = no_positions(xp, unary)
         return k_best(value[..., None], empty[..., None, :], k)
-    # (..., label at t, rank): the kept best scores of what ends there. As one axis of states, label * kept + rank.
-    none = xp.full((*batch, n_labels, kept - 1), -xp.inf, dtype=unary.dtype, device=device(unary))
-    best = xp.concat([unary[..., 0, :, None], none], axis=-1)
+    # best (..., label at t, rank): the kept best scores of labellings up to t. States are label * kept + rank.
+    padding = xp.full((*batch, n_labels, kept - 1), -xp.inf, dtype=unary.dtype, device=device(unary))
+    best = xp.concat([unary[..., 0, :, None], padding], axis=-1)
     back = []
     for t in range(1, n):
         total = (
@@ -94,40 +94,40 @@ def max_marginals(scores: ChainScores) -> ChainScores:
     Returns
     -------
     ChainScores
-        unary (..., n, L); pairwise (..., n-1, L, L) **also where the scores share one matrix**: these are values, one
-        for each part of an output, and no gradient. -inf past a chain's length and for parts that no possible labelling
+        unary (..., n, L); pairwise (..., n-1, L, L) **even if the scores share one matrix**: these are values, one
+        for each part of an output, not a gradient. -inf past a chain's length and for parts that no possible labelling
         has.
 
     Notes
     -----
-    Time O(n L^2), memory O(n L^2). The largest at each position, over labels or over pairs, is :func:`viterbi`'s value
-    up to rounding: sums run from both ends.
+    Time O(n L^2), memory O(n L^2). At each position the largest value over labels, or over pairs, equals the value of
+    :func:`viterbi` up to rounding, because the sums run from both ends.
 
     Source
     ------
-    Pillutla et al., Definition 13 (there of labels; here of pairs too), by max-product from both ends of the chain.
+    Pillutla et al., Definition 13 (of labels; here of pairs as well), by max-product from both ends of the chain.
     """
     xp = array_namespace(scores.unary)
     unary, lengths = scores.unary, scores.lengths
     *batch, n, n_labels = unary.shape
     if n < 2:
         nodes = xp.where(exists(xp, scores)[..., None], unary, xp.full_like(unary, -xp.inf))
-        none = xp.zeros((*batch, 0, n_labels, n_labels), dtype=unary.dtype, device=device(unary))
-        return ChainScores(nodes, none, lengths)
+        no_edges = xp.zeros((*batch, 0, n_labels, n_labels), dtype=unary.dtype, device=device(unary))
+        return ChainScores(nodes, no_edges, lengths)
     forward = [unary[..., 0, :]]  # best score up to t, with each label there
     for t in range(1, n):
         forward.append(unary[..., t, :] + xp.max(forward[-1][..., None, :] + transitions_into(xp, scores, t), axis=-1))
     backward = xp.zeros_like(forward[0])  # best score after t
     nodes, edges = [forward[-1]], []
     for t in range(n - 1, 0, -1):
-        onward = transitions(scores, t) + (unary[..., t, :] + backward)[..., None, :]  # (..., label at t-1, label at t)
-        backward = frozen(xp, lengths, t, xp.max(onward, axis=-1), xp.zeros_like(backward))
-        edges.append(forward[t - 1][..., :, None] + onward)
+        total = transitions(scores, t) + (unary[..., t, :] + backward)[..., None, :]  # (..., label at t-1, label at t)
+        backward = frozen(xp, lengths, t, xp.max(total, axis=-1), xp.zeros_like(backward))
+        edges.append(forward[t - 1][..., :, None] + total)
         nodes.append(forward[t - 1] + backward)
     node, edge = xp.stack(nodes[::-1], axis=-2), xp.stack(edges[::-1], axis=-3)
-    here = exists(xp, scores)
+    in_chain = exists(xp, scores)
     return ChainScores(
-        xp.where(here[..., None], node, xp.full_like(node, -xp.inf)),
-        xp.where(here[..., 1:, None, None], edge, xp.full_like(edge, -xp.inf)),
+        xp.where(in_chain[..., None], node, xp.full_like(node, -xp.inf)),
+        xp.where(in_chain[..., 1:, None, None], edge, xp.full_like(edge, -xp.inf)),
         lengths,
     )

@@ -13,15 +13,15 @@ __all__ = ["sample"]
 
 
 def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    """Labellings of each chain drawn with probability exp(score(y) / mu) / Z, independently, exactly.
+    """Independent labellings of each chain, drawn exactly with probability exp(score(y) / mu) / Z.
 
-    y_{n-1} ~ P(y_{n-1}),  y_t ~ P(y_t | scores up to t) exp(pairwise[t, y_t, y_{t+1}] / mu), normalised
+    y_{n-1} ~ P(y_{n-1}),  then y_t ~ P(y_t | scores up to t) exp(pairwise[t, y_t, y_{t+1}] / mu), normalised
 
     Parameters
     ----------
     scores : ChainScores
     uniforms : array (..., size, n)
-        Independent numbers from [0, 1): the one at [..., s, t] decides the label at t of draw s.
+        Independent random numbers in [0, 1); [..., s, t] determines the label at t of sample s.
     mu : float > 0
         Temperature.
 
@@ -30,16 +30,16 @@ def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     value : array (...,)
         mu log Z; -inf where every labelling is forbidden.
     labels : int64 array (..., size, n)
-        -1 past a chain's length, and everywhere in a chain without a feasible labelling.
+        -1 past a chain's length, and at every position of a chain without a feasible labelling.
 
     Notes
     -----
-    Time O(n L (L + size)) with an exponential for each term; memory O(n L). Messages are logarithms, normalised, as in
-    :func:`reference.structures.chain_sum.forward_backward`: exact at any length.
+    Time O(n L (L + size)) with an exponential per term; memory O(n L). Messages are normalised logarithms, as in
+    :func:`reference.structures.chain_sum.forward_backward`, so they do not underflow in long chains.
 
     Source
     ------
-    Branson et al., section 1.2, where samples come from importance sampling: here from the model's own distribution.
+    Branson et al., section 1.2. The samples there come from importance sampling, here from the model's distribution.
     """
     xp = array_namespace(scores.unary)
     *batch, size, n = uniforms.shape
@@ -53,9 +53,10 @@ def sample(scores: ChainScores, uniforms: Array, mu: float = 1.0) -> tuple[Array
     for t in range(n - 2, -1, -1):
         into = xp.broadcast_to(transitions_into(xp, scaled, t + 1), (*batch, L, L))
         chosen = xp.take_along_axis(into, xp.broadcast_to(label[..., None], (*batch, size, L)), axis=-2)
-        here = forward[t][..., None, :]
-        label = choose(frozen(xp, scores.lengths, t + 1, here + chosen, here + xp.zeros_like(chosen)), uniforms[..., t])
+        logits = forward[t][..., None, :]
+        logits = frozen(xp, scores.lengths, t + 1, logits + chosen, logits + xp.zeros_like(chosen))
+        label = choose(logits, uniforms[..., t])
         labels.append(label)
-    drawn = xp.stack(labels[::-1], axis=-1)
+    path = xp.stack(labels[::-1], axis=-1)
     keep = exists(xp, scores)[..., None, :] & (value > -xp.inf)[..., None, None]
-    return mu * value, xp.where(keep, drawn, xp.full_like(drawn, -1))
+    return mu * value, xp.where(keep, path, xp.full_like(path, -1))

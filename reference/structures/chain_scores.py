@@ -1,4 +1,4 @@
-"""The scores of linear chains, and how a position looks at its neighbours. What the oracles of chains share."""
+"""The scores of linear chains, and functions that all oracles of chains use."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["ChainScores", "exists", "finite", "frozen", "no_positions", "transit
 
 
 class ChainScores(NamedTuple):
-    """The scores of a batch of chains; a gradient with respect to them has the same shapes.
+    """The scores of a batch of chains, or a gradient with respect to them: the shapes are the same.
 
     unary (..., n, L); pairwise (L, L) shared by all positions and chains, or (..., n-1, L, L), one for each pair of
-    neighbours; lengths (...,) int64, or None where every chain has length n.
+    neighbours; lengths (...,) int64, or None if every chain has length n.
     """
 
     unary: Array
@@ -26,7 +26,7 @@ class ChainScores(NamedTuple):
 ChainScores.layout = ("lengths",)  # type: ignore[attr-defined]  # not scores: every oracle returns them unchanged
 
 
-# the next two are the only places that know whether pairwise is shared
+# only the next two functions handle a shared pairwise matrix
 
 
 def transitions(scores: ChainScores, t: int) -> Array:
@@ -35,7 +35,7 @@ def transitions(scores: ChainScores, t: int) -> Array:
 
 
 def transitions_into(xp: Any, scores: ChainScores, t: int) -> Array:
-    """The same with the label at t-1 on the last axis, so that reductions over it run along the last axis."""
+    """Pairwise scores between t-1 and t: (label at t, label at t-1), for reductions along the last axis."""
     return xp.matrix_transpose(transitions(scores, t))
 
 
@@ -48,21 +48,21 @@ def frozen(xp: Any, lengths: Array | None, t: int, new: Array, old: Array) -> Ar
 
 
 def finite(xp: Any, x: Array) -> Array:
-    """x with 0 for -inf: what may be subtracted from -inf."""
+    """x with 0 in place of -inf: -inf minus -inf is then never computed."""
     return xp.where(x > -xp.inf, x, xp.zeros_like(x))
 
 
 def exists(xp: Any, scores: ChainScores) -> Array:
-    """(..., n) booleans: True on the positions that exist."""
+    """Booleans (..., n): True at the positions within the chain's length."""
     shape = tuple(scores.unary.shape[:-1])
-    where = device(scores.unary)
+    place = device(scores.unary)
     if scores.lengths is None:
-        return xp.ones(shape, dtype=xp.bool, device=where)
-    return xp.arange(shape[-1], dtype=xp.int64, device=where) < scores.lengths[..., None]
+        return xp.ones(shape, dtype=xp.bool, device=place)
+    return xp.arange(shape[-1], dtype=xp.int64, device=place) < scores.lengths[..., None]
 
 
 def no_positions(xp: Any, unary: Array) -> tuple[Array, Array]:
-    """Value 0 and the empty labelling for chains of n = 0."""
+    """Value 0 and the empty labelling, for chains with n = 0."""
     shape = tuple(unary.shape[:-2])
-    where = device(unary)
-    return xp.zeros(shape, dtype=unary.dtype, device=where), xp.zeros((*shape, 0), dtype=xp.int64, device=where)
+    place = device(unary)
+    return xp.zeros(shape, dtype=unary.dtype, device=place), xp.zeros((*shape, 0), dtype=xp.int64, device=place)

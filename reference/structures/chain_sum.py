@@ -31,23 +31,22 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     value : array (...,)
         -inf where every labelling is forbidden.
     marginals : ChainScores
-        unary (..., n, L), 0 past a chain's length; pairwise shaped like the scores' pairwise. **A pairwise matrix that
-        is shared is one set of scores, so its gradient is summed over positions and over the batch** (expected
-        numbers of transitions). All 0 where no labelling is feasible.
+        unary (..., n, L), 0 past a chain's length; pairwise shaped like the scores' pairwise. **The gradient of a
+        shared pairwise matrix is summed over positions and over the batch** (expected numbers of transitions). All 0
+        if no labelling is feasible.
 
     Notes
     -----
-    Time O(n L^2) with an exponential for each term; memory O(n L^2). Messages go forward as logarithms, each
-    normalised, so nothing underflows. Backwards, P(y_t) is the sum over y_{t+1} of
-    P(y_{t+1}) P(y_t | y_{t+1}, scores up to t). Rounding does not grow with the length of the chain, and marginals sum
-    to 1 at any scale up to 1e300 mu. What is below the rounding of the sums of scores is lost, and with it how many
-    labellings tie.
+    Time O(n L^2) with an exponential per term; memory O(n L^2). Forward messages are normalised logarithms, so nothing
+    underflows. Backwards, P(y_t) is the sum over y_{t+1} of P(y_{t+1}) P(y_t | y_{t+1}, scores up to t). Rounding
+    errors do not grow with the length of the chain, and marginals sum to 1 at any scale up to 1e300 mu. At large scales
+    terms smaller than the rounding error of the summed scores are lost, such as mu log(number of tied labellings).
 
     Source
     ------
-    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: in log space, normalised; and P(y_t) in place of the
-    backward message, which is P(y_t) over the forward one: with it marginals of positions and of pairs differ by the
-    rounding of the scores, such as 1e-3 at scores of 1e13.
+    Pillutla et al., Algorithm 3 and Lemma 7 (ii), *corrected*: messages are normalised and in log space, and P(y_t)
+    replaces the backward message, which is P(y_t) divided by the forward message. With backward messages, marginals of
+    positions and of pairs differ by the rounding of the scores, such as 1e-3 at scores of 1e13.
     """
     xp = array_namespace(scores.unary)
     n = scores.unary.shape[-2]
@@ -58,11 +57,11 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     scaled = ChainScores(scores.unary / mu, scores.pairwise / mu, scores.lengths)
     lengths = scaled.lengths
     log_z, forward = filtered(xp, scaled)
-    some = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
-    nodes, edges = [some * softmax(xp, forward[n - 1])], _Edges(xp, scores)
+    feasible = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
+    nodes, edges = [feasible * softmax(xp, forward[n - 1])], _Edges(xp, scores)
     for t in range(n - 2, -1, -1):
-        before = softmax(xp, forward[t][..., None, :] + transitions_into(xp, scaled, t + 1))  # P(y_t | y_{t+1})
-        pair = nodes[-1][..., :, None] * before
+        conditional = softmax(xp, forward[t][..., None, :] + transitions_into(xp, scaled, t + 1))  # P(y_t | y_{t+1})
+        pair = nodes[-1][..., :, None] * conditional
         pair = frozen(xp, lengths, t + 1, pair, xp.zeros_like(pair))
         nodes.append(frozen(xp, lengths, t + 1, normalized(xp, xp.sum(pair, axis=-2)), nodes[-1]))
         edges.add(xp.matrix_transpose(pair))
@@ -74,25 +73,25 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
 def filtered(xp: Any, scaled: ChainScores) -> tuple[Array, list[Array]]:
     """For chains of n >= 1 positions: log sum_y exp(score(y)), and log P(y_t | scores up to t), (..., L), for each t.
 
-    Past a chain's length the distribution is that of its last position. Where nothing is feasible all are -inf.
+    Past a chain's length the distribution is that of its last position. If no labelling is feasible, all are -inf.
     """
     unary, lengths = scaled.unary, scaled.lengths
     forward: list[Array] = []
-    norms: list[Array] = []  # what each step's normalisation took away: their sum is the log-partition
+    norms: list[Array] = []  # the log-normaliser of each step; their sum is the log-partition
     for t in range(unary.shape[-2]):
         message = unary[..., t, :]
         if t > 0:
             message = message + logsumexp(xp, forward[-1][..., None, :] + transitions_into(xp, scaled, t), axis=-1)
         norm = logsumexp(xp, message, axis=-1)
         norms.append(norm if t == 0 else frozen(xp, lengths, t, norm, xp.zeros_like(norm)))
-        normal = message - finite(xp, norm)[..., None]
-        forward.append(normal if t == 0 else frozen(xp, lengths, t, normal, forward[-1]))
+        normalised = message - finite(xp, norm)[..., None]
+        forward.append(normalised if t == 0 else frozen(xp, lengths, t, normalised, forward[-1]))
     log_z = xp.sum(xp.stack(norms, axis=-1), axis=-1)
     return (log_z if lengths is None else xp.where(lengths > 0, log_z, xp.zeros_like(log_z))), forward
 
 
 class _Edges:
-    """Edge marginals (..., L, L) of one t after another, kept apart or summed, as the pairwise scores are."""
+    """Edge marginals (..., L, L) for each t: stored separately, or summed if the pairwise scores are shared."""
 
     def __init__(self, xp: Any, scores: ChainScores) -> None:
         self.xp, self.shared = xp, scores.pairwise.ndim == 2
@@ -106,7 +105,7 @@ class _Edges:
         self.each.append(pair)
 
     def backwards(self) -> Array:
-        """What was added, last first, in the shape of the pairwise scores."""
+        """The added marginals, the last first, shaped like the pairwise scores."""
         if not self.each:
             return self.empty
         return self.each[0] if self.shared else self.xp.stack(self.each[::-1], axis=-3)

@@ -1,7 +1,7 @@
-"""Drawing whole outputs: random numbers from the host, and the choice that one of them makes among scores.
+"""Random numbers drawn on the host, and sampling of an index from unnormalised log-probabilities.
 
-An output of a chain or a tree is drawn exactly, with no burn-in, where messages have been passed one way: position by
-position, each given those before it. Branson et al. (2013) take such draws as the samples of a multi-sample update.
+An output of a chain or a tree is drawn exactly and without burn-in: after one pass of messages each label is drawn
+given the labels drawn before it. Branson et al. (2013) use such draws as the samples of a multi-sample update.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["choose", "generator", "uniforms"]
 
 
 def generator(rng: int | np.random.Generator | None) -> np.random.Generator:
-    """The random numbers of a run: a generator as it is, one of this seed, or one of the system's entropy."""
+    """A random generator: ``rng`` itself, a new one with this seed, or for None one with a seed from the system."""
     if rng is None or isinstance(rng, np.random.Generator):
         return np.random.default_rng(rng)
     try:
@@ -25,21 +25,22 @@ def generator(rng: int | np.random.Generator | None) -> np.random.Generator:
 
 
 def uniforms(rng: int | np.random.Generator | None, shape: tuple[int, ...], like: Array) -> Array:
-    """Numbers in [0, 1), drawn on the host in float64, in the place and dtype of ``like``."""
+    """Random numbers in [0, 1), drawn on the host in float64; namespace, dtype and device as ``like``."""
     return Place.of(like).floats(generator(rng).random(shape))
 
 
 def choose(logits: Array, uniform: Array) -> Array:
-    """The index (...,) that a number in [0, 1] picks with probability proportional to exp(logits), (..., m): the
-    inverse of the distribution function.
+    """The index (...,) at which the distribution function reaches ``uniform``, a number in [0, 1].
 
-    The first index whose cumulative weight exceeds the share ``uniform`` of the whole; never one of weight 0, unless
-    all are.
+    Probabilities are proportional to exp(logits), (..., m). The result is the first index whose cumulative weight
+    exceeds ``uniform`` times the total; its weight is not 0 unless all weights are.
     """
     xp = array_namespace(logits)
     top = xp.max(logits, axis=-1, keepdims=True)
     weights = xp.exp(logits - xp.where(top > -xp.inf, top, xp.zeros_like(top)))
-    below = xp.cumulative_sum(weights, axis=-1)
-    whole = below[..., -1:]
-    reached = (below > uniform[..., None] * whole) | (below >= whole)  # the share may be rounded up to the whole
+    cumulative = xp.cumulative_sum(weights, axis=-1)
+    total = cumulative[..., -1:]
+    reached = (cumulative > uniform[..., None] * total) | (
+        cumulative >= total
+    )  # uniform * total may be rounded up to total
     return xp.argmax(xp.astype(reached, xp.int64), axis=-1)

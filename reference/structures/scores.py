@@ -1,8 +1,8 @@
 """Arithmetic of scores: a NamedTuple of arrays (or one bare array) seen as one long vector.
 
-Every oracle takes scores and returns a gradient of the same shape, so adding a loss, subtracting the true output's
-parts and taking an inner product are all the algebra there is. Fields named in a tuple's ``layout`` (the lengths of
-chains, say) are not scores and pass through unchanged.
+Every oracle takes scores and returns a gradient of the same shape. The operations are adding a loss, subtracting the
+parts of the true output and the inner product. Fields named in a tuple's ``layout`` (such as the lengths of chains) are
+not scores and are returned unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Scores = Any  # a NamedTuple of arrays, or a bare array
 
 
 def score_fields(scores: Scores) -> list[Array]:
-    """The fields that are scores, in order: all but the layout."""
+    """The fields that are scores, in order: all except the layout."""
     if not isinstance(scores, tuple):
         return [scores]
     layout = getattr(scores, "layout", ())
@@ -32,24 +32,24 @@ def add(scores: Scores, other: Scores, factor: float = 1.0) -> Scores:
 
     ``other`` must be finite; -inf in ``scores`` stays. (``+`` on tuples would concatenate.)
     """
-    for mine, theirs in zip(score_fields(scores), score_fields(other), strict=True):
-        if tuple(mine.shape) != tuple(theirs.shape):
-            raise ValueError(f"other: expected the shape of the scores, {tuple(mine.shape)}, got {tuple(theirs.shape)}")
+    for field, term in zip(score_fields(scores), score_fields(other), strict=True):
+        if tuple(field.shape) != tuple(term.shape):
+            raise ValueError(f"other: expected the shape of the scores, {tuple(field.shape)}, got {tuple(term.shape)}")
     if not isinstance(scores, tuple):
         return scores + factor * other
     layout = getattr(scores, "layout", ())
     return type(scores)(
         *(
-            mine if name in layout else mine + factor * theirs
-            for name, mine, theirs in zip(scores._fields, scores, other, strict=True)  # type: ignore[attr-defined]
+            field if name in layout else field + factor * term
+            for name, field, term in zip(scores._fields, scores, other, strict=True)  # type: ignore[attr-defined]
         )
     )
 
 
 def inner(scores: Scores, parts: Scores) -> float:
-    """The inner product <scores, parts> over all fields but the layout, as a Python float.
+    """The inner product <scores, parts> over all fields except the layout, as a Python float.
 
-    A forbidden part (-inf) that is not used counts 0. A batch axis is summed over.
+    A forbidden part (-inf) that does not occur counts 0. Batch axes are summed over.
     """
     total = 0.0
     for s, p in zip(score_fields(scores), score_fields(parts), strict=True):
