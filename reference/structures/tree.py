@@ -1,15 +1,15 @@
-"""Rooted trees and forests: one label a node, scores on labels and on pairs of a node and its parent.
+"""Rooted trees and forests: one label per node, with scores of labels and of pairs of a node and its parent.
 
-score(y) = sum_v unary[v, y_v] + sum_{v not a root} pairwise[v, y_parent(v), y_v]. The paper's boxes are functions,
-arrays in and arrays out, over any number of leading batch axes; :class:`Tree` is the view for people. The k best
-labellings and max-marginals are in ``tree_k_best``, labellings drawn at random in ``tree_samples``. Source: Pillutla et
-al., appendix B: Algorithm 7 (max-product), 8 (K max-product) and 9 (sum-product; here in log space, see the ledger). A
-chain is a tree.
+score(y) = sum_v unary[v, y_v] + sum_{v not a root} pairwise[v, y_parent(v), y_v]. The paper's algorithms are functions
+of arrays with any number of leading batch axes; :class:`Tree` wraps them and validates its arguments. ``tree_k_best``
+has the k best labellings and max-marginals, ``tree_samples`` random labellings. A chain is a tree. Source: Pillutla et
+al., appendix B: Algorithm 7 (max-product), 8 (K max-product) and 9 (sum-product; here in log space, see the ledger).
 
-Conventions. A tree of no nodes has exactly one output, the empty one, of score 0. Several roots make a forest, whose
-labellings are those of its trees, together. To the functions a label that does not exist has no parts; the view refuses
-it, but for -1 throughout, which stands for no labelling. Ties go to the smallest label of each root, then of its
-children given theirs, and so on (the first index in every argmax). Nothing recurs: depth is no limit.
+Conventions. A tree without nodes has exactly one output, the empty one, of score 0. Several roots make a forest; a
+labelling of a forest labels all its trees. In the functions a label that does not exist has no parts. :class:`Tree`
+rejects such a label; only -1 at every node is allowed and means no labelling. Ties go to the smallest label of each
+root, then of its children given the label of the root, and so on (the first index in every argmax). No function is
+recursive, so the depth of a tree is not limited.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def max_product(scores: TreeScores) -> tuple[Array, Array]:
     value : array (...,)
         -inf where every labelling is forbidden.
     labels : int64 array (..., p)
-        -1 everywhere in a tree without a feasible labelling.
+        -1 at every node of a tree without a feasible labelling.
 
     Raises
     ------
     ValueError
-        The parents run in a cycle.
+        The parents form a cycle.
 
     Notes
     -----
@@ -89,7 +89,7 @@ def max_product(scores: TreeScores) -> tuple[Array, Array]:
     if p == 0:
         return value, Place.of(scores.unary).integers(np.zeros((*leading(scores), 0)))
     unary = possible(xp, scores)
-    best = [unary[..., v, :] for v in range(p)]  # best score of v and what is below it, with each label of v
+    best = [unary[..., v, :] for v in range(p)]  # best score of the subtree of v, for each label of v
     back: dict[int, Array] = {}
     for v in walk.upward:
         total = best[v][..., None, :] + transitions(scores, v)  # (..., label of the parent, label of v)
@@ -121,40 +121,39 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     value : array (...,)
         -inf where every labelling is forbidden.
     marginals : TreeScores
-        unary (..., p, L); pairwise shaped like the scores' pairwise, 0 for roots. **A pairwise matrix that is shared is
-        one set of scores, so its gradient is summed over nodes and over the batch.** All 0 where no labelling is
-        feasible.
+        unary (..., p, L); pairwise shaped like the scores' pairwise, 0 for roots. **The gradient of a shared pairwise
+        matrix is summed over nodes and over the batch.** All 0 if no labelling is feasible.
 
     Raises
     ------
     ValueError
-        The parents run in a cycle.
+        The parents form a cycle.
 
     Notes
     -----
-    Time O(p L^2) with an exponential for each term; memory O(p L), and p L^2 where the answer has it. Messages go up as
-    logarithms, each normalised, so nothing underflows. Downwards, P(y_v) is the sum over y_parent of P(y_parent)
-    P(y_v | y_parent), each distribution normalised: no message goes down, rounding does not grow with depth, and
-    marginals sum to 1 at any scale.
+    Time O(p L^2) with an exponential per term; memory O(p L), or O(p L^2) if each node has its own pairwise scores.
+    Upward messages are normalised logarithms, so nothing underflows. There are no downward messages: P(y_v) is the sum
+    over y_parent of P(y_parent) P(y_v | y_parent), with each distribution normalised. Rounding errors so do not grow
+    with depth, and marginals sum to 1 at any scale.
 
     Source
     ------
-    Pillutla et al., Algorithm 9 and Lemma 7 (ii), *corrected*: in log space, normalised; edges by conditional
-    probabilities, where Remark 44 divides messages that may be 0.
+    Pillutla et al., Algorithm 9 and Lemma 7 (ii), *corrected*: messages are normalised and in log space. Edge
+    marginals use conditional probabilities; Remark 44 divides by messages that may be 0.
     """
     xp = array_namespace(scores.unary)
     walk, parents = order(scores.parents), scores.parents.tolist()
     if not parents:
         return no_nodes(xp, scores), scores._replace(pairwise=xp.zeros_like(scores.pairwise))
     scaled = scores._replace(unary=possible(xp, scores) / mu, pairwise=scores.pairwise / mu)
-    log_z, below = filtered(xp, scaled, walk)
-    some = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
-    nodes: list[Array] = [some] * len(parents)
+    log_z, subtree = filtered(xp, scaled, walk)
+    is_feasible = xp.astype(log_z > -xp.inf, log_z.dtype)[..., None]
+    nodes: list[Array] = [is_feasible] * len(parents)
     for v in walk.roots:
-        nodes[v] = some * softmax(xp, below[v])
+        nodes[v] = is_feasible * softmax(xp, subtree[v])
     edges = _Edges(xp, scores)
     for v in reversed(walk.upward):
-        conditional = softmax(xp, below[v][..., None, :] + transitions(scaled, v))  # P(y_v | y_parent)
+        conditional = softmax(xp, subtree[v][..., None, :] + transitions(scaled, v))  # P(y_v | y_parent)
         pair = nodes[parents[v]][..., :, None] * conditional
         nodes[v] = normalized(xp, xp.sum(pair, axis=-2))
         edges.add(v, pair)
@@ -162,13 +161,13 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
 
 
 def score(scores: TreeScores, labels: Array) -> Array:
-    """The score (...,) of one labelling (..., p) of each tree; a label that does not exist has none."""
+    """The score (...,) of one labelling (..., p) of each tree; labels that do not exist have no parts."""
     xp = array_namespace(scores.unary)
-    here = one_hot(xp, labels, scores.unary.shape[-1], xp.bool) & exists(xp, scores)
-    total = xp.sum(xp.where(here, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
+    indicator = one_hot(xp, labels, scores.unary.shape[-1], xp.bool) & exists(xp, scores)
+    total = xp.sum(xp.where(indicator, scores.unary, xp.zeros_like(scores.unary)), axis=(-2, -1))
     nodes, parents, _ = linked(scores)
-    before, after = (xp.take(here, nodes_, axis=-2) for nodes_ in (parents, nodes))
-    pair = before[..., :, None] & after[..., None, :]
+    of_parents, of_nodes = (xp.take(indicator, index, axis=-2) for index in (parents, nodes))
+    pair = of_parents[..., :, None] & of_nodes[..., None, :]
     table = scores.pairwise if scores.pairwise.ndim == 2 else xp.take(scores.pairwise, nodes, axis=-3)
     table = xp.broadcast_to(table, pair.shape)
     return total + xp.sum(xp.where(pair, table, xp.zeros_like(table)), axis=(-3, -2, -1))
@@ -181,27 +180,25 @@ def parts(scores: TreeScores, labels: Array) -> TreeScores:
     not exist (such as -1) have no parts.
     """
     xp = array_namespace(scores.unary)
-    here = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
-    here = xp.where(exists(xp, scores), here, xp.zeros_like(here))
-    return scores._replace(unary=here, pairwise=_pairs(xp, scores, here, here))
+    indicator = one_hot(xp, labels, scores.unary.shape[-1], scores.unary.dtype)
+    indicator = xp.where(exists(xp, scores), indicator, xp.zeros_like(indicator))
+    return scores._replace(unary=indicator, pairwise=_pairs(xp, scores, indicator, indicator))
 
 
-def _pairs(xp: Any, scores: TreeScores, weighed: Array, here: Array) -> Array:
-    """sum over nodes (or for each) of weighed[parent] times here[v], both (..., p, L), shaped like the pairwise
-    scores.
-    """
+def _pairs(xp: Any, scores: TreeScores, weighted: Array, indicator: Array) -> Array:
+    """weighted[parent of v] times indicator[v], both (..., p, L): for each v, or summed if the matrix is shared."""
     nodes, parents, has_parent = linked(scores)
     if scores.pairwise.ndim > 2:
         up = Place.of(scores.unary).integers(np.maximum(scores.parents, 0))
-        before = xp.take(weighed, up, axis=-2) * has_parent[:, None]
-        return before[..., :, None] * here[..., None, :]
-    before, after = xp.take(weighed, parents, axis=-2), xp.take(here, nodes, axis=-2)
-    counts = xp.matmul(xp.matrix_transpose(before), after)
+        of_parents = xp.take(weighted, up, axis=-2) * has_parent[:, None]
+        return of_parents[..., :, None] * indicator[..., None, :]
+    of_parents, of_nodes = xp.take(weighted, parents, axis=-2), xp.take(indicator, nodes, axis=-2)
+    counts = xp.matmul(xp.matrix_transpose(of_parents), of_nodes)
     return xp.sum(counts, axis=tuple(range(counts.ndim - 2)))
 
 
 class _Edges:
-    """Edge marginals (..., L, L) of one node after another, kept apart or summed, as the pairwise scores are."""
+    """Edge marginals (..., L, L) for each node: stored separately, or summed if the pairwise scores are shared."""
 
     def __init__(self, xp: Any, scores: TreeScores) -> None:
         self.xp, self.shared = xp, scores.pairwise.ndim == 2
@@ -221,24 +218,24 @@ class _Edges:
 
 
 class Tree(Structure):
-    """A rooted tree, a forest, or a batch of them of one form, as an object.
+    """A rooted tree, a forest, or a batch of forests with the same parents.
 
     Parameters
     ----------
     unary : array (..., p, L)
         Score of each label at each node; -inf forbids it. Leading axes are a batch.
     pairwise : array (L, L) or (..., p, L, L)
-        Score of (label of the parent, label of the node): one matrix for all nodes, or one for each; a root's is
-        ignored.
+        Score of (label of the parent, label of the node): one matrix for all nodes, or one for each; the matrix of a
+        root is ignored.
     parents : int array (p,)
-        Parent of each node, -1 for a root; in any order, several roots or none.
+        Parent of each node, -1 for a root. Nodes may be in any order, and several may be roots.
     counts : int array (p,), optional
-        Number of labels of each node, 1..L; default: all L. What the scores say of other labels is ignored.
+        Number of labels of each node, 1..L; default: all L. Scores of labels that do not exist are ignored.
 
     Raises
     ------
     ValueError, TypeError
-        Shapes that do not fit, parents outside -1..p-1 or in a cycle, counts outside 1..L, nan or +inf, dtypes other
+        Inconsistent shapes, parents outside -1..p-1 or in a cycle, counts outside 1..L, nan or +inf, dtypes other
         than float32 and float64 (integers and booleans become float64), arrays of different namespaces or devices.
 
     Examples
@@ -249,7 +246,7 @@ class Tree(Structure):
     (3.5, [1, 1, 1])
     """
 
-    ops = sys.modules[__name__]  # where the functions come from: the accelerated panel points this at its own module
+    ops = sys.modules[__name__]  # the module with the functions; the accelerated panel replaces it by its own
     scores: TreeScores
     axes = ("nodes", "labels")
     variables = "unary"
@@ -281,18 +278,21 @@ class Tree(Structure):
         return feasible(value, "expectation"), marginals
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings; see :func:`top_k_max_product`. Fewer, or none, where fewer are possible: never
-        InfeasibleError.
+        """The k best labellings, or all if fewer are possible; see :func:`top_k_max_product`.
+
+        Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
         """
         *batch, p, n_labels = self.scores.unary.shape
         k = positive_k(k, math.prod(batch) * p)
-        at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels)  # the search keeps so many for each label
-        found: KBest = self.ops.top_k_max_product(self.scores, k)
-        return found
+        # the k best are kept for each label at each node
+        at_most("k", min(k, n_labels**p), math.prod(batch) * p * n_labels)
+        result: KBest = self.ops.top_k_max_product(self.scores, k)
+        return result
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
-        InfeasibleError.
+        """Labels (..., size, p) drawn with probability proportional to exp(score / mu); see :func:`sample`.
+
+        Raises InfeasibleError.
         """
         *batch, p, n_labels = self.scores.unary.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * max(p, n_labels))
@@ -302,17 +302,21 @@ class Tree(Structure):
         return labels
 
     def max_marginals(self) -> TreeScores:
-        """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
-        found: TreeScores = self.ops.max_marginals(self.scores)
-        return found
+        """The highest score of a labelling with each part; see :func:`max_marginals`. -inf if there is none."""
+        values: TreeScores = self.ops.max_marginals(self.scores)
+        return values
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of labels (..., p) that their nodes have; -1 throughout: no labelling, 0. Raises ValueError."""
+        """Score (...,) of labels (..., p), each in 0..count-1 of its node; 0 for no labelling, -1 at every node.
+
+        Raises ValueError.
+        """
         return self.ops.score(self.scores, self._labels(y))
 
     def parts(self, y: Any) -> TreeScores:
-        """Indicator of the parts of labels (..., p), as :meth:`score` takes them; see :func:`parts`. Raises
-        ValueError.
+        """Indicator of the parts of labels (..., p) as in :meth:`score`; see :func:`parts`.
+
+        Raises ValueError.
         """
         parts: TreeScores = self.ops.parts(self.scores, self._labels(y))
         return parts
@@ -320,16 +324,16 @@ class Tree(Structure):
     def expected_parts(self, outputs: Array, weights: Array) -> TreeScores:
         """sum_k weights[..., k] parts(outputs[..., k, :]) of labels (..., k, p); see :func:`parts`."""
         xp = array_namespace(self.scores.unary)
-        here = one_hot(xp, outputs, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, p, L)
-        here = xp.where(exists(xp, self.scores), here, xp.zeros_like(here))
-        weighed = here * weights[..., None, None]
-        pairs = _pairs(xp, self.scores, weighed, here)
+        indicator = one_hot(xp, outputs, self.scores.unary.shape[-1], self.scores.unary.dtype)  # (..., k, p, L)
+        indicator = xp.where(exists(xp, self.scores), indicator, xp.zeros_like(indicator))
+        weighted = indicator * weights[..., None, None]
+        pairs = _pairs(xp, self.scores, weighted, indicator)
         if self.scores.pairwise.ndim > 2:
             pairs = xp.sum(pairs, axis=-4)
-        return self.scores._replace(unary=xp.sum(weighed, axis=-3), pairwise=pairs)
+        return self.scores._replace(unary=xp.sum(weighted, axis=-3), pairwise=pairs)
 
     def first(self) -> Tree:
-        """The tree itself; of a batch along one axis the first."""
+        """The first tree of a batch along one axis; a single tree itself."""
         unary, pairwise, *_ = self.scores
         if unary.ndim == 2:
             return self
@@ -337,27 +341,27 @@ class Tree(Structure):
         return type(self).unchecked(self.scores._replace(unary=unary[0, ...], pairwise=pairwise))
 
     def count(self) -> int:
-        """Number of labellings that are not forbidden (one tree at a time); exact, a Python int."""
+        """Number of labellings of a single tree that are not forbidden; exact, a Python int."""
         unary, pairwise, counts = self._one_tree("count")
         parents = self.scores.parents
-        walk, below = order(parents), parents >= 0
-        if np.all(unary > -np.inf) and np.all(pairwise[below] > -np.inf):
+        walk, has_parent = order(parents), parents >= 0
+        if np.all(unary > -np.inf) and np.all(pairwise[has_parent] > -np.inf):
             return math.prod(counts.tolist())
         ways = [[int(allowed) for allowed in row[:n] > -np.inf] for row, n in zip(unary, counts, strict=True)]
         for v in walk.upward:
-            above = ways[parents[v]]
-            for i, row in enumerate(pairwise[v, : len(above), : len(ways[v])] > -np.inf):
-                above[i] *= sum(ways[v][j] for j in np.flatnonzero(row))
+            parent_ways = ways[parents[v]]
+            for i, row in enumerate(pairwise[v, : len(parent_ways), : len(ways[v])] > -np.inf):
+                parent_ways[i] *= sum(ways[v][j] for j in np.flatnonzero(row))
         return math.prod(sum(ways[v]) for v in walk.roots)
 
     def enumerate(self) -> Iterator[tuple[int, ...]]:
-        """Every labelling that is not forbidden (one tree at a time), in lexicographic order, as tuples."""
+        """Every labelling of a single tree that is not forbidden, in lexicographic order, as tuples."""
         unary, pairwise, counts = self._one_tree("enumerate")
-        below = np.flatnonzero(self.scores.parents >= 0).tolist()
+        children = np.flatnonzero(self.scores.parents >= 0).tolist()
         parents = self.scores.parents.tolist()
         for y in itertools.product(*(range(n) for n in counts.tolist())):
             nodes = all(unary[v, label] > -np.inf for v, label in enumerate(y))
-            if nodes and all(pairwise[v, y[parents[v]], y[v]] > -np.inf for v in below):
+            if nodes and all(pairwise[v, y[parents[v]], y[v]] > -np.inf for v in children):
                 yield y
 
     def _labels(self, y: Any) -> Array:
@@ -366,13 +370,16 @@ class Tree(Structure):
         if tuple(y.shape) != shape:
             raise ValueError(f"y: expected labels of shape {shape}, got {tuple(y.shape)}")
         xp, L, counts = array_namespace(y), self.scores.unary.shape[-1], self.scores.counts
-        most = L if counts is None else Place.of(self.scores.unary).integers(counts)
-        none = xp.all(y == -1, axis=-1)  # as oracles say that nothing is feasible
-        outside = ((y < 0) | (y >= most)) & ~none[..., None]
+        n_labels = L if counts is None else Place.of(self.scores.unary).integers(counts)
+        # the oracles return -1 at every node if every labelling is forbidden
+        no_labelling = xp.all(y == -1, axis=-1)
+        outside = ((y < 0) | (y >= n_labels)) & ~no_labelling[..., None]
         if seen(xp.any(outside)):
-            at = tuple(int(i) for i in np.argwhere(host(outside))[0])
-            own = L if counts is None else counts[at[-1]]
-            raise ValueError(f"y: expected labels in 0..{own - 1} at node {at[-1]}, got {int(y[at])} at {at}")
+            index = tuple(int(i) for i in np.argwhere(host(outside))[0])
+            count = L if counts is None else counts[index[-1]]
+            raise ValueError(
+                f"y: expected labels in 0..{count - 1} at node {index[-1]}, got {int(y[index])} at {index}"
+            )
         return y
 
     def _one_tree(self, question: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -386,7 +393,7 @@ class Tree(Structure):
 
 
 def _one_a_node(name: str, x: Any, p: int, least: int, most: int) -> np.ndarray:
-    """An integer for each of p nodes, within bounds, as int64 on the host."""
+    """One integer in least..most for each of the p nodes, as int64 on the host."""
     values = np.asarray(host(x))
     if values.size == 0:
         values = values.astype(np.int64)

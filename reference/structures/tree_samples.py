@@ -15,32 +15,33 @@ __all__ = ["filtered", "sample"]
 
 
 def filtered(xp: Any, scaled: TreeScores, walk: Order) -> tuple[Array, list[Array]]:
-    """log sum_y exp(score(y)) (...,), and log P(y_v | scores of v and below), (..., L), for each node v; all -inf
-    where nothing is feasible.
+    """log sum_y exp(score(y)) (...,), and log P(y_v | scores of the subtree of v), (..., L), for each node v.
+
+    If no labelling is feasible, all are -inf.
     """
     parents = scaled.parents.tolist()
     log_z = no_nodes(xp, scaled)
-    below = [scaled.unary[..., v, :] for v in range(len(parents))]
+    subtree = [scaled.unary[..., v, :] for v in range(len(parents))]
     for v in [*walk.upward, *walk.roots]:
-        norm = logsumexp(xp, below[v], axis=-1)  # what normalisation takes away: the sum is the log-partition
-        log_z, below[v] = log_z + norm, below[v] - finite(xp, norm)[..., None]
+        norm = logsumexp(xp, subtree[v], axis=-1)  # the log-normaliser of v; the sum is the log-partition
+        log_z, subtree[v] = log_z + norm, subtree[v] - finite(xp, norm)[..., None]
         if parents[v] >= 0:
-            message = logsumexp(xp, below[v][..., None, :] + transitions(scaled, v), axis=-1)
-            below[parents[v]] = below[parents[v]] + message
-    return log_z, below
+            message = logsumexp(xp, subtree[v][..., None, :] + transitions(scaled, v), axis=-1)
+            subtree[parents[v]] = subtree[parents[v]] + message
+    return log_z, subtree
 
 
 def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    """Labellings of each tree drawn with probability exp(score(y) / mu) / Z, independently, exactly.
+    """Independent labellings of each tree, drawn exactly with probability exp(score(y) / mu) / Z.
 
-    Roots from their marginals; then y_v ~ P(y_v | scores of v and below) exp(pairwise[v, y_parent(v), y_v] / mu),
-    normalised.
+    Roots are drawn from their marginals, then y_v ~ P(y_v | scores of the subtree of v)
+    exp(pairwise[v, y_parent(v), y_v] / mu), normalised.
 
     Parameters
     ----------
     scores : TreeScores
     uniforms : array (..., size, p)
-        Independent numbers from [0, 1): the one at [..., s, v] decides the label of node v in draw s.
+        Independent random numbers in [0, 1); [..., s, v] determines the label of node v in sample s.
     mu : float > 0
         Temperature.
 
@@ -49,21 +50,21 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
     value : array (...,)
         mu log Z; -inf where every labelling is forbidden.
     labels : int64 array (..., size, p)
-        -1 everywhere in a tree without a feasible labelling.
+        -1 at every node of a tree without a feasible labelling.
 
     Raises
     ------
     ValueError
-        The parents run in a cycle.
+        The parents form a cycle.
 
     Notes
     -----
-    Time O(p L (L + size)) with an exponential for each term; memory O(p L). Messages as in
+    Time O(p L (L + size)) with an exponential per term; memory O(p L). Messages are those of
     :func:`reference.structures.tree.sum_product`.
 
     Source
     ------
-    Branson et al., section 1.2, where samples come from importance sampling: here from the model's own distribution.
+    Branson et al., section 1.2. The samples there come from importance sampling, here from the model's distribution.
     """
     xp = array_namespace(scores.unary)
     walk, parents = order(scores.parents), scores.parents.tolist()
@@ -71,15 +72,17 @@ def sample(scores: TreeScores, uniforms: Array, mu: float = 1.0) -> tuple[Array,
         size = uniforms.shape[-2]
         return no_nodes(xp, scores), Place.of(scores.unary).integers(np.zeros((*leading(scores), size, 0)))
     scaled = scores._replace(unary=possible(xp, scores) / mu, pairwise=scores.pairwise / mu)
-    value, below = filtered(xp, scaled, walk)
+    value, subtree = filtered(xp, scaled, walk)
     labels: list[Array] = [value] * len(parents)
     for v in walk.roots:
-        labels[v] = choose(below[v][..., None, :], uniforms[..., v])
+        labels[v] = choose(subtree[v][..., None, :], uniforms[..., v])
     *batch, _, L = scores.unary.shape
     size = uniforms.shape[-2]
     for v in reversed(walk.upward):
         table = xp.broadcast_to(transitions(scaled, v), (*batch, L, L))
-        above = xp.broadcast_to(labels[parents[v]][..., None], (*batch, size, L))
-        labels[v] = choose(below[v][..., None, :] + xp.take_along_axis(table, above, axis=-2), uniforms[..., v])
-    drawn = xp.stack(labels, axis=-1)
-    return mu * value, xp.where((value > -xp.inf)[..., None, None], drawn, xp.full_like(drawn, -1))
+        parent_labels = xp.broadcast_to(labels[parents[v]][..., None], (*batch, size, L))
+        labels[v] = choose(
+            subtree[v][..., None, :] + xp.take_along_axis(table, parent_labels, axis=-2), uniforms[..., v]
+        )
+    labelling = xp.stack(labels, axis=-1)
+    return mu * value, xp.where((value > -xp.inf)[..., None, None], labelling, xp.full_like(labelling, -1))

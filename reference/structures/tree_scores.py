@@ -1,6 +1,4 @@
-"""The scores of rooted trees and forests, and the order in which their nodes are visited. What the oracles of trees
-share.
-"""
+"""The scores of rooted trees and forests, the order of their nodes, and functions that all oracles of trees use."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ __all__ = [
 
 
 class TreeScores(NamedTuple):
-    """The scores of a tree, or of a batch of trees of one form; a gradient with respect to them has the same shapes.
+    """The scores of a tree or of a batch of trees with the same parents. A gradient has the same shapes.
 
     unary (..., p, L); pairwise (L, L) shared by all nodes, or (..., p, L, L), pairwise[v, label of v's parent, label of
     v], where a root's entry is ignored; parents (p,) NumPy int64 on the host, -1 for a root; counts (p,) NumPy int64,
-    the number of labels of each node, or None where all have L: labels at and past a node's count do not exist.
+    the number of labels of each node, or None if all have L. Labels at and past a node's count do not exist.
     """
 
     unary: Array
@@ -44,7 +42,7 @@ TreeScores.layout = ("parents", "counts")  # type: ignore[attr-defined]
 
 
 class Order(NamedTuple):
-    """How to walk a forest: every node but the roots with children before parents, and siblings by number."""
+    """The roots, the other nodes with children before parents, and the children of each node, by number."""
 
     roots: list[int]
     upward: list[int]
@@ -52,7 +50,7 @@ class Order(NamedTuple):
 
 
 def order(parents: np.ndarray) -> Order:
-    """The deepest nodes first, nodes of one depth by number. Raises ValueError where the parents run in a cycle."""
+    """The order of the nodes: deepest first, by number within a depth. Raises ValueError if the parents form a cycle."""
     roots: list[int] = []
     children: list[list[int]] = [[] for _ in range(len(parents))]
     for v, u in enumerate(parents.tolist()):
@@ -73,12 +71,12 @@ def transitions(scores: TreeScores, v: int) -> Array:
 
 
 def exists(xp: Any, scores: TreeScores) -> Array:
-    """(p, L) booleans: True for the labels that a node has."""
-    n_labels, where = scores.unary.shape[-1], device(scores.unary)
+    """Booleans (p, L): True for the labels that a node has."""
+    n_labels, place = scores.unary.shape[-1], device(scores.unary)
     if scores.counts is None:
-        return xp.ones(tuple(scores.unary.shape[-2:]), dtype=xp.bool, device=where)
+        return xp.ones(tuple(scores.unary.shape[-2:]), dtype=xp.bool, device=place)
     counts = Place.of(scores.unary).integers(scores.counts)
-    return xp.arange(n_labels, dtype=xp.int64, device=where) < counts[:, None]
+    return xp.arange(n_labels, dtype=xp.int64, device=place) < counts[:, None]
 
 
 def possible(xp: Any, scores: TreeScores) -> Array:
@@ -89,24 +87,25 @@ def possible(xp: Any, scores: TreeScores) -> Array:
 
 
 def linked(scores: TreeScores) -> tuple[Array, Array, Array]:
-    """What nodes with parents are, as indices in the scores' place: their number (m,), their parents (m,), and which
-    nodes they are (p,).
+    """The m nodes with a parent: their indices (m,), the indices of their parents (m,), and an indicator (p,) of them.
+
+    All are arrays on the device of the scores.
     """
     place = Place.of(scores.unary)
-    below = np.flatnonzero(scores.parents >= 0)
-    return place.integers(below), place.integers(scores.parents[below]), place.floats(scores.parents >= 0)
+    nodes = np.flatnonzero(scores.parents >= 0)
+    return place.integers(nodes), place.integers(scores.parents[nodes]), place.floats(scores.parents >= 0)
 
 
 def finite(xp: Any, x: Array) -> Array:
-    """x with 0 for -inf: what may be subtracted from -inf."""
+    """x with 0 in place of -inf: -inf minus -inf is then never computed."""
     return xp.where(x > -xp.inf, x, xp.zeros_like(x))
 
 
 def leading(scores: TreeScores) -> tuple[int, ...]:
-    """The batch axes."""
+    """The shape of the batch axes."""
     return tuple(scores.unary.shape[:-2])
 
 
 def no_nodes(xp: Any, scores: TreeScores) -> Array:
-    """The value of a tree of p = 0: one output, of score 0."""
+    """The value of a tree with p = 0 nodes: it has one output, of score 0."""
     return xp.zeros(leading(scores), dtype=scores.unary.dtype, device=device(scores.unary))
