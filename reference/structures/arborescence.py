@@ -1,14 +1,14 @@
-"""Dependency trees: every token of a sentence has a head, another token or the root, and following heads leads to the
-root.
+"""Dependency trees: the head of each token of a sentence is another token or the root.
 
-score(y) = sum_m values[m, y_m] over the tokens m + 1 = 1..n, with heads y_m in 0..n, 0 being the root; the arcs may
-cross. Trees are spanning arborescences of the tokens and the root. Source: Martins et al., section 4
-(dependency parsing).
+score(y) = sum_m values[m, y_m] over the tokens m + 1 = 1..n, with heads y_m in 0..n, where 0 is the root. The arcs form
+a spanning arborescence of the root and the tokens, so every path of heads ends at the root. Arcs may cross. Source:
+Martins et al., section 4 (dependency parsing).
 
-The best tree, K best trees and max-marginals are in ``arborescence_max``; sums over all trees in ``arborescence_sum``.
+``arborescence_max`` has the best tree, the k best trees and max-marginals; ``arborescence_sum`` has sums over all
+trees; ``arborescence_samples`` has random trees.
 
 Conventions. Outputs are int64 heads (n,). A token is never its own head: values[m, m + 1] is ignored, with gradient 0.
-With n = 0 there is one output, of score 0. Exactly one root arc if ``single_root``, one or more if not.
+With n = 0 there is one output, of score 0. A tree has exactly one root arc if ``single_root``, otherwise one or more.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Arborescence(Structure):
-    """Dependency trees over n tokens, non-projective ones included.
+    """Dependency trees over n tokens, including non-projective trees.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Arborescence(Structure):
     Raises
     ------
     ValueError, TypeError
-        Another shape, nan or +inf, a dtype that is not real.
+        A wrong shape, nan or +inf, a dtype that is not real.
 
     Examples
     --------
@@ -85,24 +85,23 @@ class Arborescence(Structure):
         self.single_root = bool(single_root)
 
     def best(self) -> tuple[Array, Array]:
-        """Highest score and heads (n,) of a tree that has it; see :func:`maximum_arborescence`. Raises
-        InfeasibleError.
-        """
+        """Highest score and heads (n,) of a best tree; see :func:`maximum_arborescence`. Raises InfeasibleError."""
         value, heads = self.ops.maximum_arborescence(self.scores, self.single_root)
         return feasible(value, "best"), heads
 
     def topk(self, k: int) -> KBest:
-        """The k best trees, labels (k, n); see :func:`top_k_arborescences`. Fewer, or none, where fewer are
-        possible: never InfeasibleError.
+        """The k best trees, labels (k, n), or all if fewer are possible; see :func:`top_k_arborescences`.
+
+        Does not raise InfeasibleError: the count is 0 if every tree has a forbidden arc.
         """
         k = positive_k(k, self.scores.values.shape[0])
-        found: KBest = self.ops.top_k_arborescences(self.scores, k, self.single_root)
-        return found
+        result: KBest = self.ops.top_k_arborescences(self.scores, k, self.single_root)
+        return result
 
     def max_marginals(self) -> ArborescenceScores:
-        """The highest score of a tree with each arc; see :func:`max_marginals`. All -inf where there is none."""
-        found: ArborescenceScores = self.ops.max_marginals(self.scores, self.single_root)
-        return found
+        """The highest score of a tree with each arc; see :func:`max_marginals`. -inf if there is none."""
+        values: ArborescenceScores = self.ops.max_marginals(self.scores, self.single_root)
+        return values
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
         """Log-partition function and arc marginals (n, n + 1); see :func:`tree_partition`. Raises InfeasibleError."""
@@ -110,8 +109,10 @@ class Arborescence(Structure):
         return feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
-        InfeasibleError."""
+        """Heads (size, n) of trees drawn with probability proportional to exp(score / mu); see :func:`sample`.
+
+        Raises InfeasibleError.
+        """
         numbers = uniforms(rng, (integer("size", size, 1), self.scores.values.shape[0] + 1), self.scores.values)
         value, heads = self.ops.sample(self.scores, numbers, positive_mu(mu), self.single_root)
         feasible(value, "sample")
@@ -122,14 +123,14 @@ class Arborescence(Structure):
         return number_of_trees(host_values(self.scores) > -np.inf, self.single_root)
 
     def parts(self, y: Any) -> ArborescenceScores:
-        """Indicator (n, n + 1) of the arcs of a tree y (n,); -1 throughout: no tree, no arcs. Raises ValueError."""
+        """Indicator (n, n + 1) of the arcs of a tree y (n,); 0 for no tree, -1 at every token. Raises ValueError."""
         values = self.scores.values
         y, n = arrays.integers("y", y, Place.of(values)), values.shape[0]
         if tuple(y.shape) != (n,):
             raise ValueError(f"y: expected a head for each of {n} tokens, got shape {tuple(y.shape)}")
         heads = host(y)
         if np.any(heads != -1):
-            self._refuse_other_than_trees(heads)
+            self._require_tree(heads)
         return ArborescenceScores(one_hot(array_namespace(values), y, n + 1, values.dtype))
 
     def expected_parts(self, outputs: Array, weights: Array) -> ArborescenceScores:
@@ -149,7 +150,7 @@ class Arborescence(Structure):
                     yield heads
                 return
             for h in np.flatnonzero(allowed[len(heads)]).tolist():
-                if not _comes_back((*heads, h)):
+                if not _closes_cycle((*heads, h)):
                     yield from extend((*heads, h))
 
         return extend(())
@@ -159,18 +160,19 @@ class Arborescence(Structure):
         return self._with(super().constrained(allowed).scores)
 
     def augment(self, loss: ArborescenceScores) -> Arborescence:
-        """The same space with ``loss`` (finite, shaped like the scores) added to the scores. Raises ValueError for
-        another shape.
+        """The same space with ``loss`` (finite, shaped like the scores) added to the scores.
+
+        Raises ValueError for another shape.
         """
         return self._with(super().augment(loss).scores)
 
     def _with(self, scores: ArborescenceScores) -> Arborescence:
-        """The trees under other scores, as many roots."""
+        """The same space with other scores; single_root is kept."""
         other = type(self).unchecked(scores)
         other.single_root = self.single_root
         return other
 
-    def _refuse_other_than_trees(self, heads: np.ndarray) -> None:
+    def _require_tree(self, heads: np.ndarray) -> None:
         n = len(heads)
         if not 0 <= heads.min() <= heads.max() <= n:
             raise ValueError(f"y: expected heads in 0..{n}, got {heads.tolist()}")
@@ -180,8 +182,8 @@ class Arborescence(Structure):
             raise ValueError(f"y: expected a single token of head 0, got {heads.tolist()}")
 
 
-def _comes_back(heads: tuple[int, ...]) -> bool:
-    """Whether following heads from the last token, as far as they are known, comes back to it."""
+def _closes_cycle(heads: tuple[int, ...]) -> bool:
+    """Whether the heads of the first tokens contain a cycle through the last of them."""
     last = h = len(heads)
     while 0 < (h := heads[h - 1]) < last:
         pass

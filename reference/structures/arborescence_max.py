@@ -1,12 +1,11 @@
-"""Best dependency trees: the algorithm of Chu and Liu and of Edmonds, one contraction at a time.
+"""Best dependency trees by the algorithm of Chu, Liu and Edmonds, one contraction at a time.
 
-Every token takes its best head; a cycle of tokens that arises becomes one token, whose possible heads are scored by
-what the cycle gains with them. Source: McDonald et al. (2005), figure 3, after Chu and Liu (1965) and Edmonds (1967):
-the minimum spanning trees of Martins et al., section 4.
+Every token takes its best head. If these heads form a cycle, the cycle is contracted to one token; the score of a head
+of this token is the gain of the cycle from replacing one of its arcs. Source: McDonald et al. (2005), figure 3, after
+Chu and Liu (1965) and Edmonds (1967): the minimum spanning trees of Martins et al., section 4.
 
-With a single root the root is a last resort: trees are ordered by their number of root arcs first and by their score
-second, and as only root arcs count, a token takes one only if it has no other head. More than one in the end: there is
-no such tree.
+With a single root, trees are ordered first by their number of root arcs and then by their score. A token then takes a
+root arc only if it has no other head. If the resulting tree has several root arcs, no tree has a single one.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ __all__ = ["ArborescenceScores", "max_marginals", "maximum_arborescence", "top_k
 
 
 class ArborescenceScores(NamedTuple):
-    """The scores (n, n + 1) of the heads of n tokens: values[m, h] of head h, 0 the root, for token m + 1; -inf
-    forbids. values[m, m + 1] is ignored.
+    """values (n, n + 1): values[m, h] is the score of head h (0: the root) for token m + 1.
+
+    -inf forbids an arc; values[m, m + 1] is ignored.
     """
 
     values: Array
@@ -44,15 +44,15 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
     Returns
     -------
     value : array ()
-        The sum of the arcs' scores, token after token; -inf where every tree uses a forbidden arc, nan where a score is
+        The sum of the arc scores in the order of the tokens; -inf if every tree has a forbidden arc, nan if a score is
         nan or +inf.
     heads : int64 array (n,)
-        0 for the root, m for token m; -1 throughout if there is no tree.
+        0 for the root, m for token m; all -1 if there is no tree.
 
     Notes
     -----
-    Time O(n^3). Scores up to 1e300 in size. Ties: a token's first best head, where these form a tree;
-    otherwise not specified.
+    Time O(n^3). Scores may be up to 1e300 in absolute value. Ties: the first best head of each token if these heads
+    form a tree; otherwise not specified.
 
     Source
     ------
@@ -69,11 +69,12 @@ def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) 
 
 
 def max_marginals(scores: ArborescenceScores, single_root: bool = False) -> ArborescenceScores:
-    """For each arc the highest score of a tree that has it; -inf where there is none, and for a token as its own head.
+    """For each arc the highest score of a tree with this arc; -inf if there is none, and for a token as its own head.
 
     Notes
     -----
-    A best tree for each arc that the best tree lacks: n^2 of them. All nan where a score is nan or +inf.
+    Time O(n^5): one maximum arborescence for each of the n^2 arcs outside the best tree. All nan if a score is nan or
+    +inf.
 
     Source
     ------
@@ -108,41 +109,42 @@ def top_k_arborescences(scores: ArborescenceScores, k: int, single_root: bool = 
 
     Notes
     -----
-    The trees but for the best are divided by the first token whose head differs, and each part, by its best tree, waits
-    for its turn; at most k n best trees are computed. Equal scores in the order in which they were found.
+    The trees other than the best one are partitioned by the first token with another head. A priority queue holds these
+    sets, ordered by the score of their best tree. At most k n best trees are computed. Ties: in the order in which the
+    trees were found.
 
     Source
     ------
-    Lawler (1972), over the trees of Martins et al., section 4.
+    Lawler (1972), for the trees of Martins et al., section 4.
     """
     values, place = host_values(scores), Place.of(scores.values)
-    found: list[tuple[float, np.ndarray]] = []
-    waiting: list[tuple[float, int, np.ndarray, np.ndarray, int]] = []  # (-score, number, heads, scores, tokens fixed)
-    numbers = 0
+    best: list[tuple[float, np.ndarray]] = []
+    queue: list[tuple[float, int, np.ndarray, np.ndarray, int]] = []  # (-score, number, heads, values, tokens fixed)
+    n_sets = 0
 
     def add(limited: np.ndarray, fixed: int) -> None:
-        nonlocal numbers
+        nonlocal n_sets
         heads = best_heads(limited, single_root)
         if heads is not None:
-            heapq.heappush(waiting, (-tree_score(values, heads), numbers, heads, limited, fixed))
-            numbers += 1
+            heapq.heappush(queue, (-tree_score(values, heads), n_sets, heads, limited, fixed))
+            n_sets += 1
 
     if np.all(values < np.inf):
         add(values, 0)
-    while waiting and len(found) < k:
-        score, _, heads, limited, fixed = heapq.heappop(waiting)
-        found.append((-score, heads))
-        for m in range(fixed, len(heads)) if len(found) < k else ():
+    while queue and len(best) < k:
+        score, _, heads, limited, fixed = heapq.heappop(queue)
+        best.append((-score, heads))
+        for m in range(fixed, len(heads)) if len(best) < k else ():
             others = limited.copy()
             others[m, heads[m]] = -np.inf
             add(others, m)
             limited = _with_arc(limited, m, heads[m])
-    labels = np.array([heads for _, heads in found], np.int64).reshape(len(found), len(values))
-    return k_best(place.floats([score for score, _ in found]), place.integers(labels), k)
+    labels = np.array([heads for _, heads in best], np.int64).reshape(len(best), len(values))
+    return k_best(place.floats([score for score, _ in best]), place.integers(labels), k)
 
 
 def host_values(scores: ArborescenceScores) -> np.ndarray:
-    """The scores (n, n + 1) as float64 on the host, no token being its own head."""
+    """The scores (n, n + 1) as float64 on the host, with -inf for a token as its own head."""
     values = host(scores.values).astype(np.float64)
     tokens = np.arange(len(values))
     values[tokens, tokens + 1] = -np.inf
@@ -150,12 +152,12 @@ def host_values(scores: ArborescenceScores) -> np.ndarray:
 
 
 def tree_score(values: np.ndarray, heads: np.ndarray) -> float:
-    """The score of a tree, added up token after token."""
+    """The score of a tree: the sum of its arc scores in the order of the tokens."""
     return float(sum(values[m, h] for m, h in enumerate(heads)))
 
 
 def _with_arc(values: np.ndarray, m: int, h: int) -> np.ndarray:
-    """The scores of the trees in which row m has head h."""
+    """The scores with -inf for every head of row m except h."""
     limited = values.copy()
     limited[m, np.arange(values.shape[1]) != h] = -np.inf
     return limited
@@ -165,11 +167,11 @@ def _with_arc(values: np.ndarray, m: int, h: int) -> np.ndarray:
 
 
 class Contraction(NamedTuple):
-    """How to undo that the tokens of a cycle became one, the last.
+    """The contraction of a cycle of tokens to one token, the last row; :func:`expand` undoes it.
 
-    heads (k,) before; cycle (c,) and kept (k - c,) rows; leaving (k - c,): the row of the cycle that is the best head
-    of each kept one; entered (k - c + 1,): the row of the cycle that takes each possible head of it, the root first and
-    then the kept rows.
+    heads (k,): the heads before; cycle (c,) and kept (k - c,): the rows in the cycle and outside; leaving (k - c,): for
+    each kept row its best head in the cycle, as a row; entered (k - c + 1,): for each head of the cycle, the root and
+    then the kept rows, the row of the cycle that takes it.
     """
 
     heads: np.ndarray
@@ -195,8 +197,9 @@ def best_heads(values: np.ndarray, single_root: bool) -> np.ndarray | None:
 
 
 def greedy_heads(values: np.ndarray, single_root: bool) -> np.ndarray | None:
-    """The first best head of each token, the root as a last resort if it is to be single; None if a token has no
-    head.
+    """The first best head of each token; None if a token has no possible head.
+
+    With ``single_root`` a token takes the root only if it has no other possible head.
     """
     if len(values) == 0:
         return np.zeros(0, np.int64)
@@ -208,8 +211,8 @@ def greedy_heads(values: np.ndarray, single_root: bool) -> np.ndarray | None:
 
 
 def find_cycle(heads: np.ndarray) -> np.ndarray:
-    """The rows of a cycle of heads (k,), or none."""
-    visited = np.full(len(heads), -1)  # by the walk from which row
+    """The rows of a cycle of heads (k,); empty if there is no cycle."""
+    visited = np.full(len(heads), -1)  # the row at which the walk that visited this row started
     for start in range(len(heads)):
         m = start
         while m >= 0 and visited[m] < 0:
@@ -224,25 +227,26 @@ def find_cycle(heads: np.ndarray) -> np.ndarray:
 
 
 def contract(values: np.ndarray, heads: np.ndarray, cycle: np.ndarray) -> tuple[np.ndarray, Contraction]:
-    """The scores after the rows of a cycle have become one, the last; a head of the cycle scores the gain over the
-    arc that it replaces.
+    """The scores after a cycle is contracted to one row, the last, and the record to undo the contraction.
+
+    The score of a head of the cycle is its gain over the arc that it replaces.
     """
     kept = np.setdiff1d(np.arange(len(values)), cycle)
     columns = np.concatenate([[0], kept + 1])
     gain = (values[cycle] - values[cycle, heads[cycle], None])[:, columns]
-    below = values[np.ix_(kept, cycle + 1)]
+    from_cycle = values[np.ix_(kept, cycle + 1)]
     smaller = np.full((len(kept) + 1, len(kept) + 2), -np.inf)
     smaller[:-1, :-1] = values[np.ix_(kept, columns)]
-    smaller[:-1, -1] = below.max(axis=1)
+    smaller[:-1, -1] = from_cycle.max(axis=1)
     smaller[-1, :-1] = gain.max(axis=0)
-    return smaller, Contraction(heads, cycle, kept, cycle[below.argmax(axis=1)], cycle[gain.argmax(axis=0)])
+    return smaller, Contraction(heads, cycle, kept, cycle[from_cycle.argmax(axis=1)], cycle[gain.argmax(axis=0)])
 
 
-def expand(heads: np.ndarray, undo: Contraction) -> np.ndarray:
-    """The heads before a contraction: the cycle keeps its arcs but one."""
-    names = np.concatenate([[0], undo.kept + 1, [-1]])
+def expand(heads: np.ndarray, contraction: Contraction) -> np.ndarray:
+    """The heads before a contraction: the cycle keeps all its arcs except one."""
+    names = np.concatenate([[0], contraction.kept + 1, [-1]])
     of_kept, of_cycle = heads[:-1], heads[-1]
-    before = undo.heads.copy()
-    before[undo.kept] = np.where(names[of_kept] < 0, undo.leaving + 1, names[of_kept])
-    before[undo.entered[of_cycle]] = names[of_cycle]
-    return before
+    expanded = contraction.heads.copy()
+    expanded[contraction.kept] = np.where(names[of_kept] < 0, contraction.leaving + 1, names[of_kept])
+    expanded[contraction.entered[of_cycle]] = names[of_cycle]
+    return expanded

@@ -50,7 +50,7 @@ class Order(NamedTuple):
 
 
 def order(parents: np.ndarray) -> Order:
-    """The order of the nodes: deepest first, by number within a depth. Raises ValueError if the parents form a cycle."""
+    """The nodes deepest first, by number within a depth. Raises ValueError if the parents form a cycle."""
     roots: list[int] = []
     children: list[list[int]] = [[] for _ in range(len(parents))]
     for v, u in enumerate(parents.tolist()):
