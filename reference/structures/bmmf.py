@@ -1,9 +1,9 @@
-"""Best Max-Marginal First: the k best outputs of any structure that answers constrained max-marginals.
+"""Best Max-Marginal First: the k best outputs of any structure with max-marginals under constraints.
 
-The outputs are divided into disjoint sets, each given by the states that are allowed to each variable, and each with
-its best output. The best output not found yet differs from the best of its own set in the state of some variable, so it
-is the largest of the max-marginals of other states; there its set is cut in two. Source: Pillutla et al., section
-4.2.1, appendix C.1 and Algorithm 10 (after Yanover and Weiss).
+The outputs are partitioned into sets. Each set is given by the allowed states of each variable and stores its best
+output. The next best output differs from the best output of its set in the state of some variable, so its score is the
+largest max-marginal of the other states. Its set is split by this state. Source: Pillutla et al., section 4.2.1,
+appendix C.1 and Algorithm 10 (after Yanover and Weiss).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bmmf(structure: Structure, k: int) -> KBest:
     Parameters
     ----------
     structure : Structure
-        One instance (no batch) that answers ``best``, ``constrained`` and ``node_max_marginals``.
+        A single instance (no batch) with the methods ``best``, ``constrained`` and ``node_max_marginals``.
     k : int >= 1
         May exceed the number of outputs.
 
@@ -40,17 +40,16 @@ def bmmf(structure: Structure, k: int) -> KBest:
     Raises
     ------
     UnsupportedError
-        The structure lacks one of the three questions.
+        The structure lacks one of the three methods.
     ValueError
-        A batch; k < 1, or so large that k outputs are more than 2^28 numbers.
+        A batch, k < 1, or k outputs of more than 2^28 numbers together.
 
     Notes
     -----
-    k calls of ``best`` and at most 2 k - 3 sets of max-marginals, besides O(k p L) to look at each: those of the last
-    two sets would not be looked at, and are not asked for. Memory O(k p L). Equal scores in the order in which they
-    were found: the older set first, then the smaller variable, then the smaller state. The sets are disjoint, so that
-    nothing is found twice, however max-marginals are rounded; the order of scores that differ by less than their
-    rounding is that of ``best``.
+    k calls of ``best``, at most 2 k - 3 sets of max-marginals (those of the last two sets are not needed), and O(k p L)
+    time to compare them. Memory O(k p L). Ties: the older set first, then the smaller variable, then the
+    smaller state. The sets are disjoint, so no output is found twice, however max-marginals are rounded. Outputs whose
+    scores differ by less than the rounding of max-marginals are ordered by the scores of ``best``.
 
     Source
     ------
@@ -67,21 +66,21 @@ def bmmf(structure: Structure, k: int) -> KBest:
         raise ValueError(f"structure: expected a single one, got a batch of shape {tuple(field.shape[:-2])}")
     k = positive_k(k, field.shape[0])
 
-    def within(allowed: np.ndarray) -> Structure:
+    def limited(allowed: np.ndarray) -> Structure:
         return structure.constrained(array_namespace(field).asarray(allowed, device=device(field)))
 
     cells: list[_Cell] = []
     _add(cells, structure, np.ones((1, 1), bool))  # every state of every variable
     while cells and len(cells) < k:
         for cell in cells:
-            cell.look()
-        parent = max(cells, key=lambda cell: cell.promise)  # the first of equals
-        if parent.promise == -np.inf:
+            cell.update()
+        parent = max(cells, key=lambda cell: cell.next_score)  # the first of equals
+        if parent.next_score == -np.inf:
             break
         inside, outside = parent.halves()
-        if _add(cells, within(inside), inside):
-            parent.narrow(within(outside), outside)
-    cells.sort(key=lambda cell: -cell.value)  # in order, but for the rounding of max-marginals
+        if _add(cells, limited(inside), inside):
+            parent.narrow(limited(outside), outside)
+    cells.sort(key=lambda cell: -cell.value)  # the rounding of max-marginals may have changed the order
     place = Place.of(field)
     labels = np.array([host(cell.y) for cell in cells], np.int64)
     scores = place.floats([cell.value for cell in cells])
@@ -89,7 +88,7 @@ def bmmf(structure: Structure, k: int) -> KBest:
 
 
 def _add(cells: list[_Cell], outputs: Structure, allowed: np.ndarray) -> bool:
-    """Add a set of outputs; whether there are any (a finite max-marginal may owe that to rounding)."""
+    """Add a set of outputs. False if the set is empty, which rounded max-marginals may hide."""
     try:
         cells.append(_Cell(outputs, allowed))
     except InfeasibleError:
@@ -98,32 +97,32 @@ def _add(cells: list[_Cell], outputs: Structure, allowed: np.ndarray) -> bool:
 
 
 class _Cell:
-    """The outputs with allowed states, C^(s), and the best of them, y^(s). Raises InfeasibleError if there is none."""
+    """The outputs with allowed states, C^(s), and the best of them, y^(s). Raises InfeasibleError."""
 
     def __init__(self, outputs: Structure, allowed: np.ndarray) -> None:
         self.outputs, self.allowed = outputs, allowed
         value, self.y = outputs.best()
         self.value, self.states = float(value), outputs.states(self.y)
-        self.known = False  # whether the max-marginals have been asked for
+        self.is_current = False  # whether the max-marginals are those of ``outputs``
 
-    def look(self) -> None:
-        """phi^(s) without the states of y^(s), and the largest: the best score among the other outputs."""
-        if not self.known:
+    def update(self) -> None:
+        """Compute phi^(s) without the states of y^(s), and the largest: the best score of the other outputs."""
+        if not self.is_current:
             phi = host(self.outputs.node_max_marginals())
             self.allowed = np.broadcast_to(self.allowed, phi.shape)
             own = np.arange(phi.shape[1]) == self.states[:, None]
             self.others = np.where(self.allowed & ~own, phi, -np.inf)
-            self.promise, self.known = self.others.max(initial=-np.inf), True
+            self.next_score, self.is_current = self.others.max(initial=-np.inf), True
 
     def halves(self) -> tuple[np.ndarray, np.ndarray]:
-        """The states that are allowed with the most promising state, and without it, which is promising no more."""
+        """The allowed states of the two halves, with the state of the next best output and without it."""
         v, j = np.unravel_index(np.argmax(self.others), self.others.shape)
         inside, outside = self.allowed.copy(), self.allowed.copy()
         inside[v] = np.arange(inside.shape[1]) == j
         outside[v, j], self.others[v, j] = False, -np.inf
-        self.promise = self.others.max()
+        self.next_score = self.others.max()
         return inside, outside
 
     def narrow(self, outputs: Structure, allowed: np.ndarray) -> None:
-        """Keep these outputs, of which the best is the same."""
-        self.outputs, self.allowed, self.known = outputs, allowed, False
+        """Replace the outputs by a subset with the same best output."""
+        self.outputs, self.allowed, self.is_current = outputs, allowed, False

@@ -1,9 +1,9 @@
-"""Sets of boxes as an interval for each side, with a bound on their scores: the space that subwindow search parts.
+"""Sets of boxes, given by an interval for each side, with a bound on their scores: the space of subwindow search.
 
-Source: Pillutla et al., section 4.2.2, after Lampert et al. (2008): the positive pixels of the largest box and the
-negative ones of the smallest. Beyond it: where no pixel can be positive and boxes have none in common, the highest
-pixel, as a box has at least one; and a bound on the loss 1 - IoU, by the least intersection over the union with the
-largest box.
+Source: Pillutla et al., section 4.2.2, after Lampert et al. (2008): the bound is the sum of the positive pixels of the
+largest box and the negative pixels of the smallest. Two bounds are added here. If no pixel is positive and the boxes
+have no pixel in common, the bound is the highest pixel, as a box has at least one. The loss 1 - IoU is bounded by the
+least intersection over the union with the largest box.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ __all__ = ["BoxSet", "BoxSets"]
 
 
 class BoxSet(NamedTuple):
-    """The boxes with each side in an interval, its ends among it; none of the intervals has ends that no box of the
-    set reaches.
-    """
+    """The boxes with each side in a closed interval. Each end of an interval is a side of some box in the set."""
 
     top: tuple[int, int]
     left: tuple[int, int]
@@ -33,7 +31,7 @@ class BoxSets:
     Parameters
     ----------
     pixels : float64 array (H, W)
-        Scores; -inf forbids.
+        Scores; -inf forbids every box with this pixel.
     loss : float
         Weight of 1 - IoU with ``truth``, of any sign.
     truth : int64 array (4,) or None
@@ -55,31 +53,31 @@ class BoxSets:
         return BoxSet((0, H - 1), (0, W - 1), (1, H), (1, W))
 
     def bound(self, boxes: BoxSet) -> float:
-        """At least the score of any box of the set; of a single box its score, up to rounding."""
+        """An upper bound on the scores of the set; for a single box its score, up to rounding."""
         (t1, t2), (l1, l2), (b1, b2), (r1, r2) = boxes
         largest, smallest = (t1, l1, b2, r2), (t2, l2, b1, r1)
-        hold = t2 < b1 and l2 < r1  # whether all boxes have the smallest in common
-        if hold and inside(self.forbidden, smallest) > 0:
+        has_core = t2 < b1 and l2 < r1  # whether all boxes contain the smallest
+        if has_core and inside(self.forbidden, smallest) > 0:
             return -np.inf
-        peak = 0.0 if hold else min(np.max(self.row_peaks[t1:b2]), np.max(self.column_peaks[l1:r2]))
+        peak = 0.0 if has_core else min(np.max(self.row_peaks[t1:b2]), np.max(self.column_peaks[l1:r2]))
         if peak == -np.inf:
             return -np.inf
         if peak < 0:
             bound = float(peak)
         else:
-            bound = inside(self.positive, largest) + (inside(self.negative, smallest) if hold else 0.0)
+            bound = inside(self.positive, largest) + (inside(self.negative, smallest) if has_core else 0.0)
         if self.truth is None:
             return bound
-        most, least = common(largest, self.truth), common(smallest, self.truth)
-        if most == area(largest):  # all boxes lie within the truth
-            least = max(1, b1 - t2) * max(1, r1 - l2)
-        true, small = area(tuple(self.truth.tolist())), area(smallest) if hold else 0
+        most_common, least_common = common(largest, self.truth), common(smallest, self.truth)
+        if most_common == area(largest):  # all boxes lie within the truth
+            least_common = max(1, b1 - t2) * max(1, r1 - l2)
+        truth_area, smallest_area = area(tuple(self.truth.tolist())), area(smallest) if has_core else 0
         if self.loss >= 0:
-            return bound + self.loss * (1.0 - least / (area(largest) + true - most))
-        return bound + self.loss * (1.0 - min(1.0, most / (small + true - least)))
+            return bound + self.loss * (1.0 - least_common / (area(largest) + truth_area - most_common))
+        return bound + self.loss * (1.0 - min(1.0, most_common / (smallest_area + truth_area - least_common)))
 
     def split(self, boxes: BoxSet) -> Iterator[BoxSet]:
-        """Two halves by the longest interval, the first of several."""
+        """The two halves of the set by the longest interval, the first of several."""
         side = int(np.argmax([last - first for first, last in boxes]))
         first, last = boxes[side]
         middle = (first + last) // 2
@@ -89,13 +87,13 @@ class BoxSets:
                 yield part
 
     def single(self, boxes: BoxSet) -> tuple[int, ...] | None:
-        """The box of a set of one."""
+        """The box of a set of one, None for a set of several boxes."""
         return None if any(first < last for first, last in boxes) else tuple(first for first, _ in boxes)
 
     def scores(self, boxes: np.ndarray) -> np.ndarray:
         """The scores (m,) of boxes (m, 4)."""
-        alone = (BoxSet((t, t), (l, l), (b, b), (r, r)) for t, l, b, r in boxes.tolist())
-        return np.array([self.bound(box) for box in alone], dtype=np.float64)
+        singles = (BoxSet((t, t), (l, l), (b, b), (r, r)) for t, l, b, r in boxes.tolist())
+        return np.array([self.bound(box) for box in singles], dtype=np.float64)
 
 
 def integral(pixels: np.ndarray) -> np.ndarray:
@@ -117,13 +115,13 @@ def area(box: tuple[int, ...]) -> int:
 
 
 def common(a: tuple[int, ...], b: np.ndarray) -> int:
-    """Number of pixels in both boxes; of a box that ends before it starts, none."""
+    """Number of pixels in both boxes; 0 if a box ends before it starts."""
     height, width = min(a[2], int(b[2])) - max(a[0], int(b[0])), min(a[3], int(b[3])) - max(a[1], int(b[1]))
     return max(0, height) * max(0, width)
 
 
 def tightened(boxes: BoxSet) -> BoxSet | None:
-    """The same set by intervals whose ends are all reached; None where it has no box: top < bottom and left < right."""
+    """The same set with the smallest intervals; None if no box has top < bottom and left < right."""
     (t1, t2), (l1, l2), (b1, b2), (r1, r2) = boxes
     t2, l2, b1, r1 = min(t2, b2 - 1), min(l2, r2 - 1), max(b1, t1 + 1), max(r1, l1 + 1)
     return None if t1 > t2 or l1 > l2 or b1 > b2 or r1 > r2 else BoxSet((t1, t2), (l1, l2), (b1, b2), (r1, r2))

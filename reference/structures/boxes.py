@@ -1,11 +1,11 @@
-"""All boxes of an image by additive scores of pixels, and how much two boxes overlap: efficient subwindow search.
+"""All boxes of an image, scored by sums of pixels: efficient subwindow search, and the overlap of two boxes.
 
     score(y) = sum of pixels[i, j] over the pixels of y, + loss (1 - IoU(y, truth))
 
-A box is (top, left, bottom, right) in pixels, half-open: rows top..bottom-1, columns left..right-1. It has at least one
-pixel: the empty box is no output. The best boxes are found by best-first branch and bound over sets of boxes, an
-interval for each side. Source: Pillutla et al., sections 4.2.2 and 7.1.2, Algorithm 13 and Proposition 15, after
-Lampert et al. (2008).
+A box is (top, left, bottom, right) in pixels, half-open: rows top..bottom-1, columns left..right-1. A box has at least
+one pixel; the empty box is not an output. The best boxes are found by best-first branch and bound over sets of boxes,
+with an interval for each side. Source: Pillutla et al., sections 4.2.2 and 7.1.2, Algorithm 13 and Proposition 15,
+after Lampert et al. (2008).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["BoxScores", "Boxes", "best_boxes", "iou", "listed_scores"]
 
 
 class BoxScores(NamedTuple):
-    """The scores of an image's boxes; a gradient with respect to them has the same shapes.
+    """The scores of the boxes of an image; a gradient has the same shapes.
 
-    pixels (H, W), -inf forbids the boxes that hold the pixel; loss (), the weight of 1 - IoU with ``truth``, a box
-    (4,), int64 on the host; truth is None where there is no such loss.
+    pixels (H, W), -inf forbids the boxes with this pixel; loss (), the weight of 1 - IoU with ``truth``; truth, a box
+    (4,), int64 on the host, or None without a loss.
     """
 
     pixels: Array
@@ -39,36 +39,37 @@ class BoxScores(NamedTuple):
     truth: np.ndarray | None
 
 
-BoxScores.layout = ("truth",)  # type: ignore[attr-defined]  # no score: every oracle returns it unchanged
+BoxScores.layout = ("truth",)  # type: ignore[attr-defined]  # not a score: every oracle returns it unchanged
 
 
 def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
-    """The k best boxes (j, 4) int64 on the host, j <= k of them, from high to low.
+    """The j <= k best boxes (j, 4), int64 on the host, from high to low score.
 
     Notes
     -----
-    Best-first branch and bound over intervals [top, top'] x [left, left'] x ...: no box of a set scores more than the
-    positive pixels of its largest box plus the negative ones of its smallest, each from an integral image, plus the
-    loss at the least overlap. Exhaustive in the worst case, such as large images of noise without a region. Scores that
-    differ by less than the rounding of sums over the image count as equal; for ties see ``branch_and_bound``.
+    Best-first branch and bound over intervals [top, top'] x [left, left'] x ... The bound of a set is the sum of the
+    positive pixels of the largest box, the negative pixels of the smallest box, each from an integral image, and the
+    loss at the least overlap. The search is exhaustive in the worst case, such as large images of noise without a
+    region. Scores that differ by less than the rounding of sums over the image count as equal; for ties see
+    ``branch_and_bound``.
 
     Source
     ------
     Pillutla et al., Algorithm 13, *corrected*; the bound after Lampert et al. (2008).
     """
     sets = BoxSets(host(scores.pixels).astype(np.float64), float(scores.loss), scores.truth)
-    found = branch_and_bound(sets, k, tolerance=sets.rounding)
-    return np.array([y for _, y in found], dtype=np.int64).reshape(-1, 4)
+    best = branch_and_bound(sets, k, tolerance=sets.rounding)
+    return np.array([y for _, y in best], dtype=np.int64).reshape(-1, 4)
 
 
 def listed_scores(scores: BoxScores, boxes: np.ndarray) -> Array:
-    """The scores (m,) of boxes (m, 4) alone, where the scores are; -inf for a box with a forbidden pixel."""
+    """The scores (m,) of boxes (m, 4), on the device of ``scores``; -inf for a box with a forbidden pixel."""
     sets = BoxSets(host(scores.pixels).astype(np.float64), float(scores.loss), scores.truth)
     return Place.of(scores.pixels).floats(sets.scores(boxes))
 
 
 def iou(a: Any, b: Any) -> np.ndarray:
-    """Intersection over union of boxes: the number of pixels in both over the number of those in either.
+    """Intersection over union of boxes: the pixels in both boxes over the pixels in at least one.
 
     IoU(a, b) = |a and b| / |a or b|
 
@@ -80,12 +81,12 @@ def iou(a: Any, b: Any) -> np.ndarray:
     Returns
     -------
     float64 array (...,)
-        On the host, in [0, 1]: 1 for equal boxes alone.
+        On the host, in [0, 1]; 1 only for equal boxes.
 
     Raises
     ------
     ValueError, TypeError
-        What is no box.
+        Wrong shapes or dtypes, or boxes without pixels.
 
     Source
     ------
@@ -102,22 +103,22 @@ def iou(a: Any, b: Any) -> np.ndarray:
 class Boxes(Structure):
     """All boxes of an image, scored by the sum of their pixels.
 
-    The max and top-K oracles search; the exp oracle would have to visit every box, and is left to lists of boxes:
-    :meth:`among`.
+    The max and top-K oracles use branch and bound. The exp oracle would visit every box; :meth:`among` provides it for
+    a list of boxes.
 
     Parameters
     ----------
     pixels : array (H, W)
-        Score of each pixel; -inf forbids every box that holds it.
+        Score of each pixel; -inf forbids every box with this pixel.
     loss : float
-        Weight of the loss 1 - IoU with ``truth``; more than 0 in training.
+        Weight of the loss 1 - IoU with ``truth``; positive in training.
     truth : int array (4,), optional
-        A box (top, left, bottom, right), half-open, within the image; needed where loss is not 0.
+        A box (top, left, bottom, right), half-open, within the image; required if loss is not 0.
 
     Raises
     ------
     ValueError, TypeError
-        An image without pixels, a box that is none or not in the image, a loss without a truth, nan or +inf.
+        An image without pixels, an empty box or one outside the image, a loss without a truth, nan or +inf.
 
     Examples
     --------
@@ -148,13 +149,14 @@ class Boxes(Structure):
         super().__init__(BoxScores(pixels, Place.of(pixels).floats(weight), truth))
 
     def best(self) -> tuple[Array, Array]:
-        """Highest score () and a box (4,) that has it; see :func:`best_boxes`. Raises InfeasibleError."""
-        found = self.topk(1)
-        return feasible(found.scores[0], "best"), found.labels[0, ...]
+        """Highest score () and a best box (4,); see :func:`best_boxes`. Raises InfeasibleError."""
+        result = self.topk(1)
+        return feasible(result.scores[0], "best"), result.labels[0, ...]
 
     def topk(self, k: int) -> KBest:
-        """The k best boxes, labels (k, 4); see :func:`best_boxes`. Fewer, or none, where fewer are possible: never
-        InfeasibleError.
+        """The k best boxes, labels (k, 4), or all if fewer are possible; see :func:`best_boxes`.
+
+        Does not raise InfeasibleError: the count is 0 if every box is forbidden.
         """
         boxes, place = self.ops.best_boxes(self.scores, positive_k(k, 4)), Place.of(self.scores.pixels)
         values = np.array([float(self.score(y)) for y in boxes], dtype=np.float64)
@@ -162,8 +164,9 @@ class Boxes(Structure):
         return k_best(place.floats(values[order]), place.integers(boxes[order]), k)
 
     def among(self, boxes: Any) -> Table:
-        """The boxes (m, 4) alone, as listed outputs 0..m-1: every oracle, none that searches. Raises ValueError,
-        TypeError.
+        """A :class:`Table` whose outputs 0..m-1 are these boxes (m, 4); it has every oracle, without a search.
+
+        Raises ValueError, TypeError.
         """
         listed = within("boxes", checked_boxes("boxes", boxes), tuple(self.scores.pixels.shape))
         if listed.ndim != 2 or len(listed) == 0:
@@ -178,9 +181,7 @@ class Boxes(Structure):
         return total if self.scores.truth is None else total + self.scores.loss * self._loss([top, left, bottom, right])
 
     def parts(self, y: Any) -> BoxScores:
-        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth; -1 in all places, no box at all,
-        has none.
-        """
+        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth; 0 for no box, four times -1."""
         place = Place.of(self.scores.pixels)
         sides = host(arrays.integers("y", y, place))
         inside = np.zeros(self.scores.pixels.shape)
@@ -192,8 +193,9 @@ class Boxes(Structure):
         return BoxScores(place.floats(inside), place.floats(loss), self.scores.truth)
 
     def augment(self, loss: BoxScores) -> Structure:
-        """The same with ``loss`` added to the scores, pixels and weight; its truth is taken where there was none.
-        Raises ValueError.
+        """The same boxes with ``loss`` added to the scores; its truth is used if these scores have none.
+
+        Raises ValueError for another truth.
         """
         other = super().augment(loss)
         if self.scores.truth is None:
@@ -236,30 +238,30 @@ class Boxes(Structure):
 
 def overlap(a: np.ndarray, b: Any) -> np.ndarray:
     """Intersection over union (...,) of boxes (..., 4)."""
-    both = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
-    common = np.prod(np.maximum(both, 0).astype(np.float64), axis=-1)
-    of_a, of_b = (np.prod((box[..., 2:] - box[..., :2]).astype(np.float64), axis=-1) for box in (a, b))
-    share: np.ndarray = common / (of_a + of_b - common)
-    return share
+    sides = np.minimum(a[..., 2:], b[..., 2:]) - np.maximum(a[..., :2], b[..., :2])
+    common = np.prod(np.maximum(sides, 0).astype(np.float64), axis=-1)
+    area_a, area_b = (np.prod((box[..., 2:] - box[..., :2]).astype(np.float64), axis=-1) for box in (a, b))
+    ratio: np.ndarray = common / (area_a + area_b - common)
+    return ratio
 
 
 def checked_boxes(name: str, boxes: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
-    """Boxes (..., 4) as int64 on the host, of that shape if one is given. Raises ValueError, TypeError."""
-    given = host(boxes, name)
-    if given.size and given.dtype.kind not in "iu":
-        raise TypeError(f"{name}: expected integers, pixels, got {given.dtype}")
-    if given.ndim < 1 or given.shape[-1] != 4 or (shape is not None and given.shape != shape):
+    """Validated boxes (..., 4), or of ``shape``, as int64 on the host. Raises ValueError, TypeError."""
+    values = host(boxes, name)
+    if values.size and values.dtype.kind not in "iu":
+        raise TypeError(f"{name}: expected integers, pixels, got {values.dtype}")
+    if values.ndim < 1 or values.shape[-1] != 4 or (shape is not None and values.shape != shape):
         wanted = "(..., 4)" if shape is None else shape
-        raise ValueError(f"{name}: expected boxes (top, left, bottom, right) of shape {wanted}, got {given.shape}")
-    found = given.astype(np.int64)
-    flat = found.reshape(-1, 4)
+        raise ValueError(f"{name}: expected boxes (top, left, bottom, right) of shape {wanted}, got {values.shape}")
+    result = values.astype(np.int64)
+    flat = result.reshape(-1, 4)
     for k in np.flatnonzero((flat[:, 0] >= flat[:, 2]) | (flat[:, 1] >= flat[:, 3]))[:1]:
         raise ValueError(f"{name}: expected boxes with top < bottom and left < right, got {flat[k].tolist()}")
-    return found
+    return result
 
 
 def within(name: str, boxes: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Boxes (..., 4) that lie in an image of this shape. Raises ValueError."""
+    """The boxes (..., 4). Raises ValueError if one is not within an image of this shape."""
     flat = boxes.reshape(-1, 4)
     for k in np.flatnonzero((flat[:, :2] < 0).any(axis=1) | (flat[:, 2:] > np.array(shape)).any(axis=1))[:1]:
         raise ValueError(

@@ -1,5 +1,6 @@
-"""Outputs of one example for an update over several: the best, and others that are drawn, or proposed by a sampler of
-the user's own."""
+"""Outputs of one example for a multi-sample update: the best output, and others that are sampled or proposed by a
+user's sampler.
+"""
 
 from __future__ import annotations
 
@@ -20,42 +21,44 @@ from reference.structures.tree import Tree
 
 __all__ = ["Sampler", "best_and_drawn", "best_and_proposed"]
 
-Sampler = Callable[[int, Any, int, np.random.Generator], Iterable[Any]]  # example, its space, how many, random numbers
+Sampler = Callable[
+    [int, Any, int, np.random.Generator], Iterable[Any]
+]  # (example, its structure, number of outputs, random generator)
 
-# In these an output has one state of each variable; the field of the parts that shows it.
+# Structures whose outputs have one state for each variable, and the field of the parts with these states.
 VARIABLES = {Chain: "unary", Tree: "unary", Graph: "unary", Arborescence: "values", Table: "values"}
 
 
 def best_and_drawn(space: Any, k: int, mu: float, rng: np.random.Generator) -> Iterator[Any]:
-    """The best output of the one example of a batch (or of no batch), then those of k - 1 draws that are new."""
+    """The best output of a single example, or of a batch of one, then the new outputs among k - 1 samples."""
     value, best = space.best()
     yield best
     if k == 1:
         return
     batch = (slice(None),) * getattr(value, "ndim", 0)
-    drawn, known = space.sample(k - 1, mu, rng), {host(best).tobytes()}
+    samples, keys = space.sample(k - 1, mu, rng), {host(best).tobytes()}
     for j in range(k - 1):
-        y = drawn[(*batch, j, ...)]
-        if (key := host(y).tobytes()) not in known:
-            known.add(key)
+        y = samples[(*batch, j, ...)]
+        if (key := host(y).tobytes()) not in keys:
+            keys.add(key)
             yield y
 
 
 def best_and_proposed(space: Any, i: int, k: int, sampler: Sampler, rng: np.random.Generator) -> Iterator[Any]:
-    """The best output of example i, then those of at most k - 1 that a sampler proposes that are new and possible.
+    """The best output of example i, then the new outputs among at most k - 1 that a sampler proposes.
 
     Raises
     ------
     TypeError, ValueError
-        No list of outputs; more than k - 1; an output that the structure refuses, that is forbidden, or that leaves
-        variables without a state.
+        The sampler does not return a list or returns more than k - 1 outputs; an output is invalid or forbidden or
+        leaves a variable without a state.
     """
     value, best = space.best()
     yield best
     if k == 1:
         return
-    one, batched = space.first(), getattr(value, "ndim", 0) > 0
-    answer, known = sampler(int(i), one, k - 1, rng), {_key(best)}
+    example, batched = space.first(), getattr(value, "ndim", 0) > 0
+    answer, keys = sampler(int(i), example, k - 1, rng), {_key(best)}
     try:
         proposed = list(host(answer) if is_array_api_obj(answer) else answer)
     except TypeError:
@@ -63,9 +66,9 @@ def best_and_proposed(space: Any, i: int, k: int, sampler: Sampler, rng: np.rand
     if len(proposed) > k - 1:
         raise ValueError(f"sampler: expected at most {k - 1} outputs of example {i}, got {len(proposed)}")
     for j, y in enumerate(proposed):
-        y = _possible(one, y, f"sampler: output {j} of example {i}")
-        if (key := _key(y)) not in known:
-            known.add(key)
+        y = _possible(example, y, f"sampler: output {j} of example {i}")
+        if (key := _key(y)) not in keys:
+            keys.add(key)
             yield y[None, ...] if batched else y
 
 
@@ -74,7 +77,7 @@ def _key(y: Any) -> str:
 
 
 def _possible(space: Any, y: Any, name: str) -> Any:
-    """An output that is one, with a score above -inf; of the package's labelled structures as an integer array."""
+    """The validated output, with a score above -inf; an integer array for the structures in VARIABLES."""
     field = next((field for kind, field in VARIABLES.items() if isinstance(space, kind)), None)
     try:
         if field is not None:
