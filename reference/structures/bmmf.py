@@ -47,9 +47,9 @@ def bmmf(structure: Structure, k: int) -> KBest:
     Notes
     -----
     k calls of ``best``, at most 2 k - 3 sets of max-marginals (those of the last two sets are not needed), and O(k p L)
-    time to compare them. Memory O(k p L). Ties: the older set first, then the smaller variable, then the
-    smaller state. The sets are disjoint, so no output is found twice, however max-marginals are rounded. Outputs whose
-    scores differ by less than the rounding of max-marginals are ordered by the scores of ``best``.
+    time to compare them. Memory O(k p L). Ties: the older set first, then the smaller variable, then the smaller state.
+    The sets are disjoint, so no output is found twice, however max-marginals are rounded. Outputs whose scores differ
+    by less than the rounding of max-marginals are ordered by the scores of ``best``.
 
     Source
     ------

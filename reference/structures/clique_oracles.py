@@ -1,7 +1,7 @@
 """The oracles of pairwise graphs, by messages between the cliques of a clique tree.
 
-The messages are those of trees, between cliques of variables instead of variables (``clique_tree``). Scores come to the
-host once, and answers go back to where they came from. Source: Pillutla et al., Remark 10.
+The messages are those of trees, with cliques of variables in place of variables (``clique_tree``). Scores are copied to
+the host once, and results are copied back to the device of the scores. Source: Pillutla et al., Remark 10.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ MAX_TABLE = 2**20
 class GraphScores(NamedTuple):
     """The scores of a graph; a gradient with respect to them has the same shapes.
 
-    unary (p, L); pairwise (e, L, L), by the states of an edge's first and second variable; edges (e, 2) and counts
-    (p,), the number of states of each variable, or None where all have L: NumPy int64 on the host.
+    unary (p, L); pairwise (e, L, L), indexed by the states of the first and the second variable of the edge; edges
+    (e, 2); counts (p,), the number of states of each variable, or None if all have L. edges and counts are NumPy int64
+    on the host.
     """
 
     unary: Array
@@ -51,19 +52,19 @@ def clique_max_product(scores: GraphScores, max_table: int = MAX_TABLE) -> tuple
     ----------
     scores : GraphScores
     max_table : int
-        The largest number of entries of a clique's table.
+        The largest number of entries in the table of a clique.
 
     Returns
     -------
     value : array ()
-        -inf where every labelling is forbidden.
+        -inf if every labelling is forbidden.
     labels : int64 array (p,)
-        -1 where every labelling is forbidden.
+        All -1 if every labelling is forbidden.
 
     Raises
     ------
     ValueError
-        A clique's table would have more entries.
+        The table of a clique would have more than ``max_table`` entries.
 
     Notes
     -----
@@ -71,7 +72,7 @@ def clique_max_product(scores: GraphScores, max_table: int = MAX_TABLE) -> tuple
 
     Source
     ------
-    Pillutla et al., Remark 10 and Algorithm 7, over cliques.
+    Pillutla et al., Remark 10 and Algorithm 7, with cliques in place of nodes.
     """
     cliques = Cliques(scores, max_table)
     value, _, inside = towards_the_root(cliques.tree, cliques.tables(), _largest)
@@ -95,33 +96,34 @@ def clique_sum_product(scores: GraphScores, mu: float = 1.0, max_table: int = MA
     Returns
     -------
     value : array ()
-        -inf where every labelling is forbidden.
+        -inf if every labelling is forbidden.
     marginals : GraphScores
-        All 0 where every labelling is forbidden.
+        All 0 if every labelling is forbidden.
 
     Raises
     ------
     ValueError
-        A clique's table would have more than ``max_table`` entries.
+        The table of a clique would have more than ``max_table`` entries.
 
     Notes
     -----
-    Time and memory O(p L^(width + 1)). Messages are logarithms, their largest entry 0. Scores up to 1e300 mu.
+    Time and memory O(p L^(width + 1)). Messages are logarithms with largest entry 0. Scores may be up to
+    1e300 mu in absolute value.
 
     Source
     ------
-    Pillutla et al., Remark 10, Algorithm 9 and Lemma 7 (ii), over cliques and in log space.
+    Pillutla et al., Remark 10, Algorithm 9 and Lemma 7 (ii), with cliques in place of nodes and in log space.
     """
     cliques = Cliques(scores, max_table)
     tables = [table / mu for table in cliques.tables()]
     value, messages, _ = towards_the_root(cliques.tree, tables, _log_sum)
-    each = []
+    probabilities = []
     if value > -np.inf:
         weights = [np.exp(log - log.max()) for log in beliefs(cliques.tree, tables, messages, _log_sum)]
-        each = [weight / weight.sum() for weight in weights]
+        probabilities = [weight / weight.sum() for weight in weights]
     marginals = GraphScores(
-        cliques.of_variables(each, np.add.reduce, 0.0),
-        cliques.of_edges(each, np.add.reduce, 0.0),
+        cliques.of_variables(probabilities, np.add.reduce, 0.0),
+        cliques.of_edges(probabilities, np.add.reduce, 0.0),
         scores.edges,
         scores.counts,
     )
@@ -146,22 +148,22 @@ def clique_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -> Gra
     Raises
     ------
     ValueError
-        A clique's table would have more than ``max_table`` entries.
+        The table of a clique would have more than ``max_table`` entries.
 
     Notes
     -----
-    Time and memory O(p L^(width + 1)). The largest of each variable and of each edge is :func:`clique_max_product`'s
-    value.
+    Time and memory O(p L^(width + 1)). For each variable and each edge the largest value is that of
+    :func:`clique_max_product`.
 
     Source
     ------
     Pillutla et al., Definition 13 and Remark 10.
     """
     cliques = Cliques(scores, max_table)
-    each = _largest_of_each(cliques)
+    values = _largest_of_each(cliques)
     return GraphScores(
-        cliques.of_variables(each, _largest, -np.inf),
-        cliques.of_edges(each, _largest, -np.inf),
+        cliques.of_variables(values, _largest, -np.inf),
+        cliques.of_edges(values, _largest, -np.inf),
         scores.edges,
         scores.counts,
     )
@@ -174,7 +176,7 @@ def clique_node_max_marginals(scores: GraphScores, max_table: int = MAX_TABLE) -
 
 
 def _largest_of_each(cliques: Cliques) -> list[np.ndarray]:
-    """The highest score of a labelling with each state of each clique; no tables where every labelling is forbidden."""
+    """For each clique the highest score of a labelling with each state; an empty list if none is possible."""
     tables = cliques.tables()
     value, messages, _ = towards_the_root(cliques.tree, tables, _largest)
     if value == -np.inf:
@@ -193,8 +195,9 @@ def _log_sum(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 class Cliques:
-    """The scores on the host, and the clique tree of their graph. Raises ValueError if a table would exceed
-    ``max_table``.
+    """The scores on the host, and the clique tree of their graph.
+
+    Raises ValueError if a table would have more than ``max_table`` entries.
     """
 
     def __init__(self, scores: GraphScores, max_table: int) -> None:
@@ -213,7 +216,7 @@ class Cliques:
             )
 
     def tables(self) -> list[np.ndarray]:
-        """For each clique the sum of the scores that it is home to, over the states of its variables."""
+        """For each clique the sum of the scores assigned to it, over the states of its variables."""
         tables = [np.zeros(shape) for shape in self.shapes]
         for v, c in enumerate(self.tree.nodes):
             tables[c] += self.tree.spread(self.unary[v, : self.counts[v]], (v,), c)
@@ -222,20 +225,21 @@ class Cliques:
             tables[self.tree.edges[e]] += self.tree.spread(pair if a < b else pair.T, (a, b), self.tree.edges[e])
         return tables
 
-    def of_variables(self, each: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
-        """(p, L): the cliques' tables reduced to each variable; ``otherwise`` for states that do not exist, or
-        without tables.
-        """
-        found = np.full(self.unary.shape, otherwise)
-        for v, c in enumerate(self.tree.nodes if each else ()):
-            found[v, : self.counts[v]] = reduce(each[c], self.tree.axes(c, (v,)))
-        return self.place.floats(found)
+    def of_variables(self, tables: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
+        """The tables of the cliques reduced to each variable (p, L).
 
-    def of_edges(self, each: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
-        """(e, L, L): the same for each edge."""
-        found = np.full(self.pairwise.shape, otherwise)
-        for e, c in enumerate(self.tree.edges if each else ()):
+        ``otherwise`` is the value of states that do not exist, and of all states if there are no tables.
+        """
+        result = np.full(self.unary.shape, otherwise)
+        for v, c in enumerate(self.tree.nodes if tables else ()):
+            result[v, : self.counts[v]] = reduce(tables[c], self.tree.axes(c, (v,)))
+        return self.place.floats(result)
+
+    def of_edges(self, tables: list[np.ndarray], reduce: Reduction, otherwise: float) -> Array:
+        """The tables of the cliques reduced to each edge (e, L, L), as in :meth:`of_variables`."""
+        result = np.full(self.pairwise.shape, otherwise)
+        for e, c in enumerate(self.tree.edges if tables else ()):
             a, b = self.edges[e]
-            pair = reduce(each[c], self.tree.axes(c, (a, b)))
-            found[e, : self.counts[a], : self.counts[b]] = pair if a < b else pair.T
-        return self.place.floats(found)
+            pair = reduce(tables[c], self.tree.axes(c, (a, b)))
+            result[e, : self.counts[a], : self.counts[b]] = pair if a < b else pair.T
+        return self.place.floats(result)

@@ -1,5 +1,4 @@
-"""Labellings of graphs drawn from their Gibbs distribution: messages towards the root of a clique tree, states back
-down."""
+"""Labellings of graphs drawn from their Gibbs distribution: messages to the root of a clique tree, then states downwards."""
 
 from __future__ import annotations
 
@@ -16,44 +15,42 @@ __all__ = ["clique_sample"]
 def clique_sample(
     scores: GraphScores, uniforms: Array, mu: float = 1.0, max_table: int = MAX_TABLE
 ) -> tuple[Array, Array]:
-    """Labellings drawn with probability exp(score(y) / mu) / Z, independently, exactly.
+    """Independent labellings, drawn exactly with probability exp(score(y) / mu) / Z.
 
-    y_v ~ P(y_v | the states drawn so far of a clique that holds v), clique by clique from the root down
+    y_v ~ P(y_v | states already drawn in a clique that contains v), clique by clique from the root down
 
     Parameters
     ----------
     scores : GraphScores
     uniforms : array (size, p)
-        Independent numbers from [0, 1): the one at [s, v] decides the state of variable v in draw s.
+        Independent random numbers in [0, 1); [s, v] determines the state of variable v in sample s.
     mu : float > 0
         Temperature.
     max_table : int
-        The largest number of entries of a clique's table.
+        The largest number of entries in the table of a clique.
 
     Returns
     -------
     value : array ()
-        mu log Z; -inf where every labelling is forbidden.
+        mu log Z; -inf if every labelling is forbidden.
     labels : int64 array (size, p)
-        -1 where every labelling is forbidden.
+        All -1 if every labelling is forbidden.
 
     Raises
     ------
     ValueError
-        A clique's table would have more entries.
+        The table of a clique would have more than ``max_table`` entries.
 
     Notes
     -----
-    Time O(p L (L^width + size)), memory O(p L^(width + 1) + L size). The states above a clique reach what is below it
-    only through the
-    variables that the two share, so that the messages of :func:`reference.structures.clique_oracles.clique_sum_product`
-    suffice.
+    Time O(p L (L^width + size)), memory O(p L^(width + 1) + L size). A clique depends on the states drawn before
+    only through the variables that it shares with its parent, so the messages of
+    :func:`reference.structures.clique_oracles.clique_sum_product` are sufficient.
 
     Source
     ------
-    Branson et al., section 1.2, where samples come from importance sampling: here from the model's own distribution.
-    The cliques
-    are those of Pillutla et al., Remark 10.
+    Branson et al., section 1.2. The samples there come from importance sampling, here from the model's distribution.
+    The cliques are those of Pillutla et al., Remark 10.
     """
     cliques, numbers = Cliques(scores, max_table), host(uniforms).astype(np.float64)
     tree = cliques.tree
@@ -62,11 +59,11 @@ def clique_sample(
     labels = np.full(numbers.shape, -1)
     if value > -np.inf:
         for c, clique in enumerate(tree.cliques):
-            drawn = list(tree.shared[c])
+            variables = list(tree.shared[c])
             for v in (v for v in clique if v not in tree.shared[c]):
-                before = sorted(drawn)
-                drawn.append(v)
-                log = logsumexp(np, inside[c], tree.axes(c, tuple(drawn)))  # over the states drawn later
-                log = np.moveaxis(log, sorted(drawn).index(v), -1)
-                labels[:, v] = choose(log[tuple(labels[:, u] for u in before)], numbers[:, v])
+                conditions = sorted(variables)
+                variables.append(v)
+                log = logsumexp(np, inside[c], tree.axes(c, tuple(variables)))  # over the states drawn later
+                log = np.moveaxis(log, sorted(variables).index(v), -1)
+                labels[:, v] = choose(log[tuple(labels[:, u] for u in conditions)], numbers[:, v])
     return cliques.place.floats(mu * value), cliques.place.integers(labels)

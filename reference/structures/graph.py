@@ -1,11 +1,11 @@
-"""Graphs of small treewidth: exact answers on any pairwise graph whose clique tree fits in memory.
+"""Graphs of small treewidth: exact oracles for any pairwise graph whose clique tree fits in memory.
 
 score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e]. Time and memory are exponential in the
-treewidth: what would not fit is refused. Source: Pillutla et al., Remark 10.
+treewidth; a clique tree with too large tables is rejected. Source: Pillutla et al., Remark 10.
 
-Conventions. Variable v has the states below counts[v]; scores at and past it are ignored. No variables: one output, of
-score 0. An edge may occur twice (its scores add). Ties: the smallest states of the root's variables first, then clique
-by clique downwards.
+Conventions. Variable v has the states 0..counts[v]-1; scores of other states are ignored. A graph without variables has
+one output, of score 0. An edge may occur twice; its scores are added. Ties: the smallest states of the root's variables
+first, then clique by clique downwards.
 """
 
 from __future__ import annotations
@@ -54,19 +54,20 @@ class Graph(Structure):
     unary : array (p, L)
         Score of each state of each variable; -inf forbids it.
     pairwise : array (e, L, L)
-        Score of each pair of states of an edge's first and second variable; -inf forbids it.
+        Score of each pair of states of the first and second variable of each edge; -inf forbids it.
     edges : int array (e, 2)
-        The variables of each edge, in any order; an edge may occur twice, but not join a variable to itself.
+        The two different variables of each edge, in any order. An edge may occur twice.
     counts : int array (p,), optional
-        How many states each variable has, 1..L; default: all L.
+        Number of states of each variable, 1..L; default: all L.
     max_table : int
-        The largest number of entries of a clique's table.
+        The largest number of entries in the table of a clique.
 
     Raises
     ------
     ValueError, TypeError
-        A clique tree that would not fit; shapes that do not fit, edges and counts out of range, nan or +inf; dtypes and
-        namespaces as everywhere.
+        A clique with more than ``max_table`` entries, inconsistent shapes, edges or counts out of range, nan or +inf,
+        dtypes other than float32 and float64 (integers and booleans become float64), arrays of different namespaces or
+        devices.
 
     Examples
     --------
@@ -116,7 +117,10 @@ class Graph(Structure):
         return feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings; see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best labellings, or all if fewer are possible; see :func:`bmmf`.
+
+        Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
+        """
         return bmmf(self, k)
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, GraphScores]:
@@ -125,8 +129,10 @@ class Graph(Structure):
         return feasible(value, "expectation"), marginals
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Labels (size, p) drawn with probability proportional to exp(score / mu); see :func:`clique_sample`. Raises
-        InfeasibleError."""
+        """Labels (size, p) drawn with probability proportional to exp(score / mu); see :func:`clique_sample`.
+
+        Raises InfeasibleError.
+        """
         unary = self.scores.unary
         numbers = uniforms(rng, (integer("size", size, 1), unary.shape[0]), unary)
         value, labels = self.ops.clique_sample(self.scores, numbers, positive_mu(mu), self.max_table)
@@ -134,20 +140,16 @@ class Graph(Structure):
         return labels
 
     def max_marginals(self) -> GraphScores:
-        """The highest score of a labelling with each part; see :func:`clique_max_marginals`. All -inf where there is
-        none.
-        """
-        found: GraphScores = self.ops.clique_max_marginals(self.scores, self.max_table)
-        return found
+        """The highest score of a labelling with each part; see :func:`clique_max_marginals`. -inf if there is none."""
+        values: GraphScores = self.ops.clique_max_marginals(self.scores, self.max_table)
+        return values
 
     def node_max_marginals(self) -> Array:
-        """The same for states of variables (p, L) alone; see :func:`clique_node_max_marginals`."""
+        """The max-marginals (p, L) of the variables only; see :func:`clique_node_max_marginals`."""
         return self.ops.clique_node_max_marginals(self.scores, self.max_table)
 
     def constrained(self, allowed: Any) -> Structure:
-        """The labellings in which each variable has an allowed state: ``allowed`` (p, L), booleans in the scores'
-        place.
-        """
+        """The graph whose variables are restricted to their allowed states: booleans ``allowed`` (p, L)."""
         return self._like(super().constrained(allowed))
 
     def augment(self, loss: GraphScores) -> Structure:
@@ -155,7 +157,7 @@ class Graph(Structure):
         return self._like(super().augment(loss))
 
     def score(self, y: Any) -> Array:
-        """Score () of labels (p,); nothing for labels outside 0..counts[v] - 1, which have no parts."""
+        """Score () of labels (p,); labels outside 0..counts[v]-1 have no parts."""
         return Place.of(self.scores.unary).floats(inner(self.scores, self.parts(y)))
 
     def parts(self, y: Any) -> GraphScores:
@@ -167,9 +169,9 @@ class Graph(Structure):
         if y.shape != (p,):
             raise ValueError(f"y: expected labels of shape {(p,)}, got {y.shape}")
         exists = np.arange(L) < (L if counts is None else counts[:, None])
-        here = (y[:, None] == np.arange(L)) & exists
-        pairs = here[edges[:, 0], :, None] & here[edges[:, 1], None, :]
-        return GraphScores(place.floats(here), place.floats(pairs), edges, counts)
+        indicator = (y[:, None] == np.arange(L)) & exists
+        pairs = indicator[edges[:, 0], :, None] & indicator[edges[:, 1], None, :]
+        return GraphScores(place.floats(indicator), place.floats(pairs), edges, counts)
 
     def count(self) -> int:
         """The number of labellings that are not forbidden; exact, a Python int."""

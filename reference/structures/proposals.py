@@ -21,9 +21,8 @@ from reference.structures.tree import Tree
 
 __all__ = ["Sampler", "best_and_drawn", "best_and_proposed"]
 
-Sampler = Callable[
-    [int, Any, int, np.random.Generator], Iterable[Any]
-]  # (example, its structure, number of outputs, random generator)
+# (example, its structure, number of outputs, random generator) -> outputs
+Sampler = Callable[[int, Any, int, np.random.Generator], Iterable[Any]]
 
 # Structures whose outputs have one state for each variable, and the field of the parts with these states.
 VARIABLES = {Chain: "unary", Tree: "unary", Graph: "unary", Arborescence: "values", Table: "values"}
