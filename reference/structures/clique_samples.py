@@ -1,4 +1,4 @@
-"""Labellings of graphs drawn from their Gibbs distribution: messages to the root of a clique tree, then states downwards."""
+"""Labellings of graphs drawn from their Gibbs distribution: messages up a clique tree, then states down."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Binary variables whose neighbours prefer equal labels: exact answers by minimum cuts.
+"""Binary variables whose neighbours prefer equal labels: exact max oracles by minimum cuts.
 
-score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e], to be maximised over y in {0, 1}^p. It
-must be supermodular (its negative, the energy, submodular): pairwise[e, 0, 0] + pairwise[e, 1, 1] >= pairwise[e, 0, 1]
-+ pairwise[e, 1, 0]. The scores, the network and its maximum flow by augmenting paths are in ``cut_network``. Source:
-Pillutla et al., Algorithm 11 (*corrected*) and Theorem 47, after Kolmogorov and Zabin (2004).
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b], (a, b) = edges[e], is maximised over y in {0, 1}^p. The
+score must be supermodular (its negative, the energy, submodular): pairwise[e, 0, 0] + pairwise[e, 1, 1] >=
+pairwise[e, 0, 1] + pairwise[e, 1, 0]. ``cut_network`` has the scores, the network and its maximum flow by augmenting
+paths. Source: Pillutla et al., Algorithm 11 (*corrected*) and Theorem 47, after Kolmogorov and Zabin (2004).
 
-Conventions. Scores of -inf forbid: labels of a variable, and the pairs (0, 1) and (1, 0) of an edge. An edge that falls
-short of supermodularity by rounding (4 eps times the sum of its magnitudes, eps of the scores' dtype) counts as one of
-excess 0. Ties: of all best labellings, the one with the fewest ones (its ones are common to all of them).
+Conventions. A score of -inf may forbid a label of a variable and the pairs (0, 1) and (1, 0) of an edge. If an edge
+violates supermodularity only by rounding (4 eps times the sum of the absolute values of its scores, eps of their
+dtype), the two sums count as equal. Ties: of all best labellings, the one with the fewest ones (its ones are common to
+all of them).
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
     Returns
     -------
     value : array ()
-        The score of the labels, added up once more; -inf where every labelling is forbidden.
+        The score of the labels, summed again from the scores; -inf if every labelling is forbidden.
     labels : int64 array (p,)
-        -1 where every labelling is forbidden.
+        All -1 if every labelling is forbidden.
 
     Raises
     ------
     ValueError
-        An edge that is not supermodular, by name.
+        An edge is not supermodular; the message has its index.
 
     Notes
     -----
-    Dinic's algorithm, time O(p^2 e) and usually far less. Of all best labellings the one with the fewest ones.
+    Dinic's algorithm, time O(p^2 e) and usually far less. Ties: the best labelling with the fewest ones.
 
     Source
     ------
@@ -67,11 +68,11 @@ def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
 
 
 def node_max_marginals(scores: CutScores) -> Array:
-    """The highest score (p, 2) of a labelling in which variable v has label j; -inf where there is none.
+    """The highest score (p, 2) of a labelling in which variable v has label j; -inf if there is none.
 
     Notes
     -----
-    One minimum cut for each label that the best labelling does not have: p + 1 in all.
+    p + 1 minimum cuts: one for the best labelling, and one for each label that it does not have.
 
     Source
     ------
@@ -81,8 +82,9 @@ def node_max_marginals(scores: CutScores) -> Array:
 
 
 def max_marginals(scores: CutScores) -> CutScores:
-    """For each label of a variable, and each pair of labels of an edge, the highest score of a labelling that has it;
-    -inf if none has.
+    """For each label of a variable and each pair of labels of an edge, the highest score of a labelling that has it.
+
+    -inf if there is no such labelling.
 
     Notes
     -----
@@ -97,9 +99,7 @@ def max_marginals(scores: CutScores) -> CutScores:
 
 
 class _Constrained:
-    """Best scores under constraints y_v = j, one minimum cut each; the best labelling of all answers those that it
-    satisfies.
-    """
+    """Best scores under constraints y_v = j. Each needs one minimum cut, unless the best labelling satisfies them."""
 
     def __init__(self, scores: CutScores) -> None:
         self.scores, self.network = scores, Network.of(scores)
@@ -112,10 +112,10 @@ class _Constrained:
         if any(self.labels[v] != j for v, j in fixed.items()):
             terminal = self.network.terminal.copy()
             for v, j in fixed.items():
-                wanted = np.inf if j == 1 else -np.inf
-                if terminal[v] == -wanted:
+                fixing = np.inf if j == 1 else -np.inf
+                if terminal[v] == -fixing:
                     return -np.inf
-                terminal[v] = wanted
+                terminal[v] = fixing
             labels = _labels(self.network._replace(terminal=terminal))
         return -np.inf if labels is None else float(host(score(self.scores, labels)))
 
@@ -129,30 +129,32 @@ class _Constrained:
 
 
 def _labels(network: Network) -> np.ndarray | None:
-    """Labels (p,) of a minimum cut, 1 on the source's side; None if all cuts are infinite."""
+    """Labels (p,) of a minimum cut, 1 on the side of the source; None if every cut has infinite capacity."""
     flow = Flow(network)
     return None if flow.maximise() == np.inf else flow.source_side().astype(np.int64)
 
 
 class Cut(Structure):
-    """Binary variables in a graph whose edges score equal labels at least as high as different ones.
+    """Binary variables in a graph whose edges prefer equal labels.
 
     Parameters
     ----------
     unary : array (p, 2)
         Score of each label of each variable; -inf forbids it.
     pairwise : array (e, 2, 2)
-        Score of each pair of labels of an edge's first and second variable, with pairwise[e, 0, 0] + pairwise[e, 1, 1]
-        >= pairwise[e, 0, 1] + pairwise[e, 1, 0] up to rounding; -inf forbids a pair of different labels.
+        Score of each pair of labels of the first and second variable of an edge, with pairwise[e, 0, 0] +
+        pairwise[e, 1, 1] >= pairwise[e, 0, 1] + pairwise[e, 1, 0] up to rounding; -inf forbids a pair of different
+        labels.
     edges : int array (e, 2)
-        The variables of each edge; an edge may occur twice.
+        The two different variables of each edge. An edge may occur twice.
 
     Raises
     ------
     ValueError, TypeError
-        An edge that is not supermodular, an edge from a variable to itself or to none, shapes that do not fit, nan or
-        +inf, -inf for a pair of equal labels; dtypes and namespaces as everywhere. With a loss added (``augment``),
-        the answers refuse an edge that is no longer supermodular.
+        An edge that is not supermodular, edges out of range or from a variable to itself, inconsistent shapes, nan or
+        +inf, -inf for a pair of equal labels, dtypes other than float32 and float64 (integers and booleans become
+        float64), arrays of different namespaces or devices. If ``augment`` makes an edge non-supermodular, the methods
+        of the result raise ValueError.
 
     Examples
     --------
@@ -176,7 +178,8 @@ class Cut(Structure):
         if unary.ndim != 2 or unary.shape[1] != 2:
             raise ValueError(f"unary: expected shape (p, 2), got {tuple(unary.shape)}")
         edges = arrays.integers("edges", edges, Place.of(None))
-        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()  # stays as it is checked
+        # a copy: later changes by the caller have no effect
+        edges = edges.reshape(0, 2) if edges.size == 0 else edges.copy()
         if edges.ndim != 2 or edges.shape[1] != 2:
             raise ValueError(f"edges: expected shape (e, 2), got {edges.shape}")
         if tuple(pairwise.shape) != (len(edges), 2, 2):
@@ -197,16 +200,19 @@ class Cut(Structure):
         return feasible(value, "best"), labels
 
     def topk(self, k: int) -> KBest:
-        """The k best labellings; see :func:`bmmf`. Fewer, or none, where fewer are possible: never InfeasibleError."""
+        """The k best labellings, or all if fewer are possible; see :func:`bmmf`.
+
+        Does not raise InfeasibleError: the count is 0 if every labelling is forbidden.
+        """
         return bmmf(self, k)
 
     def max_marginals(self) -> CutScores:
-        """The highest score of a labelling with each part; see :func:`max_marginals`. All -inf where there is none."""
-        found: CutScores = self.ops.max_marginals(self.scores)
-        return found
+        """The highest score of a labelling with each part; see :func:`max_marginals`. -inf if there is none."""
+        values: CutScores = self.ops.max_marginals(self.scores)
+        return values
 
     def node_max_marginals(self) -> Array:
-        """The same for labels of variables (p, 2) alone; see :func:`node_max_marginals`."""
+        """The max-marginals (p, 2) of the variables only; see :func:`node_max_marginals`."""
         return self.ops.node_max_marginals(self.scores)
 
     def score(self, y: Any) -> Array:
@@ -214,13 +220,10 @@ class Cut(Structure):
         return self.ops.score(self.scores, self._checked(y))
 
     def parts(self, y: Any) -> CutScores:
-        """Indicator of the parts of labels (p,), shaped like the scores; -1 everywhere, no labelling at all, has
-        none.
-        """
+        """Indicator of the parts of labels (p,), shaped like the scores; 0 for no labelling, -1 at every variable."""
         y = arrays.integers("y", y, Place.of(self.scores.unary))
-        return self._parts(
-            y if np.all(host(y) == -1) and tuple(y.shape) == (self.scores.unary.shape[0],) else self._checked(y)
-        )
+        is_none = np.all(host(y) == -1) and tuple(y.shape) == (self.scores.unary.shape[0],)
+        return self._parts(y if is_none else self._checked(y))
 
     def expected_parts(self, outputs: Array, weights: Array) -> CutScores:
         """sum_k weights[k] parts(outputs[k, :]) of labels (k, p); labels of -1 have no parts."""
@@ -235,7 +238,7 @@ class Cut(Structure):
     def count(self) -> int:
         """The number of labellings that are not forbidden, as a Python int.
 
-        Raises IntractableError where forbidden pairs link more than 20 variables: counting the closed sets of a partial
+        Raises IntractableError if forbidden pairs link more than 20 variables: counting the closed sets of a partial
         order is #P-complete (Provan and Ball, 1983).
         """
         unary, pairwise, edges = self._on_host()
@@ -266,9 +269,9 @@ class Cut(Structure):
         """Indicators (..., p, 2) and (..., e, 2, 2) of labels (..., p)."""
         unary, edges = self.scores.unary, self.scores.edges
         xp, place = array_namespace(unary), Place.of(unary)
-        here = one_hot(xp, y, 2, unary.dtype)
-        ends = [xp.take(here, place.integers(edges[:, i]), axis=here.ndim - 2) for i in (0, 1)]
-        return CutScores(here, ends[0][..., :, None] * ends[1][..., None, :], edges)
+        indicator = one_hot(xp, y, 2, unary.dtype)
+        ends = [xp.take(indicator, place.integers(edges[:, i]), axis=indicator.ndim - 2) for i in (0, 1)]
+        return CutScores(indicator, ends[0][..., :, None] * ends[1][..., None, :], edges)
 
     def _checked(self, y: Any) -> Array:
         p = self.scores.unary.shape[0]

@@ -1,8 +1,8 @@
 """The scores of binary variables in a graph, the network whose cuts are their labellings, and its maximum flow (Dinic).
 
-score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b] with (a, b) = edges[e]. Each edge is a constant, a term for
-each of its two variables, and a cost for different labels: the capacities of a pair of arcs. Source: Pillutla et al.,
-appendix C.2, after Kolmogorov and Zabin (2004).
+score(y) = sum_v unary[v, y_v] + sum_e pairwise[e, y_a, y_b] with (a, b) = edges[e]. The scores of an edge are a
+constant, a term for each of its two variables, and a cost of different labels: the capacities of two arcs. Source:
+Pillutla et al., appendix C.2, after Kolmogorov and Zabin (2004).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["CutScores", "Flow", "Network", "refuse_edge", "refuse_unfit_edges", 
 class CutScores(NamedTuple):
     """The scores of p binary variables and e edges between them; a gradient with respect to them has the same shapes.
 
-    unary (p, 2); pairwise (e, 2, 2), indexed by the labels of the edge's first and second variable; edges (e, 2), NumPy
-    int64 on the host.
+    unary (p, 2); pairwise (e, 2, 2), indexed by the labels of the first and second variable of the edge; edges (e, 2),
+    NumPy int64 on the host.
     """
 
     unary: Array
@@ -34,11 +34,12 @@ CutScores.layout = ("edges",)  # type: ignore[attr-defined]  # not scores: every
 
 
 class Network(NamedTuple):
-    """What a labelling costs, as a cut: arcs from the source s to variables of label 1, to the sink t from those of
-    label 0.
+    """A network whose cuts are the labellings; the capacity of a cut is the cost of its labelling.
 
-    terminal (p,): > 0 the capacity of s -> v, < 0 minus that of v -> t; inf and -inf fix the label. capacity (e, 2): of
-    a -> b, which is cut where y_a = 1 and y_b = 0, and of b -> a; inf forbids. Both NumPy float64.
+    Variables of label 1 are on the side of the source s, variables of label 0 on the side of the sink t.
+
+    terminal (p,): the capacity of s -> v if positive, minus that of v -> t if negative; inf and -inf fix the label.
+    capacity (e, 2): of a -> b, which is cut if y_a = 1 and y_b = 0, and of b -> a; inf forbids. Both are NumPy float64.
     """
 
     terminal: np.ndarray
@@ -47,11 +48,11 @@ class Network(NamedTuple):
 
     @classmethod
     def of(cls, scores: CutScores) -> Network | None:
-        """The network of the scores; None where a variable has no label left. Raises ValueError for an edge that cuts
-        cannot express.
+        """The network of the scores, or None if both labels of a variable are forbidden.
 
-        With w = psi_00 + psi_11 - psi_01 - psi_10 >= 0, an edge's scores are psi_00 + alpha y_a + beta y_b - (w/2)
-        |y_a - y_b|. A forbidden pair (0, 1) or (1, 0) is an arc of capacity inf over the scores that make w = 0.
+        With w = psi_00 + psi_11 - psi_01 - psi_10 >= 0, the scores of an edge are psi_00 + alpha y_a + beta y_b -
+        (w/2) |y_a - y_b|. If a pair (0, 1) or (1, 0) is forbidden, its arc has capacity inf and its score is replaced
+        by the one with w = 0. Raises ValueError for an edge that cuts cannot represent.
         """
         unary, pairwise = host(scores.unary).astype(np.float64), host(scores.pairwise).astype(np.float64)
         edges = scores.edges
@@ -59,7 +60,7 @@ class Network(NamedTuple):
         if np.any(np.all(unary == -np.inf, axis=1)):
             return None
         equal0, equal1 = pairwise[:, 0, 0], pairwise[:, 1, 1]
-        first, second = pairwise[:, 1, 0], pairwise[:, 0, 1]  # by the variable that has label 1
+        first, second = pairwise[:, 1, 0], pairwise[:, 0, 1]  # only the first or only the second has label 1
         no_first, no_second = first == -np.inf, second == -np.inf
         both = equal0 / 2 + equal1 / 2
         first, second = (
@@ -75,8 +76,9 @@ class Network(NamedTuple):
 
 
 class Flow:
-    """A network's residual graph and Dinic's algorithm. Arcs 2i and 2i + 1 are opposite; the source is node p, the
-    sink p + 1.
+    """The residual graph of a network, and Dinic's algorithm.
+
+    Arcs 2i and 2i + 1 are opposite; the source is node p, the sink node p + 1.
     """
 
     def __init__(self, network: Network) -> None:
@@ -84,7 +86,7 @@ class Flow:
         self.source, self.sink = p, p + 1
         self.head: list[int] = []
         self.residual: list[float] = []
-        self.arcs: list[list[int]] = [[] for _ in range(p + 2)]  # that leave a node
+        self.arcs: list[list[int]] = [[] for _ in range(p + 2)]  # the arcs that leave each node
         for (a, b), (forth, back) in zip(network.edges.tolist(), network.capacity.tolist(), strict=True):
             self.add(a, b, forth, back)
         for v, capacity in enumerate(network.terminal.tolist()):
@@ -97,9 +99,7 @@ class Flow:
         self.residual += [forth, back]
 
     def maximise(self) -> float:
-        """Augment until no path from source to sink is left; the flow that went through, inf if a path cannot be
-        filled.
-        """
+        """Augment until no path from source to sink remains; the maximum flow, or inf."""
         total = 0.0
         while (levels := self.levels())[self.sink] >= 0:
             total += self.block(levels)
@@ -108,29 +108,29 @@ class Flow:
         return total
 
     def levels(self) -> list[int]:
-        """The number of arcs of a shortest residual path from the source to each node; -1 where there is none."""
+        """The number of arcs of a shortest residual path from the source to each node; -1 if there is none."""
         level = [-1] * len(self.arcs)
         level[self.source] = 0
-        waiting = deque([self.source])
-        while waiting:
-            v = waiting.popleft()
+        queue = deque([self.source])
+        while queue:
+            v = queue.popleft()
             for a in self.arcs[v]:
                 if self.residual[a] > 0 and level[self.head[a]] < 0:
                     level[self.head[a]] = level[v] + 1
-                    waiting.append(self.head[a])
+                    queue.append(self.head[a])
         return level
 
     def block(self, level: list[int]) -> float:
-        """Fill shortest paths until each has a saturated arc; the flow that went through."""
+        """Augment along shortest paths until each has a saturated arc; the added flow."""
         total, path, v = 0.0, list[int](), self.source
-        tried = [0] * len(self.arcs)
+        tried = [0] * len(self.arcs)  # the number of arcs of each node that are used up
         while True:
             if v == self.sink:
                 amount = min(self.residual[a] for a in path)
                 if amount == np.inf:
                     return amount
                 for a in path:
-                    self.residual[a] -= amount  # exactly 0 where it was the least
+                    self.residual[a] -= amount  # exactly 0 on the arc of least residual capacity
                     self.residual[a ^ 1] += amount
                 total += amount
                 saturated = next(i for i, a in enumerate(path) if self.residual[a] == 0)
@@ -150,15 +150,14 @@ class Flow:
                 return total
 
     def source_side(self) -> np.ndarray:
-        """Booleans (p,): the variables that the source still reaches."""
+        """Booleans (p,): the variables that the source reaches in the residual graph."""
         return np.array(self.levels()[: self.source], dtype=np.int64) >= 0
 
 
 def refuse_unfit_edges(scores: CutScores) -> None:
-    """Raise the ValueError of the first edge that cuts cannot express: not supermodular, or a pair of equal labels
-    forbidden.
+    """Raise ValueError for the first edge that is not supermodular or forbids a pair of equal labels.
 
-    A lack of at most 4 eps (|psi_00| + |psi_01| + |psi_10| + |psi_11|), eps of the scores' dtype, is rounding.
+    A violation of at most 4 eps (|psi_00| + |psi_01| + |psi_10| + |psi_11|), eps of the scores' dtype, is rounding.
     """
     pairwise = host(scores.pairwise).astype(np.float64)
     equal, different = pairwise[:, 0, 0] + pairwise[:, 1, 1], pairwise[:, 0, 1] + pairwise[:, 1, 0]
@@ -170,12 +169,12 @@ def refuse_unfit_edges(scores: CutScores) -> None:
 
 
 def rounding(scores: CutScores) -> float:
-    """eps of the scores' dtype."""
+    """The machine epsilon of the scores' dtype."""
     return float(array_namespace(scores.pairwise).finfo(scores.pairwise.dtype).eps)
 
 
 def refuse_edge(scores: CutScores, e: int) -> None:
-    """Raise the ValueError that says why edge ``e`` has no cut."""
+    """Raise a ValueError that says why no cut represents edge ``e``."""
     psi = host(scores.pairwise)[e].astype(np.float64)
     a, b = (int(v) for v in scores.edges[e])
     if min(psi[0, 0], psi[1, 1]) == -np.inf:
@@ -193,7 +192,7 @@ def refuse_edge(scores: CutScores, e: int) -> None:
 
 
 def score(scores: CutScores, labels: Array) -> Array:
-    """The score () of one labelling (p,), added up in float64; -inf if it is forbidden."""
+    """The score () of one labelling (p,), summed in float64; -inf if the labelling is forbidden."""
     y, (a, b) = host(labels), scores.edges.T
     total = host(scores.unary)[np.arange(len(y)), y].sum(dtype=np.float64)
     total += host(scores.pairwise)[np.arange(len(a)), y[a], y[b]].sum(dtype=np.float64)

@@ -1,12 +1,12 @@
-"""Matchings: each row of a score matrix takes a column of its own, min(p, q) pairs in all.
+"""Matchings: the rows of a (p, q) score matrix are matched with different columns, min(p, q) pairs in all.
 
 score(y) = sum_v values[v, y_v] over the matched rows. The max oracle is an assignment problem, solved by shortest
-augmenting paths with potentials (Kuhn 1955; Edmonds and Karp 1972); the max-marginals come from one optimum and
+augmenting paths with potentials (Kuhn 1955; Edmonds and Karp 1972). The max-marginals follow from one optimum and
 all-pairs longest paths in its residual graph. Source: Pillutla et al., section 4.2, appendix C.3, Algorithm 12
 (*corrected*) and Theorem 48.
 
-Conventions. Outputs are int64 (p,): the column of each row, -1 for a row without one, which happens only where p > q.
-With p = 0 or q = 0 there is one output, of score 0. Which of several best matchings is returned is not specified.
+Conventions. Outputs are int64 (p,): the column of each row, -1 for a row without one, which occurs only if p > q.
+With p = 0 or q = 0 there is one output, of score 0. Ties: which of several best matchings is returned is not specified.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class MatchingScores(NamedTuple):
 
 
 class Optimum(NamedTuple):
-    """A best matching of p <= q rows with its potentials, the proof that it is one.
+    """A best matching of p <= q rows, with potentials that prove its optimality.
 
-    column (p,) of each row; u (p,), v (q,) with u_i + v_j >= values_ij, equal on the matching; v >= 0, and 0 on
+    column (p,) of each row; u (p,), v (q,) with u_i + v_j >= values_ij, equal on the matching; v >= 0, and v = 0 on
     unmatched columns.
     """
 
@@ -57,36 +57,36 @@ def assignment(scores: MatchingScores) -> tuple[Array, Array]:
     Returns
     -------
     value : array ()
-        The sum of the matched scores, row after row; -inf where every matching uses a forbidden pair, nan where a score
-        is nan or +inf.
+        The sum of the matched scores in the order of the rows; -inf if every matching has a forbidden pair, nan if a
+        score is nan or +inf.
     columns : int64 array (p,)
-        -1 for rows without a column, and everywhere if there is no matching.
+        -1 for rows without a column; all -1 if there is no matching.
 
     Notes
     -----
-    Time O(min(p, q)^2 max(p, q)). Scores up to 1e300 in size. Ties: not specified.
+    Time O(min(p, q)^2 max(p, q)). Scores may be up to 1e300 in absolute value. Ties: not specified.
 
     Source
     ------
-    Pillutla et al., appendix C.3 (the max oracle), *corrected*: every row or every column is matched, whatever the
-    signs.
+    Pillutla et al., appendix C.3 (the max oracle), *corrected*: every row or every column is matched, for scores
+    of any sign.
     """
     values = host(scores.values).astype(np.float64)
     p, q = values.shape
     columns, place = np.full(p, -1), Place.of(scores.values)
     if not np.all(values < np.inf):
         return place.floats(np.nan), place.integers(columns)
-    found = optimum(values) if p <= q else optimum(values.T)
-    if found is not None and p <= q:
-        columns = found.column
-    elif found is not None:
-        columns[found.column] = np.arange(q)
-    value = -np.inf if found is None else matched_sum(values, columns)
+    best = optimum(values) if p <= q else optimum(values.T)
+    if best is not None and p <= q:
+        columns = best.column
+    elif best is not None:
+        columns[best.column] = np.arange(q)
+    value = -np.inf if best is None else matched_sum(values, columns)
     return place.floats(value), place.integers(columns)
 
 
 def max_marginals(scores: MatchingScores) -> MatchingScores:
-    """For each pair the highest score of a matching that has it; -inf where there is none.
+    """For each pair the highest score of a matching with this pair; -inf if there is none.
 
     psi_{v;z} = max {score(y): y_v = z} = psi* + phi(v, z) + Delta(z, v)  unless y*_v = z
 
@@ -97,20 +97,20 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     Returns
     -------
     MatchingScores
-        values (p, q); all nan where a score is nan or +inf.
+        values (p, q); all nan if a score is nan or +inf.
 
     Notes
     -----
-    Delta(z, v) is the heaviest path from column z to row v in the residual graph of the best matching y*: an arc row to
-    column of weight +phi for each allowed pair outside y*, an arc column to row of weight -phi for each pair of y*. A
-    row's column is part of its node here, and weights are reduced by the potentials, which cancel along a path and
-    leave losses >= 0: no path pays twice. Where p < q, the q - p unmatched columns are one more node: a path may end in
-    it (its column stays free) or start from it, as if rows of score 0 held them. Time O(min(p, q)^3 + p q), memory
-    O(p q).
+    Time O(min(p, q)^3 + p q), memory O(p q). Delta(z, v) is the weight of the heaviest path from column z to row v in
+    the residual graph of the best matching y*. This graph has an arc from row to column of weight +phi for each allowed
+    pair outside y*, and an arc from column to row of weight -phi for each pair of y*. Here a row and its column are one
+    node, and weights are reduced by the potentials. The potentials cancel along a path and make all losses >= 0, so
+    shortest paths exist. If p < q, the q - p unmatched columns are one more node, as if rows of score 0 had them: a
+    path may end there or start there.
 
     Source
     ------
-    Pillutla et al., Algorithm 12, line 3 *corrected*, and Theorem 48; unequal sides are a step beyond the paper.
+    Pillutla et al., Algorithm 12, line 3 *corrected*, and Theorem 48. The case p != q is an extension of the paper.
     """
     values = host(scores.values).astype(np.float64)
     p, q = values.shape
@@ -122,34 +122,34 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
 
 
 def optimum(values: np.ndarray) -> Optimum | None:
-    """A best matching of all rows of a host matrix (p, q), p <= q, or None where there is none.
+    """A best matching of all rows of a host matrix (p, q), p <= q, or None if there is none.
 
-    Row after row is matched along a path that loses least, found as Dijkstra finds shortest paths.
+    Rows are matched one by one, each along a path of least loss, which Dijkstra's algorithm finds.
     """
     p, q = values.shape
     u, v = np.zeros(p), np.zeros(q)
     column, row = np.full(p, -1), np.full(q, -1)
     for start in range(p):
-        loss = np.full(q, np.inf)  # of the best path known from the start to each column
-        before = np.full(q, -1)  # the row from which that path reaches it
+        loss = np.full(q, np.inf)  # least loss of a path from the start to each column so far
+        previous = np.full(q, -1)  # the row before each column on this path
         settled = np.zeros(q, dtype=bool)
         i, least = start, 0.0
         while i >= 0:
             through = least + (u[i] + v - values[i])
             shorter = ~settled & (through < loss)
-            loss[shorter], before[shorter] = through[shorter], i
+            loss[shorter], previous[shorter] = through[shorter], i
             j = int(np.argmin(np.where(settled, np.inf, loss)))
             if settled[j] or loss[j] == np.inf:
                 return None
             least, settled[j] = loss[j], True
-            i = row[j]  # -1: an unmatched column, where the path may end
+            i = row[j]  # -1: an unmatched column, which ends the path
         rise = least - loss[settled]  # >= 0, and 0 for the last column
         v[settled] += rise
         inner = settled & (row >= 0)
         u[row[inner]] -= least - loss[inner]
         u[start] -= least
         while i != start:  # along the path, each row takes the next column
-            i = before[j]
+            i = previous[j]
             row[j], column[i], j = i, j, column[i]
     return Optimum(column, u, v)
 
@@ -157,14 +157,14 @@ def optimum(values: np.ndarray) -> Optimum | None:
 def best_with_each_pair(values: np.ndarray) -> np.ndarray:
     """The max-marginals (p, q) of a host matrix with p <= q."""
     p, q = values.shape
-    found = optimum(values)
-    if found is None:
+    best = optimum(values)
+    if best is None:
         return np.full((p, q), -np.inf)
-    column, u, v = found
-    row = np.full(q, p)  # node of each column: its row, or p for the unmatched ones
+    column, u, v = best
+    row = np.full(q, p)  # node of each column: its row, or p if it is unmatched
     row[column] = np.arange(p)
     reduced = np.maximum(u[:, None] + v - values, 0.0)
-    loss = np.full((p + 1, p + 1), np.inf)  # [a, b]: the owner of node a takes a column of node b
+    loss = np.full((p + 1, p + 1), np.inf)  # [a, b]: the row of node a takes a column of node b
     loss[:p, :p] = reduced[:, column]
     if p < q:
         loss[:p, p] = reduced[:, row == p].min(axis=1)
@@ -178,7 +178,7 @@ def best_with_each_pair(values: np.ndarray) -> np.ndarray:
 
 
 def matched_sum(values: np.ndarray, columns: np.ndarray) -> float:
-    """The score of a matching, added up row after row."""
+    """The score of a matching: the sum of its scores in the order of the rows."""
     return float(sum(values[i, j] for i, j in enumerate(columns) if j >= 0))
 
 
@@ -188,13 +188,13 @@ class Matching(Structure):
     Parameters
     ----------
     values : array (p, q)
-        Score of pairing each row with each column; -inf forbids the pair. All rows are matched if p <= q, else all
-        columns.
+        Score of pairing each row with each column; -inf forbids the pair. If p <= q, all rows are matched, otherwise
+        all columns.
 
     Raises
     ------
     ValueError, TypeError
-        Not a matrix, nan or +inf, a dtype that is not real.
+        A wrong number of axes, nan or +inf, a dtype that is not real.
 
     Examples
     --------
@@ -226,19 +226,21 @@ class Matching(Structure):
         return feasible(value, "best"), columns
 
     def topk(self, k: int) -> KBest:
-        """The k best matchings, labels (k, p); see :func:`bmmf`. Fewer, or none, where fewer are possible: never
-        InfeasibleError.
+        """The k best matchings, labels (k, p), or all if fewer are possible; see :func:`bmmf`.
+
+        Does not raise InfeasibleError: the count is 0 if every matching has a forbidden pair.
         """
         return bmmf(self, k)
 
     def max_marginals(self) -> MatchingScores:
-        """The highest score of a matching with each pair; see :func:`max_marginals`. All -inf where there is none."""
-        found: MatchingScores = self.ops.max_marginals(self.scores)
-        return found
+        """The highest score of a matching with each pair; see :func:`max_marginals`. -inf if there is none."""
+        values: MatchingScores = self.ops.max_marginals(self.scores)
+        return values
 
     def parts(self, y: Any) -> MatchingScores:
-        """Indicator (p, q) of the pairs of a matching y (p,), a row without a column (-1) having none; -1
-        throughout: no matching. Raises ValueError.
+        """Indicator (p, q) of the pairs of a matching y (p,), where -1 is a row without a column.
+
+        All -1 means no matching. Raises ValueError.
         """
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))
@@ -272,12 +274,10 @@ class Matching(Structure):
             if all(j < 0 or allowed[i, j] for i, j in enumerate(y)):
                 yield tuple(y)
 
-    # the variables, for searches that limit them: the smaller side, each with one state -----------------------------
+    # the variables of constrained searches: the rows or columns of the smaller side, each with one state -------------
 
     def states(self, y: Any) -> np.ndarray:
-        """The state of each variable of columns y (p,): of rows their column; where p > q, of columns their row
-        (q,).
-        """
+        """The state of each variable in a matching y (p,): the column of each row; if p > q, the row of each column."""
         columns = np.asarray(host(y), np.int64)
         if not self._by_columns:
             return columns
@@ -286,17 +286,17 @@ class Matching(Structure):
         return rows
 
     def node_max_marginals(self) -> Array:
-        """The max-marginals with a row for each variable: (p, q), or (q, p) where p > q."""
+        """The max-marginals with a row for each variable: (p, q), or (q, p) if p > q."""
         values = self.max_marginals().values
         return array_namespace(values).matrix_transpose(values) if self._by_columns else values
 
     def constrained(self, allowed: Any) -> Structure:
-        """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) where p > q."""
+        """The matchings in which each variable has an allowed state: booleans (p, q), or (q, p) if p > q."""
         values = self.scores.values
         if not self._by_columns:
             return type(self).unchecked(MatchingScores(limited(values, allowed)))
-        turn = array_namespace(values).matrix_transpose
-        return type(self).unchecked(MatchingScores(turn(limited(turn(values), allowed))))
+        transpose = array_namespace(values).matrix_transpose
+        return type(self).unchecked(MatchingScores(transpose(limited(transpose(values), allowed))))
 
     @property
     def _by_columns(self) -> bool:

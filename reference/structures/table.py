@@ -1,6 +1,6 @@
-"""Listed outputs: one score for each. The simplest structure, and the one that others are checked against.
+"""Listed outputs with one score each: the simplest structure, and the one that tests compare the others with.
 
-Source: Pillutla et al., Definition 6 over a finite set given as a list; section 2.3.1 for the smoothed max.
+Source: Pillutla et al., Definition 6 for a finite list of outputs; section 2.3.1 for the smoothed max.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ class TableScores(NamedTuple):
 
 
 def argmax(scores: TableScores) -> tuple[Array, Array]:
-    """Highest score (...,) and the first output (...,) int64 that has it; value -inf and output -1 if all are
-    forbidden.
+    """Highest score (...,) and the first output (...,) int64 with this score.
 
-    max_y psi(y). Source: Pillutla et al., Definition 6.
+    max_y psi(y); value -inf and output -1 if every output is forbidden. Source: Pillutla et al., Definition 6.
     """
     xp = array_namespace(scores.values)
     value = xp.max(scores.values, axis=-1)
@@ -50,20 +49,20 @@ def softmax(scores: TableScores, mu: float = 1.0) -> tuple[Array, TableScores]:
 
 
 def sample(scores: TableScores, uniforms: Array, mu: float = 1.0) -> tuple[Array, Array]:
-    """Outputs (..., size) drawn with probability exp(psi(y) / mu) / Z, one by each of the numbers ``uniforms``
-    (..., size) in [0, 1).
+    """mu log Z (...,), and outputs (..., size) drawn with probability exp(psi(y) / mu) / Z.
 
-    With them mu log Z (...,); value -inf and outputs -1 if all are forbidden.
+    Each of the numbers ``uniforms`` (..., size) in [0, 1) determines one output. If every output is forbidden, the
+    value is -inf and the outputs are -1.
     """
     xp = array_namespace(scores.values)
     scaled = scores.values / mu
     value = mu * logsumexp(xp, scaled, axis=-1)
-    drawn = choose(scaled[..., None, :], uniforms)
-    return value, xp.where((value > -xp.inf)[..., None], drawn, xp.full_like(drawn, -1))
+    outputs = choose(scaled[..., None, :], uniforms)
+    return value, xp.where((value > -xp.inf)[..., None], outputs, xp.full_like(outputs, -1))
 
 
 def top_k(scores: TableScores, k: int) -> KBest:
-    """The k best outputs that are not forbidden; among equal scores the smaller index comes first.
+    """The k best outputs that are not forbidden; ties go to the smaller index.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def top_k(scores: TableScores, k: int) -> KBest:
 
     Notes
     -----
-    A stable sort: time O(m log m).
+    Time O(m log m), by a stable sort.
     """
     xp = array_namespace(scores.values)
     kept = min(k, scores.values.shape[-1])
@@ -122,13 +121,17 @@ class Table(Structure):
         return feasible(value, "best"), y
 
     def topk(self, k: int) -> KBest:
-        """The k best outputs; see :func:`top_k`. Fewer, or none, where fewer are possible: never InfeasibleError."""
-        found: KBest = self.ops.top_k(self.scores, positive_k(k, math.prod(self.scores.values.shape[:-1])))
-        return found
+        """The k best outputs, or all if fewer are possible; see :func:`top_k`.
+
+        Does not raise InfeasibleError: the count is 0 if every output is forbidden.
+        """
+        result: KBest = self.ops.top_k(self.scores, positive_k(k, math.prod(self.scores.values.shape[:-1])))
+        return result
 
     def sample(self, size: int, mu: float = 1.0, rng: int | np.random.Generator | None = None) -> Array:
-        """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`. Raises
-        InfeasibleError.
+        """Outputs (..., size) drawn with probability proportional to exp(score / mu); see :func:`sample`.
+
+        Raises InfeasibleError.
         """
         *batch, m = self.scores.values.shape
         size = at_most("size", integer("size", size, 1), math.prod(batch) * m)
@@ -147,7 +150,7 @@ class Table(Structure):
         return feasible(value, "expectation"), probabilities
 
     def parts(self, y: Any) -> TableScores:
-        """Indicator (..., m) of outputs y (...,) in 0..m-1; -1: no output, no parts. Raises ValueError."""
+        """Indicator (..., m) of outputs y (...,) in 0..m-1; 0 for no output, -1. Raises ValueError."""
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))
         if tuple(y.shape) != tuple(values.shape[:-1]):
@@ -160,33 +163,33 @@ class Table(Structure):
 
     @property
     def listed(self) -> int:  # type: ignore[override]
-        """Number of outputs, forbidden ones included."""
+        """Number of outputs, including forbidden ones."""
         count: int = self.scores.values.shape[-1]
         return count
 
     def expected_parts(self, outputs: Array, weights: Array) -> TableScores:
-        """Weights (..., k) of outputs (..., k) as (..., m); an output of -1 has no parts."""
+        """sum_k weights[..., k] parts(outputs[..., k]), shape (..., m); an output of -1 has no parts."""
         values = self.scores.values
         chosen = one_hot(array_namespace(values), outputs, values.shape[-1], values.dtype)
         return TableScores(array_namespace(values).sum(chosen * weights[..., None], axis=-2))
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of outputs y (...,) in 0..m-1; -1: no output, 0. Raises ValueError."""
+        """Score (...,) of outputs y (...,) in 0..m-1; 0 for no output, -1. Raises ValueError."""
         values = self.scores.values
         xp = array_namespace(values)
         return xp.sum(xp.where(self.parts(y).values > 0, values, xp.zeros_like(values)), axis=-1)
 
     def first(self) -> Table:
-        """The list itself; of a batch along one axis the first."""
+        """The first list of a batch along one axis; a single list itself."""
         values = self.scores.values
         return self if values.ndim == 1 else type(self).unchecked(TableScores(values[0, ...]))
 
     def count(self) -> int:
-        """Number of outputs that are not forbidden (one list at a time)."""
+        """Number of outputs of a single list that are not forbidden."""
         return len(list(self.enumerate()))
 
     def enumerate(self) -> Iterator[int]:
-        """Every output that is not forbidden, in order (one list at a time)."""
+        """Every output of a single list that is not forbidden, in order."""
         if self.scores.values.ndim != 1:
             raise ValueError(
                 f"expected a single list of outputs, got a batch of shape {tuple(self.scores.values.shape[:-1])}"
