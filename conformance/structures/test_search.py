@@ -92,7 +92,7 @@ def test_a_bound_that_is_none_is_found(backend):
             return max(self.scores[run[0] : run[1]]) - (0.0 if run[1] == run[0] + 1 else self.looseness)
 
     with pytest.raises(
-        ValueError, match="bound: the output 1 has score 3.0, but a set that it is in has the bound 2.5"
+        ValueError, match="bound: expected an upper bound, got 2.5 for a set with the output 1 of score 3.0"
     ):
         backend.branch_and_bound(Wrong([1.0, 3.0], looseness=0.5), 1)
     assert backend.branch_and_bound(Wrong([1.0, 3.0], looseness=1e-12), 2, tolerance=1e-9) == [(3.0, 1), (1.0, 0)]

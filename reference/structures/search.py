@@ -106,9 +106,8 @@ def branch_and_bound(space: SearchSpace, k: int = 1, *, tolerance: float = 0.0) 
             )
         if is_single and bound > least + tolerance:
             raise ValueError(
-                f"bound: the output {space.single(outputs)!r} has score {bound}, but a set that it is in has the "
-                f"bound {least}: "
-                "that is no upper bound"
+                f"bound: expected an upper bound, got {least} for a set with the output {space.single(outputs)!r} of "
+                f"score {bound}"
             )
         if bound > -math.inf:
             n_sets += 1
