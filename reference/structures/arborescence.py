@@ -123,7 +123,10 @@ class Arborescence(Structure):
         return number_of_trees(host_values(self.scores) > -np.inf, self.single_root)
 
     def parts(self, y: Any) -> ArborescenceScores:
-        """Indicator (n, n + 1) of the arcs of a tree y (n,); 0 for no tree, -1 at every token. Raises ValueError."""
+        """Indicator (n, n + 1) of the arcs of a tree y (n,).
+
+        -1 at every token means no tree and has no arcs. Raises ValueError.
+        """
         values = self.scores.values
         y, n = arrays.integers("y", y, Place.of(values)), values.shape[0]
         if tuple(y.shape) != (n,):

@@ -181,7 +181,10 @@ class Boxes(Structure):
         return total if self.scores.truth is None else total + self.scores.loss * self._loss([top, left, bottom, right])
 
     def parts(self, y: Any) -> BoxScores:
-        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth; 0 for no box, four times -1."""
+        """Indicator of the pixels of a box (4,), and its 1 - IoU with the truth.
+
+        Four times -1 means no box and has no parts. Raises ValueError.
+        """
         place = Place.of(self.scores.pixels)
         sides = host(arrays.integers("y", y, place))
         inside = np.zeros(self.scores.pixels.shape)

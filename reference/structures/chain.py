@@ -231,9 +231,9 @@ class Chain(Structure):
         return values
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of labels (..., n) in 0..L-1; 0 for no labelling, -1 at every position.
+        """Score (...,) of labels (..., n) in 0..L-1. Labels past a chain's length are ignored.
 
-        Labels past a chain's length are ignored. Raises ValueError.
+        -1 at every position means no labelling and has score 0. Raises ValueError.
         """
         return self.ops.score(self.scores, self._labels(y))
 

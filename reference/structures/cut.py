@@ -220,7 +220,10 @@ class Cut(Structure):
         return self.ops.score(self.scores, self._checked(y))
 
     def parts(self, y: Any) -> CutScores:
-        """Indicator of the parts of labels (p,), shaped like the scores; 0 for no labelling, -1 at every variable."""
+        """Indicator of the parts of labels (p,), shaped like the scores.
+
+        -1 at every variable means no labelling and has no parts. Raises ValueError.
+        """
         y = arrays.integers("y", y, Place.of(self.scores.unary))
         is_none = np.all(host(y) == -1) and tuple(y.shape) == (self.scores.unary.shape[0],)
         return self._parts(y if is_none else self._checked(y))

@@ -105,8 +105,8 @@ def max_marginals(scores: MatchingScores) -> MatchingScores:
     the residual graph of the best matching y*. This graph has an arc from row to column of weight +phi for each allowed
     pair outside y*, and an arc from column to row of weight -phi for each pair of y*. Here a row and its column are one
     node, and weights are reduced by the potentials. The potentials cancel along a path and make all losses >= 0, so
-    shortest paths exist. If p < q, the q - p unmatched columns are one more node, as if rows of score 0 had them: a
-    path may end there or start there.
+    shortest paths exist. If p < q, the q - p unmatched columns are one more node, as if rows of score 0 had them. A
+    path may end there (the column of row v stays free) or start there (column z is unmatched).
 
     Source
     ------
@@ -240,7 +240,7 @@ class Matching(Structure):
     def parts(self, y: Any) -> MatchingScores:
         """Indicator (p, q) of the pairs of a matching y (p,), where -1 is a row without a column.
 
-        All -1 means no matching. Raises ValueError.
+        -1 at every row means no matching and has no pairs. Raises ValueError.
         """
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))

@@ -150,7 +150,7 @@ class Table(Structure):
         return feasible(value, "expectation"), probabilities
 
     def parts(self, y: Any) -> TableScores:
-        """Indicator (..., m) of outputs y (...,) in 0..m-1; 0 for no output, -1. Raises ValueError."""
+        """Indicator (..., m) of outputs y (...,) in 0..m-1; all 0 for -1, no output. Raises ValueError."""
         values = self.scores.values
         y = arrays.integers("y", y, Place.of(values))
         if tuple(y.shape) != tuple(values.shape[:-1]):
@@ -174,7 +174,7 @@ class Table(Structure):
         return TableScores(array_namespace(values).sum(chosen * weights[..., None], axis=-2))
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of outputs y (...,) in 0..m-1; 0 for no output, -1. Raises ValueError."""
+        """Score (...,) of outputs y (...,) in 0..m-1; 0 for -1, no output. Raises ValueError."""
         values = self.scores.values
         xp = array_namespace(values)
         return xp.sum(xp.where(self.parts(y).values > 0, values, xp.zeros_like(values)), axis=-1)

@@ -307,9 +307,9 @@ class Tree(Structure):
         return values
 
     def score(self, y: Any) -> Array:
-        """Score (...,) of labels (..., p), each in 0..count-1 of its node; 0 for no labelling, -1 at every node.
+        """Score (...,) of labels (..., p), each in 0..count-1 of its node.
 
-        Raises ValueError.
+        -1 at every node means no labelling and has score 0. Raises ValueError.
         """
         return self.ops.score(self.scores, self._labels(y))
 
