@@ -65,7 +65,7 @@ def branch_and_bound(space: SearchSpace, k: int = 1, *, tolerance: float = 0.0) 
     Notes
     -----
     Exact for any upper bound; with a loose bound the search may visit every output. Ties: among equal bounds, single
-    outputs come before sets, the earliest single output first and the latest set first. The search so reaches an output
+    outputs come before sets, the earliest single output first and the latest set first. An output is thus reached
     early. Which of several outputs of equal score comes first depends on the splits.
 
     Source

@@ -133,7 +133,7 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     -----
     Time O(p L^2) with an exponential per term; memory O(p L), or O(p L^2) if each node has its own pairwise scores.
     Upward messages are normalised logarithms, so nothing underflows. There are no downward messages: P(y_v) is the sum
-    over y_parent of P(y_parent) P(y_v | y_parent), with each distribution normalised. Rounding errors so do not grow
+    over y_parent of P(y_parent) P(y_v | y_parent), with each distribution normalised. Thus rounding errors do not grow
     with depth, and marginals sum to 1 at any scale.
 
     Source
