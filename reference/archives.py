@@ -1,12 +1,9 @@
-"""Zip archives, ``.npz`` and ``.npy`` files and JSON that may come from anyone: read without pickle, and within a
-bound.
+"""Untrusted zip archives, ``.npz`` and ``.npy`` files and JSON: read without pickle, and within a bound of memory.
 
-Compressed members may hold a thousand times what the file has. What they hold together may be at most ``most_bytes``
-(:data:`MOST_BYTES`
-where not said), or as much as the file itself where that is more: the archive's directory is held against that before
-anything is
-inflated, and what is inflated against the directory. An array's shape is held against the bytes of its member before
-there is an array.
+Compressed members may inflate to a thousand times the size of the file. The sizes of all members must not exceed
+``most_bytes`` (default :data:`MOST_BYTES`) or the size of the file, whichever is larger. The archive's directory is
+checked before anything is inflated; inflated members are checked against the directory. The shape of an array is
+checked against the bytes of its member before the array is made.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.re
 
 
 def bound_of(path: str | Path, most_bytes: int) -> int:
-    """What the members of an archive may hold together: ``most_bytes``, or the size of the file where that is more."""
+    """The bound on the bytes of all members: ``most_bytes`` or the size of the file, whichever is larger."""
     return max(integer("most_bytes", most_bytes, 0), Path(path).stat().st_size)
 
 
@@ -43,15 +40,23 @@ def read_zip(
     *,
     most_bytes: int = MOST_BYTES,
 ) -> Iterator[tuple[str, bytes]]:
-    """The names and contents of the members that ``choose`` chooses among all names; wrong: what errors say of the
-    file.
+    """The names and contents of some members of a zip.
+
+    Parameters
+    ----------
+    path : str or Path
+    wrong : str
+        The start of error messages on a file that cannot be read.
+    choose : callable
+        From the names of all members to the names of those to read.
+    most_bytes : int
+        The bound on the bytes of the chosen members; see :func:`bound_of`.
 
     Raises
     ------
     ValueError
-        Naming the file: not there, no zip or a damaged one, a name twice, members that are encrypted or neither stored
-        nor deflated; more
-        bytes in the members than the bound.
+        Naming the file: it does not exist, is not a zip or is damaged; a name occurs twice; a member is encrypted or
+        neither stored nor deflated; the members exceed the bound.
     OSError
         The file cannot be read.
     """
@@ -62,7 +67,7 @@ def read_zip(
     try:
         archive = zipfile.ZipFile(content)
     except Exception as problem:  # a damaged directory makes zipfile raise nearly anything
-        raise ValueError(f"{wrong}: {_said(problem)}") from None
+        raise ValueError(f"{wrong}: {_message(problem)}") from None
     held = {info.filename: info for info in archive.infolist()}
     if len(held) < len(archive.infolist()):
         raise ValueError(f"{wrong}: two members of one name")
@@ -79,7 +84,7 @@ def read_zip(
             with archive.open(name) as member:  # reads what the directory says, and no more
                 inflated = member.read(held[name].file_size)
         except Exception as problem:  # zlib's errors, and zipfile's for what is encrypted or cut off
-            raise ValueError(f"{wrong}: {name}: {_said(problem)}") from None
+            raise ValueError(f"{wrong}: {name}: {_message(problem)}") from None
         if len(inflated) < held[name].file_size:
             raise ValueError(f"{wrong}: {name}: expected {held[name].file_size} bytes, got {len(inflated)}")
         yield name, inflated
@@ -91,9 +96,8 @@ def read_npz(path: str | Path, what: str, *, most_bytes: int = MOST_BYTES) -> di
     Raises
     ------
     ValueError
-        Naming the file and the array: as of :func:`read_zip`; members that are not arrays, or not arrays of numbers or
-        strings; shapes that
-        their bytes do not fit; strings that are not Unicode.
+        Naming the file and the array: the errors of :func:`read_zip`; a member is not an array of numbers or strings;
+        its bytes do not fit its shape; a string is not Unicode.
     OSError
         The file cannot be read.
     """
@@ -110,13 +114,12 @@ def read_npz(path: str | Path, what: str, *, most_bytes: int = MOST_BYTES) -> di
 
 
 def read_npy(path: str | Path) -> np.ndarray:
-    """The array of an ``.npy`` file; ValueError naming the file, as of :func:`read_npz`, OSError if it cannot be
-    read."""
+    """The array of an ``.npy`` file. Raises ValueError, as :func:`read_npz`, and OSError if it cannot be read."""
     return _array(f"{path}: not a readable .npy", Path(path).read_bytes())
 
 
 def parse_json(name: str, text: str | bytes) -> Any:
-    """What JSON says; ValueError naming it for what is no JSON, or nested too deeply."""
+    """The value of a JSON text. Raises ValueError with ``name`` if the text is not JSON or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -126,7 +129,7 @@ def parse_json(name: str, text: str | bytes) -> Any:
 
 
 def _array(name: str, content: bytes) -> np.ndarray:
-    """The array of a member in the npy format; its shape is checked before there is an array."""
+    """The array of a member in the npy format; its shape is checked before the array is made."""
     file = io.BytesIO(content)
     try:
         version = np.lib.format.read_magic(file)
@@ -139,14 +142,14 @@ def _array(name: str, content: bytes) -> np.ndarray:
             warnings.simplefilter("ignore")
             shape, fortran_order, dtype = HEADERS[version](file)
     except Exception as problem:  # the header is Python source, and its parser raises nearly anything
-        raise ValueError(f"{name}: damaged header: {_said(problem)}") from None
+        raise ValueError(f"{name}: damaged header: {_message(problem)}") from None
     if dtype.kind not in "biufcSUmM" or dtype.itemsize == 0:
         raise ValueError(f"{name}: expected numbers or strings, got {dtype} (objects would be pickled)")
     if any(isinstance(side, bool) or side < 0 for side in shape):
         raise ValueError(f"{name}: expected lengths >= 0, got shape {shape}")
-    found, expected = len(content) - file.tell(), math.prod(shape) * dtype.itemsize
-    if found != expected:
-        raise ValueError(f"{name}: expected {expected} bytes for {dtype} of shape {shape}, got {found}")
+    size, expected = len(content) - file.tell(), math.prod(shape) * dtype.itemsize
+    if size != expected:
+        raise ValueError(f"{name}: expected {expected} bytes for {dtype} of shape {shape}, got {size}")
     flat = np.frombuffer(content, dtype, expected // dtype.itemsize, file.tell()) if expected else np.zeros(0, dtype)
     if dtype.kind == "b" and np.any(flat.view(np.uint8) > 1):
         raise ValueError(f"{name}: expected booleans, got bytes other than 0 and 1")
@@ -162,5 +165,5 @@ def _array(name: str, content: bytes) -> np.ndarray:
         raise ValueError(f"{name}: {problem}") from None
 
 
-def _said(problem: Exception) -> str:
+def _message(problem: Exception) -> str:
     return f"{problem}" or type(problem).__name__
