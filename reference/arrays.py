@@ -7,7 +7,7 @@ shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is c
 namespace, on the caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are
 not.
 
-A NumPy masked array is taken where nothing in it is masked, and refused otherwise: what is masked has no number.
+A NumPy masked array is accepted if no entry is masked, and rejected otherwise.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def floats(**arguments: Any) -> tuple[Array, ...]:
     """Arguments as floating arrays of one namespace, one device and one dtype.
 
     float32 and float64 stay; integers and booleans become float64; nested lists go where the arrays among the
-    arguments are, and to NumPy if there is none. Half precision, complex numbers, objects and mixed namespaces are
-    refused by name, and so are integers beyond 64 bits.
+    arguments are, and to NumPy if there is none. Half precision, complex numbers, objects, mixed namespaces and
+    integers beyond 64 bits are rejected by name.
     """
     arguments = {name: unmasked(name, x) for name, x in arguments.items()}
     given = [x for x in arguments.values() if is_array_api_obj(x)]
@@ -110,7 +110,7 @@ def _floating(xp: Any, name: str, x: Any, where: Any) -> Array:
 
 def integers(name: str, x: Any, place: Place) -> Array:
     """An integer argument as int64 in ``place``, from any namespace; floats, booleans and integers beyond
-    int64 are refused."""
+    int64 are rejected."""
     x = unmasked(name, x)
     if not is_array_api_obj(x):
         x = np.asarray(x)
@@ -124,7 +124,7 @@ def integers(name: str, x: Any, place: Place) -> Array:
 
 
 def int64(name: str, x: np.ndarray) -> np.ndarray:
-    """Host integers as int64. Raises TypeError for what are none, ValueError beyond the range."""
+    """Host integers as int64. Raises TypeError for other dtypes, ValueError beyond the range."""
     if x.dtype.kind not in "iu":
         raise TypeError(f"{name}: expected integers, got {_kind(x)}")
     if x.dtype.kind == "u" and x.size and x.max() > LARGEST:
@@ -146,7 +146,7 @@ def unmasked(name: str, x: Any) -> Any:
 
 
 def _kind(x: np.ndarray) -> str:
-    """What an array holds that is no array of numbers, in words."""
+    """The content of an array that does not hold numbers, in words: its dtype, or an integer beyond int64."""
     beyond = (v for v in x.flat if isinstance(v, int) and not -LARGEST - 1 <= v <= LARGEST) if x.dtype == object else ()
     return next((shown(v) for v in beyond), str(x.dtype))
 
@@ -172,9 +172,9 @@ def refuse_nan_and_inf(name: str, x: Array, *, forbidden: bool = True) -> None:
     xp = array_namespace(x)
     bad = xp.isnan(x) | (x == xp.inf) if forbidden else ~xp.isfinite(x)
     if seen(xp.any(bad)):
-        at = tuple(int(i) for i in np.argwhere(host(bad))[0])
+        index = tuple(int(i) for i in np.argwhere(host(bad))[0])
         allowed = "finite scores, or -inf for a forbidden part" if forbidden else "finite numbers"
-        raise ValueError(f"{name}: expected {allowed}, got {float(x[at])} at index {at}")
+        raise ValueError(f"{name}: expected {allowed}, got {float(x[index])} at index {index}")
 
 
 def host(x: Any, name: str = "array") -> np.ndarray:
@@ -223,7 +223,7 @@ def shown(value: Any) -> str:
 
 
 def integer(name: str, value: Any, least: int, most: int | None = LARGEST) -> int:
-    """``value`` as an int of at least ``least``, at most ``most``; other types (bool too) and numbers are refused."""
+    """``value`` as an int from ``least`` to ``most``; other types (bool too) and other numbers are rejected."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -238,8 +238,8 @@ def integer(name: str, value: Any, least: int, most: int | None = LARGEST) -> in
 
 
 def real(name: str, value: Any) -> float:
-    """``value`` as a float; strings, booleans, arrays of several numbers, numbers beyond the floats and what is none
-    are refused."""
+    """``value`` as a float; strings, booleans, non-scalar arrays, numbers beyond float64 and other objects are
+    rejected."""
     value = unmasked(name, value)
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or getattr(value, "ndim", 0) != 0:
@@ -313,7 +313,7 @@ class Rows(Packed):
 
     @classmethod
     def of(cls, x: Any, *, width: int | None = None, like: Array | None = None, name: str = "X") -> Rows:
-        """Rows from what people have: a dense (N, width) array, a CSR matrix, or one list of active columns a row.
+        """Rows from a dense (N, width) array, a CSR matrix, or one list of active columns a row.
 
         Parameters
         ----------
