@@ -17,8 +17,8 @@ __all__ = ["Place", "Rows", "gather_sum", "scatter_sum"]
 
 
 def view(name: str, x: Array, dtype: Any = np.float64) -> np.ndarray:
-    """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout. Device arrays raise
-    TypeError.
+    """An array in host memory as a C-contiguous NumPy array, copied only to change dtype or layout (None: keep the
+    dtype). Device arrays raise TypeError.
     """
     if not is_numpy_array(x):
         if not concrete(x):

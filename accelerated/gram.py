@@ -80,7 +80,7 @@ def stacked(grams: Sequence[reference.Gram]) -> tuple[np.ndarray, np.ndarray, np
     place (K,): index of a dense matrix in whole (D, N, N), or -1 - index of a sparse matrix in starts (S, N + 1), which
     points into columns and values.
     """
-    dense = [view("whole", gram._whole, gram._whole.dtype) for gram in grams if gram._whole is not None]
+    dense = [view("whole", gram._whole, None) for gram in grams if gram._whole is not None]
     sparse = [gram._rows for gram in grams if gram._rows is not None]
     next_of = iter(range(len(dense))), iter(range(len(sparse)))
     place = [next(next_of[0]) if gram._rows is None else -1 - next(next_of[1]) for gram in grams]

@@ -114,4 +114,5 @@ def cutting_planes(
     >>> result.success, result.certificate <= 1e-3 * result.fun
     (True, True)
     """
-    return minimize(objective, Planes(CuttingPlanes(lam, capacity, run["tol"] or 0.0)), **run)
+    accuracy = 0.0 if run["tol"] is None else run["tol"]
+    return minimize(objective, Planes(CuttingPlanes(lam, capacity, accuracy)), **run)
