@@ -6,6 +6,21 @@ import numpy as np
 from scipy.optimize import minimize
 
 
+class Quadratic:
+    """mean_i 1/2 ||w - c_i||^2: a plain finite sum, with nothing of ours in it."""
+
+    def __init__(self, centres):
+        self.centres = np.asarray(centres, dtype=np.float64)
+        self.n = len(self.centres)
+
+    def zeros(self):
+        return np.zeros(self.centres.shape[1])
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        difference = w - self.centres[np.arange(self.n) if batch is None else batch]
+        return 0.5 * float((difference**2).sum(axis=1).mean()), difference.mean(axis=0)
+
+
 class Logistic:
     """mean_i log(1 + exp(-y_i <x_i, w>)): a plain finite sum, with nothing of ours in it; no zeros(), no
     smoothness().

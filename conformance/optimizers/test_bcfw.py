@@ -9,7 +9,6 @@ import itertools
 import numpy as np
 import pytest
 
-import reference
 from conformance.listed_svm import Listed, by_hand, hinge, labelling, listed
 from conformance.tolerances import close
 
@@ -138,65 +137,3 @@ def test_multiclass_and_listed_outputs(backend, rng):
             w, dual = by_hand(problem, 5, 2, **options)[-1]
             close(result.x, w)
             close(result.history[-1].dual, dual)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"average": "weighted"},
-        {"capacity": 2},
-        {"capacity": 3, "cached_passes": 1, "average": "weighted"},
-        {
-            "cached_passes": 0,
-            "average": "weighted",
-            "line_search": False,
-            "epochs": 30,
-        },  # more outputs than first had room
-    ],
-)
-def test_panels_take_the_same_steps(other, rng, options):
-    """Real features: from the same orders, the same weights and bounds to rounding."""
-    X, Y = labelling(rng, (5, 1, 6, 0, 4, 6, 2), L=4)
-    options = {"lam": 0.01, "epochs": 6, "tol": 0.0, "rng": 3, **options}
-    ours, theirs = (b.bcfw(hinge(b, X, Y, L=4), **options) for b in (reference, other))
-    close(theirs.x, ours.x)
-    for field in ("objective", "dual", "gap"):
-        close([getattr(row, field) for row in theirs.history], [getattr(row, field) for row in ours.history])
-
-
-def test_panels_agree_on_letters(other):
-    words = reference.load_letters().take(np.arange(0, 6000, 100))
-    runs = []
-    for b in (reference, other):
-        model = b.SequenceModel(128, words.labels)
-        runs.append(b.bcfw(b.StructuralHinge(model, model.pack(words.X, words.Y)), lam=0.01, epochs=3, tol=0.0, rng=0))
-    close(runs[1].x, runs[0].x)
-    close(runs[1].history[-1].dual, runs[0].history[-1].dual)
-
-
-def test_rng_and_callback(backend, rng):
-    X, Y = labelling(rng, (2, 3, 4))
-    objective = hinge(backend, X, Y)
-    one, two = (backend.bcfw(objective, lam=0.1, epochs=2, tol=0.0, rng=r) for r in (5, np.random.default_rng(5)))
-    assert np.array_equal(one.x, two.x)
-    assert not np.array_equal(one.x, backend.bcfw(objective, lam=0.1, epochs=2, tol=0.0, rng=6).x)
-    seen = []
-    stopped = backend.bcfw(objective, lam=0.1, tol=0.0, callback=lambda row, w: seen.append(row) or row.epoch == 2)
-    assert tuple(seen) == stopped.history and stopped.nit == 2 and "callback" in stopped.message and stopped.success
-
-
-def test_bcfw_works_in_every_namespace(backend, space, rng):
-    X, Y = labelling(rng, (2, 3, 1), F=2, L=2)
-    everything = listed(X, Y, 2, 0.1)
-    model = backend.SequenceModel(2, 2)
-    objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
-    for options in ({"cached_passes": 0, "average": "weighted"}, {"cached_passes": 1, "average": "last"}):
-        result = backend.bcfw(objective, lam=0.1, epochs=3, tol=0.0, rng=0, **options)
-        x = space.get(result.x)
-        assert x.dtype == space.dtype
-        w, dual = by_hand(everything, 3, 0, **options)[-1]
-        close(result.fun, everything.primal(x.astype(np.float64)), space.dtype, 10.0)
-        if space.dtype == "float64" or options["cached_passes"] == 0:  # else pairs tie by rounding, and budgets differ
-            close(x, w, space.dtype, 10.0)
-            close(result.certificate, everything.primal(w) - dual, space.dtype, 10.0)
-        assert result.certificate >= -1e-5

@@ -6,12 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 
-import reference
-from conformance import strategies
-from conformance.listed_svm import hinge, labelling, listed, listed_problem
-from conformance.models.test_models import sequence_model
+from conformance.listed_svm import hinge, labelling, listed
 from conformance.optimizers.test_bcfw import bracket
 from conformance.optimizers.test_multisample import objectives
 from conformance.tolerances import close
@@ -110,78 +106,3 @@ def test_planes_of_weight_zero_make_room(backend, rng):
         many = wide.epoch(objective, many)
     assert len(many.b) == 21 and len(few.b) <= max(4, np.sum(few.alpha > 0) + 1) + 1 < 21
     close(few.dual, many.dual, scale=1e3)
-
-
-@given(problem=strategies.sequence_problems(integer=True))
-def test_ties_zeros_and_empty_sequences(backend, problem):
-    model, data = sequence_model(backend, problem)
-    everything = listed_problem(problem, 0.5)
-    result = backend.cutting_planes(backend.StructuralHinge(model, data), lam=0.5, epochs=60, tol=1e-6)
-    close(result.fun, everything.primal(result.x))
-    assert result.certificate >= -1e-9 and result.success
-    assert np.all(np.diff([row.dual for row in result.history]) >= 0)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300, 1e308])
-def test_features_of_any_scale(backend, rng, scale):
-    """Squares overflow or vanish; what is returned is finite and certified all the same."""
-    X, Y = labelling(rng, (2, 3, 1))
-    objective = hinge(backend, [scale * np.sign(x) for x in X], Y)
-    result = backend.cutting_planes(objective, lam=0.1, epochs=5, tol=0.0)
-    assert np.all(np.isfinite(result.x)) and np.isfinite(result.fun) and result.certificate >= -1e-9
-
-
-def test_panels_take_the_same_steps(other, rng):
-    X, Y = labelling(rng, (5, 1, 6, 0, 4), L=4)
-    runs = [b.cutting_planes(hinge(b, X, Y, L=4), lam=0.05, epochs=12, tol=0.0) for b in (reference, other)]
-    close(runs[1].x, runs[0].x, scale=100.0)
-    for field in ("objective", "dual", "gap"):
-        close(*([getattr(row, field) for row in run.history] for run in runs), scale=100.0)
-
-
-def test_cutting_planes_work_in_every_namespace(backend, space, rng):
-    X, Y = labelling(rng, (2, 3, 1), F=2, L=2)
-    low, high = bracket(listed(X, Y, 2, 0.3))
-    model = backend.SequenceModel(2, 2)
-    objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
-    result = backend.cutting_planes(objective, lam=0.3, tol=1e-4, capacity=3)
-    assert space.get(result.x).dtype == space.dtype and result.success
-    assert result.history[-1].dual <= high + 1e-5 and result.fun >= low - 1e-5
-
-
-def test_callback_and_no_epochs(backend, rng):
-    X, Y = labelling(rng, (2, 3, 4))
-    objective, seen = hinge(backend, X, Y), []
-
-    def callback(row, w):
-        close(row.objective, objective.value_and_gradient(w)[0] + 0.05 * w @ w)
-        seen.append(row)
-        return row.epoch == 3
-
-    stopped = backend.cutting_planes(objective, lam=0.1, tol=0.0, callback=callback)
-    assert tuple(seen) == stopped.history and stopped.nit == 3 and stopped.success and "callback" in stopped.message
-    start = backend.cutting_planes(objective, lam=0.1, epochs=0)
-    assert start.history == () and start.fun == start.certificate == 3.0 and not np.any(start.x)
-    few = backend.cutting_planes(objective, lam=0.1, epochs=2, tol=1e-6)
-    assert not few.success and "above 1e-06" in few.message
-
-
-def test_what_it_cannot_do_is_said(backend, rng):
-    X, Y = labelling(rng, (2, 3))
-    objective = hinge(backend, X, Y)
-    for options, error, message in (
-        ({"capacity": 0}, ValueError, "capacity: expected an integer >= 1, got 0"),
-        ({"lam": 0.0}, ValueError, "lam: the dual needs a finite number > 0"),
-        ({"tol": -1.0}, ValueError, "tol"),
-        ({"epochs": 1.5}, TypeError, "epochs: expected an integer"),
-        ({"callback": 1}, TypeError, "callback: expected a callable"),
-    ):
-        with pytest.raises(error, match=message):
-            backend.cutting_planes(objective, **{"lam": 0.1, **options})
-    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.smoothings.Entropy())
-    with pytest.raises(ValueError, match="objective: cutting_planes solves the unsmoothed hinge"):
-        backend.cutting_planes(smooth, lam=0.1)
-    with pytest.raises(backend.UnsupportedError, match="cutting_planes needs planes with a task loss"):
-        backend.cutting_planes(backend.LogLoss(objective.model, objective.data), lam=0.1)
-    with pytest.raises(TypeError, match="objective: cutting_planes needs linearize"):
-        backend.cutting_planes([1.0], lam=0.1)

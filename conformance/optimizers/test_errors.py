@@ -1,91 +1,11 @@
-"""What is wrong with an argument is said in its own name, by every optimiser and objective."""
+"""What is wrong with an argument is said in its own name, by every model and objective."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from conformance.optimizers.test_optimizers import Quadratic
-
-OPTIMISERS = {
-    "lbfgs": ("w0", "lam", "mu", "iterations", "tol", "memory", "callback"),
-    "sgd": ("w0", "lam", "mu", "step_size", "epochs", "batch_size", "rng", "callback"),
-    "svrg": ("w0", "lam", "mu", "step_size", "epochs", "tol", "rng", "callback"),
-    "casimir": ("w0", "lam", "mu", "kappa", "step_size", "epochs", "tol", "rng", "callback"),
-    "bcfw": ("lam", "epochs", "tol", "cached_passes", "capacity", "rng", "callback"),
-    "exponentiated_gradient": ("lam", "mu", "step_size", "epochs", "tol", "evaluate_every", "rng", "callback"),
-}
-EXPECTED = {
-    "w0": "real numbers",
-    "step_size": "a number",
-    "iterations": "an integer >= 0",
-    "epochs": "an integer >= 0",
-    "cached_passes": "an integer >= 0",
-    "batch_size": "an integer >= 1",
-    "memory": "an integer >= 1",
-    "capacity": "an integer >= 1",
-    "evaluate_every": "an integer >= 1",
-    "rng": "an integer >= 0, a numpy.random.Generator or None",
-    "callback": "a callable",
-}
-NOT_NONE = ("lam", "evaluate_every", "iterations", "memory", "epochs", "cached_passes", "batch_size", "capacity")
-
-
-def smoothed(backend, smoothing=None):
-    model = backend.SequenceModel(2, 2)
-    rng = np.random.default_rng(0)
-    data = model.pack([rng.normal(size=(3, 2)) for _ in range(3)], [[0, 1, 0], [1, 1, 0], [0, 0, 1]])
-    return backend.StructuralHinge(model, data, smoothing=smoothing or backend.smoothings.Entropy())
-
-
-def objective_for(backend, optimiser):
-    return smoothed(backend, backend.smoothings.Max()) if optimiser == "bcfw" else smoothed(backend)
-
-
-def options_for(optimiser):
-    return {"lam": 0.1, **({"mu": 0.5} if optimiser in ("lbfgs", "sgd", "svrg") else {})}
-
-
-@pytest.mark.parametrize(
-    ("optimiser", "option"), [(name, option) for name, every in OPTIMISERS.items() for option in every]
-)
-def test_options_of_a_wrong_type_are_named(backend, optimiser, option):
-    """A string is no number, no seed and no function; None is no number where there is no default to stand for."""
-    for value in ["a", "1", *([None] if option in NOT_NONE else [])]:
-        options = {**options_for(optimiser), option: value}
-        with pytest.raises(TypeError, match=f"^{option}: expected {EXPECTED.get(option, 'a number')}.*got "):
-            getattr(backend, optimiser)(objective_for(backend, optimiser), **options)
-
-
-@pytest.mark.parametrize("option", ["lam", "tol", "mu", "step_size"])
-def test_booleans_and_arrays_are_no_numbers(backend, option):
-    for value in (True, np.array([1.0, 2.0]), np.array([1.0])):
-        with pytest.raises(TypeError, match=f"^{option}: expected a number, got (bool|ndarray)"):
-            backend.svrg(smoothed(backend), **{"lam": 0.1, "mu": 0.5, option: value})
-
-
-@pytest.mark.parametrize("optimiser", OPTIMISERS)
-def test_seeds_below_zero_and_objectives_that_are_none(backend, optimiser):
-    run = getattr(backend, optimiser)
-    if "rng" in OPTIMISERS[optimiser]:
-        with pytest.raises(ValueError, match="rng: expected an integer >= 0, got -1"):
-            run(objective_for(backend, optimiser), **options_for(optimiser), rng=-1)
-    with pytest.raises(TypeError, match="^objective: .*list"):
-        run([1.0, 2.0], lam=0.1)
-
-
-class WithoutZeros(Quadratic):
-    """A user's finite sum with the two things that the optimisers ask for, and no more."""
-
-    zeros = property()  # no attribute
-
-
-@pytest.mark.parametrize("optimiser", ["lbfgs", "sgd", "svrg", "casimir"])
-def test_a_sum_without_zeros_needs_a_start(backend, rng, optimiser):
-    objective, run = WithoutZeros(rng.normal(size=(5, 3))), getattr(backend, optimiser)
-    with pytest.raises(ValueError, match=r"w0: give one, the objective has no zeros\(\)"):
-        run(objective, lam=0.5)
-    assert run(objective, np.zeros(3), lam=0.5).x.shape == (3,)
+from conformance.optimizers.table import chains, loss_of
 
 
 def test_what_was_not_packed_is_refused(backend, rng):
@@ -109,18 +29,10 @@ def test_what_was_not_packed_is_refused(backend, rng):
         backend.LogLoss(listed, wider.pack([0], [1]))
 
 
-def test_an_unsmoothed_hinge_is_told_of_smoothings(backend):
-    hinge = smoothed(backend, backend.smoothings.Max())
-    for mu in (None, 0.5):
-        with pytest.raises(ValueError, match=r"smoothing=Entropy\(\)"):
-            backend.svrg(hinge, lam=0.1, mu=mu)
-    with pytest.raises(ValueError, match=r"smoothing=Entropy\(\)"):
-        backend.casimir(hinge, lam=0.1)
-
-
 @pytest.mark.parametrize("mu", ["a", True, [1.0]])
 def test_mu_is_a_number_everywhere(backend, mu):
-    objective, chain = smoothed(backend), backend.Chain(np.zeros((2, 2)), np.zeros((2, 2)))
+    objective = loss_of(backend, "entropy", *chains(backend))
+    chain = backend.Chain(np.zeros((2, 2)), np.zeros((2, 2)))
     log = backend.LogLoss(objective.model, objective.data)
     for ask in (
         lambda: objective.value_and_gradient(objective.zeros(), mu=mu),
@@ -131,12 +43,6 @@ def test_mu_is_a_number_everywhere(backend, mu):
     ):
         with pytest.raises(TypeError, match="mu: expected a number, got"):
             ask()
-
-
-def test_frank_wolfe_does_not_pass_over_a_smoothing(backend):
-    for smoothing in (backend.smoothings.Entropy(), backend.smoothings.SquaredL2(), backend.smoothings.TopK(2)):
-        with pytest.raises(ValueError, match=r"objective: bcfw solves the unsmoothed hinge, .*got smoothing="):
-            backend.bcfw(smoothed(backend, smoothing), lam=0.1)
 
 
 def test_labels_out_of_range_have_no_score(backend, space):

@@ -8,13 +8,9 @@ from math import sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import reference
-from conformance import strategies
-from conformance.listed_svm import Listed, hinge, labelling, listed, listed_problem
-from conformance.models.test_models import sequence_model
+from conformance.listed_svm import Listed, hinge, labelling, listed
 from conformance.optimizers.test_bcfw import bracket
 from conformance.tolerances import close
 from reference.bounds import dual_increase, online_regret, subgradient_norm
@@ -271,54 +267,6 @@ def test_more_samples_cost_no_more_oracle_calls_and_raise_the_dual_further(backe
     X, Y = labelling(rng, (4, 3, 2, 4, 1, 4))
     one, five = (backend.multisample(hinge(backend, X, Y), lam=0.02, k=k, epochs=10, tol=0.0, rng=0) for k in (1, 5))
     assert one.oracle_calls == five.oracle_calls == 60 and five.history[-1].dual > one.history[-1].dual
-
-
-@given(problem=strategies.sequence_problems(integer=True), options=st.sampled_from(OPTIONS))
-def test_ties_zeros_and_empty_sequences(backend, problem, options):
-    """Integer features tie all over: trajectories may differ, bounds may not."""
-    model, data = sequence_model(backend, problem)
-    everything = listed_problem(problem, 0.5)
-    result = backend.multisample(backend.StructuralHinge(model, data), lam=0.5, epochs=2, tol=0.0, rng=0, **options)
-    close(result.fun, everything.primal(result.x))
-    assert result.certificate >= -1e-9 and np.all(np.diff([row.dual for row in result.history]) >= 0)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300, 1e308])
-@pytest.mark.parametrize("update", ["moves", "exact"])
-def test_features_of_any_scale(backend, rng, scale, update):
-    """Squares overflow or vanish; what is returned is finite and certified all the same."""
-    X, Y = labelling(rng, (2, 3, 1))
-    objective = hinge(backend, [scale * np.sign(x) for x in X], Y)
-    result = backend.multisample(objective, lam=0.1, epochs=3, tol=0.0, update=update, rng=0)
-    assert np.all(np.isfinite(result.x)) and np.isfinite(result.fun) and result.certificate >= -1e-9
-    assert result.history[-1].dual >= 0
-
-
-@pytest.mark.parametrize("options", OPTIONS)
-def test_panels_take_the_same_steps(other, rng, options):
-    """Real features: from the same orders, the same weights and bounds to rounding."""
-    X, Y = labelling(rng, (5, 1, 6, 0, 4), L=4)
-    runs = [
-        b.multisample(hinge(b, X, Y, L=4), lam=0.05, epochs=3, tol=0.0, rng=3, **options) for b in (reference, other)
-    ]
-    close(runs[1].x, runs[0].x, scale=100.0)
-    for field in ("objective", "dual", "gap"):
-        close(*([getattr(row, field) for row in run.history] for run in runs), scale=100.0)
-
-
-def test_multisample_works_in_every_namespace(backend, space, rng):
-    X, Y = labelling(rng, (2, 3, 1), F=2, L=2)
-    problem = listed(X, Y, 2, 0.3)
-    model = backend.SequenceModel(2, 2)
-    objective = backend.StructuralHinge(model, model.pack(X, Y, like=space.put(0.0)))
-    expected = by_hand(problem, 2, 0, 3, False)[-1]
-    result = backend.multisample(objective, lam=0.3, k=3, epochs=2, tol=0.0, rng=0)
-    x = space.get(result.x)
-    assert x.dtype == space.dtype
-    close(x, expected[0], space.dtype, 10.0)
-    close(result.certificate, problem.primal(expected[0]) - expected[2], space.dtype, 10.0)
-    drawn = backend.multisample(objective, lam=0.3, k=3, sampler="gibbs", epochs=2, tol=0.0, rng=0)
-    assert space.get(drawn.x).dtype == space.dtype and drawn.certificate >= -1e-5
 
 
 def test_sampled_corners_are_planes_of_the_best_and_of_draws(backend, rng):

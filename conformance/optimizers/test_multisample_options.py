@@ -7,58 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from conformance.listed_svm import hinge, labelling
-from conformance.tolerances import close
 from diptych.commands.main import main
 from reference.bounds import dual_increase, online_regret, subgradient_norm
 
 
-def test_callback_tol_and_rng(backend, rng):
-    X, Y = labelling(rng, (2, 3, 4))
-    objective, seen = hinge(backend, X, Y), []
-
-    def callback(row, w):
-        close(row.objective, objective.value_and_gradient(w)[0] + 0.05 * w @ w)
-        seen.append((row, w))
-        return row.epoch == 2
-
-    for average in ("last", "uniform"):
-        seen.clear()
-        stopped = backend.multisample(objective, lam=0.1, tol=0.0, rng=5, average=average, callback=callback)
-        assert [row for row, _ in seen] == list(stopped.history) and stopped.nit == 2 and "callback" in stopped.message
-        assert np.array_equal(seen[-1][1], stopped.x)
-    options = {"lam": 0.1, "epochs": 2, "tol": None, "sampler": "gibbs"}
-    one, two = (backend.multisample(objective, rng=r, **options) for r in (5, np.random.default_rng(5)))
-    assert np.array_equal(one.x, two.x) and one.success and one.message == "2 epochs done"
-    assert not np.array_equal(one.x, backend.multisample(objective, rng=6, **options).x)
-    start = backend.multisample(objective, lam=0.1, epochs=0)
-    assert start.history == () and start.fun == start.certificate == 3.0 and not np.any(start.x)
-
-
-def test_what_it_cannot_do_is_said(backend, rng):
-    X, Y = labelling(rng, (2, 3))
-    objective = hinge(backend, X, Y)
-    for options, error, message in (
-        ({"k": 0}, ValueError, "k: expected an integer >= 1, got 0"),
-        ({"k": 1.5}, TypeError, "k: expected an integer >= 1"),
-        ({"sampler": "best"}, ValueError, "sampler: expected one of topk, gibbs or a callable, got 'best'"),
-        ({"update": "all"}, ValueError, "update: expected one of moves, exact, got 'all'"),
-        ({"average": "weighted"}, ValueError, "average: expected one of last, uniform, got 'weighted'"),
-        ({"mu": 0.0}, ValueError, "mu"),
-        ({"lam": 0.0}, ValueError, "lam: the dual needs a finite number > 0"),
-        ({"tol": -1.0}, ValueError, "tol"),
-        ({"rng": "a"}, TypeError, "rng: expected an integer"),
-        ({"epochs": "a"}, TypeError, "epochs: expected an integer"),
-    ):
-        with pytest.raises(error, match=message):
-            backend.multisample(objective, **{"lam": 0.1, **options})
-    smooth = backend.StructuralHinge(objective.model, objective.data, smoothing=backend.smoothings.Entropy())
-    with pytest.raises(ValueError, match="objective: multisample solves the unsmoothed hinge"):
-        backend.multisample(smooth, lam=0.1)
-    with pytest.raises(backend.UnsupportedError, match="LogLoss has no corners"):
-        backend.multisample(backend.LogLoss(objective.model, objective.data), lam=0.1)
-    with pytest.raises(TypeError, match="objective: multisample needs corners"):
-        backend.multisample([1.0], lam=0.1)
+def test_bounds_of_no_steps_are_refused():
     for number in (subgradient_norm, online_regret, dual_increase):
         with pytest.raises(ValueError, match="lam: expected a finite number > 0"):
             number(

@@ -9,8 +9,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from conformance.finite_sums import UNEVEN
 from conformance.models.test_nonlinear_models import network, scenes, two_layer
-from conformance.optimizers.test_runs import same
 from conformance.sines import exactly, sines
 from conformance.tolerances import close
 from reference.arrays import host
@@ -121,30 +121,6 @@ def test_it_stops_where_it_is_stationary(backend, rng):
         "more than"
         in backend.prox_linear(objective, rng.normal(size=3), tol=1e-9, lam=0.3, inner=exactly, iterations=1).message
     )
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"schedule": "const", "mu": 0.2, "L": 5.0}, {"tolerance": 0.5}, {"accept": "always", "eta": 50.0}],
-    ids=str,
-)
-def test_a_run_that_goes_on_is_one_run(backend, tmp_path, options):
-    rng = np.random.default_rng(5)
-    objective = sine_hinge(backend, rng, n=4, amplitude=4.0)
-    w, file = rng.normal(size=3), tmp_path / "run.npz"
-
-    def run(iterations, **more):
-        return backend.prox_linear(objective, w, lam=0.1, iterations=iterations, rng=4, **options, **more)
-
-    uncut = run(5)
-    before = run(2, checkpoint=file)
-    after = run(5, resume=file, checkpoint=file)
-    same(uncut, after)
-    assert len(before.history) == 2 and sorted(each.name for each in tmp_path.iterdir()) == ["run.npz"]
-    with pytest.raises(ValueError, match="run with eta = "):
-        backend.prox_linear(
-            objective, w, **{"lam": 0.1, "iterations": 5, "rng": 4, **options, "eta": 0.125}, resume=file
-        )
 
 
 def test_an_interrupt_within_a_subproblem_ends_the_run(backend, rng):
@@ -292,30 +268,6 @@ def test_convex_methods_refuse_what_is_not_convex(backend, rng):
     assert result.certificate == "none: the objective is not convex" and result.history[-1].gap is None
 
 
-def test_options_are_checked(backend, rng):
-    objective = sine_hinge(backend, rng)
-    for options, message in (
-        ({"eta": 0.0}, "eta: expected a finite number > 0"),
-        ({"L": -1.0}, "L: expected a finite number > 0"),
-        ({"tolerance": 0.0}, "tolerance: expected a finite number > 0"),
-        ({"budget": 0}, "budget: expected an integer >= 1"),
-        ({"schedule": "best"}, "schedule: expected one of const, adapt"),
-        ({"accept": "never"}, "accept: expected one of decrease, always"),
-        ({"tol": -1.0}, "tol: expected a finite number >= 0"),
-        ({"mu": 0.0}, "mu: expected a finite number > 0"),
-        ({"w0": np.zeros(2)}, "w0: expected shape"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            backend.prox_linear(objective, **{"lam": 0.1, **options})
-    with pytest.raises(ValueError, match="mu: LogLoss has no smoothing"):
-        backend.prox_linear(backend.LogLoss(objective.model, objective.data), lam=0.1, mu=7.0)
-    with pytest.raises(TypeError, match="inner: expected a function that returns a Result, got NoneType"):
-        backend.prox_linear(objective, lam=0.1, inner=lambda problem: None)
-    with pytest.raises(TypeError, match="inner: expected a function"):
-        backend.prox_linear(objective, lam=0.1, inner="svrg")
-    with pytest.raises(ValueError, match="needs a smoothing"):
-        backend.prox_linear(backend.StructuralHinge(objective.model, objective.data), lam=0.1)
+def test_only_sums_of_this_package_are_linearised(backend):
     with pytest.raises(TypeError, match="expected StructuralHinge or LogLoss"):
-        from conformance.finite_sums import UNEVEN
-
         backend.prox_linear(UNEVEN, lam=0.1)

@@ -1,0 +1,189 @@
+"""What every optimiser owes its caller: rows, callbacks, starts, seeds, counts, plain numbers, and word of an end
+that is no success.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+import reference
+from conformance.finite_sums import Quadratic
+from conformance.optimizers.table import OPTIMISERS, RUNS, flat, objective_of, run, short, takes, unit, value
+from conformance.tolerances import close
+
+DRAWN = [name for name in OPTIMISERS if "rng" in takes(name)]
+STARTED = [name for name in OPTIMISERS if "w0" in takes(name)]
+COUNTED = [name for name, each in OPTIMISERS.items() if each.calls]
+DUAL = ("bcfw", "exponentiated_gradient", "multisample", "cutting_planes")  # at the start it is 0
+# options of runs that are to reach a gap
+BY_GAP = {name: {} for name in (*DUAL, "solve_sparse")} | {
+    "svrg": {"step_size": None},
+    "casimir": {"mu": None, "kappa": None, "step_size": None},
+}
+
+
+def test_the_table_has_every_optimiser():
+    """Whatever calls back; and each that writes checkpoints has runs that are cut in two."""
+    for option, names in (("callback", set(OPTIMISERS)), ("checkpoint", {name for name, *_ in RUNS})):
+        public = [(name, getattr(reference, name)) for name in reference.__all__]
+        public = {name for name, f in public if inspect.isfunction(f) and option in inspect.signature(f).parameters}
+        assert public - {"sparse_path"} <= names  # sparse_path: a run of solve_sparse for each point
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_a_callback_sees_each_row_and_its_weights(backend, name):
+    """Those that a run of so many passes returns: their objective is the row's, they stay what they are."""
+    objective, mu = objective_of(backend, name), OPTIMISERS[name].options.get("mu")
+    for average in OPTIMISERS[name].averages or (None,):
+        seen, options = [], {"average": average} if average else {}
+
+        def callback(row, w, seen=seen):
+            seen.append((row, w, flat(w)))
+
+        result = short(backend, name, objective, 4, callback=callback, **options)
+        assert tuple(row for row, *_ in seen) == result.history and [row.epoch for row, *_ in seen] == [1, 2, 3, 4]
+        for row, w, then in seen:
+            close(row.objective, value(name, objective, w, mu))
+            assert np.array_equal(flat(w), then)
+        assert np.array_equal(seen[-1][2], flat(result.x)) and result.fun == result.history[-1].objective
+        assert result.nit == 4
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_a_callback_stops_a_run(backend, name):
+    """By True, by NumPy's True, by StopIteration: the run is one of so many passes."""
+    objective = objective_of(backend, name)
+    expected = short(backend, name, objective, 2)
+
+    def stop(row, w):
+        raise StopIteration
+
+    for callback, passes in (
+        (lambda row, w: row.epoch == 2, 2),
+        (lambda row, w: np.int64(row.epoch) == 2, 2),
+        (stop, 1),
+    ):
+        stopped = short(backend, name, objective, 9, callback=callback)
+        assert stopped.nit == len(stopped.history) == passes and stopped.success
+        assert stopped.message == f"stopped by the callback after {passes} of 9 {unit(name)}"
+        assert passes == 1 or np.array_equal(flat(stopped.x), flat(expected.x))
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_no_passes_are_the_start(backend, name):
+    objective = objective_of(backend, name)
+    result = short(backend, name, objective, 0)
+    assert result.nit == 0 and result.history == () and not np.any(flat(result.x))
+    assert result.oracle_calls <= objective.n  # those of a method that begins with a gradient
+    close(result.fun, value(name, objective, result.x, OPTIMISERS[name].options.get("mu")))
+    assert name not in DUAL or result.certificate == result.fun
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_a_start_is_kept(backend, name):
+    """It is not written on, a list is one too, no passes return it; one of another shape is refused."""
+    objective, mu = objective_of(backend, name), OPTIMISERS[name].options.get("mu")
+    w0 = np.random.default_rng(0).normal(size=objective.model.size)
+    before, result = w0.copy(), short(backend, name, objective, 2, w0)
+    assert np.array_equal(w0, before) and not np.array_equal(result.x, short(backend, name, objective, 2).x)
+    assert np.array_equal(result.x, short(backend, name, objective, 2, w0.tolist()).x)
+    nothing = short(backend, name, objective, 0, w0)
+    assert np.array_equal(nothing.x, w0) and nothing.history == ()
+    close(nothing.fun, value(name, objective, w0, mu))
+    with pytest.raises(ValueError, match=r"w0: expected shape \(24,\), as objective.zeros\(\) has, got \(3,\)"):
+        short(backend, name, objective, 2, np.zeros(3))
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_seed_is_a_run(backend, name):
+    """The same for a Generator of that seed, another for another seed; none needs none."""
+    objective, options = objective_of(backend, name), {"sampler": "gibbs"} if name == "multisample" else {}
+    one, two, other, free = (
+        short(backend, name, objective, 2, rng=rng, **options) for rng in (5, np.random.default_rng(5), 6, None)
+    )
+    assert np.array_equal(flat(one.x), flat(two.x)) and one.fun == two.fun and free.nit == 2
+    assert not np.array_equal(flat(one.x), flat(other.x))
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_calls_are_counted(backend, name):
+    objective, (first, each) = objective_of(backend, name), OPTIMISERS[name].calls
+    result = short(backend, name, objective, 3)
+    assert [row.oracle_calls for row in result.history] == [objective.n * (first + each * k) for k in (1, 2, 3)]
+    assert result.oracle_calls == result.history[-1].oracle_calls
+    seconds = [row.seconds for row in result.history]
+    assert seconds == sorted(seconds) and seconds[0] > 0
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMISERS if "evaluate_every" in takes(name)])
+def test_evaluations_may_be_rare(backend, name):
+    """The same steps; rows, callbacks and the end at every third pass, and after the last."""
+    objective, seen = objective_of(backend, name), []
+    often = short(backend, name, objective, 8)
+    rare = short(backend, name, objective, 8, evaluate_every=3, callback=lambda row, w: seen.append(row))
+    assert tuple(seen) == rare.history and [row.epoch for row in seen] == [3, 6, 8] and rare.nit == 8
+    assert np.array_equal(flat(rare.x), flat(often.x)) and rare.oracle_calls == often.oracle_calls
+    close([row.objective for row in seen], [often.history[k - 1].objective for k in (3, 6, 8)])
+    if name == "mkl":
+        assert rare.norms.shape == (8, 4)
+    else:
+        early = short(backend, name, objective, 200, tol=1e-3, evaluate_every=3)
+        assert early.success and early.nit % 3 == 0
+
+
+@pytest.mark.parametrize("name", [name for name, each in OPTIMISERS.items() if each.too_long])
+def test_steps_too_long_are_said(backend, name):
+    result = short(backend, name, objective_of(backend, name), 9, **OPTIMISERS[name].too_long)
+    assert not result.success and "take shorter steps" in result.message
+
+
+@pytest.mark.parametrize("name", BY_GAP)
+def test_a_gap_is_reached_or_said_to_be_missed(backend, name):
+    """The callback sees the pass that reaches it; without a tolerance all passes are made."""
+    objective, rows = objective_of(backend, name), []
+    options = {**BY_GAP[name], "callback": lambda row, w: rows.append(row)}
+    result = short(backend, name, objective, 200, tol=0.2, **options)
+    assert result.success and result.certificate <= 0.2 * result.fun and 0 < result.nit < 200
+    assert tuple(rows) == result.history and rows[-1].gap == result.certificate and "callback" not in result.message
+    few = short(backend, name, objective, 1, **{**BY_GAP[name], "tol": 1e-9})
+    assert not few.success and few.nit == 1 and few.certificate > 1e-9 * few.fun
+    if name in DUAL:
+        assert few.message.endswith("after 1 epochs, above 1e-09 times the objective")
+        assert not short(backend, name, objective, 0, tol=1e-9).success
+    if name != "solve_sparse":
+        every = short(backend, name, objective, 3, **{**BY_GAP[name], "tol": None})
+        assert every.success and every.nit == 3 and every.message == "3 epochs done"
+
+
+class InNumPyScalars(Quadratic):
+    """A user's sum whose number of examples and values are scalars of NumPy, of low precision at that."""
+
+    def __init__(self, centres):
+        super().__init__(centres)
+        self.n = np.int64(self.n)
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        value, gradient = super().value_and_gradient(w, batch, mu)
+        return np.float32(value), gradient
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_results_are_of_plain_numbers(backend, rng, name):
+    """So that JSON takes them: numbers of whatever type the objective gives, and the objectives of the package."""
+    results = [short(backend, name, objective_of(backend, name), 3)]
+    if name in ("lbfgs", "sgd", "svrg", "casimir", "online_proximal"):
+        options = {"regularizer": backend.L1(0.3), "step_size": 0.1} if name == "online_proximal" else {}
+        results.append(run(backend, name, InNumPyScalars(rng.normal(size=(4, 3))), mu=0.5, **options))
+    for result in results:
+        kinds = {"fun": (float,), "nit": (int,), "success": (bool,), "oracle_calls": (int,)}
+        kinds |= {"certificate": (float, str)}
+        assert all(type(getattr(result, field)) in kind for field, kind in kinds.items())
+        for row in result.history:
+            fields = row.as_dict()
+            assert all(type(each) in (int, float, type(None)) for each in fields.values())
+            assert type(row.epoch) is type(row.oracle_calls) is int and json.loads(json.dumps(fields)) == fields
+        assert result.history
