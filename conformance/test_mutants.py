@@ -1,0 +1,67 @@
+"""Laws at the edges that single changes of the readable panel cross: thresholds, defaults, resets, allowed zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.listed_problems import random_classes
+from conformance.tolerances import close
+from reference.smoothings import certified
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_certified_is_equation_12(rng, k):
+    """mu <= sum_{i <= k} (psi_i - psi_{k+1}) decides, a millionth to either side."""
+    for scale in (1e-3, 1.0, 1e6):
+        psi = scale * np.sort(rng.normal(size=7))[::-1]
+        total = float(np.sum(psi[:k] - psi[k]))
+        assert bool(certified(psi, k, total * (1 - 1e-6)))
+        assert not bool(certified(psi, k, total * (1 + 1e-6)))
+
+
+def test_smoothings_have_unit_mu_unless_given(backend, rng):
+    """mu = 1 by default: the value and gradient of mu = 1, which those of 1/2 and 2 are not."""
+    table, smoothings = backend.Table(rng.normal(size=6)), backend.smoothings
+    for smoothing in (smoothings.Entropy(), smoothings.SquaredL2(), smoothings.TopK(3)):
+        value, gradient = smoothing(table)
+        for mu in (0.5, 1.0, 2.0):
+            expected, expected_gradient = smoothing(table, mu)
+            assert (float(value) == float(expected)) == (mu == 1.0)
+            assert np.array_equal(gradient.values, expected_gradient.values) == (mu == 1.0)
+        close(float(smoothing.smoothed(table).value), float(value))
+
+
+def test_steps_may_be_zero_where_the_optimizer_allows_it(backend, rng):
+    """SGD takes steps of 0, which leave w where it was."""
+    objective, _ = random_classes(backend, rng)
+    w0 = rng.normal(size=objective.model.size)
+    zero = lambda t, lam: np.zeros(t.shape)  # noqa: E731
+    result = backend.sgd(objective, lam=0.1, step_size=zero, epochs=1, w0=w0, rng=0, average="last")
+    assert np.array_equal(np.asarray(result.x), w0)
+
+
+def test_certified_has_the_shape_of_the_rows():
+    """One boolean for each row, whether more outputs than k are given or not."""
+    psi = np.sort(np.arange(24.0).reshape(2, 3, 4), axis=-1)[..., ::-1]
+    assert certified(psi, 4, 1.0).shape == certified(psi, 2, 1.0).shape == (2, 3)
+    assert np.all(certified(psi, 4, 1e9))
+
+
+def test_momentum_is_reset_where_a_weight_that_is_not_zero_leaves(backend, rng):
+    """Of the weights that leave, one in w or in the iterate before suffices; where all are 0, momentum goes on."""
+    objective, _ = random_classes(backend, rng)
+    problem, solver = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.1), backend.AcceleratedProximalGradient()
+    w = rng.normal(size=problem.size)
+    w[:2] = 0.0
+    before = 0.5 * w
+    before[2] = 0.0
+    for leaving, changed, reset in (([0, 1], 0.0, False), ([0, 2], 0.0, True), ([0, 1], 1.0, True)):
+        before[1] = changed
+        memory = solver.start(problem.evaluate(w))
+        memory = memory._replace(before=before.copy(), before_scores=problem.scored.forward(before), t=2.0, c=0.25)
+        kept = np.setdiff1d(np.arange(problem.size), leaving)
+        smaller, _ = problem.narrowed(memory.state, kept)
+        left = solver.narrow(memory, smaller, kept)
+        assert (left.c, left.t) == ((0.0, 1.0) if reset else (0.25, 2.0))
+        assert np.array_equal(left.before, w[kept] if reset else before[kept])
