@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import reference
 from conformance.listed_problems import random_classes
 from conformance.tolerances import close
+from reference.optimizers.multisample import updated
 from reference.smoothings import certified
 
 
@@ -65,3 +67,44 @@ def test_momentum_is_reset_where_a_weight_that_is_not_zero_leaves(backend, rng):
         left = solver.narrow(memory, smaller, kept)
         assert (left.c, left.t) == ((0.0, 1.0) if reset else (0.25, 2.0))
         assert np.array_equal(left.before, w[kept] if reset else before[kept])
+
+
+def test_a_divergence_of_two_losses_allows_for_their_rounding(backend, rng):
+    """KL = F(w) - F(y) - <G(y), w - y> at y = w is 0 up to the rounding of F, which a certificate must include."""
+    objective, _ = random_classes(backend, rng)
+    problem = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.1)
+    w = 100.0 * rng.normal(size=problem.size)
+    at_w = problem.evaluate(w)
+    assert at_w.loss > 10 and at_w.divergence == 0
+    apart = problem.state(w, at_w.loss, w.copy(), at_w.answer)
+    assert problem.eps * at_w.loss <= apart.divergence <= 1000 * problem.eps * (1 + at_w.loss)
+
+
+def test_a_block_with_a_mixture_is_solved_exactly(rng):
+    """The weights of a mixture and new samples maximise <b, a> - <a, Q a>/2 over a >= 0, sum a <= 1.
+
+    So they do for classes, too, whose closed form does not hold beside a mixture.
+    """
+    objective, _ = random_classes(reference, rng)
+    hinge = reference.StructuralHinge(objective.model, objective.data)
+    x, lam_t = rng.normal(size=objective.model.size), 3.0
+    for _ in range(10):
+        V, losses, start = rng.normal(size=(4, len(x))), rng.random(4), np.array([0.5, 0.0, 0.0, 0.0])
+        alpha = updated(hinge, x, V, losses, start, lam_t, "exact")
+        Q = V @ V.T / lam_t
+        slope = losses + V @ x + Q @ start - Q @ alpha  # of the dual; at most the multiplier, and that where alpha > 0
+        multiplier = max(0.0, float(np.max(slope)))
+        assert np.all(alpha >= 0) and alpha.sum() <= 1 + 1e-12
+        np.testing.assert_allclose(alpha * (slope - multiplier), 0.0, atol=1e-9)
+        assert multiplier <= 1e-9 or alpha.sum() >= 1 - 1e-9
+
+
+def test_sampled_corners_are_at_temperature_1_unless_given(backend, rng):
+    """The same draws as at mu = 1, and others than at mu = 2."""
+    objective, _ = random_classes(backend, rng)
+    hinge = backend.StructuralHinge(objective.model, objective.data)
+    w = rng.normal(size=objective.model.size)
+    drawn = lambda seed, **mu: hinge.sampled_corners(w, None, 2, rng=seed, **mu).directions  # noqa: E731
+    for mu in (1.0, 2.0):
+        same = [np.array_equal(drawn(seed), drawn(seed, mu=mu)) for seed in range(20)]
+        assert all(same) == (mu == 1.0)
