@@ -108,3 +108,13 @@ def test_sampled_corners_are_at_temperature_1_unless_given(backend, rng):
     for mu in (1.0, 2.0):
         same = [np.array_equal(drawn(seed), drawn(seed, mu=mu)) for seed in range(20)]
         assert all(same) == (mu == 1.0)
+
+
+def test_the_partition_of_trees_is_at_temperature_1_unless_given(backend, rng):
+    structure = backend.Arborescence(rng.normal(size=(4, 5)))
+    tree_partition = structure.ops.tree_partition
+    value, marginals = tree_partition(structure.scores)
+    for mu in (1.0, 2.0):
+        expected, expected_marginals = tree_partition(structure.scores, mu)
+        assert (float(value) == float(expected)) == (mu == 1.0)
+        assert np.array_equal(marginals.values, expected_marginals.values) == (mu == 1.0)
