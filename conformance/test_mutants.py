@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal, localcontext
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ import reference
 from conformance.listed_problems import random_classes
 from conformance.tolerances import close
 from reference.optimizers.multisample import updated
+from reference.screening.problem import _divergence
+from reference.screening.proximal import curvature_along_gradient
 from reference.smoothings import certified
 
 
@@ -118,3 +122,53 @@ def test_the_partition_of_trees_is_at_temperature_1_unless_given(backend, rng):
         expected, expected_marginals = tree_partition(structure.scores, mu)
         assert (float(value) == float(expected)) == (mu == 1.0)
         assert np.array_equal(marginals.values, expected_marginals.values) == (mu == 1.0)
+
+
+def test_a_step_of_zero_is_refused_by_what_has_its_own_prox_and_what_has_not(backend):
+    for regularizer in (backend.L1(1.0), backend.HalfSquaredL2(1.0), backend.L2Ball(1.0)):
+        with pytest.raises(ValueError, match="step_size: expected a finite number > 0, got 0.0"):
+            regularizer.prox(np.ones(3), 0.0)
+
+
+@pytest.mark.parametrize("rest", [0.5, 1e-2, 1e-5, 1e-9])
+def test_divergences_keep_their_digits_near_one(rest):
+    """KL(s theta + (1 - s) e_1 || theta) of two outputs against 50 digits; at s near 1 it is about (1 - s)^2."""
+    s = 1.0 - rest
+    with localcontext(prec=50):
+        for loss in (0.01, 0.5, 3.0):
+            theta = (-Decimal(loss)).exp()
+            p = theta + (1 - Decimal(s)) * (1 - theta)
+            expected = p * (p / theta).ln() + (1 - p) * ((1 - p) / (1 - theta)).ln()
+            assert abs(float(_divergence(np.array([loss]), s)[0]) / float(expected) - 1) <= 1e-10
+
+
+def test_corners_are_one_an_example_unless_more_are_wanted(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    hinge, w = backend.StructuralHinge(objective.model, objective.data), rng.normal(size=objective.model.size)
+    assert np.array_equal(hinge.corners(w).directions, hinge.corners(w, None, 1).directions)
+    assert hinge.corners(w).losses.shape == (objective.n, 1)
+
+
+def test_the_norm_of_gradients_without_a_regularizer(rng):
+    """G = 2 max ||phi||: by default the regularizer adds nothing."""
+    assert reference.bounds.gradient_norm(3.0) == reference.bounds.gradient_norm(3.0, 2.0) == 6.0
+
+
+def test_curvature_is_one_where_the_gradient_is_zero(backend):
+    """Features that are all 0: nothing can be learned, and no division by ||G|| = 0."""
+    model = backend.MulticlassModel(2, 3)
+    objective = backend.LogLoss(model, model.pack(np.zeros((4, 2)), [0, 1, 2, 0]))
+    state = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.1).evaluate(np.zeros(6))
+    assert not np.any(state.gradient) and state.loss > 0
+    assert curvature_along_gradient(state) == 1.0
+
+
+def test_a_batch_asks_for_more_outputs_while_any_row_needs_them(backend):
+    """Two outputs suffice for the first chain, not for the second: each is answered as it is alone."""
+    unary = np.zeros((2, 3, 2))
+    unary[0, :, 0] = 100.0
+    transitions, smoothing = np.zeros((2, 2)), backend.smoothings.SquaredL2()
+    together = backend.Chain(unary, transitions).smooth_max(smoothing, 1.0)[0]
+    alone = [float(backend.Chain(row, transitions).smooth_max(smoothing, 1.0)[0]) for row in unary]
+    close(alone, [300.0, 0.5 * (1 - 1 / 8)])
+    close(np.asarray(together), alone)
