@@ -18,6 +18,7 @@ from conformance.mutate.mutants import Mutant
 __all__ = ["LIMIT", "Judge"]
 
 ROOT = Path(__file__).parents[2]
+USAGE, NOTHING = 4, 5  # exit statuses of pytest
 LIMIT = 30.0  # seconds beyond ten times what the tests take: a mutant may run forever
 
 
@@ -41,11 +42,15 @@ class Judge:
         """ "killed", "survived" or "timeout": what these tests, which take so long, say of the mutant."""
         started, child = time.monotonic(), os.fork()
         if child == 0:
+            signal.alarm(int(10 * seconds + LIMIT) + 5)  # it ends, too, where this process was stopped
             os._exit(_run(mutant, tests, tier))
         while time.monotonic() - started < 10 * seconds + LIMIT:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
-                return "survived" if os.waitstatus_to_exitcode(status) == 0 else "killed"
+                code = os.waitstatus_to_exitcode(status)
+                if code in (USAGE, NOTHING):
+                    raise RuntimeError(f"pytest ran none of {', '.join(tests[:3])}, ...: the record is of other tests")
+                return "survived" if code == 0 else "killed"
             time.sleep(0.02)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -1,7 +1,7 @@
 """Which tests reach a line, by a run of the suite under coverage.py, and how long each takes.
 
-As a plugin (``-p conformance.mutate.reach``) it records, of each test function and backend, the first and the last of
-its cases, on a few drawn instances; ``FOLDER`` in the environment says where.
+As a plugin (``-p conformance.mutate.reach``) it records the first tier on a few drawn instances, of a function that
+draws them its first and last case on each backend; ``FOLDER`` in the environment says where.
 """
 
 from __future__ import annotations
@@ -75,6 +75,13 @@ def recorded(folder: Path, processes: int) -> Reach:
     return Reach(folder)
 
 
+def _drawn(items: list[pytest.Item]) -> bool:
+    """Whether these cases of a function draw their instances, so that any of them reaches what the others do."""
+    import hypothesis
+
+    return hypothesis.is_hypothesis_test(getattr(items[0], "obj", None))
+
+
 if importlib.util.find_spec("coverage") and FOLDER in os.environ:  # in a process of the recorded run
     import coverage
 
@@ -93,7 +100,9 @@ if importlib.util.find_spec("coverage") and FOLDER in os.environ:  # in a proces
             given = item.callspec.params if hasattr(item, "callspec") else {}
             backend = str(given.get("backend", given.get("other")))
             cases.setdefault((item.nodeid.split("[")[0], backend), []).append(item)
-        items[:] = dict.fromkeys(item for each in cases.values() for item in (each[0], each[-1]))
+        items[:] = [
+            item for each in cases.values() for item in (dict.fromkeys((each[0], each[-1])) if _drawn(each) else each)
+        ]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
