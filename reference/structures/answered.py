@@ -82,7 +82,7 @@ class _ByOracle(Structure):
             return
         score = float(self.score(y))
         if np.any(self.states(y) < 0):
-            raise ValueError(f"output: expected a state of entries variable, got {host(y).tolist()}")
+            raise ValueError(f"output: expected a state of each variable, got {host(y).tolist()}")
         if score == -np.inf:
             raise ValueError(f"output: expected one that is not forbidden, got {host(y).tolist()}")
         if not abs(value - score) <= CLOSE * np.abs(entries[entries > -np.inf]).sum():
