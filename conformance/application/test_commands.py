@@ -295,6 +295,7 @@ def test_predict_writes_what_it_would_print(backend, data_file, tmp_path, capsys
     assert status == 2 and "no such folder" in err
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_limit_and_plot_of_the_other_tasks(backend, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     boxes = tmp_path / "a.boxes"

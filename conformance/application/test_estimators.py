@@ -59,6 +59,7 @@ def test_the_classifier_passes_every_check_of_scikit_learn(estimators, loss):
     assert not failed
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_the_classifier_is_logistic_regression(estimators):
     from sklearn.datasets import load_iris
     from sklearn.linear_model import LogisticRegression
@@ -117,6 +118,7 @@ def test_the_checks_that_need_no_table_of_numbers(name):
         estimator.predict([])
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_search_and_cross_validation_over_sequences(estimators):
     from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -218,6 +220,7 @@ def test_a_parser(estimators):
     assert weighted.score(X, Y, sample_weight=[1.0, 0.0, 1.0, 1.0]) == 1.0
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_kernels(estimators):
     """The labels within a ring: no line separates them, a Gaussian kernel does, and it gets the weight."""
     from sklearn.model_selection import GridSearchCV

@@ -55,6 +55,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_goes_on_from_its_checkpoint(backend, data_file, bank, tmp_path, capsys, command):
     """The report of a run cut in two is that of one run, but for the time; the log has all rows."""

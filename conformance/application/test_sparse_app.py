@@ -139,6 +139,7 @@ def test_positions_by_themselves(backend, data_file, tmp_path, capsys, rule):
     assert status == 2 and "letters has 128 features" in err
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_taggers(backend, tmp_path, capsys):
     """A column file: the path of the tagging model's log loss; the model is one for evaluate, predict and show."""
     bank, saved, picture = tmp_path / "bank.txt", tmp_path / "m.npz", tmp_path / "path.png"
@@ -203,6 +204,7 @@ def test_saved_taggers_have_no_weights_that_are_zero(backend, tmp_path, capsys, 
         np.testing.assert_allclose(one.pairwise, other.pairwise, atol=1e-4)
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 @pytest.mark.parametrize("held_out", [False, True])
 def test_ctrl_c_keeps_the_values_there_are(backend, data_file, tmp_path, capsys, monkeypatch, held_out):
     """After three lines of progress; of what is held out, the values seen so far choose."""
@@ -279,6 +281,7 @@ def test_nothing_to_tell_labels_by(backend, data_file, capsys):
     assert status == 0 and "support 0 of" in out
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_pictures_of_paths(backend, problem, tmp_path):
     """From Python: with and without what is held out; the picture does not change the path."""
     path = backend.sparse_path(problem(), betas=[10.0, 0.1, 1e-3, 1e-6], tol=1e-3)

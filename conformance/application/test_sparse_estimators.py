@@ -201,6 +201,7 @@ def test_beta_is_the_best_of_what_is_held_out(estimators, rows, words):
         assert learner.beta_ == learner.betas_[np.argmin(pooled)] and np.ptp(pooled) > 0.05 * np.min(pooled)
 
 
+@pytest.mark.beyond("a long training through a command or learner")
 def test_alpha_is_the_best_of_what_is_held_out(estimators, rows, words):
     """Of several alphas each has the path that it has alone, and the one with the least loss is kept; of equals the
     first.

@@ -268,13 +268,13 @@ def test_every_regularizer_trains(backend, objective, kind):
         objective,
         regularizer,
         step_size=backend.steps.InverseSqrt(0.5),
-        epochs=100,
+        epochs=50,
         batch_size=5,
         average="uniform",
         rng=0,
     )
     online = backend.online_proximal(
-        objective, regularizer, step_size=backend.steps.InverseSqrt(0.2), epochs=40, average="uniform", rng=0
+        objective, regularizer, step_size=backend.steps.InverseSqrt(0.2), epochs=20, average="uniform", rng=0
     )
     assert full.fun < start and online.fun <= full.fun + 0.2 * (start - full.fun)
     close(
@@ -282,7 +282,7 @@ def test_every_regularizer_trains(backend, objective, kind):
         objective.value_and_gradient(online.x, None, None)[0] + module.as_regularizer(regularizer).value(online.x),
     )
     assert [row.oracle_calls for row in online.history] == [
-        5 * k for k in range(1, 41)
+        5 * k for k in range(1, 21)
     ] and online.certificate.startswith("none")
 
 

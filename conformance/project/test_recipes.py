@@ -122,6 +122,7 @@ def test_the_regularizer_recipe_obeys_the_laws(x):
     check_regularizer(NonNegative(), np.array(x))
 
 
+@pytest.mark.beyond("the laws of test_prox once more, as a user calls them")
 @given(x=st.lists(st.floats(-3, 3), min_size=3, max_size=3))
 def test_our_regularizers_obey_the_same_laws(backend, x):
     for phi in (
