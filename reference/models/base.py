@@ -1,4 +1,4 @@
-"""What every model answers: inputs and weights to scores, and the adjoint back.
+"""The interface of a model: inputs and weights to scores, and gradients of scores back to weights.
 
 A model knows no loss function and no optimiser. It packs examples once; from packed data, a batch of example numbers
 and weights it gives the scores of a structure, and it takes a gradient with respect to scores back to the weights.
@@ -19,20 +19,21 @@ from reference.structures.scores import Scores, inner
 
 __all__ = ["LinearModel", "integer"]
 
-MOST_LABELS = 2**24  # each has a name
+MOST_LABELS = 2**24  # their names are kept in memory
 
 
 class LinearModel:
     """A model whose scores are linear in the weights; subclass it for a new one.
 
-    A subclass sets ``structure_type`` and ``size`` and answers ``pack``, ``scores``, ``pullback``, ``task_loss``,
-    ``gold`` and ``zeros``; one example at a time unless it overrides ``chunks``. Packed data has a property ``n``.
+    A subclass sets ``structure_type`` and ``size`` and defines ``pack``, ``scores``, ``pullback``, ``task_loss``,
+    ``gold`` and ``zeros``. Batches are processed one example at a time unless the subclass overrides ``chunks``. Packed
+    data has a property ``n``.
     """
 
     structure_type: Any
     size: int
     nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
-    oracle: Oracle | None = None  # what finds best outputs in the structure's place
+    oracle: Oracle | None = None  # finds best outputs in place of the structure
 
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``SequenceModel(n_features=128, n_labels=26, size=4056)``."""
@@ -43,12 +44,12 @@ class LinearModel:
         raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
 
     def check(self, data: Any) -> None:
-        """Raise ValueError if ``data`` was packed by a model of another shape, TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model of other sizes, TypeError if it was not packed."""
         if not hasattr(data, "n"):
             raise not_packed(data)
 
     def _answer_by(self, oracle: Oracle | None) -> None:
-        """Let ``oracle`` answer for the best output; None: the structure answers itself. Raises TypeError."""
+        """Find best outputs by ``oracle``, with None by the structure. Raises TypeError if it is not callable."""
         if oracle is not None:
             self.structure_type, self.oracle = answered_by(self.structure_type, oracle), oracle
 
@@ -60,7 +61,7 @@ class LinearModel:
         """The example numbers ``batch`` (b,) in pieces that :meth:`scores` can hold at once."""
         return (batch[i : i + 1] for i in range(len(batch)))
 
-    if TYPE_CHECKING:  # what a subclass has besides, as the docstring says
+    if TYPE_CHECKING:  # methods that a subclass defines
 
         def pullback(self, data: Any, batch: np.ndarray, w: Array, g: Scores) -> Array: ...
 
@@ -77,9 +78,9 @@ class LinearModel:
         return self.scores(data, batch, dw)
 
     def squared_diameters(self, data: Any) -> np.ndarray | None:
-        """(n,) bounds on max_{y, y'} ||phi(x_i, y) - phi(x_i, y')||^2, or None where the model knows none.
+        """(n,) bounds on max_{y, y'} ||phi(x_i, y) - phi(x_i, y')||^2, or None if the model has no bound.
 
-        Smoothness constants come from it: StructuralHinge.smoothness.
+        ``StructuralHinge.smoothness`` uses these bounds.
         """
         return None
 
@@ -127,9 +128,9 @@ class LinearModel:
 
 
 def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Entries ``values`` (nnz,) added where group (nnz,) and column agree: groups, columns and sums (m,)."""
+    """Sums of the entries ``values`` (nnz,) that share a group (nnz,) and a column: groups, columns and sums (m,)."""
     cell = group * max(rows.width, 1) + host(rows.indices)
-    if np.all(cell[1:] > cell[:-1]):  # each once, in order
+    if np.all(cell[1:] > cell[:-1]):  # sorted, without duplicates
         return group, host(rows.indices), values
     cell, place = np.unique(cell, return_inverse=True)
     return *np.divmod(cell, max(rows.width, 1)), np.bincount(place.reshape(-1), values, len(cell))
@@ -162,8 +163,8 @@ def checked(name: str, value: Any, kind: type) -> Any:
 
 
 def check_labels(labels: Any, n: int, xp: Any) -> None:
-    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace; how many there may be is known to a model's
-    ``check``."""
+    """Raise unless labels are None, or int64 (n,) >= 0 in the namespace. A model's ``check`` tests the upper
+    bound."""
     if labels is None:
         return
     if not is_array_api_obj(labels) or array_namespace(labels) is not xp or labels.dtype != xp.int64:
@@ -175,9 +176,7 @@ def check_labels(labels: Any, n: int, xp: Any) -> None:
 
 
 def check_weights(model: Any, w: Array, like: Array) -> None:
-    """Raise unless w (d,) has the model's size and the packed data's namespace and dtype, as the zeros ``like`` have
-    them.
-    """
+    """Raise unless w (d,) has the model's size, and the namespace and dtype of ``like``, zeros of the packed data."""
     if not is_array_api_obj(w) or tuple(w.shape) != (model.size,):
         raise ValueError(
             f"w: expected {model.size} weights, got "
@@ -188,7 +187,7 @@ def check_weights(model: Any, w: Array, like: Array) -> None:
 
 
 def all_of(n: int, batch: Any, name: str = "batch") -> np.ndarray:
-    """Example numbers as host int64: None means all n; anything outside 0..n-1 is refused, by ``name``."""
+    """Example numbers as host int64: None means all n; others raise an error that names ``name``."""
     if batch is None:
         return np.arange(n)
     given = host(batch, name)

@@ -36,7 +36,7 @@ class MulticlassData(Packed):
     labels: Array | None
 
     def validate(self) -> None:
-        """Raise unless there is a label >= 0 for each row, or none."""
+        """Raise unless ``labels`` is None or has one label >= 0 for each row."""
         check_labels(self.labels, checked("rows", self.rows, Rows).n, self.rows.place.xp)
 
     @property
@@ -54,7 +54,7 @@ class MulticlassModel(LinearModel):
     labels : int or sequence of str
         Number of classes, or their names.
     cost : array (L, L), optional
-        Task loss (true, predicted); default 1 where they differ.
+        Task loss (true, predicted); default: 1 if they differ.
     max_rows : int
         Bound on the examples of one piece of a batch.
 
@@ -117,7 +117,7 @@ class MulticlassModel(LinearModel):
         return [self.n_labels] * data.n
 
     def squared_norms(self, data: MulticlassData) -> np.ndarray:
-        """||x_i||^2 for each example: its features stand once for each class, in separate weights."""
+        """||x_i||^2 for each example: each class has weights of its own for the same features."""
         example = np.repeat(np.arange(data.n), np.diff(data.rows.indptr))
         example, _, x = cell_sums(data.rows, example, host(data.rows.data).astype(np.float64, copy=False))
         return np.bincount(example, x**2, data.n)

@@ -3,7 +3,7 @@
 The joint feature map of a linear-chain CRF or structural SVM (Pillutla et al., Example 5, with start and stop weights
 counted as the errata say). Weights are one vector w (d,): first a matrix (F, L), the L weights of a feature side by
 side, then the transition matrix (L, L). Start and stop weights are two more features, active on a sequence's first and
-last position, so nothing else knows of them.
+last position, so no other code treats them specially.
 
 Padding. ``scores`` lays the b sequences of a piece out as (b, n) with n the longest; ``place`` (b, n) holds, for each
 cell, the number of its position among the piece's own positions, and their count P for a cell past the end:
@@ -55,7 +55,7 @@ class ChainData(Packed):
     counted = "positions"
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the rows, and there is a label >= 0 for each, or none."""
+        """Raise unless ``offsets`` divide the rows, and ``labels`` is None or has one label >= 0 for each."""
         check_offsets("offsets", self.offsets, checked("rows", self.rows, Rows).n, "positions")
         check_labels(self.labels, self.rows.n, self.rows.place.xp)
 
@@ -185,8 +185,8 @@ class SequenceModel(LinearModel):
         check_packed(data, ChainData, self.width, self.n_labels)
 
     def chunks(self, data: ChainData, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """Pieces of like lengths: at most ``max_cells`` padded positions (or one sequence), at most half of them
-        padding.
+        """Groups of sequences of similar lengths: at most ``max_cells`` padded positions (or one sequence), at most
+        half of them padding.
         """
         lengths = data.lengths[batch]
         order = np.argsort(lengths, kind="stable")
@@ -278,7 +278,7 @@ class SequenceModel(LinearModel):
         return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
 
     def true_labels(self, data: ChainData) -> Array:
-        """The labels (N,) of all positions; ValueError where the data was packed without."""
+        """The labels (N,) of all positions; ValueError if the data was packed without labels."""
         if data.labels is None:
             raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
         return data.labels
@@ -305,7 +305,7 @@ def _plain(x: Any) -> bool:
 
 
 def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (P,) of the batch's sequences, and place (b, n): the picture at the head of this module."""
+    """Positions (P,) of the batch's sequences, and place (b, n): the diagram in the module's docstring."""
     batch = all_of(len(offsets) - 1, batch)
     starts, lengths = offsets[batch], offsets[batch + 1] - offsets[batch]
     ends = np.cumsum(lengths)
@@ -316,7 +316,7 @@ def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _stacked(each: list[Rows], width: int) -> Rows:
-    """Host rows one below the other."""
+    """Host rows, concatenated vertically."""
     counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(r.indptr) for r in each)])
     return Rows.unchecked(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
