@@ -6,8 +6,8 @@ A law is a test function. Its cases are the parameters that it runs on: namespac
      "outcome": "passed", "cases": 2, "failed": [], "instance": null}
 
 outcome: "failed" if a case failed, else "passed" if one passed, else "expected failure", else "skipped". backend: null
-where a law is about the project. failed: the ids of the failed cases; instance: the smallest instance of the first of
-them, where it was drawn, else the error's last line.
+where a law is about the project. failed: the ids of the failed cases, in order of the alphabet; instance: the smallest
+instance of the first of them, where it was drawn, else the error's last line.
 """
 
 from __future__ import annotations
@@ -60,9 +60,14 @@ class Report:
         line["cases"] += 1
         line["outcome"] = min(line["outcome"], outcome, key=ORDER.index)
         if report.failed:
-            line["failed"].append(case.removesuffix("]"))
-            line["instance"] = line["instance"] or told.get("instance") or report.longreprtext.strip().splitlines()[-1]
+            instance = told.get("instance") or report.longreprtext.strip().splitlines()[-1]
+            line["failed"].append((case.removesuffix("]"), instance))
 
     def pytest_sessionfinish(self) -> None:
+        """Write the lines in an order that does not depend on which process came first."""
+        for line in self.laws.values():
+            failures = sorted(line["failed"])
+            line["failed"] = [case for case, _ in failures]
+            line["instance"] = failures[0][1] if failures else None
         lines = [json.dumps(self.laws[key]) for key in sorted(self.laws)]
         self.path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
