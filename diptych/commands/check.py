@@ -1,4 +1,4 @@
-"""The command ``check``: does this installation compute what it should? A line for each thing looked at."""
+"""The command ``check``: does this installation work? It prints a line for each check."""
 
 from __future__ import annotations
 

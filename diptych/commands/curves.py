@@ -18,7 +18,7 @@ __all__ = ["add", "curves"]
 
 AXES = {"calls": "oracle_calls", "seconds": "seconds", "epochs": "epoch"}
 FILES = ("data", "file", "treebank", "pairs", "pictures")
-EXAMPLES = ("sequences", "sentences", "examples")  # how many
+EXAMPLES = ("sequences", "sentences", "examples")  # their number
 PROBLEM = (
     "command",
     *FILES,
@@ -31,8 +31,8 @@ PROBLEM = (
     "start_stop",
     "regularizer",
     *REGULARIZED,
-)  # what a log says of its problem
-ROUNDING = 1e-9  # how far an objective may lie below a bound on it, as a share
+)  # the fields of a log that describe its problem
+ROUNDING = 1e-9  # an objective may lie below its lower bound by this share of the bound
 
 
 def add(commands: Any) -> None:
@@ -74,60 +74,60 @@ def _curves(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def curves(logs: dict[str, Log]) -> tuple[float | None, list[dict[str, Any]]]:
-    """The highest dual of all runs, and of each run its name, epochs, calls, seconds, objectives, and distances from
-    the bound.
+    """The lower bound (the highest dual of all runs), and for each run its name, epochs, calls, seconds, objectives and
+    distances from the bound.
 
-    distance: (objective - bound) / |bound|. There is no bound where no run has a dual, or where some objective lies
-    below: then some runs minimise a smoothed objective, or are of several problems that their logs do not tell apart.
+    A distance is (objective - bound) / |bound|. The bound is None if no run has a dual, or if an objective lies below
+    it: then some runs minimise a smoothed objective, or the runs solve different problems with equal logs.
 
     Raises
     ------
     ValueError
-        Naming two logs, and what differs: they are of different problems.
+        If two logs are of different problems; the message names the logs and the difference.
     """
     _check_one_problem(logs)
     rows = [row for log in logs.values() for row in log.rows]
     bound = max((row.dual for row in rows if row.dual is not None), default=None)
     if bound is not None and (bound == 0 or any(row.objective < bound - ROUNDING * abs(bound) for row in rows)):
         bound = None
-    found = []
+    runs = []
     for name, (path, log) in zip(_names(logs), logs.items(), strict=True):
         run: dict[str, Any] = {"name": name, "log": path, "job": log.job, "outcome": log.outcome}
         run |= {axis: [getattr(row, field) for row in log.rows] for axis, field in AXES.items()}
         run["objective"] = [row.objective for row in log.rows]
         run["distance"] = None if bound is None else [(value - bound) / abs(bound) for value in run["objective"]]
-        found.append(run)
-    return bound, found
+        runs.append(run)
+    return bound, runs
 
 
 def _check_one_problem(logs: dict[str, Log]) -> None:
-    """An error where two logs both say something of their problems, and it differs."""
+    """Raise ValueError if a field of the problem is in two logs with different values."""
     (first, one), *others = logs.items()
     expected = _problem(one)
     for path, log in others:
-        found = _problem(log)
-        both = [name for name in expected if name in found]
-        differs = [name for name in both if not _same(name, expected[name], found[name])]
+        problem = _problem(log)
+        both = [name for name in expected if name in problem]
+        differs = [name for name in both if not _same(name, expected[name], problem[name])]
         if differs:
-            each = ", ".join(f"{name} {expected[name]} and {found[name]}" for name in differs)
+            each = ", ".join(f"{name} {expected[name]} and {problem[name]}" for name in differs)
             raise ValueError(f"{first} and {path} are logs of different problems: {each}")
 
 
 def _problem(log: Log) -> dict[str, Any]:
-    said = {**log.job, **log.job.get("job", {})}
-    if said.get("regularizer") == "l2":  # that of all optimisers without a --regularizer
-        said["regularizer"] = None
-    return {name: said[name] for name in PROBLEM if name in said}
+    fields = {**log.job, **log.job.get("job", {})}
+    if fields.get("regularizer") == "l2":  # the regularizer of all optimisers without a --regularizer
+        fields["regularizer"] = None
+    return {name: fields[name] for name in PROBLEM if name in fields}
 
 
 def _same(name: str, a: Any, b: Any) -> bool:
-    """Whether two values are equal, files by their places."""
+    """Whether two values are equal; files are compared by absolute path."""
     if name in FILES and isinstance(a, str) and isinstance(b, str):
         return os.path.abspath(a) == os.path.abspath(b)
     return bool(a == b)
 
 
 def _names(logs: dict[str, Log]) -> list[str]:
-    """What tells the runs apart: the files' names, whole paths where those are the same."""
+    """Distinct names of the runs: the file names, or the paths if file names coincide."""
     stems = [Path(path).stem for path in logs]
     return stems if len(set(stems)) == len(stems) else list(logs)

@@ -30,11 +30,11 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status: 0, 2 for a wrong request, 130 if interrupted, 141 where nobody reads on (as
-    in ``| head``).
+    """Run one command and return the exit status.
 
-    Training that is interrupted after its first epoch ends with the best weights so far: they are saved and reported,
-    and the status is 130.
+    The status is 0 for success, 2 for an invalid request, 130 after an interrupt and 141 if the reader of a pipe has
+    closed it (as ``| head`` does). If training is interrupted after its first epoch, the best weights so far are saved
+    and reported, and the status is 130.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     options = parser().parse_args([*words[1:], "--help"] if words[:1] == ["help"] else words)
@@ -59,19 +59,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> Parser:
     """The parser of ``diptych`` with all commands."""
-    found = Parser(prog="diptych", description="Train, evaluate and compare structured predictors.")
-    found.set_defaults(panel="accelerated")
-    found.option("general", "--version", action="version", version=f"diptych {__version__}", help="show the version")
-    found.option("general", "--print-completion", action=_Completion, metavar="SHELL",
+    main_parser = Parser(prog="diptych", description="Train, evaluate and compare structured predictors.")
+    main_parser.set_defaults(panel="accelerated")
+    version = f"diptych {__version__}"
+    main_parser.option("general", "--version", action="version", version=version, help="show the version")
+    main_parser.option("general", "--print-completion", action=_Completion, metavar="SHELL",
         help="show a script that completes commands and options, for bash, zsh or tcsh")  # fmt: skip
-    commands = found.add_subparsers(required=True, metavar="COMMAND", title="commands")
+    commands = main_parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for add in COMMANDS:
         add(commands)
-    return found
+    return main_parser
 
 
 class _Completion(argparse.Action):
-    """Print the completion script that shtab writes for the parser."""
+    """Print shtab's completion script for the parser."""
 
     def __call__(self, parser: Any, namespace: Any, shell: Any, option: str | None = None) -> None:
         try:
@@ -86,17 +87,17 @@ class _Completion(argparse.Action):
 
 
 def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
-    """Complete arguments of free text by file names."""
+    """Complete free-text arguments by file names."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for sub in action.choices.values():
                 _complete_files(sub, files)
         elif action.nargs != 0 and action.choices is None and action.type is None:
-            setattr(action, "complete", files)  # noqa: B010 as shtab asks for it
+            setattr(action, "complete", files)  # noqa: B010 shtab reads this attribute
 
 
 def _drop_output() -> None:
-    """Leave nothing to flush at exit, for a closed pipe or a full disk."""
+    """Empty the output buffer, so that the flush at exit does not fail on a closed pipe or a full disk."""
     try:
         sys.stdout.flush()
     except OSError:

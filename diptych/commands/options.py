@@ -1,4 +1,4 @@
-"""The options that commands share, each defined once: name, group, type and help; and commands made of them."""
+"""The options that commands share, each defined once (name, group, type, help), and functions that add commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from reference.archives import MOST_BYTES
 
 __all__ = ["TRAINING", "Action", "add_command", "add_flags", "add_task", "count", "large", "number", "positive"]
 
-LONGEST = 80  # characters of what was given that an error repeats
+LONGEST = 80  # characters of a value that an error message repeats
 Action = Callable[..., Parser]
 
 
 def number(text: str) -> float:
-    """The value of an option that takes a finite number >= 0."""
+    """The value of an option of type finite number >= 0."""
     try:
         value = float(text)
     except ValueError:
@@ -28,17 +28,17 @@ def number(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """The value of an option that takes an integer >= 0 of 31 bits, such as a count."""
+    """The value of an option of type integer >= 0 of 31 bits, such as a count."""
     return _integer(text, 2**31 - 1)
 
 
 def large(text: str) -> int:
-    """The value of an option that takes an integer >= 0 of 63 bits, such as a seed or a number of bytes."""
+    """The value of an option of type integer >= 0 of 63 bits, such as a seed or a number of bytes."""
     return _integer(text, 2**63 - 1)
 
 
 def positive(text: str) -> int:
-    """The value of an option that takes an integer >= 1 of 31 bits."""
+    """The value of an option of type integer >= 1 of 31 bits."""
     value = count(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
@@ -55,7 +55,7 @@ def _integer(text: str, most: int) -> int:
 
 
 class Flag(NamedTuple):
-    """An option with the same meaning in every command that has it."""
+    """An option with the same meaning in every command. how: further arguments of ``add_argument``."""
 
     group: str
     help: str
@@ -92,11 +92,11 @@ EVERYWHERE = ("json", "quiet")
 TRAINING = ("limit", "checkpoint", "resume", "save", "plot", "log")  # of every command that trains
 
 
-def add_flags(sub: Parser, *names: str, **said: str) -> None:
-    """Add shared options; said: by name, what the help of this command adds to an option, such as its default."""
-    for name in dict.fromkeys((*names, *said)):
+def add_flags(sub: Parser, *names: str, **notes: str) -> None:
+    """Add shared options. notes: text in parentheses after an option's help, such as its default, by name."""
+    for name in dict.fromkeys((*names, *notes)):
         flag = FLAGS[name]
-        text = flag.help + (f" ({said[name]})" if name in said else "")
+        text = flag.help + (f" ({notes[name]})" if name in notes else "")
         sub.option(flag.group, f"--{name.replace('_', '-')}", rare=flag.rare, help=text, **flag.how)
 
 
@@ -113,7 +113,7 @@ def add_command(
 
 
 def add_task(commands: Any, task: str, summary: str, description: str) -> Action:
-    """Add a command that has actions: a function that adds one of them, as :func:`add_command` does."""
+    """Add a command with actions. Return a function that adds one action, as :func:`add_command` does."""
     actions = commands.add_parser(task, help=summary, description=description).add_subparsers(
         required=True, metavar="ACTION"
     )

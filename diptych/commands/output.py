@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Progress:
-    """The callback of a run: a tqdm bar on a terminal, nothing elsewhere."""
+    """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing."""
 
     def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
         self.bar = None
@@ -57,9 +57,10 @@ class Progress:
 def watched(
     panel: ModuleType, options: argparse.Namespace, job: dict[str, Any], epochs: int | None, run: Callable[..., Result]
 ) -> Result:
-    """Train with a progress bar and the log that the options ask for; what gives no weights to go on with is an error.
+    """Train with a progress bar and, if the options name one, a log.
 
-    job: what the log's first line says of it, beside the command and the panel.
+    job: the fields of the log's first line, besides the command and the panel. KeyboardInterrupt if training is
+    interrupted before its first evaluation; ValueError if the objective is not finite.
     """
     with (
         Progress(epochs, options.quiet) as bar,
@@ -80,7 +81,7 @@ def watched(
 
 
 def writable(*paths: str | None) -> None:
-    """Reject paths that cannot be written, before a long run starts."""
+    """Reject paths that cannot be written, before a long run starts. The last path is that of a figure."""
     for path in paths:
         if path is not None and not Path(path).absolute().parent.is_dir():
             raise ValueError(f"{path}: no such folder: {Path(path).absolute().parent}")
@@ -91,7 +92,7 @@ def writable(*paths: str | None) -> None:
 
 
 def announce_compilation(panel: ModuleType, quiet: bool = False) -> None:
-    """Say on stderr that kernels are about to be compiled, if the panel has uncompiled ones."""
+    """Print on stderr that kernels will be compiled, if the panel has uncompiled kernels."""
     cold = getattr(panel, "kernels_are_cold", None)
     if not quiet and cold is not None and cold():
         print("compiling kernels, once for this version of diptych (up to a minute) ...", file=sys.stderr)
@@ -103,7 +104,7 @@ def opening(panel: ModuleType, options: argparse.Namespace, **what: Any) -> dict
 
 
 def outcome(result: Result) -> dict[str, Any]:
-    """The fields of a training report that every run has."""
+    """The fields that every training report has."""
     return {
         "objective": result.fun,
         "certificate": result.certificate,
@@ -124,7 +125,7 @@ def trained(
     model: Any,
     info: dict[str, Any],
 ) -> tuple[Any, dict[str, Any]]:
-    """Run with a bar and a log, save the model with ``info``: the result, and the beginning of the report."""
+    """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report."""
     result = watched(panel, options, what, epochs, run)
     if options.save:
         save_model(options.save, model, result.x, info)
@@ -138,8 +139,10 @@ def finish(
     curves: dict[str, Sequence[Row]] | None = None,
     title: str = "",
 ) -> bool:
-    """End a training command: draw its curves, name the files written, print the report; whether Ctrl-C cut it
-    short."""
+    """End a training command: draw its curves, name the written files and print the report.
+
+    Return whether training was interrupted.
+    """
     if options.plot and curves is not None:
         plots.convergence(options.plot, curves, title)
     report |= {what: str(file) for what, file in (("saved", options.save), ("plot", options.plot)) if file}
@@ -149,7 +152,7 @@ def finish(
 
 
 def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str], out: str | None = None) -> None:
-    """The report as one JSON object with ``--json``, else the lines; into the file ``out``, where there is one."""
+    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead."""
     text = json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines)
     if out is None:
         say(text)
@@ -158,7 +161,7 @@ def print_report(options: argparse.Namespace, report: dict[str, Any], lines: lis
 
 
 def say(text: str) -> None:
-    """Print at once; an OSError, as of a full disk, says that it is of the standard output."""
+    """Print and flush. An OSError, such as that of a full disk, names the standard output."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

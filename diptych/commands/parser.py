@@ -22,17 +22,17 @@ GROUPS = (
     "output",
     "options",
     "general",
-)  # in the order of help
-METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N"}  # by the function that converts
-WIDTH = 28  # of the column of options
+)  # in the order in which help shows them
+METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N"}  # by the name of the type function
+WIDTH = 28  # of the options' column in help
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes ``--panel`` before and after a command's name and reports an error in one line."""
+    """A parser that accepts ``--panel`` before and after a command's name and reports an error in one line."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **options, "add_help": False, "formatter_class": _Formatter})
-        self._rare: list[argparse.Action] = []  # of --help-all alone
+        self._rare: list[argparse.Action] = []  # options that only --help-all shows
         self.option(
             "general",
             "--panel",
@@ -43,15 +43,15 @@ class Parser(argparse.ArgumentParser):
         self.option("general", "-h", "--help", action=_Help, everything=False, help="show the usual options")
         self.option("general", "--help-all", action=_Help, everything=True, help="show all options")
 
-    def option(self, group: str, *names: str, rare: bool = False, **how: Any) -> argparse.Action:
-        """Add an option to a group of the help; only ``--help-all`` shows a rare one."""
-        found = next((each for each in self._action_groups if each.title == group), None)
-        added = (found or self.add_argument_group(group)).add_argument(*names, **how)
+    def option(self, group: str, *names: str, rare: bool = False, **arguments: Any) -> argparse.Action:
+        """Add an option to a group of the help; only ``--help-all`` shows a rare option."""
+        existing = next((each for each in self._action_groups if each.title == group), None)
+        added = (existing or self.add_argument_group(group)).add_argument(*names, **arguments)
         if added.choices is not None and added.option_strings:
             added.metavar = added.metavar or "NAME"
-            known = [str(each) for each in added.choices]
-            if not set(known) <= set(re.findall(r"[\w-]+", (added.help or "").partition("(default")[0])):
-                added.help = f"{', '.join(known)}{'; ' if added.help else ''}{added.help or ''}".replace("; (", " (")
+            choices = [str(each) for each in added.choices]
+            if not set(choices) <= set(re.findall(r"[\w-]+", (added.help or "").partition("(default")[0])):
+                added.help = f"{', '.join(choices)}{'; ' if added.help else ''}{added.help or ''}".replace("; (", " (")
         if added.metavar is None and added.type is not None:
             added.metavar = METAVARS.get(getattr(added.type, "__name__", ""))
         if rare:
@@ -79,8 +79,9 @@ class Parser(argparse.ArgumentParser):
         return f"{self.format_usage()}\n{formatter.format_help()}"
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """As argparse does, but no word may be empty, and no value "--", for want of which argparse ends in a
-        traceback."""
+        """Parse as argparse does, but reject an empty word and the value "--": argparse fails on them with a
+        traceback.
+        """
         words = sys.argv[1:] if args is None else list(args)
         for before, word in zip(["", *words], words, strict=False):
             name, equals, value = word.partition("=")
@@ -91,14 +92,14 @@ class Parser(argparse.ArgumentParser):
         return super().parse_args(words, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; a command that has commands and is given none shows its help."""
+        """Parse as argparse does; a command with subcommands shows its help if called without one."""
         words = list(args)
         if self._subparsers is not None and not words:
             self.print_help()
             self.exit()
         others = any(each.nargs in (argparse.PARSER, argparse.REMAINDER) for each in self._get_positional_actions())
         for word in words:
-            if word == "--" or (others and not word.startswith("-")):  # what follows is of another parser
+            if word == "--" or (others and not word.startswith("-")):  # the words that follow belong to another parser
                 break
             name = word.partition("=")[0]
             if name.startswith("--") and " " not in word and name not in self._option_string_actions:
@@ -107,21 +108,22 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            known = [str(each) for each in action.choices]
-            text = f"expected one of {', '.join(known)}, got {value!r:.80}{did_you_mean(str(value), known)}"
+            choices = [str(each) for each in action.choices]
+            text = f"expected one of {', '.join(choices)}, got {value!r:.80}{did_you_mean(str(value), choices)}"
             raise argparse.ArgumentError(action, text)
 
     def error(self, message: str) -> Any:
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The known name that alone ends so behind a hyphen, or else the nearest one, as the end of a message; "" where
-    there is none.
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """The end of an error message that suggests a name for ``word``, or "" if no name is close.
+
+    The suggestion is the only name that ends in a hyphen and ``word``, else the closest name.
     """
-    names = list(known)
-    ended = [name for name in names if name.endswith(f"-{given}")]
-    near = ended if len(ended) == 1 else difflib.get_close_matches(given, names, 1)
+    names = list(names)
+    ended = [name for name in names if name.endswith(f"-{word}")]
+    near = ended if len(ended) == 1 else difflib.get_close_matches(word, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -130,7 +132,7 @@ class _Formatter(argparse.HelpFormatter):
 
     def __init__(self, prog: str, brief: bool = False) -> None:
         super().__init__(prog, max_help_position=WIDTH)
-        self.brief = brief  # one line an option, two where it has choices
+        self.brief = brief  # one line per option, two if it has choices
 
     def _iter_indented_subactions(self, action: argparse.Action) -> Any:
         yield from action._get_subactions() if hasattr(action, "_get_subactions") else ()
@@ -145,16 +147,16 @@ class _Formatter(argparse.HelpFormatter):
         lines = super()._split_lines(text, width)
         if not self.brief or len(lines) <= self.most:
             return lines
-        whole = " ".join(text.split())
-        for end in sorted((match.start() for match in re.finditer(r"; | \(|, ", whole)), reverse=True):
-            lines = super()._split_lines(whole[:end] + " ...", width)
+        joined = " ".join(text.split())
+        for end in sorted((match.start() for match in re.finditer(r"; | \(|, ", joined)), reverse=True):
+            lines = super()._split_lines(joined[:end] + " ...", width)
             if len(lines) <= self.most:
                 break
         return lines[: self.most]
 
 
 class _Help(argparse.Action):
-    """Prints the help and ends."""
+    """Print the help and exit."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, everything: bool, help: str) -> None:
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)

@@ -14,7 +14,7 @@ from diptych.commands.parser import Parser
 
 __all__ = ["GROUPED", "OPTIONS", "REGULARIZERS", "add_regularizer", "check_regularizer", "groups_of", "regularizer_of"]
 
-# which of the job's options each takes
+# the job's options that each regularizer has
 REGULARIZERS = {
     "l1": ("tau",),
     "l2": ("lam",),
@@ -31,15 +31,15 @@ OPTIONS = ("tau", "group_tau", "power", "radius", "groups")
 
 
 def check_regularizer(job: Any) -> None:
-    """Refuse options that the job's regularizer does not take, and one that lacks some."""
-    taken = REGULARIZERS[job.regularizer]
+    """Reject options that the job's regularizer does not have, and a regularizer without its required options."""
+    allowed = REGULARIZERS[job.regularizer]
     for name in OPTIONS:
         option, value = f"--{name.replace('_', '-')}", getattr(job, name)
-        if value is not None and name not in taken:
+        if value is not None and name not in allowed:
             raise ValueError(f"{option} has no effect with --regularizer {job.regularizer}")
-        if value is None and name in taken and name != "groups":
+        if value is None and name in allowed and name != "groups":
             raise ValueError(f"--regularizer {job.regularizer} needs {option}")
-    if job.lam and "lam" not in taken:
+    if job.lam and "lam" not in allowed:
         raise ValueError(f"--lam has no effect with --regularizer {job.regularizer}")
     if job.power is not None and job.power < 1:
         raise ValueError(f"--power: expected a number >= 1, got {job.power}")
@@ -63,11 +63,11 @@ def regularizer_of(panel: ModuleType, job: Any, model: Any) -> Any:
 
 
 def groups_of(model: Any, groups: str) -> np.ndarray:
-    """The group of each weight (d,): by ``columns`` of features, by ``labels``, or as a file numbers the columns, a
-    line each (-1: none).
+    """The group of each weight (d,).
 
-    What is of no column, the weights of transitions, of starting and of ending, are a group of their own; by labels
-    they go with the label they lead to.
+    groups: "columns" (a group for each feature), "labels" (a group for each label), or a file with the group number of
+    one feature on each line (-1: no group). The weights of transitions, starts and ends form a group of their own; by
+    label, each goes with the label that it leads to.
     """
     F, L = model.n_features, model.n_labels
     rows = (model.size - L * L) // L
@@ -79,16 +79,17 @@ def groups_of(model: Any, groups: str) -> np.ndarray:
             raise ValueError(f"--groups: expected columns, labels or a file, got {groups}: no such file")
         number = _numbers(groups)
         if number.shape != (F,) or number.min(initial=0) < -1:
-            found = f"{len(number)} of them" if number.shape != (F,) else f"{number.min()} among them"
-            raise ValueError(f"--groups: {groups}: expected {F} integers >= -1, one a feature, got {found}")
+            problem = f"{len(number)} of them" if number.shape != (F,) else f"{number.min()} among them"
+            raise ValueError(f"--groups: {groups}: expected {F} integers >= -1, one a feature, got {problem}")
         none = number == -1
-        number = np.unique(number, return_inverse=True)[1].reshape(-1) - bool(np.any(none))  # as 0, 1, ..., and -1
+        # renumber as 0, 1, ..., and -1
+        number = np.unique(number, return_inverse=True)[1].reshape(-1) - bool(np.any(none))
     rest = np.full((rows - F) * L + L * L, number.max(initial=-1) + 1)
     return np.concatenate([np.repeat(number, L), rest])
 
 
 def _numbers(path: str) -> np.ndarray:
-    """The integers of a file, a line each; what is behind # is a comment."""
+    """The integers of a file, one per line; # starts a comment."""
     try:
         lines = [line.partition("#")[0].strip() for line in Path(path).read_text("utf-8-sig").split("\n")]
         return np.array([int(line) for line in lines if line], np.int64)

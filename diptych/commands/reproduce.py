@@ -1,4 +1,4 @@
-"""The command ``reproduce``: the papers' experiments, each with options of its own."""
+"""The command ``reproduce``: runs the papers' experiments, each with its own options."""
 
 from __future__ import annotations
 
@@ -40,32 +40,32 @@ def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:
         return _list(options)
     if options.experiment not in EXPERIMENTS:
         name = options.experiment
-        given = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
-        raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {given}")
+        problem = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
+        raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {problem}")
     sys.exit(_in_one_thread(options.experiment, options.arguments))
 
 
 def _list(options: argparse.Namespace) -> None:
-    each = [{"name": name, **found._asdict()} for name, found in EXPERIMENTS.items()]
+    fields = [{"name": name, **experiment._asdict()} for name, experiment in EXPERIMENTS.items()]
     width = max(map(len, EXPERIMENTS))
     lines = []
-    for name, found in EXPERIMENTS.items():
-        source = f"{found.paper}, {found.where}: " if found.paper else ""
-        lines += [f"{name:{width}}  {source}{found.shows}", f"{'':{width}}  data: {found.data}"]
-        lines[-1] += f"; time: {found.time}" if found.time else ""
-    print_report(options, {"experiments": each}, lines)
+    for name, experiment in EXPERIMENTS.items():
+        source = f"{experiment.paper}, {experiment.where}: " if experiment.paper else ""
+        lines += [f"{name:{width}}  {source}{experiment.shows}", f"{'':{width}}  data: {experiment.data}"]
+        lines[-1] += f"; time: {experiment.time}" if experiment.time else ""
+    print_report(options, {"experiments": fields}, lines)
 
 
 def _in_one_thread(name: str, arguments: list[str]) -> int:
-    """The exit status of an experiment in a process whose BLAS has one thread, which NumPy's asks for when it is
-    loaded.
+    """Run an experiment in a process whose BLAS has one thread; return its exit status.
 
-    The working folder is not searched for modules there. Ctrl-C goes to both processes, and the other one says so.
+    BLAS reads the number of threads when NumPy loads it, so it needs a new process. That process does not search the
+    working folder for modules. Ctrl-C reaches both processes; the experiment reports it.
     """
-    places = [str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH")]
-    given = dict.fromkeys(ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(filter(None, places))}
+    folders = [str(Path(diptych.__file__).parent.parent), os.environ.get("PYTHONPATH")]
+    variables = dict.fromkeys(ONE_THREAD, "1") | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
     command = [sys.executable, "-P", "-m", "diptych.experiments", name, *arguments]
-    with subprocess.Popen(command, env=dict(os.environ, **given)) as process:
+    with subprocess.Popen(command, env=dict(os.environ, **variables)) as process:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             return process.wait()

@@ -1,5 +1,6 @@
-"""``show``: what a model file holds: the model, its sizes, how it was trained, and its largest weights where they
-have names."""
+"""``show``: the contents of a model file: model, sizes, training settings and, if they have names, the largest
+weights.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +20,15 @@ from reference.arrays import host
 __all__ = ["add_show", "template_lines", "template_weights"]
 
 TOP = 10
-Details = tuple[dict[str, Any], list[str]]  # for the report, and as lines
+Details = tuple[dict[str, Any], list[str]]  # fields of the report, and lines of text
 
 
 def add_show(action: Callable[..., Parser], train: str, check: Callable[[str, Any, dict[str, Any]], Any]) -> None:
-    """Add the action ``show`` to a task; train: the command that writes its models; check: refuses those of other
-    tasks, called with the file's name, the model and how it was trained."""
+    """Add the action ``show`` to a task.
+
+    train: the command that writes the task's models. check: called with the file name, the model and its training
+    settings; raises ValueError for a model of another task.
+    """
 
     def run(panel: ModuleType, options: argparse.Namespace) -> None:
         model, w, info = load_model(options.model, panel, most_bytes=options.most_bytes)
@@ -70,10 +74,10 @@ def _listed(what: str, values: dict[str, Any]) -> str:
 
 
 def _chain(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
-    """The largest weights of each label, and of transitions."""
+    """The largest weights of each label and of the transitions."""
     weights, transitions = (host(x) for x in model.split(w))
-    place = "row" if hasattr(model, "vocabulary") else "feature"  # of hashed attributes, or of features
-    names = getattr(model, "vocabulary", None) or [f"{place} {i}" for i in range(model.width)]
+    noun = "row" if hasattr(model, "vocabulary") else "feature"  # a row holds hashed attributes
+    names = getattr(model, "vocabulary", None) or [f"{noun} {i}" for i in range(model.width)]
     if getattr(model, "start_stop", False):
         names = [*names[: model.n_features], "start", "stop"]
     report, lines = _by_label(model.labels, names, weights, top)
@@ -95,19 +99,19 @@ def _classes(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
 
 
 def _by_label(labels: Sequence[str], names: Sequence[str], weights: np.ndarray, top: int) -> Details:
-    found, lines = {}, []
+    largest, lines = {}, []
     for k, label in enumerate(labels):
         order = np.argsort(-np.abs(weights[:, k]), kind="stable")[:top]
-        found[label] = [(names[i], float(weights[i, k])) for i in order.tolist() if weights[i, k] != 0]
-        lines += [label, *(f"  {weight:9.4f}  {name}" for name, weight in found[label])]
-    return {"labels": found}, lines
+        largest[label] = [(names[i], float(weights[i, k])) for i in order.tolist() if weights[i, k] != 0]
+        lines += [label, *(f"  {weight:9.4f}  {name}" for name, weight in largest[label])]
+    return {"labels": largest}, lines
 
 
 def _named(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
-    """Weights of few features, whose names the file has."""
+    """All weights, for models with a few features whose names are in the file."""
     names = [*info["features"], *(["no partner"] if getattr(model, "null", False) else [])]
-    found = dict(zip(names, host(w).tolist(), strict=True))
-    return {"features": found}, [f"  {name:18} {weight:8.3f}" for name, weight in found.items()]
+    weights = dict(zip(names, host(w).tolist(), strict=True))
+    return {"features": weights}, [f"  {name:18} {weight:8.3f}" for name, weight in weights.items()]
 
 
 def _kernels(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
@@ -122,13 +126,15 @@ def _kernels(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
 def _templates(model: Any, w: Any, info: dict[str, Any], top: int) -> Details:
     if not model.blocks:
         return {"template_weights": None}, ["its templates share weights; parse train --blocks gives each its own"]
-    found = template_weights(model, w)
-    return {"template_weights": found}, template_lines(found, len(found))
+    weights = template_weights(model, w)
+    return {"template_weights": weights}, template_lines(weights, len(weights))
 
 
 def template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
-    """The templates by the norms of their weights, largest first; beta: the norm's share of their sum, the weight of
-    the template's kernel."""
+    """The templates in decreasing order of the norm of their weights.
+
+    beta: the norm divided by the sum of all norms, the weight of the template's kernel.
+    """
     norms = model.template_norms(w)
     total = norms.sum()
     return [
@@ -141,15 +147,15 @@ def template_weights(model: Any, w: np.ndarray) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def template_lines(found: list[dict[str, Any]], most: int) -> list[str]:
-    """How many templates have no weight, and the others, at most so many."""
-    alive = [each for each in found if each["norm"] > 0]
-    lines = [f"{len(alive)} of {len(found)} templates have weights; beta, norm:"]
+def template_lines(templates: list[dict[str, Any]], most: int) -> list[str]:
+    """Lines with the number of templates with nonzero weights, and at most ``most`` of these templates."""
+    alive = [each for each in templates if each["norm"] > 0]
+    lines = [f"{len(alive)} of {len(templates)} templates have weights; beta, norm:"]
     lines += [f"  {e['beta']:.4f}  {e['norm']:10.5f}  {' '.join(e['template'])}" for e in alive[:most]]
     if len(alive) > most:
         lines.append(f"  ... {len(alive) - most} more (parse show lists them)")
-    elif most >= len(found):
-        lines += [f"  0       {0:10}  {' '.join(e['template'])}" for e in found[len(alive) :]]
+    elif most >= len(templates):
+        lines += [f"  0       {0:10}  {' '.join(e['template'])}" for e in templates[len(alive) :]]
     return lines
 
 
@@ -164,7 +170,7 @@ READERS = {
     "SubwindowModel": "localize show",
     "TaggingModel": "tag show",
     "TwoLayerModel": "localize show",
-}  # the command that reads what a training command has saved
+}  # the command that reads a model file, by kind of model
 
 DETAILS: dict[str, Callable[[Any, Any, dict[str, Any], int], Details]] = {
     "AlignmentModel": _named,

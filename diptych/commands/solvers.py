@@ -1,8 +1,8 @@
-"""The solvers as the command line offers them: their options are the parameters of the public functions.
+"""The solvers on the command line. The parameters of the public functions are the options.
 
-Name, type, default and help of an option come from a function's signature and docstring. A parameter is an option
-where its annotation names a number, an integer, a truth value or a word of a listed choice; ``lam``, ``epochs``,
-``rng`` and files are said alike for all.
+The name, type, default and help of an option come from the function's signature and docstring. A parameter becomes an
+option if its annotation is a number, an integer, a truth value or one of a list of words. ``lam``, ``epochs``, ``rng``
+and files have the same help for all solvers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
 KINDS: dict[str, Callable[[str], Any]] = {"float": number, "int": count}
-UNREACHED = ("accuracy",)  # of casimir's schedule "theory", which is no option
+UNREACHED = ("accuracy",)  # belongs to casimir's schedule "theory", which is not offered
 RENAMED = {("prox-linear", "schedule"): "mu_schedule"}  # --schedule is of step sizes
 
 
 class Own(NamedTuple):
-    """A parameter of a solver as an option: the word of its annotation, choices, default, first sentence."""
+    """A parameter of a solver as an option: the type in its annotation, choices, default, first sentence of its text."""
 
     kind: str
     choices: tuple[str, ...]
@@ -51,16 +51,16 @@ class Own(NamedTuple):
 
 @cache
 def _parameters(solver: str) -> dict[str, inspect.Parameter]:
-    """The parameters of a solver by name, with those of the function that its ``**options`` are handed to."""
+    """The parameters of a solver by name, with those of the function that receives its ``**options``."""
     function = getattr(reference, solver.replace("-", "_"))
-    found = dict(inspect.signature(function).parameters)
-    if found.pop("options", None) is not None:
-        found = {**_parameters(_rest(solver)), **found}
-    return found
+    parameters = dict(inspect.signature(function).parameters)
+    if parameters.pop("options", None) is not None:
+        parameters = {**_parameters(_rest(solver)), **parameters}
+    return parameters
 
 
 def _rest(solver: str) -> str:
-    """The solver whose other options a solver takes, as its docstring names it."""
+    """The solver that receives a solver's ``**options``, as its docstring names it."""
     named = re.search(r"\*\*options\n\s+Others of :func:`(\w+)`", _docstring(solver))
     assert named is not None, solver
     return named[1]
@@ -72,31 +72,31 @@ def _docstring(solver: str) -> str:
 
 @cache
 def own(solver: str) -> dict[str, Own]:
-    """The options that a solver has besides those of all."""
-    said = _documented(_docstring(solver))
-    if "**options" in said:
-        said = _documented(_docstring(_rest(solver))) | said
-    found = {}
+    """The options of a solver besides those that all solvers share."""
+    texts = _documented(_docstring(solver))
+    if "**options" in texts:
+        texts = _documented(_docstring(_rest(solver))) | texts
+    options = {}
     for name, parameter in _parameters(solver).items():
-        kind, sentence = said.get(name, ("", ""))
+        kind, sentence = texts.get(name, ("", ""))
         choices = tuple(re.findall(r'"(\w+)"', kind)) if kind.startswith("{") else ()
         words = [word for word in str(parameter.annotation).split(" | ") if word in ("float", "int", "bool", "str")]
         if name not in (*SHARED, *UNREACHED) and words and (words[0] != "str" or choices):
             default = None if parameter.default is inspect.Parameter.empty else parameter.default
-            found[RENAMED.get((solver, name), name)] = Own(words[0], choices, default, sentence)
-    return found
+            options[RENAMED.get((solver, name), name)] = Own(words[0], choices, default, sentence)
+    return options
 
 
 def _documented(docstring: str) -> dict[str, tuple[str, str]]:
     """Type and first sentence of each parameter of a docstring."""
     part = docstring.partition("Parameters\n----------\n")[2].partition("\n\nReturns")[0]
-    found = {}
+    texts = {}
     for names, kind, body in re.findall(r"^(\S.*?)(?: : (.*))?$((?:\n .*)*)", part, re.MULTILINE):
         text = re.sub(r":\w+:|``|`", "", " ".join(body.split()))
         sentence = re.split(r"(?<=\.) (?=[A-Z])|; default ", text)[0].rstrip(".")
         for name in names.split(", "):
-            found[name] = (kind, sentence)
-    return found
+            texts[name] = (kind, sentence)
+    return texts
 
 
 def takes(solver: str, parameter: str) -> bool:
@@ -105,11 +105,11 @@ def takes(solver: str, parameter: str) -> bool:
 
 
 def epochs_of(solver: str) -> int:
-    """The default number of passes, or iterations, of a solver."""
+    """The default number of passes or iterations of a solver."""
     if solver == "lbfgs":
         return LBFGS_ITERATIONS
-    found = _parameters(solver)
-    return int(found["iterations" if "iterations" in found else "epochs"].default)
+    parameters = _parameters(solver)
+    return int(parameters["iterations" if "iterations" in parameters else "epochs"].default)
 
 
 def listed(values: dict[str, Any]) -> str:
@@ -119,8 +119,8 @@ def listed(values: dict[str, Any]) -> str:
     )
 
 
-def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = (), **said: str) -> None:
-    """Add each option of the solvers, all of them rare but those that all commands share; said: what the help adds."""
+def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = (), **notes: str) -> None:
+    """Add each option of the solvers, as rare options. notes: text in parentheses after an option's help, by name."""
     every: dict[str, dict[str, Own]] = {}
     for solver in solvers:
         for name, option in own(solver).items():
@@ -135,33 +135,34 @@ def add_solver(sub: Parser, solvers: Iterable[str], *, without: Iterable[str] = 
             )
             texts.setdefault((option.help or name.replace("_", " ")) + usual, []).append(solver)
         help = "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items())
-        help += f" ({said[name]})" if name in said else ""
-        how: dict[str, Any] = {"type": KINDS.get(kinds.kind), "help": help.replace("%", "%%")}
+        help += f" ({notes[name]})" if name in notes else ""
+        arguments: dict[str, Any] = {"type": KINDS.get(kinds.kind), "help": help.replace("%", "%%")}
         if kinds.kind == "bool":
-            how = {"action": "store_const", "const": not kinds.default, "help": how["help"]}
+            arguments = {"action": "store_const", "const": not kinds.default, "help": arguments["help"]}
         elif kinds.kind == "str":
-            how |= {
+            arguments |= {
                 "type": None,
                 "choices": list(dict.fromkeys(word for option in of.values() for word in option.choices)),
             }
-        sub.option("solver", spelled(solvers, name), dest=name, rare=True, **how)
+        sub.option("solver", spelled(solvers, name), dest=name, rare=True, **arguments)
 
 
 def spelled(solvers: Iterable[str], name: str) -> str:
-    """The option of a parameter: a truth value that is usually true is turned off."""
-    of = next(own(solver)[name] for solver in solvers if name in own(solver))
-    return f"--{'no-' if of.default is True else ''}{name.replace('_', '-')}"
+    """The option of a parameter, with the prefix ``no-`` for a truth value that is true by default."""
+    option = next(own(solver)[name] for solver in solvers if name in own(solver))
+    return f"--{'no-' if option.default is True else ''}{name.replace('_', '-')}"
 
 
 def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> dict[str, Any]:
-    """What the options say of a solver's own parameters.
+    """A solver's own parameters that the command line gives.
 
     Raises
     ------
     ValueError
-        An option that the solver does not have, naming those of the command's that have it; a choice that is another's.
+        If the solver lacks a given option (the message names the command's solvers that have it), or if the value is a
+        choice of another solver only.
     """
-    found = {}
+    arguments = {}
     for name in dict.fromkeys(name for each in solvers for name in own(each)):
         value = getattr(options, name, None)
         if value is None:
@@ -173,18 +174,18 @@ def given(options: argparse.Namespace, solver: str, solvers: Iterable[str]) -> d
         choices = own(solver)[name].choices
         if choices and value not in choices:
             raise ValueError(f"{option}: {solver} takes one of {', '.join(choices)}, got {value}")
-        found[name] = value
-    return found
+        arguments[name] = value
+    return arguments
 
 
 def frank_wolfe_job(options: argparse.Namespace, usual: dict[str, Any]) -> dict[str, Any]:
-    """The settings of a command that has bcfw alone; usual: its defaults."""
+    """The settings of a command whose only solver is bcfw; usual: the defaults of that command."""
     shared = {name: value for name in usual if (value := getattr(options, name)) is not None}
     return usual | shared | given(options, "bcfw", ["bcfw"])
 
 
 def check_start(solver: str, solvers: Iterable[str]) -> None:
-    """Reject --start for a solver that has its own start."""
+    """Reject --start for a solver that chooses its own start."""
     if not takes(solver, "w0"):
         having = ", ".join(each for each in solvers if takes(each, "w0"))
         raise ValueError(
@@ -204,14 +205,14 @@ def check_files(solver: str, options: argparse.Namespace) -> None:
 
 
 def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None = None, **arguments: Any) -> Result:
-    """Run a solver of a panel, without shared arguments that are None or that the solver does not take."""
+    """Run a solver of a panel, without arguments that the solver lacks and shared arguments that are None."""
     arguments["iterations" if takes(solver, "iterations") else "epochs"] = epochs
-    renamed = {new: old for (of, old), new in RENAMED.items() if of == solver}
-    known = {renamed.get(name, name): value for name, value in arguments.items()}
-    known = {
+    renamed = {new: old for (name, old), new in RENAMED.items() if name == solver}
+    arguments = {renamed.get(name, name): value for name, value in arguments.items()}
+    arguments = {
         name: value
-        for name, value in known.items()
+        for name, value in arguments.items()
         if takes(solver, name) and not (value is None and name in (*SHARED, "regularizer"))
     }
     run: Callable[..., Result] = getattr(panel, solver.replace("-", "_"))
-    return run(objective, **known)
+    return run(objective, **arguments)

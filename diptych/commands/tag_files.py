@@ -1,4 +1,4 @@
-"""What ``tag`` reads: files whose columns are given, kept in the model or inferred; the templates that they allow."""
+"""The files of ``tag``: their columns, from the options, from the model or inferred; and the templates for them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
     "untagged",
 ]
 
-DEFAULTS = ("chunks", "words")  # the first whose columns there are
-UNKNOWN = frozenset("_-?*.")  # what stands for labels that are not known
+DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
+UNKNOWN = frozenset("_-?*.")  # placeholders for unknown labels
 
 
 def told_layout(options: argparse.Namespace) -> Layout:
-    """What the options say of the files."""
+    """The layout that the options give."""
     names = options.columns
     if names is not None and ("label" not in names or len(names) < 2 or len(set(names)) < len(names) or not all(names)):
         expected = "different names, one of them label, such as word,tag,label"
@@ -36,12 +36,12 @@ def told_layout(options: argparse.Namespace) -> Layout:
 
 
 def info_of(layout: Layout) -> dict[str, Any]:
-    """How files are read, as the model file keeps it."""
+    """A layout in the form that a model file keeps."""
     return {"columns": list(layout.columns or ()), "form": layout.form, "comment": layout.comment}
 
 
 def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> Layout:
-    """How a model file says that files are read; ``comment`` is what the options say."""
+    """The layout that a model file keeps; ``comment`` from the options takes precedence."""
     columns, form, kept = info["columns"], info.get("form", "columns"), info.get("comment")
     if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
         raise ValueError(f"{Path(path)}: info: columns: expected names of columns, got {columns!r:.80}")
@@ -53,15 +53,15 @@ def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> La
 
 
 def labelled(path: str, layout: Layout, most_bytes: int) -> tuple[Layout, list[Columns]]:
-    """The sentences of a file with a column of labels, at least one, and how they were read."""
-    found, sentences = load_tokens(path, layout, most_bytes=most_bytes)
+    """The layout and the sentences of a file with a column of labels. ValueError if there are no sentences."""
+    complete, sentences = load_tokens(path, layout, most_bytes=most_bytes)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     if len(sentences[0]) == 1:
         raise ValueError(f"{path}: expected at least two columns, word and label, got one column")
     if "label" not in sentences[0]:
         raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
-    if found.form == "columns" and found.comment is None and (line := _comment_like(sentences)):
+    if complete.form == "columns" and complete.comment is None and (line := _comment_like(sentences)):
         raise ValueError(f"{path}: lines such as {line!r:.80} look like comments; --comment '#' leaves them out")
     if layout.columns is None and all(label == "_" for each in sentences for label in each["label"]):
         names = ",".join("label" if name == "xpos" else "upos" if name == "label" else name for name in sentences[0])
@@ -72,11 +72,11 @@ def labelled(path: str, layout: Layout, most_bytes: int) -> tuple[Layout, list[C
         raise ValueError(
             f"{path}: the labels look like heads of words; the column before is the label by --columns {names}"
         )
-    return found, sentences
+    return complete, sentences
 
 
 def _comment_like(sentences: list[Columns]) -> str | None:
-    """A line that starts with # and ends in a word that is no label of other lines; None where there is none."""
+    """A line that starts with # and ends in a word that is not a label of other lines, or None."""
     others: set[str] = set()
     marked: dict[str, str] = {}
     for each in sentences:
@@ -90,14 +90,14 @@ def _comment_like(sentences: list[Columns]) -> str | None:
 
 
 def _are_heads(labels: tuple[str, ...]) -> bool:
-    """Whether each is the number of another word of the sentence, or 0, and some are 0."""
+    """Whether each label is 0 or the number of another word of the sentence, and at least one is 0."""
     return "0" in labels and all(
         label.isdecimal() and int(label) <= len(labels) and int(label) != k for k, label in enumerate(labels, 1)
     )
 
 
 def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: int) -> list[Columns]:
-    """The sentences of a file to tag: of columns, or with ``tokens`` of a tokenised sentence a line."""
+    """The sentences of a file to tag. The file has columns or, with ``tokens``, a tokenised sentence on each line."""
     needed = columns_of(model.templates or ())
     if tokens:
         if len(needed) > 1:
@@ -118,15 +118,16 @@ def untagged(path: str, layout: Layout, model: Any, tokens: bool, most_bytes: in
     return sentences
 
 
-def conllu_tagged(path: str, layout: Layout, found: dict[int, dict[str, Any]], most_bytes: int) -> list[str]:
-    """The lines of a CoNLL-U file with the labels found in place of its own, of the sentences of these numbers.
+def conllu_tagged(path: str, layout: Layout, tagged: dict[int, dict[str, Any]], most_bytes: int) -> list[str]:
+    """The lines of a CoNLL-U file with predicted labels in place of its own.
 
-    The best label sequences and the probabilities, where there are some, go into comments.
+    tagged: the predictions by the sentence's number; other sentences are left out. If there are several best label
+    sequences or probabilities, these are written as comments.
     """
     column = (layout.columns or ()).index("label")
     lines: list[str] = []
     for i, sentence in enumerate(sentence_lines(load_text(path, most_bytes=most_bytes), layout.comment)):
-        if (each := found.get(i)) is not None:
+        if (each := tagged.get(i)) is not None:
             comments = [f"# labels = {one['score']:.6g}: {' '.join(one['labels'])}" for one in each.get("best", ())]
             if "probabilities" in each:
                 comments.append(f"# probabilities = {' '.join(f'{p:.4f}' for p in each['probabilities'])}")
@@ -135,19 +136,19 @@ def conllu_tagged(path: str, layout: Layout, found: dict[int, dict[str, Any]], m
 
 
 def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The templates of that name or file, or the default that the columns allow; ValueError where there is none."""
+    """The name and templates of a set or a file, or the default for the columns; ValueError if a column is missing."""
     if name is None:
         name = next((each for each in DEFAULTS if set(columns_of(TOKEN_TEMPLATES[each])) <= set(columns)), DEFAULTS[0])
     templates = TOKEN_TEMPLATES[name] if name in TOKEN_TEMPLATES else load_templates(name)
     for column in columns_of(templates):
         if column not in columns:
-            found = f"{path} has {', '.join(columns)} (--columns names them)"
-            raise ValueError(f"--templates {name}: expected a column {column}, {found}")
+            others = f"{path} has {', '.join(columns)} (--columns names them)"
+            raise ValueError(f"--templates {name}: expected a column {column}, {others}")
     return name, templates
 
 
 def say_read(options: argparse.Namespace, layout: Layout, sentences: int, templates: str) -> None:
-    """One line on what was inferred, unless the options ask for none."""
+    """Print on stderr what was inferred about the file, unless ``--quiet`` or nothing was inferred."""
     inferred = options.columns is None or options.templates is None
     if options.quiet or not inferred or options.start is not None:
         return

@@ -1,5 +1,5 @@
-"""Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation
-accept.
+"""Learners with ``fit``, ``predict`` and ``score``. They work in scikit-learn's pipelines, searches and
+cross-validation.
 """
 
 from diptych.estimators.learners import DependencyParser, KernelSequenceLabeler, MulticlassClassifier, SequenceLabeler

@@ -1,4 +1,4 @@
-"""What estimators are given: sequences, features by name, labels, weights of examples; checked, and in one form."""
+"""The inputs of estimators (sequences, named features, labels, sample weights), checked and in one form."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def checked_weights(sample_weight: Any, n: int) -> np.ndarray:
 
 
 def label_sequences(X: Any, Y: Any) -> list[Any]:
-    """The label sequences, one for each of X, labels there being some."""
+    """The label sequences, one for each sequence of X. ValueError if there is no label at all."""
     if Y is None:
         raise ValueError("y: expected the labels of each sequence, got None")
     if len(X) != len(Y):
@@ -53,7 +53,8 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
             raise TypeError(f"y: expected a list of label sequences, each a list of labels, got y[{i}] = {y!r:.80}")
     if not any(len(y) for y in Y):
         raise ValueError("y: expected labels, got none")
-    Y = [np.asarray(y).tolist() if np.asarray(y).dtype.kind == "O" else y for y in Y]  # as a column of strings
+    # a data frame's column of strings is an object array
+    Y = [np.asarray(y).tolist() if np.asarray(y).dtype.kind == "O" else y for y in Y]
     kinds = {np.asarray(y).dtype.kind for y in Y if len(y)}
     if not kinds <= {"i", "u"} and not kinds <= {"U", "T"}:
         raise TypeError("y: expected labels that are all strings or all integers")
@@ -61,7 +62,7 @@ def label_sequences(X: Any, Y: Any) -> list[Any]:
 
 
 def as_records(X: Any) -> Any:
-    """Sequences; a data frame becomes a list of dictionaries, one per row. TypeError for other types."""
+    """X with each data frame as a list of dictionaries, one per row. TypeError unless X is a list of sequences."""
     if _is_frame(X) or _is_single(X):
         raise TypeError(f"X: expected {SEQUENCES}, got {type(X).__name__}")
     if any(map(_is_frame, X)):
@@ -81,22 +82,22 @@ SEQUENCES = (
 
 
 def _is_single(x: Any) -> bool:
-    """Whether x is a string, a number or a dictionary, which has no items in an order."""
+    """Whether x is a string, a number or a dictionary, so not a sequence of items."""
     return isinstance(x, str | Mapping) or not hasattr(x, "__len__")
 
 
 def as_columns(X: Any) -> Any:
-    """Sentences; a data frame becomes a dictionary of columns."""
+    """X with each data frame as a dictionary of columns."""
     return [x.to_dict("list") if _is_frame(x) else x for x in X]
 
 
 def _is_frame(x: Any) -> bool:
-    """Whether x is a data frame as pandas has them."""
+    """Whether x has the interface of a pandas data frame."""
     return hasattr(x, "columns") and hasattr(x, "to_dict")
 
 
 def dense_sequences(X: Sequence[Any]) -> list[np.ndarray]:
-    """Arrays (n_i, d), of CSR matrices too."""
+    """Arrays (n_i, d); CSR matrices are made dense."""
     return [x.toarray() if hasattr(x, "toarray") else np.asarray(host(x)) for x in X]
 
 
@@ -113,13 +114,13 @@ def by_name(X: Any) -> bool:
 
 
 def attributes_of(x: Any) -> Any:
-    """A sequence's features by name; of dictionaries, strings and truth values become attributes of their own."""
-    return [_numbers(at) if isinstance(at, Mapping) else at for at in x]
+    """A sequence's named features; in dictionaries, strings and truth values are replaced by numeric attributes."""
+    return [_numbers(position) if isinstance(position, Mapping) else position for position in x]
 
 
-def _numbers(at: Mapping[str, Any]) -> dict[str, float]:
+def _numbers(attributes: Mapping[str, Any]) -> dict[str, float]:
     named = {}
-    for name, value in at.items():
+    for name, value in attributes.items():
         if isinstance(value, str):
             named[f"{name}={value}"] = 1.0
         elif isinstance(value, bool | np.bool_):
@@ -130,7 +131,7 @@ def _numbers(at: Mapping[str, Any]) -> dict[str, float]:
 
 
 def share_right(truth: Sequence[Any], guess: Sequence[Any], sample_weight: Any) -> float:
-    """Over all positions, each with the weight of its example."""
+    """The share of right labels over all positions; each position has the weight of its example."""
     if len(truth) != len(guess):
         raise ValueError(f"y: expected {len(guess)} sequences, one for each of X, got {len(truth)}")
     scale = np.ones(len(truth)) if sample_weight is None else checked_weights(sample_weight, len(truth))

@@ -1,4 +1,4 @@
-"""The weights of a linear learner by name: its largest as a table, and those of one fit as the start of another."""
+"""The weights of a linear learner by name: a table of the largest weights, and the start for a warm start."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FeatureTable", "FeatureWeight", "Linear", "Named"]
 
 
 class FeatureWeight(NamedTuple):
-    """A weight with its feature and label; label: None for a model without labels."""
+    """A weight with its feature and label; the label is None for a model without labels."""
 
     label: Any
     feature: Any
@@ -22,7 +22,7 @@ class FeatureWeight(NamedTuple):
 
 
 class FeatureTable(list[FeatureWeight]):
-    """Rows (label, feature, weight), printed as a table; ``note`` says where features have no names."""
+    """Rows (label, feature, weight), printed as a table; ``note`` says why features have no names."""
 
     def __init__(self, rows: Iterable[FeatureWeight] = (), note: str | None = None) -> None:
         super().__init__(rows)
@@ -39,7 +39,7 @@ class FeatureTable(list[FeatureWeight]):
 class Named(NamedTuple):
     """Weights as a matrix (F, L) of features and labels, and transitions (L, L), if any.
 
-    names: of the features; labels: of the columns; note: why the features have no names, where they have none.
+    names: names of the features; labels: labels of the columns; note: why features have no names, else None.
     """
 
     matrix: np.ndarray
@@ -61,7 +61,7 @@ class Named(NamedTuple):
 
 
 class Linear:
-    """Learners whose weights have names; each says which by ``_named``."""
+    """Learners whose weights have names, which ``_named`` gives."""
 
     model_: Any
     coef_: Any
@@ -71,29 +71,29 @@ class Linear:
         raise NotImplementedError
 
     def _flat(self, model: Any, named: Named) -> np.ndarray:
-        """The weights (d,) of a model that have these names."""
+        """The weights (d,) of a model from their named form; the inverse of ``_named``."""
         raise NotImplementedError
 
     def top_features(self, top: int = 10) -> FeatureTable:
-        """The ``top`` largest absolute weights of each label, none of them 0.
+        """The ``top`` largest nonzero absolute weights of each label.
 
-        They are a list of (label, feature, weight) that prints as a table. A feature is its name where it has one, else
-        its number; of hashed features the number they are hashed to.
+        The result is a list of (label, feature, weight) that prints as a table. A feature is given by its name if it
+        has one, else by its index; a hashed feature by its hash.
         """
         check_fitted(self)
         integer("top", top, 0)
-        found = self._named(self.model_, host(self.coef_))
+        named = self._named(self.model_, host(self.coef_))
         rows = []
-        for k in sorted(range(len(found.labels)), key=lambda k: self._order(found.labels[k])):
-            weights = found.matrix[:, k]
+        for k in sorted(range(len(named.labels)), key=lambda k: self._order(named.labels[k])):
+            weights = named.matrix[:, k]
             order = np.argsort(-np.abs(weights), kind="stable")[:top]
             rows += [
-                FeatureWeight(found.labels[k], found.names[j], float(weights[j])) for j in order.tolist() if weights[j]
+                FeatureWeight(named.labels[k], named.names[j], float(weights[j])) for j in order.tolist() if weights[j]
             ]
-        return FeatureTable(rows, found.note)
+        return FeatureTable(rows, named.note)
 
     def _order(self, label: Any) -> int:
-        """The place of a label in the table: as in ``classes_``."""
+        """The position of a label in the table, the same as in ``classes_``."""
         classes = getattr(self, "classes_", None)
         return 0 if classes is None else classes.tolist().index(label)
 
@@ -102,7 +102,7 @@ class Linear:
         return self._named(self.model_, host(self.coef_)) if warm and hasattr(self, "coef_") else None
 
     def _start_from(self, last: Named | None, model: Any) -> dict[str, Any]:
-        """``w0`` from the weights of the last fit, for a new model; without these nothing."""
+        """{"w0": the last fit's weights for a new model}, or {} without a last fit."""
         if last is None:
             return {}
         new = self._named(model, np.zeros(model.size))
@@ -118,7 +118,7 @@ ENDS = ("start", "stop", "intercept")
 
 
 def _common(mine: Sequence[Hashable], theirs: Sequence[Hashable]) -> tuple[list[int], list[int]]:
-    """Where names that both have stand in each."""
+    """The indices of the common names, in ``mine`` and in ``theirs``."""
     place = {name: k for k, name in enumerate(theirs)}
     both = [(k, place[name]) for k, name in enumerate(mine) if name in place]
     return [k for k, _ in both], [k for _, k in both]

@@ -1,4 +1,4 @@
-"""What learners of one loss and one optimiser share: a fit, and a fit of one pass over the next examples."""
+"""The base of learners with one loss and one optimiser: ``_learn`` for fit, ``_learn_more`` for partial_fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reference.training.result import Result
 
 __all__ = ["OPTIMIZERS", "Learner"]
 
-LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # and the optimiser of each where none is named
+LOSSES = {"crf": "lbfgs", "hinge": "bcfw"}  # with the default optimiser of each
 OPTIMIZERS = (
     *("bcfw", "casimir", "casimir_svrg_adapt", "casimir_svrg_const", "cutting_planes", "exponentiated_gradient"),
     *("lbfgs", "multisample", "online_proximal", "sgd", "svrg"),
@@ -26,7 +26,7 @@ OPTIMIZERS = (
 
 
 class Learner(InPanel, BaseEstimator):
-    """What estimators share: an objective from ``loss`` and ``smoothing``, minimised by ``optimizer``."""
+    """An estimator that makes an objective from ``loss`` and ``smoothing`` and minimises it by ``optimizer``."""
 
     loss: str
     smoothing: Any
@@ -35,33 +35,33 @@ class Learner(InPanel, BaseEstimator):
     options: Mapping[str, Any] | None
     warm_start: bool
     random_state: Any
-    _passes: dict[str, Any]  # lam, steps done and the generator of partial_fit
+    _passes: dict[str, Any]  # state of partial_fit: lam, number of steps, generator
     _start_from: Callable[[Named | None, Any], dict[str, Any]]
     _model_of: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
     _same_model_of: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
 
     def _lam(self, n: float) -> float | None:
-        """The weight of 1/2 ||w||^2 for n examples, those with weights counted by them."""
+        """The weight of 1/2 ||w||^2 for n examples; n is the sum of the sample weights, if any."""
         return self.lam
 
     def _learn(self, model: Any, data: Any, sample_weight: Any, last: Any = None) -> None:
-        """Weights of the model by the optimiser, from the ``last`` ones where these are given."""
+        """Fit the model's weights by the optimiser, from the weights ``last`` if given."""
         objective, lam = self._objective(model, data, sample_weight)
         run, options = self._optimizer(), dict(self.options or {})
-        taken = inspect.signature(run).parameters
+        parameters = inspect.signature(run).parameters
         if last is not None:
-            if "w0" not in taken:
+            if "w0" not in parameters:
                 raise ValueError(
                     f"warm_start: {run.__name__} starts from a point of its own, which weights do not give"
                 )
             options = self._start_from(last, model) | options
         if run.__name__ == "lbfgs":
             options.setdefault("iterations", LBFGS_ITERATIONS)
-        if "rng" in taken:
+        if "rng" in parameters:
             options.setdefault("rng", generator_of(self.random_state))
-        if "lam" in taken:
+        if "lam" in parameters:
             options["lam"] = lam
-        elif "regularizer" in taken and not isinstance(options.get("regularizer"), Regularizer | Sequence):
+        elif "regularizer" in parameters and not isinstance(options.get("regularizer"), Regularizer | Sequence):
             make = options.get("regularizer", lambda model: self._panel.HalfSquaredL2(lam))
             if not callable(make):
                 raise TypeError(f"regularizer: expected one, or a function of the model that makes it, got {make!r}")
@@ -72,7 +72,7 @@ class Learner(InPanel, BaseEstimator):
             warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
 
     def _next_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:
-        """The model that there is for ``partial_fit``, or at its first call a new one, with what it packs."""
+        """The model for ``partial_fit`` (a new one at the first call), and the X and Y that it packs."""
         if self._begun():
             return self._same_model_of(X, y, classes)
         if classes is None:
@@ -80,9 +80,9 @@ class Learner(InPanel, BaseEstimator):
         return self._model_of(X, y, classes)
 
     def _learn_more(self, model: Any, data: Any, sample_weight: Any) -> None:
-        """Weights of the model by one pass of SGD from those so far; its steps go on where the last call left them.
+        """One pass of SGD from the current weights.
 
-        After a fit they go on as if its iterations had been passes.
+        The step count continues from the last call. After ``fit`` each of its iterations counts as a pass.
         """
         objective, lam = self._objective(model, data, sample_weight)
         new = {"lam": lam, "t": 0, "rng": generator_of(self.random_state)}
@@ -91,9 +91,9 @@ class Learner(InPanel, BaseEstimator):
         if not lam > 0:
             raise ValueError(f"lam: partial_fit needs lam > 0, its steps are 1/(lam (t + 1/lam)), got {lam}")
         step_size = self._panel.steps.Pegasos(offset=t + 1.0 / lam)
-        how = {"lam": lam, "step_size": step_size, "average": "last", "epochs": 1, "rng": passes["rng"]}
+        options = {"lam": lam, "step_size": step_size, "average": "last", "epochs": 1, "rng": passes["rng"]}
         w0 = self.coef_ if self._begun() else None
-        self._keep(model, self._panel.sgd(objective, w0, mu=dict(self.options or {}).get("mu"), **how))
+        self._keep(model, self._panel.sgd(objective, w0, mu=dict(self.options or {}).get("mu"), **options))
         self._passes = passes | {"t": t + objective.n}
 
     def _keep(self, model: Any, result: Result) -> None:
@@ -104,7 +104,7 @@ class Learner(InPanel, BaseEstimator):
         return hasattr(self, "coef_")
 
     def _objective(self, model: Any, data: Any, sample_weight: Any) -> tuple[Any, Any]:
-        """The objective, and lam."""
+        """The objective and lam."""
         if self.loss not in LOSSES:
             raise ValueError(f"loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
         if self.loss == "crf":
@@ -119,11 +119,11 @@ class Learner(InPanel, BaseEstimator):
         return self._panel.Weighted(objective, weights), self._lam(float(np.sum(weights)))
 
     def _optimizer(self) -> Callable[..., Result]:
-        """The function of that name in the panel, or the one given."""
+        """The optimiser: the given function, or the panel's function of that name."""
         name = LOSSES[self.loss] if self.optimizer is None else self.optimizer
         if callable(name):
             return name
         if name not in (each.replace("_", "-") for each in OPTIMIZERS) and name not in OPTIMIZERS:
             raise ValueError(f"optimizer: expected one of {', '.join(OPTIMIZERS)}, or a function, got {name!r}")
-        found: Callable[..., Result] = getattr(self._panel, name.replace("-", "_"))
-        return found
+        optimizer: Callable[..., Result] = getattr(self._panel, name.replace("-", "_"))
+        return optimizer

@@ -1,13 +1,13 @@
-"""Learners with ``fit``, ``predict`` and ``score``, which scikit-learn's pipelines, searches and cross-validation take
-as their own.
+"""Learners with ``fit``, ``predict`` and ``score``. They work in scikit-learn's pipelines, searches and
+cross-validation.
 
-    labeler = SequenceLabeler()                               # panel="reference": computed by the other panel
+    labeler = SequenceLabeler()                               # panel="reference" selects the other panel
     GridSearchCV(labeler, {"lam": [0.1, 0.01]}, cv=3).fit(X, Y)
 
-Each is a model, a loss and an optimiser of a panel in one, so that all there is to say of objectives, smoothings and
-optimisers holds here: ``loss`` with lam/2 ||w||^2 is minimised by ``optimizer(objective, lam=lam, **options)``. After
-``fit`` there are ``model_``, ``coef_`` (its weights) and ``result_``, with history and certificate. scikit-learn is not
-needed; where it is there, parameters, cloning and checks of input are its own.
+A learner combines a model, a loss and an optimiser of a panel: ``optimizer(objective, lam=lam, **options)`` minimises
+``loss`` plus lam/2 ||w||^2. ``fit`` sets ``model_``, ``coef_`` (the weights) and ``result_`` (with history and
+certificate). scikit-learn is optional; if it is installed, the learners use its parameter handling, cloning and input
+checks.
 """
 
 from __future__ import annotations
@@ -37,35 +37,36 @@ __all__ = [
 
 
 class MulticlassClassifier(Classes, Learner):
-    """A linear classifier: multinomial logistic regression, or the multiclass SVM, with a cost for each pair of classes
-    where given.
+    """A linear classifier: multinomial logistic regression or the multiclass SVM, optionally with a cost matrix.
 
     Parameters
     ----------
     loss : {"crf", "hinge"}
         The log loss, or the hinge of Crammer and Singer.
     lam : float >= 0
-        Weight of 1/2 ||w||^2, the intercepts among w; C = 1/(lam n).
+        Weight of 1/2 ||w||^2; w includes the intercepts. C = 1/(lam n).
     optimizer : str or function, optional
-        Of the panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
+        An optimiser, or its name in the panel. Default: L-BFGS for the log loss, block-coordinate Frank-Wolfe for the
+        hinge.
     options : dict, optional
-        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``.
+        Further arguments of the optimiser, such as ``{"epochs": 20, "tol": 1e-3}``.
     smoothing : optional
-        Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
+        Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
     cost : array (L, L), optional
-        Of predicting class j for class i, in the order of ``classes_``; for the hinge.
+        For the hinge: entry (i, j) is the cost of predicting class j for class i, in the order of ``classes_``.
     fit_intercept : bool
     warm_start : bool
-        Whether ``fit`` starts from the weights of the last fit, those of features and labels that are there again.
+        Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
+        at 0.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
-        What it is computed by.
+        The panel that computes.
 
     Attributes
     ----------
     classes_ : array (L,)
     coef_ : array (d,)
-        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order, the intercepts its last row.
+        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
     result_ : Result
     model_ : MulticlassModel
 
@@ -96,16 +97,19 @@ class MulticlassClassifier(Classes, Learner):
         self.warm_start, self.panel = warm_start, panel
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers; sample_weight (n,) >= 0."""
+        """Learn from X (n, d), dense or CSR, and classes y (n,), strings or numbers.
+
+        sample_weight: (n,), >= 0.
+        """
         last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
         self._learn(model, model.pack(X, Y), sample_weight, last)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more examples by one pass of SGD over them, from the weights so far.
+        """Learn from more examples: one pass of SGD over them, starting from the current weights.
 
-        classes (L,): all there are, where nothing is fitted.
+        classes: (L,), all classes. Required at the first call, unless ``fit`` was called before.
         """
         model, X, Y = self._next_model_of(X, y, classes)
         self._learn_more(model, model.pack(X, Y), sample_weight)
@@ -113,49 +117,58 @@ class MulticlassClassifier(Classes, Learner):
 
 
 class SequenceLabeler(LabelSequences, Learner):
-    """A linear-chain labeller: a conditional random field, or a structural SVM.
+    """A linear-chain labeller: a conditional random field or a structural SVM.
 
     Parameters
     ----------
     loss : {"crf", "hinge"}
+        The log loss, or the structural hinge.
     lam : float >= 0, optional
         Weight of 1/2 ||w||^2; C = 1/(lam n), crfsuite's c2 = lam n / 2. Default: 2/n for n sequences, which is c2 = 1.
     optimizer : str or function, optional
-        Of the panel, by name; default L-BFGS for the log loss, block-coordinate Frank-Wolfe for the hinge.
+        An optimiser, or its name in the panel. Default: L-BFGS for the log loss, block-coordinate Frank-Wolfe for the
+        hinge.
     options : dict, optional
-        More arguments for it, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal, ``"regularizer"`` is one,
-        or a function of the model that makes it (default: ridge with lam).
+        Further arguments of the optimiser, such as ``{"epochs": 20, "tol": 1e-3}``. For online_proximal,
+        ``"regularizer"`` is a regularizer or a function that makes it from the model (default: ridge with lam).
     smoothing : optional
-        Of the hinge, such as ``smoothings.Entropy()``; its strength is the optimiser's option ``mu``.
+        Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
     cost : array (L, L), optional
-        Of predicting label j for label i, in the order of ``classes_``; default Hamming.
+        Entry (i, j) is the cost of predicting label j for label i, in the order of ``classes_``. Default: Hamming.
     transitions : {"bio", "iob1", "iobes"}, optional
-        Forbid label sequences that a scheme does not have; for features by name.
+        Named features only: forbid label sequences that are invalid in this scheme.
     pairs : {"observed", "all"}
-        Of features by name: a weight for the pairs of attribute and label that training data has, or for all.
+        Named features only: one weight for each pair of attribute and label in the training data, or for all pairs.
     bits : int, optional
-        Of features by name: hash them to 2^bits weights, instead of a vocabulary.
+        Named features only: hash features to 2^bits weights instead of keeping a vocabulary.
     least : int >= 1
-        Of features by name: leave out what occurs less often.
+        Named features only: drop features that occur less often.
     warm_start : bool
-        Whether ``fit`` starts from the weights of the last fit, those of features and labels that are there again.
+        Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
+        at 0.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
-        What it is computed by.
+        The panel that computes.
 
     Attributes
     ----------
     classes_ : array (L,)
         Labels in order.
-    coef_, result_, model_
-        Weights, the optimiser's result, the SequenceModel or TaggingModel.
+    coef_ : array (d,)
+        The weights of ``model_``.
+    result_ : Result
+    model_ : SequenceModel or TaggingModel
 
     Notes
     -----
-    X is a sequence of n examples, each an array (n_i, d), a CSR matrix, or features by name: for each position a list
-    of strings, or a dictionary from strings to numbers or to strings (an attribute ``name=value``), as sklearn-crfsuite
-    takes them; or a data frame, its rows the positions, its columns the features. Y is a sequence of n sequences (n_i,)
-    of labels, strings or integers.
+    X is a sequence of n examples. Each is one of:
+
+    - an array (n_i, d) or a CSR matrix;
+    - named features as in sklearn-crfsuite: for each position a list of strings, or a dictionary from strings to
+      numbers or strings (a string makes the attribute ``name=value``);
+    - a data frame with a row for each position and a column for each feature.
+
+    Y is a sequence of n label sequences (n_i,), strings or integers.
 
     Examples
     --------
@@ -188,18 +201,18 @@ class SequenceLabeler(LabelSequences, Learner):
         self.pairs, self.bits, self.least, self.warm_start, self.panel = pairs, bits, least, warm_start, panel
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from sequences and their labels; sample_weight (n,) >= 0, of the sequences."""
+        """Learn from sequences and their labels. sample_weight: (n,), >= 0, one for each sequence."""
         last = self._last(self.warm_start)
         model, X, Y = self._model_of(X, y)
         self._learn(model, model.pack(X, Y), sample_weight, last)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from more sequences by one pass of SGD over them, from the weights so far.
+        """Learn from more sequences: one pass of SGD over them, starting from the current weights.
 
-        classes: all labels that there are, where nothing is fitted. Features by name then need ``bits``, as later
-        sequences bring new ones, and all pairs have weights; after ``fit``, features that it has not seen are left out.
-        lam, where it is not given, is 2/n for the n sequences of the first call.
+        classes: all labels. Required at the first call, unless ``fit`` was called before. Without ``fit``, named
+        features need ``bits``, as later sequences bring new features, and all pairs have weights. After ``fit``,
+        features that it has not seen are ignored. The default lam is 2/n for the n sequences of the first call.
         """
         model, X, Y = self._next_model_of(X, y, classes)
         self._learn_more(model, model.pack(X, Y), sample_weight)
@@ -210,44 +223,46 @@ class SequenceLabeler(LabelSequences, Learner):
 
 
 class KernelSequenceLabeler(Structured):
-    """A linear-chain labeller over several kernels of the positions' features, whose weights are learned with it.
+    """A linear-chain labeller over several kernels of the positions' features. It learns the weights of the kernels.
 
     Parameters
     ----------
     kernels : str or sequence of Kernel or Explicit
-        Names as ``train --kernels`` takes them, such as "linear,quadratic,gaussian", "a+b" the average of two; or
-        kernels.
+        Kernels, or their names in the syntax of ``train --kernels``, such as "linear,quadratic,gaussian"; "a+b" is the
+        average of a and b.
     C : float > 0
         lam = 1/(C n).
     step_size : float > 0
         eta0 of the steps eta0/sqrt(t).
     epochs : int
     loss : {"hinge", "crf"}
+        The structural hinge, or the log loss.
     transitions : {"own", "each", "free"}
-        As :class:`KernelSequenceModel` takes it.
+        As in :class:`KernelSequenceModel`.
     average : {"last", "uniform"}
-        Which model is kept.
+        Keep the last iterate, or the average of all iterates.
     single : bool
         Whether Gram matrices are held in float32.
     options : dict, optional
-        More arguments for ``mkl``, such as ``{"sigma": 0.1}``.
+        Further arguments of ``mkl``, such as ``{"sigma": 0.1}``.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
-        What it is computed by.
+        The panel that computes.
 
     Attributes
     ----------
     classes_ : array (L,)
         Labels in order.
     beta_ : array (p,)
-        The kernels' weights, and that of the transitions last where they are a group of their own.
-    coef_, result_, model_
-        KernelWeights, the MKLResult, the KernelSequenceModel.
+        The kernels' weights. If the transitions are a group of their own, their weight comes last.
+    coef_ : KernelWeights
+    result_ : MKLResult
+    model_ : KernelSequenceModel
 
     Notes
     -----
-    X is a sequence of n arrays (n_i, d), or CSR matrices, which are made dense; Y of n sequences (n_i,) of labels,
-    strings or integers.
+    X is a sequence of n arrays (n_i, d) or CSR matrices, which are made dense. Y is a sequence of n label sequences
+    (n_i,), strings or integers.
 
     Examples
     --------
@@ -286,26 +301,27 @@ class KernelSequenceLabeler(Structured):
         model = self._panel.KernelSequenceModel(groups, names, transitions=self.transitions)
         Y = [np.searchsorted(self.classes_, np.asarray(labels)) for labels in y]
         data = model.pack(X, Y, like=np.zeros(0, np.float32 if self.single else np.float64))
-        how: dict[str, Any] = {"lam": 1.0 / (C * data.n), "step_size": self._panel.steps.InverseSqrt(self.step_size)}
-        how |= {
+        arguments: dict[str, Any] = {
+            "lam": 1.0 / (C * data.n),
+            "step_size": self._panel.steps.InverseSqrt(self.step_size),
             "epochs": self.epochs,
             "loss": self.loss,
             "average": self.average,
             "evaluate_every": max(self.epochs, 1),
+            "rng": generator_of(self.random_state),
         }
-        how |= {"rng": generator_of(self.random_state)}
-        if twice := [name for name in dict(self.options or {}) if name in how and name != "rng"]:
+        if twice := [name for name in dict(self.options or {}) if name in arguments and name != "rng"]:
             raise ValueError(f"options: {', '.join(twice)}: a parameter of the estimator decides that (lam = 1/(C n))")
-        how |= dict(self.options or {})
-        if "penalty" in how:
-            del how["lam"]  # the penalty has its own
-        self.result_ = self._panel.mkl(model, data, **how)
+        arguments |= dict(self.options or {})
+        if "penalty" in arguments:
+            del arguments["lam"]  # the penalty has its own
+        self.result_ = self._panel.mkl(model, data, **arguments)
         self.model_, self.coef_, self.beta_ = model, model.support(self.result_.x), self.result_.beta
         self.n_iter_ = max(self.result_.nit, 1)
         return self
 
     def predict(self, X: Any) -> list[list[Any]]:
-        """The best labels (n_i,) of each sequence, a list of str or int."""
+        """The best labels (n_i,) of each sequence, as a list of str or int."""
         check_fitted(self)
         return [self.classes_[y].tolist() for y in self.model_.predict(self.coef_, dense_sequences(X))]
 
@@ -319,7 +335,7 @@ class KernelSequenceLabeler(Structured):
             raise ValueError(str(problem).replace("--kernels", "kernels")) from None
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right labels over all positions, those of a sequence counted with its weight."""
+        """The share of positions with the right label; each position counts with its sequence's weight."""
         return share_right(y, self.predict(X), sample_weight)
 
 
@@ -329,33 +345,39 @@ class DependencyParser(Linear, Structured, Learner):
     Parameters
     ----------
     templates : str or sequence of tuples of str
-        As :class:`ParsingModel` takes them: "20", "100", or templates of your own.
+        The set "20" or "100", or templates in the form of :class:`ParsingModel`.
     bits : int, optional
-        Features are hashed to 2^bits weights; None: a vocabulary of those on the true arcs of the training data.
+        Hash features to 2^bits weights. None: use a vocabulary of the features on the true arcs of the training data.
     single_root : bool
+        Whether exactly one token has the root as its head.
     loss : {"hinge", "crf"}
+        The structural hinge, or the log loss.
     lam : float >= 0
+        Weight of 1/2 ||w||^2.
     optimizer : str or function, optional
-        Of the panel, by name; default block-coordinate Frank-Wolfe for the hinge, L-BFGS for the log loss.
+        An optimiser, or its name in the panel. Default: block-coordinate Frank-Wolfe for the hinge, L-BFGS for the log
+        loss.
     options : dict, optional
-        More arguments for it, such as ``{"epochs": 10}``.
+        Further arguments of the optimiser, such as ``{"epochs": 10}``.
     smoothing : optional
-        Of the hinge.
+        Smoothing of the hinge, such as ``smoothings.Entropy()``. The optimiser's option ``mu`` sets its strength.
     warm_start : bool
-        Whether ``fit`` starts from the weights of the last fit, by an optimiser that takes a start.
+        Whether ``fit`` starts from the last fit's weights. The optimiser has to accept a start ``w0``.
     random_state : int, RandomState, Generator or None
     panel : {"accelerated", "reference"}
-        What it is computed by.
+        The panel that computes.
 
     Attributes
     ----------
-    coef_, result_, model_
-        Weights, the optimiser's result, the ParsingModel.
+    coef_ : array (d,)
+        The weights of ``model_``.
+    result_ : Result
+    model_ : ParsingModel
 
     Notes
     -----
-    X is a sequence of n sentences, mappings such as ``{"word": [...], "tag": [...]}`` or data frames; Y of n sequences
-    (n_i,) of heads, 0 the root.
+    X is a sequence of n sentences: mappings such as ``{"word": [...], "tag": [...]}``, or data frames. Y is a sequence
+    of n sequences (n_i,) of heads; head 0 is the root.
 
     Examples
     --------
@@ -386,22 +408,23 @@ class DependencyParser(Linear, Structured, Learner):
         self.smoothing, self.warm_start, self.random_state, self.panel = smoothing, warm_start, random_state, panel
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from sentences and their heads; sample_weight (n,) >= 0, of the sentences."""
+        """Learn from sentences and their heads. sample_weight: (n,), >= 0, one for each sentence."""
         if y is None:
             raise ValueError("y: expected the heads of each sentence, got None")
         X, last = as_columns(X), self._last(self.warm_start)
         model = self._panel.ParsingModel(self.templates, bits=self.bits or 1, single_root=self.single_root)
         if self.bits is None:
-            known = model.vocabulary(model.pack(X, y))
-            model = self._panel.ParsingModel(self.templates, vocabulary=known, single_root=self.single_root)
+            vocabulary = model.vocabulary(model.pack(X, y))
+            model = self._panel.ParsingModel(self.templates, vocabulary=vocabulary, single_root=self.single_root)
         if last is not None and model.templates != self.model_.templates:
             raise ValueError("warm_start: expected the templates of the last fit")
         self._learn(model, model.pack(X, y), sample_weight, last)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learn from more sentences by one pass of SGD over them, from the weights so far; needs ``bits``, or a fit
-        before.
+        """Learn from more sentences: one pass of SGD over them, starting from the current weights.
+
+        The first call needs ``bits``, unless ``fit`` was called before.
         """
         if self.bits is None and not self._begun():
             raise ValueError("partial_fit: needs bits, as later sentences bring new features")
@@ -420,13 +443,13 @@ class DependencyParser(Linear, Structured, Learner):
         return named.matrix.reshape(-1)
 
     def predict(self, X: Any) -> list[list[int]]:
-        """The heads (n_i,) of each sentence's best tree, a list of int."""
+        """The heads (n_i,) of each sentence's best tree, as a list of int."""
         check_fitted(self)
         return [heads.tolist() for heads in self.model_.predict(self.model_.pack(as_columns(X)), None, self.coef_)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of tokens with the right head."""
         if sample_weight is None:
-            guess = [np.asarray(heads) for heads in self.predict(X)]
-            return attachment_score([np.asarray(heads) for heads in y], guess)
+            predicted = [np.asarray(heads) for heads in self.predict(X)]
+            return attachment_score([np.asarray(heads) for heads in y], predicted)
         return share_right(y, self.predict(X), sample_weight)

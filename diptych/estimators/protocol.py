@@ -1,6 +1,4 @@
-"""What scikit-learn's estimators inherit, where that package is installed, and as much of it as fit, predict and
-score need, where it is not.
-"""
+"""scikit-learn's base classes and exceptions, or minimal substitutes if that package is not installed."""
 
 from __future__ import annotations
 
@@ -37,19 +35,19 @@ except ImportError:
 
         def set_params(self, **params: Any) -> Any:
             """Change some of the constructor's arguments."""
-            known = self.get_params()
+            names = self.get_params()
             for name, value in params.items():
-                if name not in known:
-                    raise ValueError(f"{name}: no parameter of {type(self).__name__}, which has {', '.join(known)}")
+                if name not in names:
+                    raise ValueError(f"{name}: no parameter of {type(self).__name__}, which has {', '.join(names)}")
                 setattr(self, name, value)
             return self
 
         def __repr__(self) -> str:
-            given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
-            return f"{type(self).__name__}({given})"
+            arguments = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+            return f"{type(self).__name__}({arguments})"
 
     class ClassifierMixin:  # type: ignore[no-redef]
-        """Nothing."""
+        """An empty substitute."""
 
 
 __all__ = [
@@ -65,7 +63,7 @@ __all__ = [
 
 
 class InPanel:
-    """Estimators that compute in the panel that their parameter ``panel`` names."""
+    """Estimators with a parameter ``panel``, the name of the panel that computes."""
 
     panel: str
 
@@ -83,19 +81,18 @@ def check_fitted(estimator: Any) -> None:
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """A generator from what scikit-learn takes as ``random_state``: None, an integer, a RandomState, or from a
-    Generator.
-    """
+    """A generator from ``random_state``: None, an integer, a RandomState or a Generator."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
     return np.random.default_rng(random_state)
 
 
 def rows_of(estimator: Any, X: Any, y: Any = None, *, reset: bool = False) -> Any:
-    """X (n, d), dense or CSR, finite float64, and with y both; checked as scikit-learn checks, where it is there,
-    against the columns of ``fit``.
+    """X (n, d), dense or CSR, finite float64; with y, the pair (X, y).
+
+    If scikit-learn is installed, it checks both, and compares the columns with those of ``fit``.
     """
-    X, y = unmasked("X", X), unmasked("y", y)  # scikit-learn takes what a mask hides
+    X, y = unmasked("X", X), unmasked("y", y)  # scikit-learn would use the values behind a mask
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:

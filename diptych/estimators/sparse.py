@@ -3,10 +3,10 @@ beta or along a path.
 
     SparseCRF(beta_share=0.1)                     # labels of sequences
     SparseClassifier(beta_share=0.1)              # classes of rows
-    SparseCRFPath(count=50, held_out=0.2)         # of 50 betas the one where held-out examples are likeliest
+    SparseCRFPath(count=50, held_out=0.2)         # 50 betas; keeps the one with the least held-out loss
     SparseClassifierPath(cv=5)                    # chosen by five folds
 
-What is minimised is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1). Inputs, labels and predictions are
+The objective is mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1). Inputs, labels and predictions are
 those of :class:`SequenceLabeler` and :class:`MulticlassClassifier`.
 """
 
@@ -32,9 +32,9 @@ class Sparse(Linear, InPanel, BaseEstimator):
     """The common part: the objective, the screening rule and the remaining weights."""
 
     loss = "crf"
-    listed: bool  # whether outputs can be listed
+    listed: bool  # whether outputs can be enumerated
     classes_: np.ndarray
-    _some: Callable[[Any, Any, Any, np.ndarray], Any]  # some examples of an objective's, X and Y, packed
+    _some: Callable[[Any, Any, Any, np.ndarray], Any]  # (objective, X, Y, example indices) -> these examples packed
     alpha: float
     tol: float
     rule: Any
@@ -44,29 +44,29 @@ class Sparse(Linear, InPanel, BaseEstimator):
 
     def _how(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
         """The common arguments of ``solve_sparse`` and ``sparse_path``."""
-        how = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
-        return {**how, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
+        options = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
+        return {**options, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
 
     def _keep(self, model: Any, w: Any, iterations: int) -> None:
         self.model_, self.coef_, self.n_iter_ = model, w, max(iterations, 1)
         self.support_ = np.flatnonzero(host(w))
 
     def selected(self, top: int | None = None) -> dict[Any, list[tuple[Any, float]]]:
-        """The features with a weight that is not 0, of each class or label, from the largest absolute weight on; the
-        first ``top`` of them.
+        """The features with a nonzero weight for each class or label, in decreasing order of absolute weight.
 
-        A feature is its name where it has one, else its column; "intercept", "start" and "stop" are those.
+        top: the number of features of each label; default all. A feature is given by its name if it has one, else by
+        its column. "intercept", "start" and "stop" are the features that the model adds.
         """
         check_fitted(self)
         rows = self.top_features(int(np.size(self.coef_))) if top is None else self.top_features(top)
-        found: dict[Any, list[tuple[Any, float]]] = {label: [] for label in self.classes_.tolist()}
+        features: dict[Any, list[tuple[Any, float]]] = {label: [] for label in self.classes_.tolist()}
         for label, feature, weight in rows:
-            found[label].append((feature, weight))
-        return found
+            features[label].append((feature, weight))
+        return features
 
 
 class SparseRows(Classes, Sparse):
-    """Of classes."""
+    """A sparse model of one class per row."""
 
     listed = True
 
@@ -75,7 +75,7 @@ class SparseRows(Classes, Sparse):
 
 
 class SparseLabels(LabelSequences, Sparse):
-    """Of labels of sequences."""
+    """A sparse model of label sequences."""
 
     listed = False
 
@@ -83,15 +83,15 @@ class SparseLabels(LabelSequences, Sparse):
         return sequences_of(whole.data, examples)
 
     def selected_transitions(self) -> dict[tuple[Any, Any], float]:
-        """The pairs of labels, one after the other, whose weight is not 0, from the largest on."""
+        """The pairs of successive labels with a nonzero weight, and the weight, in decreasing order of weight."""
         check_fitted(self)
         transitions, labels = host(self.model_.split(self.coef_)[1]), self.classes_[self._labels()].tolist()
-        found = {(labels[a], labels[b]): float(transitions[a, b]) for a, b in np.argwhere(transitions).tolist()}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        weights = {(labels[a], labels[b]): float(transitions[a, b]) for a, b in np.argwhere(transitions).tolist()}
+        return dict(sorted(weights.items(), key=lambda item: -item[1]))
 
 
 class OneBeta(Sparse):
-    """At one beta."""
+    """A fit at one beta."""
 
     beta: float | None
     beta_share: float | None
@@ -104,8 +104,8 @@ class OneBeta(Sparse):
         objective = self._panel.LogLoss(model, model.pack(X, Y))
         self.beta_max_ = self._panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
-        how = self._how(generator_of(self.random_state), number("alpha", self.alpha))
-        self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **how)
+        options = self._how(generator_of(self.random_state), number("alpha", self.alpha))
+        self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **options)
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success:
             warnings.warn(f"solve_sparse: {self.result_.message}", ConvergenceWarning, stacklevel=2)
@@ -113,7 +113,7 @@ class OneBeta(Sparse):
 
 
 class ManyBetas(Sparse):
-    """Along a path, with beta chosen by what is held out."""
+    """A fit along a path of beta. The loss on held-out examples chooses beta."""
 
     alpha: Any
     betas: Any
@@ -124,8 +124,9 @@ class ManyBetas(Sparse):
     path_: SparsePath
 
     def fit(self, X: Any, y: Any) -> Any:
-        """Learn from examples and their classes, or labels; at each beta from all of them, and beside that without
-        those held out.
+        """Learn from examples and their classes or labels.
+
+        There is one path over all examples, and one over the training part of each split to measure held-out losses.
         """
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
@@ -144,75 +145,76 @@ class ManyBetas(Sparse):
         parts = [(objective(training), objective(held)) for training, held in pairs]
         searched: list[ChosenPath] = []
         for alpha in self._alphas():
-            how = self._how(rng, alpha)
-            path = follow(self._panel, whole, **values, **how)
-            losses, stopped = held_out_losses(self._panel, [] if path.interrupted else parts, path.betas, **how)
+            options = self._how(rng, alpha)
+            path = follow(self._panel, whole, **values, **options)
+            losses, stopped = held_out_losses(self._panel, [] if path.interrupted else parts, path.betas, **options)
             searched.append(choose(path, losses))
             if path.interrupted or stopped:
                 break
-        found = min(searched, key=lambda each: each.loss)
-        path, self.searched_ = found.path, tuple(searched)
-        self.path_, self.betas_, self.held_out_losses_ = path, path.betas, found.held_out.losses
-        self.alpha_, self.beta_max_, self.beta_ = path.alpha, path.beta_max, float(path.betas[found.chosen])
-        self._keep(model, path.weights(found.chosen), sum(point.iterations for point in path.points))
-        said = []
+        best = min(searched, key=lambda each: each.loss)
+        path, self.searched_ = best.path, tuple(searched)
+        self.path_, self.betas_, self.held_out_losses_ = path, path.betas, best.held_out.losses
+        self.alpha_, self.beta_max_, self.beta_ = path.alpha, path.beta_max, float(path.betas[best.chosen])
+        self._keep(model, path.weights(best.chosen), sum(point.iterations for point in path.points))
+        problems = []
         if wrong := [point for point in path.points if not point.success]:
-            said.append(f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}, and {len(wrong) - 1} more")
+            problems.append(f"the duality gap is {wrong[0].gap} at beta = {wrong[0].beta}, and {len(wrong) - 1} more")
         if unsolved := sum(each.held_out.unsolved for each in searched):
-            said.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
-        if said:
-            warnings.warn(f"sparse_path: {'; '.join(said)}", ConvergenceWarning, stacklevel=2)
+            problems.append(f"{unsolved} of the solutions that beta is chosen by have not converged")
+        if problems:
+            warnings.warn(f"sparse_path: {'; '.join(problems)}", ConvergenceWarning, stacklevel=2)
         return self
 
     def _alphas(self) -> list[float]:
         if np.ndim(self.alpha) == 0:
             return [number("alpha", self.alpha)]
-        found = [number(f"alpha[{i}]", alpha) for i, alpha in enumerate(self.alpha)]
-        if not found:
+        alphas = [number(f"alpha[{i}]", alpha) for i, alpha in enumerate(self.alpha)]
+        if not alphas:
             raise ValueError("alpha: expected at least one")
-        return found
+        return alphas
 
     @property
     def coefs_(self) -> np.ndarray:
-        """(k, d): the weights at each of ``betas_``, made at first use."""
+        """(k, d): the weights at each of ``betas_``, computed at each access."""
         check_fitted(self)
         return np.stack([host(self.path_.weights(k)) for k in range(len(self.path_.points))])
 
 
 class SparseClassifier(OneBeta, SparseRows):
-    """A linear classifier with few weights: multinomial logistic regression with the elastic net.
+    """A sparse linear classifier: multinomial logistic regression with the elastic net.
 
-    mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1), the intercepts among w
+    argmin_w mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1), where w includes the intercepts
 
     Parameters
     ----------
     beta : float > 0, optional
+        Strength of the elastic net.
     beta_share : float > 0, optional
-        beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
+        beta as a share of ``beta_max_``, the beta at which all weights are 0. Default: 0.1, unless beta is given.
     alpha : float >= 0
-        0: the lasso.
+        Weight of 1/2 ||w||^2 relative to ||w||_1; 0 is the lasso.
     tol : float >= 0
         Stop when the duality gap is at most tol times the objective.
     rule : {"l1-gap", "l2-gap", "half-space", "count", "union", "none"}, or a rule
-        What weights are screened by while training; "union" is l1-gap, count and half-space. The solution is the same
-        with any.
+        The screening rule; "union" is l1-gap, count and half-space. The rule does not change the solution.
     fit_intercept : bool
     solver, iterations
-        As :func:`solve_sparse` takes them.
+        As in :func:`solve_sparse`.
     warm_start : bool
-        Whether ``fit`` starts from the weights of the last fit, those of features and labels that are there again.
+        Whether ``fit`` starts from the last fit's weights. Features and labels are matched by name; new ones start
+        at 0.
     random_state : int, RandomState, Generator or None
         Draws the half-spaces.
     panel : {"accelerated", "reference"}
-        What it is computed by.
+        The panel that computes.
 
     Attributes
     ----------
     classes_ : array (L,)
     coef_ : array (d,)
-        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order, the intercepts its last row.
+        The weights of ``model_``: a matrix (n_features_in_ + 1, L) in C order. The last row holds the intercepts.
     support_ : int array (k,)
-        Numbers of the weights that are not 0; ``selected()`` names them.
+        Indices of the nonzero weights; ``selected()`` names them.
     beta_, beta_max_ : float
     result_ : SparseResult
         ``certificate`` is the duality gap.
@@ -220,7 +222,7 @@ class SparseClassifier(OneBeta, SparseRows):
 
     Notes
     -----
-    Examples have no weights here.
+    Sample weights are not supported.
 
     Examples
     --------
@@ -258,43 +260,44 @@ class SparseClassifier(OneBeta, SparseRows):
 
 
 class SparseClassifierPath(ManyBetas, SparseRows):
-    """:class:`SparseClassifier` along a path of beta, of which the one is kept at which examples that are held out are
-    likeliest.
+    """:class:`SparseClassifier` along a path of beta. It keeps the beta with the least loss on held-out examples.
 
     Parameters
     ----------
     betas : sequence (k,) of floats > 0, optional
-        Best from large to small; default: ``count`` values from ``beta_max_`` to ``ratio`` of it, equally spaced on the
-        logarithmic scale.
+        Best in decreasing order. Default: ``count`` values from ``beta_max_`` to ``ratio`` times ``beta_max_``, equally
+        spaced on the logarithmic scale.
     count : int >= 1
+        Number of default betas.
     ratio : float in (0, 1)
+        The smallest default beta as a share of ``beta_max_``.
     held_out : float in (0, 1)
-        Share of the examples that are held out to choose beta, drawn, as evenly over the classes as may be.
+        Share of the examples that is held out to choose beta, drawn at random and stratified by class.
     cv : int, pairs of arrays, or an object with ``split(X, y)``, optional
-        Several folds to choose beta by, instead of ``held_out``: their number, or training and held-out examples of
-        each.
+        Choose beta by several folds instead of ``held_out``: the number of folds, or the training and held-out examples
+        of each fold.
     alpha : float >= 0, or a sequence of these
-        Several: a path for each, and that one is kept at which examples that are held out are likeliest; of equals, the
-        first.
+        Several: compute a path for each alpha and keep the one with the least held-out loss; of equals, the first.
     tol, rule, fit_intercept, solver, iterations, random_state, panel
-        As :class:`SparseClassifier` takes them; ``random_state`` draws what is held out, too.
+        As in :class:`SparseClassifier`. ``random_state`` also draws the held-out examples.
 
     Attributes
     ----------
     path_ : SparsePath
-        From all examples.
+        The path over all examples.
     betas_ : array (k,)
     coefs_ : array (k, d)
+        The weights at each of ``betas_``.
     held_out_losses_ : array (k, folds)
-        Mean of -log p(y | x) over the held-out examples of each fold, at weights from the others.
+        Mean of -log p(y | x) over the held-out examples of each fold, with weights from the other examples.
     beta_ : float
-        The one of ``betas_`` with the least mean of these over all held-out examples; of equals, the largest.
+        The one of ``betas_`` with the least mean loss over all held-out examples; of equals, the largest.
     alpha_ : float
     searched_ : tuple
-        For each alpha its path, its ``held_out`` losses (with ``losses`` and their ``mean``) and the number of its
-        ``chosen`` point.
+        For each alpha its ``path``, its ``held_out`` losses (with ``losses`` and ``mean``) and the index ``chosen`` of
+        its best point.
     coef_, support_, classes_, beta_max_, model_
-        As :class:`SparseClassifier` has them, at ``beta_``.
+        As in :class:`SparseClassifier`, at ``beta_``.
 
     Examples
     --------
@@ -331,21 +334,20 @@ class SparseClassifierPath(ManyBetas, SparseRows):
 
 
 class SparseCRF(OneBeta, SparseLabels):
-    """A linear-chain conditional random field with few weights: the elastic net.
+    """A sparse linear-chain conditional random field: the elastic net.
 
-    mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1), over sequences i
+    argmin_w mean_i -log p(y_i | x_i; w) + beta (alpha/2 ||w||^2 + ||w||_1), over sequences i
 
     Parameters
     ----------
     beta : float > 0, optional
-        crfsuite's c1 = beta n and c2 = alpha beta n / 2.
+        Strength of the elastic net; crfsuite's c1 = beta n and c2 = alpha beta n / 2.
     beta_share : float > 0, optional
-        beta as a share of ``beta_max_``, at which all weights are 0; default 0.1, unless beta is given.
+        beta as a share of ``beta_max_``, the beta at which all weights are 0. Default: 0.1, unless beta is given.
     alpha, tol, rule, solver, iterations, warm_start, random_state, panel
-        As :class:`SparseClassifier` takes them; of the rules, "l1-gap" and "count" serve sequences, and "union" is
-        these.
+        As in :class:`SparseClassifier`. The rules for sequences are "l1-gap", "count" and "union" of these two.
     transitions, pairs, bits, least
-        Of features by name, as :class:`SequenceLabeler` takes them.
+        Named features only, as in :class:`SequenceLabeler`.
 
     Attributes
     ----------
@@ -353,14 +355,14 @@ class SparseCRF(OneBeta, SparseLabels):
         Labels in order.
     coef_ : array (d,)
     support_ : int array (k,)
-        Numbers of the weights that are not 0; ``selected()`` and ``selected_transitions()`` name them.
+        Indices of the nonzero weights; ``selected()`` and ``selected_transitions()`` name them.
     beta_, beta_max_ : float
-    result_, model_
-        The SparseResult, the SequenceModel or TaggingModel.
+    result_ : SparseResult
+    model_ : SequenceModel or TaggingModel
 
     Notes
     -----
-    X and Y are as :class:`SequenceLabeler` takes them; sequences have no weights here.
+    X and Y are as in :class:`SequenceLabeler`. Sample weights are not supported.
 
     Examples
     --------
@@ -402,22 +404,21 @@ class SparseCRF(OneBeta, SparseLabels):
 
 
 class SparseCRFPath(ManyBetas, SparseLabels):
-    """:class:`SparseCRF` along a path of beta, of which the one is kept at which sequences that are held out are
-    likeliest.
+    """:class:`SparseCRF` along a path of beta. It keeps the beta with the least loss on held-out sequences.
 
     Parameters
     ----------
     betas, count, ratio, held_out, cv, alpha
-        As :class:`SparseClassifierPath` takes them.
+        As in :class:`SparseClassifierPath`.
     tol, rule, transitions, pairs, bits, least, solver, iterations, random_state, panel
-        As :class:`SparseCRF` takes them.
+        As in :class:`SparseCRF`.
 
     Attributes
     ----------
     path_, betas_, coefs_, held_out_losses_, beta_, alpha_, searched_
-        As :class:`SparseClassifierPath` has them.
+        As in :class:`SparseClassifierPath`.
     coef_, support_, classes_, beta_max_, model_
-        As :class:`SparseCRF` has them, at ``beta_``.
+        As in :class:`SparseCRF`, at ``beta_``.
 
     Examples
     --------

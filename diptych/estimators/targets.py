@@ -1,8 +1,7 @@
-"""What estimators have by the outputs they predict: classes, one for each row of a matrix; or labels, one for each
-position of sequences.
+"""Base classes by kind of output: a class for each row of a matrix, or a label for each position of a sequence.
 
-Each turns X and y into a model and what that packs, and what the fitted model says of new X back into classes and
-labels of the user's.
+Each base class makes a model from X and y and packs them. It translates the model's predictions into the user's classes
+and labels.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ HASHED = "names are not kept: features are hashed, and numbers are what they are
 
 
 class Classes(ClassifierMixin, Linear, InPanel):
-    """Predictors of a class from a row; ``cost`` and ``fit_intercept`` as :class:`MulticlassClassifier` has them."""
+    """Predictors of a class from a row; ``cost`` and ``fit_intercept`` are as in :class:`MulticlassClassifier`."""
 
     loss: str
     cost: Any = None
@@ -43,7 +42,10 @@ class Classes(ClassifierMixin, Linear, InPanel):
     n_features_in_: int
 
     def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, np.ndarray]:
-        """A model for X (n, d) and y (n,), of those classes or of all of y, with what it packs: rows and numbers."""
+        """A model for X (n, d) and y (n,), the rows and the class numbers that it packs.
+
+        classes: default those of y.
+        """
         if y is None:
             raise ValueError(f"y: {type(self).__name__} requires y to be passed, but the target y is None")
         X, y = rows_of(self, X, y, reset=True)
@@ -54,13 +56,13 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return model, self._columns(X), self._numbers_of(y)
 
     def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, np.ndarray]:
-        """The existing model, and more examples packed by it."""
+        """The existing model, and the rows and class numbers of more examples."""
         same_classes(self.classes_, classes)
         X, y = rows_of(self, X, y)
         return self.model_, self._columns(X), self._numbers_of(y)
 
     def _numbers_of(self, y: np.ndarray) -> np.ndarray:
-        """(n,): the place of each class in ``classes_``."""
+        """(n,): the index of each class in ``classes_``."""
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y: expected classes among {self.classes_.tolist()}, got {unknown[:1].tolist()[0]!r}")
@@ -76,7 +78,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return named.matrix.reshape(-1)
 
     def _columns(self, X: Any) -> Any:
-        """X with a column of ones if there are intercepts."""
+        """X, with a column of ones if ``fit_intercept``."""
         if not self.fit_intercept:
             return X
         ones = np.ones((X.shape[0], 1))
@@ -92,7 +94,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return np.asarray(self.model_.scores(data, np.arange(data.n), self.coef_).values)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, L); of two classes, (n,): that of the second less that of the first."""
+        """Scores (n, L). For two classes, (n,): the second class's score minus the first's."""
         scores = self._scores(X)
         return scores if scores.shape[1] > 2 else scores[:, -1] - scores[:, 0] if scores.shape[1] == 2 else scores[:, 0]
 
@@ -104,7 +106,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
 
     @property
     def predict_proba(self) -> Callable[[Any], np.ndarray]:
-        """predict_proba(X): probabilities (n, L), of the log loss only."""
+        """predict_proba(X): probabilities (n, L); only for the log loss."""
         if self.loss != "crf":
             raise AttributeError(f"predict_proba: the {self.loss} loss makes no probabilities; loss='crf' does")
         return self._probabilities
@@ -113,7 +115,7 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return np.asarray(self._panel.Table(self._scores(X)).expectation()[1].values)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right classes."""
+        """The share of rows with the right class."""
         right = self.predict(X) == np.asarray(y)
         return float(np.average(right, weights=sample_weight))
 
@@ -123,27 +125,28 @@ class Classes(ClassifierMixin, Linear, InPanel):
         return tags
 
 
-def same_classes(known: np.ndarray, classes: Any) -> None:
+def same_classes(first: np.ndarray, classes: Any) -> None:
     """Raise ValueError if a later call has other classes than the first."""
-    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), known):
+    if classes is not None and not np.array_equal(np.unique(np.asarray(classes)), first):
         raise ValueError(
-            f"classes: expected those of the first call, {known.tolist()}, got {np.unique(classes).tolist()}"
+            f"classes: expected those of the first call, {first.tolist()}, got {np.unique(classes).tolist()}"
         )
 
 
 class Structured(InPanel, BaseEstimator):
-    """Estimators whose X and Y are sequences of examples of their own forms."""
+    """Estimators whose X and Y are sequences of examples, not arrays."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array, tags.target_tags.required = False, True
-        tags.no_validation = True  # their own, by example
+        tags.no_validation = True  # each estimator validates its examples itself
         return tags
 
 
 class LabelSequences(Linear, Structured):
-    """Predictors of a label at each position; ``cost``, ``transitions``, ``pairs``, ``bits`` and ``least`` as
-    :class:`SequenceLabeler` has them.
+    """Predictors of a label at each position.
+
+    ``cost``, ``transitions``, ``pairs``, ``bits`` and ``least`` are as in :class:`SequenceLabeler`.
     """
 
     loss: str
@@ -154,7 +157,10 @@ class LabelSequences(Linear, Structured):
     least: int
 
     def _model_of(self, X: Any, y: Any, classes: Any = None) -> tuple[Any, Any, list[list[str]]]:
-        """A model for sequences and their labels, of ``classes`` or of all of y, with what it packs."""
+        """A model for sequences and their labels, and the X and Y that it packs.
+
+        classes: default those of y.
+        """
         X, each = as_records(X), label_sequences(X, y)
         self.classes_, names = classes_of(each if classes is None else [classes])
         Y = self._names_of(each)
@@ -174,14 +180,14 @@ class LabelSequences(Linear, Structured):
         return model, X, Y
 
     def _hashing(self, names: list[str]) -> Any:
-        """A model for features by name that come later."""
+        """A model that hashes named features, so that later sequences may bring new ones."""
         if self.bits is None:
             raise ValueError("partial_fit: features by name need bits, as later sequences bring new ones")
         kept = {"bits": self.bits, "transitions": self.transitions, "cost": self._cost(names)}
         return self._panel.TaggingModel(sorted(names), None, **kept)
 
     def _same_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, list[list[str]]]:
-        """The existing model, and more sequences packed by it."""
+        """The existing model, and the X and Y that it packs for more sequences."""
         same_classes(self.classes_, classes)
         X, each = as_records(X), label_sequences(X, y)
         return (
@@ -191,15 +197,15 @@ class LabelSequences(Linear, Structured):
         )
 
     def _names_of(self, each: list[Any]) -> list[list[str]]:
-        """The labels of each sequence as the model names them."""
-        known = {c: str(c) for c in self.classes_.tolist()}
-        unknown = next((label for y in each for label in np.asarray(y).tolist() if label not in known), None)
+        """The labels of each sequence as strings, the model's names of labels."""
+        names = {c: str(c) for c in self.classes_.tolist()}
+        unknown = next((label for y in each for label in np.asarray(y).tolist() if label not in names), None)
         if unknown is not None:
-            raise ValueError(f"y: expected labels among {', '.join(known.values())}, got {unknown!r}")
-        return [[known[label] for label in np.asarray(y).tolist()] for y in each]
+            raise ValueError(f"y: expected labels among {', '.join(names.values())}, got {unknown!r}")
+        return [[names[label] for label in np.asarray(y).tolist()] for y in each]
 
     def _cost(self, names: list[str]) -> Any:
-        """The costs in the order of the names, which is the tagging model's."""
+        """The costs in the tagging model's order of labels, which is by name."""
         if self.cost is None:
             return None
         order = np.argsort(np.array(names))
@@ -213,7 +219,7 @@ class LabelSequences(Linear, Structured):
         return self.model_.pack(X)
 
     def _labels(self, model: Any = None) -> np.ndarray:
-        """The place in ``classes_`` of each label of the model."""
+        """The index in ``classes_`` of each label of the model."""
         place = {str(c): i for i, c in enumerate(self.classes_)}
         return np.array([place[name] for name in (model or self.model_).labels])
 
@@ -225,31 +231,29 @@ class LabelSequences(Linear, Structured):
         return Named(host(matrix), host(transitions), rows, self.classes_[self._labels(model)].tolist(), note)
 
     def _flat(self, model: Any, named: Named) -> np.ndarray:
-        whole = np.concatenate([np.ravel(w) for w in (named.matrix, named.transitions) if w is not None])
-        found: np.ndarray = whole[model.cells] if isinstance(model, TaggingModel) else whole
-        return found
+        full = np.concatenate([np.ravel(w) for w in (named.matrix, named.transitions) if w is not None])
+        weights: np.ndarray = full[model.cells] if isinstance(model, TaggingModel) else full
+        return weights
 
     def predict(self, X: Any) -> list[list[Any]]:
-        """The best labels (n_i,) of each sequence, a list of str or int."""
+        """The best labels (n_i,) of each sequence, as a list of str or int."""
         data, classes = self._packed(X), self.classes_[self._labels()].tolist()
         return [[classes[k] for k in y] for y in self.model_.predict(data, None, self.coef_)]
 
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
-        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; of the log loss
-        only.
-        """
+        """The probability (n_i, L) of each label at each position, in the order of ``classes_``; log loss only."""
         if self.loss != "crf":
             raise AttributeError(f"predict_marginals: the {self.loss} loss makes no probabilities; loss='crf' does")
         data = self._packed(X)
-        found: list[Any] = [None] * data.n
+        probabilities: list[Any] = [None] * data.n
         for piece in self.model_.chunks(data, np.arange(data.n)):
             structure = self.model_.structure_type.unchecked(self.model_.scores(data, piece, self.coef_))
             marginals = host(structure.expectation()[1].unary)
             for i, p in zip(piece.tolist(), marginals, strict=True):
-                found[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))
-                found[i][:, self._labels()] = p[: int(data.lengths[i])]
-        return found
+                probabilities[i] = np.zeros((int(data.lengths[i]), len(self.classes_)))
+                probabilities[i][:, self._labels()] = p[: int(data.lengths[i])]
+        return probabilities
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of right labels over all positions, those of a sequence counted with its weight."""
+        """The share of positions with the right label; each position counts with its sequence's weight."""
         return share_right(y, self.predict(X), sample_weight)
