@@ -1,4 +1,4 @@
-"""``align``: learn which strings of two lists belong together, from examples, and say so of new lists."""
+"""``align``: learn from examples which strings of two lists belong together, and align new lists."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _check_scorable(path: str, examples: Sequence[PairExample], what: str) -> No
 
 
 def _split(examples: list[PairExample], every: int | None) -> tuple[list[PairExample], list[PairExample]]:
-    """(train, test): every N-th example to test on, or none."""
+    """(train, test): every N-th example is for testing; none if ``every`` is None."""
     if every is None:
         return examples, []
     if not 2 <= every <= len(examples):
@@ -166,9 +166,9 @@ def _packed(model: Any, examples: Sequence[PairExample]) -> Any:
 
 
 def _accuracy(model: Any, w: np.ndarray, examples: Sequence[PairExample]) -> dict[str, float]:
-    """Share of left strings with the right partner (or rightly none), and of examples without a mistake."""
-    truth, guess = [e.columns for e in examples], model.predict(_packed(model, examples), None, w)
-    return {"string": position_accuracy(truth, guess), "example": sequence_accuracy(truth, guess)}
+    """The shares of left strings with the right partner (or rightly none), and of examples without a mistake."""
+    truth, predicted = [e.columns for e in examples], model.predict(_packed(model, examples), None, w)
+    return {"string": position_accuracy(truth, predicted), "example": sequence_accuracy(truth, predicted)}
 
 
 def _accuracy_line(name: str, scores: dict[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""A training job as a value: what ``train``, ``tag``, ``compare`` and ``demo`` run in either panel."""
+"""Training jobs as values. ``train``, ``tag``, ``compare`` and ``demo`` run them in either panel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ __all__ = [
 
 LOSSES = ("crf", "hinge")
 CASIMIR = ("casimir", "casimir-svrg-const", "casimir-svrg-adapt")
-HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # these solve the dual of the hinge without a smoothing
+HINGE_ONLY = ("bcfw", "multisample", "cutting-planes")  # they solve the dual of the hinge without smoothing
 OPTIMIZERS = ("sgd", "lbfgs", "svrg", *CASIMIR, "bcfw", "exponentiated-gradient", *HINGE_ONLY[1:], "online-proximal")
 SCHEDULED = ("sgd", "online-proximal")  # their step size may be a schedule
 SMOOTHINGS = ("entropy", "l2", "top-k")
@@ -69,10 +69,10 @@ class Job:
 
     loss: str = "crf"
     optimizer: str = "sgd"
-    lam: float | None = None  # None: 0.01, or 0 where the regularizer has no squared term
+    lam: float | None = None  # None: 0.01, or 0 if the regularizer has no squared term
     epochs: int | None = None  # None: the solver's own
     rng: int = 0
-    smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max itself, entropy for svrg and casimir
+    smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max, or entropy for svrg and casimir
     k: int | None = None  # outputs of the smoothing "top-k"; None: 5
     schedule: str | None = None
     step_offset: float | None = None
@@ -84,11 +84,11 @@ class Job:
     radius: float | None = None
     groups: str | None = None  # columns, labels or a file; None: columns
     start_stop: bool = True
-    scale: float = 0.0  # of the random start; 0 starts from zero
-    solver: dict[str, Any] = field(default_factory=dict)  # its own parameters, by name
+    scale: float = 0.0  # of the random start; 0: start from zero
+    solver: dict[str, Any] = field(default_factory=dict)  # the optimiser's own parameters, by name
 
     def __post_init__(self) -> None:
-        """Fill in the optimiser's defaults; reject options without effect and combinations without an objective."""
+        """Fill in the optimiser's defaults. Reject options without effect and combinations without an objective."""
         if self.epochs is None:
             object.__setattr__(self, "epochs", epochs_of(self.optimizer))
         if self.optimizer == "online-proximal":
@@ -111,7 +111,7 @@ OF_PROXIMAL = ("regularizer", "tau", "group_tau", "power", "radius", "groups")
 
 
 def _check_schedule(job: Job) -> None:
-    """Reject options of another schedule."""
+    """Reject options of other schedules and optimisers."""
     has = () if job.schedule is None else SCHEDULES[job.schedule][1]
     why = "no --schedule" if job.schedule is None else f"--schedule {job.schedule}"
     if job.optimizer not in SCHEDULED:
@@ -125,7 +125,7 @@ def _check_schedule(job: Job) -> None:
 
 
 def _check_loss(job: Job) -> None:
-    """Refuse a loss that the optimiser does not support, and an unknown smoothing."""
+    """Reject a loss that the optimiser does not support, and smoothing options without effect."""
     optimizer, mu = job.optimizer, job.solver.get("mu")
     if job.loss == "crf":
         _refuse(job, "smoothing", "k", "mu", why="--loss crf")
@@ -160,13 +160,16 @@ def _refuse(job: Job, *names: str, why: str) -> None:
 # the options of the command line ------------------------------------------------------------------------------------
 
 
-def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str = "", **said: str) -> None:
-    """Add the options that make a job; optimizer, loss, said: what the help says of the optimiser, the loss, shared
-    options."""
+def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str = "", **notes: str) -> None:
+    """Add the options of a job.
+
+    optimizer: help of --optimizer; loss: default loss as help shows it; notes: text in parentheses after the help of
+    shared options, by name.
+    """
     sub.option("solver", "--loss", choices=LOSSES,
         help=f"crf: log loss; hinge: structural SVM (default: {loss or 'crf'})")  # fmt: skip
     sub.option("solver", "--optimizer", choices=optimizers, help=optimizer)
-    add_flags(sub, "lam", "epochs", "tol", "rng", **said)
+    add_flags(sub, "lam", "epochs", "tol", "rng", **notes)
     sub.option("solver", "--smoothing", choices=SMOOTHINGS,
         help="smoothing of the hinge (default: none; entropy for svrg and casimir)", rare=True)  # fmt: skip
     sub.option("solver", "--mu", type=number,
@@ -186,9 +189,9 @@ def add_job(sub: Parser, optimizers: Sequence[str], optimizer: str, *, loss: str
 
 
 def job_of(options: argparse.Namespace, optimizers: Iterable[str] = OPTIMIZERS, **usual: Any) -> Job:
-    """The options as a job; ``usual`` holds the command's defaults."""
-    said = {name: getattr(options, name, None) for name in Job.__dataclass_fields__}
-    fields = usual | {name: value for name, value in said.items() if value is not None}
+    """The options as a job; usual: the command's defaults."""
+    values = {name: getattr(options, name, None) for name in Job.__dataclass_fields__}
+    fields = usual | {name: value for name, value in values.items() if value is not None}
     solver = fields.get("optimizer", "sgd")
     of_solver = given(argparse.Namespace(**{**vars(options), "k": None}), solver, list(optimizers))
     if "k" in own(solver) and fields.get("k") is not None:
@@ -206,7 +209,7 @@ def refuse_options(options: argparse.Namespace, names: Iterable[str], learner: s
 
 
 def learner_options(options: argparse.Namespace, learner: str, names: Iterable[str]) -> dict[str, Any]:
-    """The options of a learner that is not a :class:`Job`. ValueError: an option of another learner."""
+    """The options of a learner that is not a :class:`Job`. ValueError for an option of another learner."""
     every = [
         *Job.__dataclass_fields__,
         *(name for each in OPTIMIZERS for name in own(each)),
@@ -214,19 +217,19 @@ def learner_options(options: argparse.Namespace, learner: str, names: Iterable[s
         "checkpoint",
         "resume",
     ]
-    found = {name: value for name in (*every, *names) if (value := getattr(options, name, None)) is not None}
-    for name in found:
+    values = {name: value for name in (*every, *names) if (value := getattr(options, name, None)) is not None}
+    for name in values:
         if name not in names:
             option = "no-start-stop" if name == "start_stop" else name.replace("_", "-")
             raise ValueError(f"--{option} has no effect with --learner {learner}")
-    return found
+    return values
 
 
 # training ------------------------------------------------------------------------------------------------------------
 
 
 def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
-    """``letters``, or the sequence file at that path."""
+    """The data set ``letters``, or the sequence file at the path ``name``."""
     if name == "letters":
         return load_letters()
     if not Path(name).exists():
@@ -235,7 +238,7 @@ def load(name: str, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> S
 
 
 def check_scorable(name: str, *parts: Sequences) -> None:
-    """Raise ValueError for data without a position, which can be neither trained on nor scored."""
+    """Raise ValueError for data without any position: it can be neither trained on nor scored."""
     for data in parts:
         if not any(map(len, data.Y)):
             what = "no sequences" if not data.X else "no positions in its sequences"
@@ -243,8 +246,9 @@ def check_scorable(name: str, *parts: Sequences) -> None:
 
 
 def objective_of(panel: ModuleType, job: Job, data: Sequences, model: Any = None) -> Any:
-    """The job's objective over packed data; its ``model`` (a new one, unless one is given) and ``data`` are what
-    evaluation needs."""
+    """The job's objective over the data, for a new model unless one is given. It has the model and the packed data as
+    ``model`` and ``data``.
+    """
     if not data.X:
         raise ValueError(f"{data.name}: no sequences to train on")
     if model is None:
@@ -269,7 +273,7 @@ def _smoothing(panel: ModuleType, job: Job) -> Any:
 
 
 def start(job: Job, size: int) -> np.ndarray:
-    """The start: ``scale`` times normal draws of the job's rng (at w = 0 every hinge argmax is a tie)."""
+    """The start: ``scale`` times normal draws of the job's rng. At w = 0 every argmax of the hinge is a tie."""
     return job.scale * np.random.default_rng(job.rng).normal(size=size)
 
 
@@ -296,7 +300,7 @@ def train(
 
 
 def _step_size(panel: ModuleType, job: Job) -> Any:
-    """A number or a schedule; None: the default of the optimiser."""
+    """The step size: a number, a schedule, or None for the default of the optimiser."""
     step_size = job.solver.get("step_size")
     if job.schedule is None:
         return panel.steps.InverseSqrt(0.1) if step_size is None and job.regularizer is not None else step_size
@@ -311,28 +315,30 @@ def _step_size(panel: ModuleType, job: Job) -> Any:
 
 
 def limited(n: int, limit: int | None) -> np.ndarray:
-    """``limit`` of n examples spread evenly (files are often sorted), or all."""
+    """The indices of ``limit`` of n examples, spread evenly as files are often sorted; all if ``limit`` is None."""
     return np.arange(n) if limit is None or limit >= n else np.arange(limit) * n // max(limit, 1)
 
 
 def labellings(model: Any, w: Any, data: Sequences) -> list[np.ndarray]:
-    """The labels that a model gives, of the data's sequences; w: its weights (d,), or those of kernels. A model of
-    classes gives each position's by itself."""
+    """The labels that a model predicts for each sequence. A model of classes predicts each position by itself.
+
+    w: the model's weights (d,), or KernelWeights.
+    """
     if type(model).__name__ == "MulticlassModel":
         flat = model.predict(model.pack(np.concatenate([np.zeros((0, model.n_features)), *data.X])), None, w)
         return np.split(np.array(flat, np.int64), np.cumsum([len(x) for x in data.X])[:-1])
     kernels = isinstance(w, KernelWeights)
-    found: list[np.ndarray] = model.predict(w, data.X) if kernels else model.predict(model.pack(data.X), None, w)
-    return found
+    labels: list[np.ndarray] = model.predict(w, data.X) if kernels else model.predict(model.pack(data.X), None, w)
+    return labels
 
 
 def accuracy(model: Any, w: Any, data: Sequences) -> dict[str, float]:
-    """Share of right labels by position (letter) and by whole sequence (word)."""
+    """The shares of positions ("letter") and of sequences ("word") with right labels."""
     return _accuracy(data.Y, labellings(model, w, data))
 
 
-def _accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> dict[str, float]:
-    return {"letter": position_accuracy(truth, guess), "word": sequence_accuracy(truth, guess)}
+def _accuracy(truth: Sequence[np.ndarray], predicted: Sequence[np.ndarray]) -> dict[str, float]:
+    return {"letter": position_accuracy(truth, predicted), "word": sequence_accuracy(truth, predicted)}
 
 
 def accuracy_line(name: str, scores: dict[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""``train --learner mkl``: multiple kernel learning as a job, its options, and what is printed of it."""
+"""``train --learner mkl``: the job of multiple kernel learning, its options and its report."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from reference.online_mkl.training import AVERAGES
 __all__ = ["KERNEL_OPTIONS", "LEARNERS", "KernelJob", "add_kernels", "kernel_job", "train_kernels"]
 
 LEARNERS = ("linear", "mkl", "sparse-crf")
-KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options of mkl alone
-SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # those of Job that mkl has too
+KERNEL_OPTIONS = ("kernels", "C", "transitions")  # options that only mkl has
+SHARED = ("loss", "lam", "epochs", "rng", "average", "step_size")  # options that mkl shares with Job
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class KernelJob:
 
 
 def add_kernels(sub: Parser) -> None:
-    """The options of ``--learner mkl``."""
+    """Add the options of ``--learner mkl``."""
     sub.option("model", "--learner", choices=LEARNERS, default="linear",
         help="linear: the features themselves; mkl: a weighted sum of kernels; sparse-crf: few "
         "weights, by the elastic net (default: linear)")  # fmt: skip
@@ -72,12 +72,12 @@ def add_kernels(sub: Parser) -> None:
 
 
 def kernel_job(options: argparse.Namespace) -> KernelJob:
-    """The job that the options ask for; ValueError for one that mkl does not have."""
+    """The job that the options describe. ValueError for an option that mkl does not have."""
     if options.start is not None:
         raise ValueError("--start: mkl starts from 0; --resume goes on from a checkpoint")
     names = (*KERNEL_OPTIONS, *SHARED, "checkpoint", "resume")
-    found = learner_options(options, "mkl", names)
-    return KernelJob(**{name: found[name] for name in found if name in KernelJob.__dataclass_fields__})
+    fields = learner_options(options, "mkl", names)
+    return KernelJob(**{name: fields[name] for name in fields if name in KernelJob.__dataclass_fields__})
 
 
 def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequences, test: Sequences | None) -> bool:
@@ -93,9 +93,9 @@ def train_kernels(panel: ModuleType, options: argparse.Namespace, training: Sequ
     what |= {"reverse": options.reverse, "job": asdict(job), "lam": lam}
 
     def run(callback: Any) -> Any:
-        how = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
+        more = {"loss": job.loss, "epochs": job.epochs, "average": job.average, "rng": job.rng, "callback": callback}
         files = {"checkpoint": options.checkpoint, "resume": options.resume}
-        return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **how, **files)
+        return panel.mkl(model, data, lam=lam, step_size=panel.steps.InverseSqrt(job.step_size), **more, **files)
 
     info = {"data": options.data, "fold": options.fold, **asdict(job)}
     result, report = trained(panel, options, what, job.epochs, run, model, info)

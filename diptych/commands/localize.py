@@ -1,5 +1,6 @@
-"""``localize``: learn where objects are in images, from candidate boxes with features; make scenes to learn from, and
-pictures of what is found."""
+"""``localize``: learn where objects are in images, from candidate boxes with features. It also makes scenes to learn
+from, and draws the predicted boxes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ from reference.training.result import Row
 
 __all__ = ["add"]
 
-NAMED = ("save", "log", "checkpoint", "resume", "start")  # files of one class each
+NAMED = ("save", "log", "checkpoint", "resume", "start")  # options with one file for each class
 PLACE = "{class}"
 
 
@@ -129,8 +130,8 @@ def _add_models(sub: Parser, how_many: str) -> None:
 
 def _make(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.file, None)
-    made = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
-    settings = {name: getattr(options, name) for name in made}
+    names = ("classes", "candidates", "directions", "scales", "size", "test", "rng")
+    settings = {name: getattr(options, name) for name in names}
     started = time.perf_counter()
     images = scenes.make_scenes(options.images, **settings)
     shown = _shown(images, options.images, options.quiet)
@@ -161,8 +162,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         raise ValueError("--hidden has no effect with --start: the saved model has its own")
     data, test = load_localization(options.data), load_localization(options.test) if options.test else None
     data.required("truth")
-    asked = options.classes or [name for name in data.classes if len(data.of_class(name))]
-    classes = list(dict.fromkeys(asked))
+    classes = options.classes or [name for name in data.classes if len(data.of_class(name))]
+    classes = list(dict.fromkeys(classes))
     images = {name: _limited(data.of_class(name), options) for name in classes}
     for name in classes:
         if not len(images[name]):
@@ -176,33 +177,34 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     for named in files.values():
         writable(named["save"], named["log"], named["checkpoint"], options.plot)
     missing = [name for name in classes if (path := files[name]["resume"]) is not None and not Path(path).exists()]
-    if len(missing) < len(classes):  # the interrupted run did not reach these: they begin anew
+    if len(missing) < len(classes):  # the interrupted run did not reach these classes: they start from the beginning
         for name in missing:
             files[name]["resume"] = None
     announce_compilation(panel, options.quiet)
-    found: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     interrupted = False
     for name in classes:
         try:
-            found.append(_train_class(panel, options, data, test, name, images[name], jobs[name], files[name]))
+            reports.append(_train_class(panel, options, data, test, name, images[name], jobs[name], files[name]))
         except KeyboardInterrupt:
-            if not found:
+            if not reports:
                 raise
             interrupted = True
-        if interrupted or found[-1]["interrupted"]:
+        if interrupted or reports[-1]["interrupted"]:
             interrupted = True
             break
-    report = opening(panel, options, data=options.data, test_data=options.test, classes=found, interrupted=interrupted)
+    report = opening(panel, options, data=options.data, test_data=options.test)
+    report |= {"classes": reports, "interrupted": interrupted}
     lines = _table([("class", "images", "objective", "seconds", "CorLoc, %", "AP, %", "test CorLoc, %", "AP, %")] + [
         (each["class"], str(each["images"]), f"{each['objective']:.4f}", f"{each['seconds']:.1f}",
          *_percent(each["train"]), *_percent(each["test"]))
-        for each in found
+        for each in reports
     ])  # fmt: skip
-    lines += [f"{each['class']}: not converged: {each['message']}" for each in found if not each["success"]]
-    lines += [f"{name}: not trained" for name in classes[len(found) :]]
-    lines += [f"saved {each['saved']}" for each in found if "saved" in each]
+    lines += [f"{each['class']}: not converged: {each['message']}" for each in reports if not each["success"]]
+    lines += [f"{name}: not trained" for name in classes[len(reports) :]]
+    lines += [f"saved {each['saved']}" for each in reports if "saved" in each]
     if options.plot:
-        curves = {each["class"]: [Row(**row) for row in each["history"]] for each in found}
+        curves = {each["class"]: [Row(**row) for row in each["history"]] for each in reports}
         plots.convergence(options.plot, curves, f"hinge, {jobs[classes[0]]['optimizer']}")
         report["plot"] = str(options.plot)
         lines.append(f"plot {options.plot}")
@@ -220,7 +222,7 @@ def _train_class(
     job: dict[str, Any],
     files: dict[str, str | None],
 ) -> dict[str, Any]:
-    """Train a model of one class; what is to be said of it."""
+    """Train a model of one class and return its report."""
     started = time.perf_counter()
     model: Any = None
     more: dict[str, Any] = {what: files[what] for what in ("checkpoint", "resume")}
@@ -237,9 +239,9 @@ def _train_class(
     others = np.zeros(0, np.int64) if test is None else test.of_class(name)
     held_out = packed(model, test, others) if test is not None and len(others) else None
     what = {"file": options.data, "class": name, "examples": len(images), "start": files["start"], "job": job}
-    given = argparse.Namespace(**{**vars(options), **files})
+    own_options = argparse.Namespace(**{**vars(options), **files})
     run = partial(optimize, panel, model, examples, job, **more)
-    result = watched(panel, given, what, job["epochs"], run)
+    result = watched(panel, own_options, what, job["epochs"], run)
     if files["save"]:
         save_model(files["save"], model, result.x, {"data": options.data, "class": name, **job})
     report = {"class": name, "images": len(images), "weights": model.size, "job": job, **outcome(result)}
@@ -255,21 +257,22 @@ def _train_class(
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     data = load_localization(options.data)
     data.required("truth")
-    found: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     for path in options.models:
         model, w, name = _load(panel, path, options.most_bytes)
         images = _limited(data.of_class(name), options)
         if not len(images):
             raise ValueError(f"{options.data}: no image of class {name}, which {path} finds")
         scores = judged(_truth(data, images), find(model, packed(model, data, images), w))
-        found.append({"model": str(path), "class": name, "images": len(images), **scores})
+        reports.append({"model": str(path), "class": name, "images": len(images), **scores})
     means = {
-        what: float(np.mean([each[what] for each in found])) for what in ("corloc", "average_precision", "mean_overlap")
+        what: float(np.mean([each[what] for each in reports]))
+        for what in ("corloc", "average_precision", "mean_overlap")
     }
-    report = opening(panel, options, data=options.data, models=found, mean=means)
+    report = opening(panel, options, data=options.data, models=reports, mean=means)
     rows: list[tuple[str, ...]] = [("class", "images", "CorLoc, %", "AP, %", "mean overlap")]
-    rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in found]
-    rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(found) > 1 else []
+    rows += [(x["class"], str(x["images"]), *_percent(x), f"{x['mean_overlap']:.3f}") for x in reports]
+    rows += [("mean", "", *_percent(means), f"{means['mean_overlap']:.3f}")] if len(reports) > 1 else []
     print_report(options, report, _table(rows))
 
 
@@ -279,15 +282,15 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     lines = [f"{'image':>6} {'class':8} {'top':>5} {'left':>5} {'bottom':>6} {'right':>5} {'score':>12} {'overlap':>8}"]
     every = []
     for path in options.models:
-        name, images, found = _found(panel, data, path, options, options.top, options.all_images)
-        for i, each in zip(images.tolist(), found, strict=True):
-            known = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
+        name, images, results = _found(panel, data, path, options, options.top, options.all_images)
+        for i, each in zip(images.tolist(), results, strict=True):
+            has_truth = data.truth is not None and (data.labels is None or data.classes[data.labels[i]] == name)
             for box, score in zip(each.boxes, each.scores.tolist(), strict=True):
-                overlap = float(iou(box, data.required("truth")[i])) if known else None
+                overlap = float(iou(box, data.required("truth")[i])) if has_truth else None
                 every.append({"image": i, "class": name, "box": box.tolist(), "score": score, "overlap": overlap})
                 top, left, bottom, right = box.tolist()
-                of = "-" if overlap is None else f"{overlap:.3f}"
-                lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {of:>8}")
+                share = "-" if overlap is None else f"{overlap:.3f}"
+                lines.append(f"{i:6} {name:8} {top:5} {left:5} {bottom:6} {right:5} {score:12.6g} {share:>8}")
     report = opening(panel, options, data=options.data, models=list(map(str, options.models)), boxes=every)
     print_report(options, report, lines, options.out)
 
@@ -298,12 +301,12 @@ def _draw(panel: ModuleType, options: argparse.Namespace) -> None:
     writable(options.plot)
     data = load_localization(options.data)
     data.required("pixels")
-    limit, options.limit = options.limit, None  # of the images found, not of each class
+    limit, options.limit = options.limit, None  # the limit is for all images together, not for each class
     drawn: list[tuple[int, str | None, Found | None]]
     if options.models:
         every = [_found(panel, data, path, options, 1, False) for path in options.models]
         drawn = [
-            (i, name, each) for name, images, found in every for i, each in zip(images.tolist(), found, strict=True)
+            (i, name, each) for name, images, results in every for i, each in zip(images.tolist(), results, strict=True)
         ]
     else:
         drawn = [(i, None, None) for i in range(data.n)]
@@ -313,17 +316,17 @@ def _draw(panel: ModuleType, options: argparse.Namespace) -> None:
     right = [f.overlap >= 0.5 for f in frames if f.overlap is not None]
     report = opening(panel, options, data=options.data, images=[drawn[j][0] for j in some], plot=str(options.plot))
     report["right"] = sum(right) if right else None
-    said = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
-    print_report(options, report, [f"{len(frames)} of {len(drawn)} images{said}", f"plot {options.plot}"])
+    score = f", {sum(right)} of {len(right)} boxes found overlap the true one by half or more" if right else ""
+    print_report(options, report, [f"{len(frames)} of {len(drawn)} images{score}", f"plot {options.plot}"])
 
 
-def _frame(data: Localization, i: int, name: str | None, found: Found | None) -> Frame:
-    """Image i with its true box and the box found."""
+def _frame(data: Localization, i: int, name: str | None, result: Found | None) -> Frame:
+    """Image i with its true box and the predicted box."""
     picture = data.picture(i)
     assert picture is not None
-    known = data.truth is not None and (name is None or data.labels is None or data.classes[data.labels[i]] == name)
-    truth = data.required("truth")[i] if known else None
-    box = None if found is None else found.boxes[0]
+    same_class = name is None or data.labels is None or data.classes[data.labels[i]] == name
+    truth = data.required("truth")[i] if data.truth is not None and same_class else None
+    box = None if result is None else result.boxes[0]
     label = name or ("" if data.labels is None else data.classes[data.labels[i]])
     overlap = None if truth is None or box is None else float(iou(box, truth))
     return Frame(picture, truth, box, f"{i}: {label}", overlap)
@@ -332,7 +335,7 @@ def _frame(data: Localization, i: int, name: str | None, found: Found | None) ->
 def _found(
     panel: ModuleType, data: Localization, path: str, options: argparse.Namespace, k: int, all_images: bool
 ) -> tuple[str, np.ndarray, list[Found]]:
-    """A model's class, its images, and its k best boxes of each."""
+    """A model's class, the images of that class, and the k best boxes of each image."""
     model, w, name = _load(panel, path, options.most_bytes)
     images = np.arange(data.n) if all_images or data.labels is None else data.of_class(name)
     images = _limited(images, options)
@@ -361,7 +364,7 @@ def _limited(images: np.ndarray, options: argparse.Namespace) -> np.ndarray:
 
 
 def _named(options: argparse.Namespace, what: str, name: str, classes: list[str]) -> str | None:
-    """The file of one class that an option names."""
+    """The file name in an option, for one class."""
     path = getattr(options, what)
     if path is not None and len(classes) > 1 and PLACE not in path:
         raise ValueError(
@@ -376,7 +379,7 @@ def _truth(data: Localization, images: np.ndarray) -> np.ndarray:
 
 
 def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator[LocalizationImage]:
-    """The images, with a bar on a terminal."""
+    """The images, with a progress bar if stderr is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield from images
         return
@@ -386,14 +389,14 @@ def _shown(images: Iterable[LocalizationImage], n: int, quiet: bool) -> Iterator
 
 
 def _percent(scores: dict[str, float] | None) -> tuple[str, str]:
-    """CorLoc and average precision."""
+    """CorLoc and average precision in percent."""
     if scores is None:
         return "-", "-"
     return f"{100 * scores['corloc']:.1f}", f"{100 * scores['average_precision']:.1f}"
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Columns as wide as they must be, numbers to the right; no column of dashes alone."""
+    """The rows as aligned lines, columns after the first to the right. Columns of dashes only are left out."""
     kept = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
     widths = [max(map(len, column)) for column in kept]
     return [

@@ -1,4 +1,4 @@
-"""What ``localize`` does with one class: pack its images, train a model of it, find its boxes and judge them."""
+"""The work of ``localize`` for one class: pack images, train a model, find boxes and score them."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ __all__ = [
 MODELS = {
     "linear": ("bcfw", "sgd", "svrg", "casimir-svrg-const", "casimir-svrg-adapt"),
     "two-layer": ("prox-linear", "sgd"),
-}  # and the optimisers of each, the default first
+}  # with the optimisers of each; the first is the default
 KINDS = {"linear": "CandidateModel", "two-layer": "TwoLayerModel"}
-SMOOTHED = ("svrg", "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear")  # by the K best boxes
+SMOOTHED = ("svrg", "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear")  # smoothing by the K best boxes
 OPTIMIZERS = tuple(dict.fromkeys(name for names in MODELS.values() for name in names))
 EPOCHS = {"bcfw": 50, "sgd": 30, "svrg": 30, "casimir-svrg-const": 30, "casimir-svrg-adapt": 30, "prox-linear": 20}
-LAM = {"linear": 10.0, "two-layer": 1.0}  # over the number of images: Figures 3 and 4
+LAM = {"linear": 10.0, "two-layer": 1.0}  # divided by the number of images: Figures 3 and 4
 MU = {"svrg": 0.1, "casimir-svrg-const": 0.1, "casimir-svrg-adapt": 10.0, "prox-linear": 1.0}
 K = 10  # section 7.3
 TOL = 0.01
-STEP_SIZE = 3e-3  # of sgd on two layers
+STEP_SIZE = 3e-3  # for sgd on two layers
 SCHEDULES = {"constant": "Constant", "inverse-sqrt": "InverseSqrt", "inverse-time": "InverseTime"}
 
 
@@ -58,8 +58,13 @@ class Found(NamedTuple):
 
 
 def job_of(options: argparse.Namespace, n: int) -> dict[str, Any]:
-    """The settings of a run on n images; ValueError for an optimiser that the model does not have, or an option that
-    has no effect."""
+    """The settings of a run on n images.
+
+    Raises
+    ------
+    ValueError
+        If the optimiser does not fit the model, or an option has no effect.
+    """
     kind = options.model
     optimizer = options.optimizer or MODELS[kind][0]
     if optimizer not in MODELS[kind]:
@@ -98,8 +103,13 @@ def new_model(panel: ModuleType, kind: str, shape: Sequence[int], hidden: int) -
 
 
 def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = False) -> Any:
-    """Images as the model packs them, with true boxes to train by if asked for; ValueError naming the file, the image
-    and the field."""
+    """Images packed by the model; with ``truth``, their true boxes too, for training.
+
+    Raises
+    ------
+    ValueError
+        If an image does not fit the model; the message names the file, the image and the field.
+    """
     if data.features.shape[1:] != tuple(model.shape):
         raise ValueError(
             f"{data.name}: features: expected shape {tuple(model.shape)} as the model, got {data.features.shape[1:]}"
@@ -113,7 +123,7 @@ def packed(model: Any, data: Localization, images: np.ndarray, *, truth: bool = 
 
 
 def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], callback: Callback, **more: Any) -> Result:
-    """Run the job's optimiser on packed images; ``more``: where to keep a checkpoint, what to resume, a start."""
+    """Run the job's optimiser on packed images. more: ``checkpoint``, ``resume`` and ``w0``."""
     k = job.get("k")
     objective = panel.StructuralHinge(model, data, **({} if k is None else {"smoothing": panel.smoothings.TopK(k)}))
     arguments = {name: value for name, value in job.items() if name not in ("model", "optimizer", "k", "schedule")}
@@ -123,18 +133,18 @@ def optimize(panel: ModuleType, model: Any, data: Any, job: dict[str, Any], call
 
 
 def find(model: Any, data: Any, w: Any, k: int = 1) -> list[Found]:
-    """The k best boxes of each packed image (fewer where it has fewer candidates)."""
-    found: list[Any] = [None] * data.n
+    """The k best boxes of each packed image, fewer if it has fewer candidates."""
+    results: list[Any] = [None] * data.n
     for piece in model.chunks(data, np.arange(data.n)):
         scores = host(model.scores(data, piece, w).values)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         for i, chosen, values in zip(piece.tolist(), best, scores, strict=True):
-            found[i] = Found(data.boxes[data.offsets[i] + chosen], values[chosen])
-    return found
+            results[i] = Found(data.boxes[data.offsets[i] + chosen], values[chosen])
+    return results
 
 
 def judged(truth: np.ndarray, found: Sequence[Found]) -> dict[str, float]:
-    """CorLoc, average precision, and the mean overlap of the best boxes with the true ones (n, 4)."""
+    """CorLoc, average precision, and the mean overlap of the best boxes with the true boxes (n, 4)."""
     best = np.stack([each.boxes[0] for each in found]) if found else np.zeros((0, 4), np.int64)
     scores = [each.scores[:1] for each in found]
     return {

@@ -141,7 +141,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 
 def _arguments(panel: ModuleType, model: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """What the optimiser is called with."""
+    """The arguments of the optimiser."""
     if "regularizer" not in job:
         return job
     name, lam = job["regularizer"], job["lam"]
@@ -156,17 +156,17 @@ def _start(panel: ModuleType, options: argparse.Namespace, optimizer: str) -> tu
     if options.start is None:
         return None, None
     check_start(optimizer, OPTIMIZERS)
-    given = {name: getattr(options, name) for name in ("templates", "bits", "vocabulary")}
-    given["blocks"] = options.blocks if optimizer != "online-proximal" and options.blocks else None
-    given["many-roots"] = None if options.single_root else True
-    for name, value in given.items():
+    settings = {name: getattr(options, name) for name in ("templates", "bits", "vocabulary")}
+    settings["blocks"] = options.blocks if optimizer != "online-proximal" and options.blocks else None
+    settings["many-roots"] = None if options.single_root else True
+    for name, value in settings.items():
         if value is not None:
             raise ValueError(f"--{name} has no effect with --start: the saved model has its own")
     return _parser(panel, options.start, options.most_bytes)
 
 
 def _new_model(panel: ModuleType, options: argparse.Namespace, X: list[Any], Y: list[Any]) -> Any:
-    """A model with all weights that the bits allow, or those of the training data's own features."""
+    """A model that hashes features, or with ``--vocabulary`` a model of the features of the training data."""
     templates = options.templates or "20"
     settings = {"bits": options.bits, "single_root": options.single_root, "blocks": options.blocks}
     model = panel.ParsingModel(templates, **settings)
@@ -195,7 +195,7 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         raise ValueError(f"{options.treebank}: no sentences")
     announce_compilation(panel, options.quiet)
     data = model.pack([s.fields() for s in sentences])
-    parsed, found = [], []
+    parsed, results = [], []
     for i, heads in enumerate(model.predict(data, None, w)):
         sentence, comments = sentences[i], list(sentences[i].comments)
         each: dict[str, Any] = {"words": sentence.words, "heads": heads.tolist()}
@@ -214,15 +214,15 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
             comments.append(f"# probabilities = {' '.join(f'{p:.3f}' for p in each['probabilities'])}")
         if options.draw:
             comments += [f"# {line}" for line in drawn(sentence.words, sentence.tags, heads)]
-        relations = ("_",) * len(heads)  # those of other heads, if any, are not of these
+        relations = ("_",) * len(heads)  # the file's relations belong to its own heads
         parsed.append(sentence._replace(heads=heads, relations=relations, comments=tuple(comments)))
-        found.append(each)
-    report = opening(panel, options, model=str(options.model), sentences=found)
+        results.append(each)
+    report = opening(panel, options, model=str(options.model), sentences=results)
     print_report(options, report, list(write_conllu(parsed)), options.out)
 
 
 def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> list[str]:
-    """A tree as lines of text: each token under its head, those of one head in the order of the sentence."""
+    """A tree as lines of text: each token below its head, the dependents of a head in the order of the sentence."""
     lines: list[str] = []
     below: list[list[int]] = [[] for _ in range(len(words) + 1)]
     for m, h in enumerate(np.asarray(heads).tolist(), 1):
@@ -237,7 +237,7 @@ def drawn(words: tuple[str, ...], tags: tuple[str, ...], heads: np.ndarray) -> l
 
 
 def _with_heads(options: argparse.Namespace, path: str, limit: int | None = None) -> list[Sentence]:
-    """The sentences of a treebank that has all heads, at least one."""
+    """The sentences of a treebank. ValueError if there are none, or if one has no heads."""
     sentences = load_treebank(path, most_bytes=options.most_bytes)
     sentences = [sentences[i] for i in limited(len(sentences), limit)]
     if not sentences:
@@ -260,23 +260,23 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _packed(model: Any, sentences: list[Sentence]) -> Any:
-    """The sentences with their heads, which are trees of the model's kind."""
+    """The sentences and their heads, packed by the model."""
     return model.pack([s.fields() for s in sentences], [s.heads for s in sentences])
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Sentence], data: Any) -> dict[str, float | None]:
-    """Shares of right heads: of all tokens, and of all but punctuation (None where there are no others)."""
-    guess = model.predict(data, None, w)
+    """The shares of tokens with the right head, with and without punctuation; None if there are no such tokens."""
+    predicted = model.predict(data, None, w)
     truth: list[Any] = [s.heads for s in sentences]
-    found = {
-        "uas": attachment_score(truth, guess),
-        "uas_without_punctuation": attachment_score(truth, guess, [s.tags for s in sentences]),
+    shares = {
+        "uas": attachment_score(truth, predicted),
+        "uas_without_punctuation": attachment_score(truth, predicted, [s.tags for s in sentences]),
     }
-    return {name: None if math.isnan(share) else share for name, share in found.items()}
+    return {name: None if math.isnan(share) else share for name, share in shares.items()}
 
 
 def _line(name: str, scores: dict[str, Any]) -> str:
-    whole, words = (
+    tokens, words = (
         "-" if share is None else f"{100 * share:.2f} %" for share in (scores["uas"], scores["uas_without_punctuation"])
     )
-    return f"{name:5} right heads {whole}, without punctuation {words}"
+    return f"{name:5} right heads {tokens}, without punctuation {words}"

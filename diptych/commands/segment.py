@@ -1,4 +1,4 @@
-"""``segment``: learn from clean binary pictures and noisy copies of them how to take noise away, and take it away."""
+"""``segment``: learn from clean and noisy binary pictures how to remove noise, and remove it."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, info = _load(panel, options)
     options.scale = info.get("scale") if options.pictures == "letters" else None
     pictures, others = _clean_pictures(options)
-    pictures = others or pictures  # of the letters, words that train does not train on
+    pictures = others or pictures  # of the letters, use words that were not trained on
     rng = np.random.default_rng(options.rng or 0)
     noise = info["noise"] if options.noise is None else options.noise
     noisy = [noisy_copy(picture, noise, rng) for picture in pictures]
@@ -172,7 +172,7 @@ def _load(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarr
 
 
 def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
-    """ValueError for another model, and where a file does not say how its model was trained."""
+    """Raise ValueError for a model of another kind, and for a file with missing or invalid training settings."""
     if type(model).__name__ != "SegmentationModel" or info.get("features") != [*NODE_FEATURES, *EDGE_FEATURES]:
         raise ValueError(f"{path}: expected a model of segment train of this version, got a {type(model).__name__}")
     for name, expected, right in (
@@ -185,8 +185,10 @@ def _check_info(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Pictures to train on, and new ones to test on: of the letters, words spread evenly; of a file, its pictures and
-    none."""
+    """Pictures to train on, and other pictures to test on.
+
+    For 'letters' both are words spread evenly over the data. For a file the second list is empty.
+    """
     if options.pictures == "letters":
         options.scale = 2 if options.scale is None else options.scale
         n = 10 if options.limit is None else options.limit
@@ -205,7 +207,7 @@ def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list
 
 
 def _to_restore(options: argparse.Namespace, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
-    """The noisy picture, and the clean one where it is known."""
+    """The noisy picture, and the clean one or None."""
     if options.noisy != "letters":
         for name in ("words", "noise", "rng"):
             if getattr(options, name) is not None:
@@ -238,7 +240,7 @@ def _errors(
 def _wrong(
     clean: Sequence[np.ndarray], noisy: Sequence[np.ndarray], restored: Sequence[np.ndarray]
 ) -> dict[str, float]:
-    """Share of wrong pixels before and after."""
+    """The share of wrong pixels before and after restoration."""
     pixels = sum(picture.size for picture in clean)
     before, after = (
         sum(int(np.sum(x != y)) for x, y in zip(clean, other, strict=True)) / pixels for other in (noisy, restored)

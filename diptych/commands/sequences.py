@@ -1,5 +1,6 @@
-"""``train``, ``evaluate``, ``predict``, ``show``: sequence labellers; ``compare`` and ``demo``: both panels side by
-side."""
+"""``train``, ``evaluate``, ``predict`` and ``show`` for sequence labellers; ``compare`` and ``demo`` run both panels
+side by side.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ __all__ = ["add"]
 
 
 def add(commands: Any) -> None:
-    """Add the commands of sequences to the subparsers of the command line."""
+    """Add the commands for sequence labellers to the subparsers of the command line."""
     sub = add_command(commands, "train", _train, "train a sequence labeller and report objective, accuracy and seconds")
     _add_data(sub, "train")
     _add_job(sub)
@@ -96,7 +97,7 @@ def add(commands: Any) -> None:
 
 
 def _add_data(sub: Parser, action: str) -> None:
-    """Which sequences: of a fold or of all."""
+    """Add the arguments that select the sequences: the data, and a fold of them."""
     sub.add_argument("data", help="'letters', or a sequence file (.npz)")
     what = "train on the other folds, test on this one" if action == "train" else "only the sequences of this fold"
     sub.option("data", "--fold", type=count, metavar="N", help=what)
@@ -120,7 +121,7 @@ def _add_job(sub: Parser) -> None:
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     if options.learner == "mkl":
         refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
-        kernel_job(options)  # what is wrong with it is said before the data are read
+        kernel_job(options)  # reports invalid options before the data are read
         return train_kernels(panel, options, *_split(options, _read(options)))
     refuse_options(options, KERNEL_OPTIONS, "mkl")
     if options.learner == "sparse-crf":
@@ -183,16 +184,16 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
         return panel.LogLoss(model, model.pack(*each))
 
     what = {"data": options.data, "sequences": n, "fold": options.fold}
-    found = run_sparse(panel, options, job, what, objective, n)
+    fit = run_sparse(panel, options, job, what, objective, n)
     report = opening(panel, options, learner="sparse-crf", **what, reverse=options.reverse, job=asdict(job))
-    report |= found.report
-    report["train"] = accuracy(model, found.w, training)
-    report["test"] = None if test is None else accuracy(model, found.w, test)
+    report |= fit.report
+    report["train"] = accuracy(model, fit.w, training)
+    report["test"] = None if test is None else accuracy(model, fit.w, test)
     report["seconds_in_all"] = time.perf_counter() - started
     if options.save:
         info = {"learner": "sparse-crf", "data": options.data, "fold": options.fold, **asdict(job)}
-        save_model(options.save, model, found.w, {**info, "beta": report["beta"]})
-    lines = [f"sparse CRF on {options.data}: {n} sequences", *found.lines, *accuracy_lines(report)]
+        save_model(options.save, model, fit.w, {**info, "beta": report["beta"]})
+    lines = [f"sparse CRF on {options.data}: {n} sequences", *fit.lines, *accuracy_lines(report)]
     return finish(options, report, lines)
 
 
@@ -219,10 +220,10 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
         raise ValueError(f"{options.data}: no sequences")
     _check_features(data, model, options.data, options.model, w)
     announce_compilation(panel, options.quiet)
-    guess = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
-    report = opening(panel, options, data=options.data, model=str(options.model), labels=guess)
+    predicted = [[model.labels[i] for i in labels] for labels in labellings(model, w, data)]
+    report = opening(panel, options, data=options.data, model=str(options.model), labels=predicted)
     separator = "" if all(len(name) == 1 for name in model.labels) else " "
-    print_report(options, report, [separator.join(labels) for labels in guess], options.out)
+    print_report(options, report, [separator.join(labels) for labels in predicted], options.out)
 
 
 # both panels --------------------------------------------------------------------------------------------------------
@@ -241,7 +242,7 @@ def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """One job in both panels from one start: the report, and (model, weights) of each panel by name."""
+    """Run one job in both panels from one start. Return the report, and (model, weights) of each panel by name."""
     report: dict[str, Any] = {"command": "compare", "job": job.as_dict(), "sequences": len(training.X)}
     trained = {}
     for name in PANELS:
@@ -249,7 +250,7 @@ def compare(job: Job, training: Sequences, test: Sequences, quiet: bool) -> tupl
         _warm_up(side, job, training, quiet)
         objective = objective_of(side, job, training)
         with Progress(job.epochs, quiet, name) as progress:
-            result = _whole(train(side, job, objective, progress))
+            result = _uninterrupted(train(side, job, objective, progress))
         trained[name] = objective.model, np.asarray(result.x)
         report[name] = {
             "objective": result.fun,
@@ -279,9 +280,9 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
     report["command"] = "demo"
     model, w = trained["accelerated"]
     shown = held_out.take(np.argsort([-len(y) for y in held_out.Y], kind="stable")[:: max(1, len(held_out.Y) // 8)][:8])
-    guess = model.predict(model.pack(shown.X), None, w)
+    predicted = model.predict(model.pack(shown.X), None, w)
     report["words"] = [
-        {"true": _word(model, y), "predicted": _word(model, z)} for y, z in zip(shown.Y, guess, strict=True)
+        {"true": _word(model, y), "predicted": _word(model, z)} for y, z in zip(shown.Y, predicted, strict=True)
     ]
     save_bytes(folder / "compare.json", (json.dumps(report, indent=2, allow_nan=False) + "\n").encode())
     written = ["compare.json"]
@@ -310,13 +311,13 @@ def _check_reverse(options: argparse.Namespace) -> None:
 
 
 def _read(options: argparse.Namespace, labelled: bool = True) -> Sequences:
-    """The sequences that the options name, as many as they allow."""
+    """The sequences that the options select, at most ``--limit``."""
     data = load(options.data, labelled=labelled, most_bytes=options.most_bytes)
     return data if options.limit is None else data.take(limited(len(data.X), options.limit))
 
 
 def _split(options: argparse.Namespace, data: Sequences) -> tuple[Sequences, Sequences | None]:
-    """What to train on, and what to test on, if anything; both have labels to score."""
+    """The training data, and the test data or None; both have labels to score."""
     _check_reverse(options)
     training, test = (data, None) if options.fold is None else data.split(options.fold, reverse=options.reverse)
     check_scorable(options.data, *(part for part in (training, test) if part is not None))
@@ -339,8 +340,10 @@ def _start(panel: ModuleType, options: argparse.Namespace, job: Job) -> tuple[An
 
 
 def _check_features(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> None:
-    """An error where the model at ``path`` is none of sequences, or the data has other features than it; w: its
-    weights, where kernels will do."""
+    """Raise ValueError if the model at ``path`` does not label sequences, or if the data have other features.
+
+    w: the model's weights; a model with kernels is accepted only with its weights.
+    """
     if isinstance(w, KernelWeights):
         features = model.width(w)
     elif type(model).__name__ == "MulticlassModel" or hasattr(model, "start_stop"):
@@ -358,7 +361,7 @@ def _check_kind(path: str, model: Any, info: dict[str, Any]) -> None:
 
 
 def _fitting(data: Sequences, model: Any, name: str, path: str, w: Any = None) -> Sequences:
-    """The data, with labels in the model's order; an error where features or labels do not fit."""
+    """The data with labels in the model's order. ValueError if features or labels do not fit the model."""
     _check_features(data, model, name, path, w)
     if data.labels == model.labels:
         return data
@@ -370,16 +373,16 @@ def _fitting(data: Sequences, model: Any, name: str, path: str, w: Any = None) -
 
 
 def _warm_up(panel: ModuleType, job: Job, data: Sequences, quiet: bool) -> None:
-    """Load or compile the job's kernels on one sequence before the clock starts; nothing where a panel has none."""
+    """Load or compile the job's kernels on one sequence before the clock starts, if the panel has kernels."""
     if not hasattr(panel, "kernels_are_cold"):
         return
     announce_compilation(panel, quiet)
     objective = objective_of(panel, job, data.take(np.arange(min(1, len(data.X)))))
-    _whole(train(panel, replace(job, epochs=1), objective))
+    _uninterrupted(train(panel, replace(job, epochs=1), objective))
 
 
-def _whole(result: Result) -> Result:
-    """A result that no Ctrl-C cut short: else the command ends."""
+def _uninterrupted(result: Result) -> Result:
+    """The result. KeyboardInterrupt if Ctrl-C interrupted its run."""
     if result.interrupted:
         raise KeyboardInterrupt
     return result

@@ -41,7 +41,7 @@ RENAMED = {("prox-linear", "schedule"): "mu_schedule"}  # --schedule is of step 
 
 
 class Own(NamedTuple):
-    """A parameter of a solver as an option: the type in its annotation, choices, default, first sentence of its text."""
+    """A parameter of a solver as an option: type, choices, default, and the first sentence of its documentation."""
 
     kind: str
     choices: tuple[str, ...]

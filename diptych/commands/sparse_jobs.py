@@ -1,5 +1,6 @@
-"""``--learner sparse-crf``: sparse conditional random fields as a job, at one beta or along a path, their options,
-and what is printed of them."""
+"""``--learner sparse-crf``: jobs of sparse conditional random fields, at one beta or along a path; their options and
+their report.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +33,16 @@ SPARSE_OPTIONS = (
     "rule",
     "held_out",
     "positions",
-)  # options of sparse-crf alone
-SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # those of Job that it has too
+)  # options that only sparse-crf has
+SHARED = ("loss", "epochs", "tol", "rng", "start_stop")  # options that sparse-crf shares with Job
 COUNT, RATIO = 100, 0.1
 
 
 @dataclass(frozen=True)
 class SparseJob:
-    """What to train: at one beta, given or as a share of beta_max, or at ``path`` values of it, of which held-out
-    examples choose one."""
+    """A job at one beta (given, or as a share of beta_max), or at ``path`` values of beta. Held-out examples choose a
+    value of the path.
+    """
 
     path: int | None = None
     ratio: float | None = None
@@ -49,7 +51,7 @@ class SparseJob:
     beta_share: float | None = None
     rule: str = "l1-gap"
     held_out: float | None = None
-    positions: bool = False  # each is an example by itself: classes
+    positions: bool = False  # each position is an example with a class
     loss: str = "crf"
     epochs: int = 10000
     tol: float = 1e-6
@@ -89,16 +91,18 @@ class SparseJob:
 
     @property
     def problem(self) -> dict[str, Any]:
-        """What ``solve_sparse`` and ``sparse_path`` take alike, but for the rule."""
+        """The arguments that ``solve_sparse`` and ``sparse_path`` share, except the rule."""
         return {"alpha": self.alpha, "tol": self.tol, "iterations": self.epochs}
 
 
 def add_sparse(sub: Parser, *, positions: bool = False) -> None:
-    """The options of ``--learner sparse-crf``: beta (alpha/2 ||w||^2 + ||w||_1) is added to the log loss; positions: of
-    a command whose sequences may be taken apart."""
+    """Add the options of ``--learner sparse-crf``, which adds beta (alpha/2 ||w||^2 + ||w||_1) to the log loss.
 
-    def own(*names: str, **how: Any) -> None:
-        sub.option("solver", *names, rare=True, **how)
+    positions: whether the command has the option --positions.
+    """
+
+    def own(*names: str, **arguments: Any) -> None:
+        sub.option("solver", *names, rare=True, **arguments)
 
     own("--path", type=count, metavar="N",
         help="sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
@@ -120,12 +124,12 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
 
 
 def sparse_job(options: argparse.Namespace) -> SparseJob:
-    """The job that the options ask for; ValueError for one that sparse-crf does not have."""
+    """The job that the options describe. ValueError for an option that sparse-crf does not have."""
     return SparseJob(**learner_options(options, "sparse-crf", (*SPARSE_OPTIONS, *SHARED)))
 
 
 class Trained(NamedTuple):
-    """Weights w (d,), what is reported of them, lines of that, and whether Ctrl-C ended it."""
+    """Weights w (d,), the fields and the lines of the report, and whether Ctrl-C interrupted training."""
 
     w: np.ndarray
     report: dict[str, Any]
@@ -137,30 +141,29 @@ def run_sparse(
     panel: ModuleType,
     options: argparse.Namespace,
     job: SparseJob,
-    asked: dict[str, Any],
+    what: dict[str, Any],
     objective: Callable[[np.ndarray], Any],
     n: int,
 ) -> Trained:
-    """Train on the log loss of examples, ``objective(examples)``, of which there are n; draw the picture and write
-    the log that the options ask for.
+    """Train on n examples; write the log and draw the picture if the options name files for them.
 
-    asked: what the log's first line says.
+    objective: from indices of examples to their log loss. what: fields of the log's first line.
     """
     announce_compilation(panel, options.quiet)
     if hasattr(panel, "kernels_are_cold"):  # load or compile before the clock starts
         panel.solve_sparse(objective(np.arange(min(n, 1))), beta=1e-3, iterations=2)
-    whole = objective(np.arange(n))
+    full = objective(np.arange(n))
     rule = rule_of(panel, job.rule, job.rng, listed=job.positions, alpha=job.alpha)
     if job.path is None:
-        return _one(panel, options, job, asked, whole, rule)
-    return _path(panel, options, job, asked, objective, whole, rule, n)
+        return _one(panel, options, job, what, full, rule)
+    return _path(panel, options, job, what, objective, full, rule, n)
 
 
 # one beta -----------------------------------------------------------------------------------------------------------
 
 
 def _one(
-    panel: ModuleType, options: argparse.Namespace, job: SparseJob, asked: dict[str, Any], objective: LogLoss, rule: Any
+    panel: ModuleType, options: argparse.Namespace, job: SparseJob, what: dict[str, Any], objective: LogLoss, rule: Any
 ) -> Trained:
     most = panel.beta_max(objective)
     beta = beta_of(job.beta, job.beta_share, most)
@@ -168,10 +171,10 @@ def _one(
     def run(callback: Any) -> Any:
         return panel.solve_sparse(objective, beta=beta, rule=rule, callback=callback, **job.problem)
 
-    result: Any = watched(panel, options, {**asked, "job": asdict(job)}, None, run)
+    result: Any = watched(panel, options, {**what, "job": asdict(job)}, None, run)
     report = {
         "beta_max": most,
-        **_found(beta, most, result, objective.model.size),
+        **_solution(beta, most, result, objective.model.size),
         "certificate": result.certificate,
         "message": result.message,
         "success": result.success,
@@ -191,25 +194,25 @@ def _path(
     panel: ModuleType,
     options: argparse.Namespace,
     job: SparseJob,
-    asked: dict[str, Any],
+    what: dict[str, Any],
     objective: Callable[[np.ndarray], Any],
-    whole: Any,
+    full: Any,
     rule: Any,
     n: int,
 ) -> Trained:
-    most, size, total = panel.beta_max(whole), whole.model.size, job.path or COUNT
+    most, size, total = panel.beta_max(full), full.model.size, job.path or COUNT
     if most == 0:
         raise ValueError("--path: no feature tells the labels from one another: all weights are 0 at any beta")
     if job.held_out is not None and n < 2:
         raise ValueError(f"--held-out: expected 2 or more sequences, got {n}")
     pairs = [] if job.held_out is None else splits(n, job.held_out, None, np.random.default_rng(job.rng), None)
-    how = {"rule": rule, **job.problem}
-    first = opening(panel, options, **asked, job=asdict(job))
+    arguments = {"rule": rule, **job.problem}
+    first = opening(panel, options, **what, job=asdict(job))
     values: list[dict[str, Any]] = []
     with LogWriter(options.log, first) as log:
 
         def tell(point: Any) -> None:
-            values.append(_found(point.beta, most, point, size))
+            values.append(_solution(point.beta, most, point, size))
             log.write({"value": len(values), **values[-1]})
             _say(options, _row(len(values), total, values[-1]))
 
@@ -222,16 +225,15 @@ def _path(
                 f"{k + 1:4}/{total}  held out {loss:.6f}    {point.solver_seconds + point.screening_seconds:.2f} s",
             )
 
-        path = follow(panel, whole, tell, count=total, ratio=job.ratio, **how)
-        if len(values) < len(path.points):  # the value that Ctrl-C cut short
+        path = follow(panel, full, tell, count=total, ratio=job.ratio, **arguments)
+        if len(values) < len(path.points):  # Ctrl-C interrupted the last value
             tell(path.points[-1])
         held, interrupted = HeldOut([]), path.interrupted
         if pairs and not interrupted:
             parts = [(objective(training), objective(held)) for training, held in pairs]
             _say(options, f"once more, on {parts[0][0].n} of the {n} examples:")
-            held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **how)
-        found = choose(path, held)
-        k = found.chosen
+            held, interrupted = held_out_losses(panel, parts, path.betas, tell_held_out, **arguments)
+        k = choose(path, held).chosen
         message = f"value {k + 1} of {total}" + ("" if pairs or total == 1 else "; --held-out SHARE would choose one")
         if not len(held.mean):
             message += ", the last that has converged" if k + 1 < len(path.points) else ""
@@ -276,8 +278,8 @@ def _say(options: argparse.Namespace, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def _found(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:
-    """The report of a solution, a PathPoint or a SparseResult."""
+def _solution(beta: float, most: float, point: Any, size: int) -> dict[str, Any]:
+    """The report of a solution; point: a PathPoint or a SparseResult."""
     return {
         "beta": beta,
         "share": beta / most if most else None,

@@ -1,4 +1,4 @@
-"""``tag``: train a tagger on a column file, score it, tag sentences, and look at what it has learned."""
+"""``tag``: train a tagger on a column file, score it, tag sentences and show its weights."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     announce_compilation(panel, options.quiet)
     started = time.perf_counter()
     Y = [sentence["label"] for sentence in training]
-    model, found = _new_model(panel, options, layout, training, Y) if model is None else (model, training)
+    model, attributes = _new_model(panel, options, layout, training, Y) if model is None else (model, training)
     if job.optimizer == "bcfw" and model.restricted:
         raise ValueError("--optimizer bcfw needs --pairs all, and no --transitions")
-    objective = loss_of(panel, job, model, model.pack(found, Y))
+    objective = loss_of(panel, job, model, model.pack(attributes, Y))
     packed = time.perf_counter() - started
     what = {"file": options.file, "sentences": len(training), "start": options.start, "job": job.as_dict()}
     more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
@@ -176,18 +176,18 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
         return panel.LogLoss(model, sequences_of(data, examples))
 
     what = {"file": options.file, "sentences": len(training)}
-    found = run_sparse(panel, options, job, what, objective, len(training))
+    fit = run_sparse(panel, options, job, what, objective, len(training))
     report = opening(panel, options, learner="sparse-crf", **what, columns=layout.columns, labels=model.labels)
-    report |= {"job": asdict(job), **found.report}
-    report["train"] = _scores(model, found.w, training, data)
-    report["test"] = None if test is None else _scores(model, found.w, test)
+    report |= {"job": asdict(job), **fit.report}
+    report["train"] = _scores(model, fit.w, training, data)
+    report["test"] = None if test is None else _scores(model, fit.w, test)
     report["seconds"] = time.perf_counter() - started
     if options.save:
         info = {"learner": "sparse-crf", "file": options.file, **info_of(layout), **asdict(job)}
-        save_model(options.save, *_without_zeros(panel, model, found.w), {**info, "beta": report["beta"]})
+        save_model(options.save, *_without_zeros(panel, model, fit.w), {**info, "beta": report["beta"]})
     lines = [
         f"sparse CRF on {len(training)} sentences of {options.file}",
-        *found.lines,
+        *fit.lines,
         *_lines("train", report["train"], types=False),
         *([] if test is None else _lines("test", report["test"])),
     ]
@@ -195,20 +195,20 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 
 def _without_zeros(panel: ModuleType, model: Any, w: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A tagger with the same scores, and weights for nothing but what has some now."""
-    kept, whole = np.flatnonzero(w), model.width * model.n_labels
-    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < whole)])
+    """An equivalent tagger and its weights, without the weights that are 0."""
+    kept, cells = np.flatnonzero(w), model.width * model.n_labels
+    pairs, label_pairs = np.split(model.cells[kept], [np.count_nonzero(model.cells[kept] < cells)])
     settings = model.settings()
     if model.vocabulary is not None:
         rows, number = np.unique(pairs // model.n_labels, return_inverse=True)
         settings["vocabulary"] = [model.vocabulary[i] for i in rows.tolist()]
         pairs = number * model.n_labels + pairs % model.n_labels
-    settings |= {"pairs": pairs, "label_pairs": label_pairs - whole}
+    settings |= {"pairs": pairs, "label_pairs": label_pairs - cells}
     return panel.TaggingModel(**settings), w[kept]
 
 
 def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray | None, Layout]:
-    """The saved model to start from, its weights and how it reads files, or what stands for none."""
+    """The saved model to start from (or None), its weights (or None), and the layout of the files."""
     if options.start is None:
         return None, None, told_layout(options)
     for name in ("columns", "templates", "bits", "pairs", "least", "transitions"):
@@ -218,7 +218,7 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
 
 
 def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
-    """How the files are read, the sentences to train on, and those to test on."""
+    """The layout of the files, the sentences to train on, and the sentences to test on or None."""
     layout, training = labelled(options.file, layout, options.most_bytes)
     test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
     return layout, [training[i] for i in limited(len(training), options.limit)], test
@@ -230,9 +230,9 @@ def _new_model(
     """A model for the sentences, and their attributes."""
     name, templates = templates_of(options.templates, options.file, layout.columns or ())
     say_read(options, layout, len(training), name)
-    found = attributes_of(training, check_templates(templates))
+    attributes = attributes_of(training, check_templates(templates))
     settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
-    return panel.TaggingModel.of(found, Y, templates, transitions=options.transitions, **settings), found
+    return panel.TaggingModel.of(attributes, Y, templates, transitions=options.transitions, **settings), attributes
 
 
 def _job(options: argparse.Namespace, n: int) -> Job:
@@ -261,31 +261,31 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     sentences = [sentences[i] for i in chosen]
     announce_compilation(panel, options.quiet)
     data = model.pack(sentences)
-    found: list[dict[str, Any]] = [
+    tagged: list[dict[str, Any]] = [
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
         for sentence, labels in zip(sentences, model.predict(data, None, w), strict=True)
     ]
     for piece in model.chunks(data, np.arange(data.n)) if options.top or options.probabilities else ():
         structure = model.structure_type.unchecked(model.scores(data, piece, w))
         if options.top:
-            _add_best(model, structure.topk(options.top), [found[i] for i in piece])
+            _add_best(model, structure.topk(options.top), [tagged[i] for i in piece])
         if options.probabilities:
             marginals = host(structure.expectation()[1].unary)
-            for each, p in zip((found[i] for i in piece), marginals, strict=True):
+            for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    report = opening(panel, options, model=str(options.model), sentences=found)
+    report = opening(panel, options, model=str(options.model), sentences=tagged)
     if layout.form == "conllu" and "label" in sentences[0]:
-        lines = conllu_tagged(options.file, layout, dict(zip(chosen, found, strict=True)), options.most_bytes)
+        lines = conllu_tagged(options.file, layout, dict(zip(chosen, tagged, strict=True)), options.most_bytes)
     else:
         blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
-        lines = [line for each in found for line in _tagged_lines(each, blank)]
+        lines = [line for each in tagged for line in _tagged_lines(each, blank)]
     print_report(options, report, lines, options.out)
 
 
-def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:
-    """Give each sentence of a piece its best label sequences, from the best on."""
+def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:
+    """Add to each sentence its best label sequences, best first."""
     scores, labels, counts = host(best.scores), host(best.labels), host(best.count)
-    for b, each in enumerate(found):
+    for b, each in enumerate(tagged):
         n = len(each["labels"])
         each["best"] = [
             {"score": float(scores[b, j]), "labels": [model.labels[i] for i in labels[b, j, :n]]}
@@ -294,7 +294,7 @@ def _add_best(model: Any, best: Any, found: list[dict[str, Any]]) -> None:
 
 
 def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
-    """A sentence as a block of lines, as the shared tasks' scorer reads them where the last column is label."""
+    """A sentence as a block of lines. If its last column is the label, the scorers of the shared tasks can read it."""
     columns = [*each["columns"].values(), each["labels"]]
     if "probabilities" in each:
         columns.append([f"{p:.4f}" for p in each["probabilities"]])
@@ -306,7 +306,7 @@ def _tagged_lines(each: dict[str, Any], blank: str) -> list[str]:
 
 
 def _tagger(panel: ModuleType, path: str, options: argparse.Namespace) -> tuple[Any, np.ndarray, Layout]:
-    """Model, weights and how files are read: as the one it was trained on."""
+    """A saved model, its weights, and the layout of the file that it was trained on."""
     model, w, info = load_model(path, panel, most_bytes=options.most_bytes)
     return model, w, _layout_of(path, model, info, options.comment)
 
@@ -323,17 +323,17 @@ def _layout_of(path: str, model: Any, info: dict[str, Any], comment: str | None 
 
 
 def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = None) -> dict[str, Any]:
-    """Shares of tokens and of sentences with right labels, and of chunks, where labels are chunk labels (else None).
+    """The shares of tokens and of sentences with right labels, and chunk scores (None unless all are chunk labels).
 
-    data: the sentences as the model packs them, where that is done.
+    data: the packed sentences, if available.
     """
     truth = [sentence["label"] for sentence in sentences]
-    guess = [[model.labels[i] for i in y] for y in model.predict(data or model.pack(sentences), None, w)]
-    arrays = [[np.array(y, dtype=object) for y in labels] for labels in (truth, guess)]
-    every = {label for y in (*truth, *guess) for label in y}
-    found = chunk_scores(truth, guess) if all(is_chunk_label(label) for label in every) else None
+    predicted = [[model.labels[i] for i in y] for y in model.predict(data or model.pack(sentences), None, w)]
+    arrays = [[np.array(y, dtype=object) for y in labels] for labels in (truth, predicted)]
+    every = {label for y in (*truth, *predicted) for label in y}
+    chunks = chunk_scores(truth, predicted) if all(is_chunk_label(label) for label in every) else None
     shares = {"token": position_accuracy(*arrays), "sentence": sequence_accuracy(*arrays)}
-    return {"accuracy": shares, "chunks": None if found is None else _as_dict(found)}
+    return {"accuracy": shares, "chunks": None if chunks is None else _as_dict(chunks)}
 
 
 def _as_dict(scores: ChunkScores) -> dict[str, Any]:
@@ -341,12 +341,12 @@ def _as_dict(scores: ChunkScores) -> dict[str, Any]:
 
 
 def _lines(name: str, scores: dict[str, Any], types: bool = True) -> list[str]:
-    shares, found = scores["accuracy"], scores["chunks"]
+    shares, chunks = scores["accuracy"], scores["chunks"]
     line = f"{name:5} tokens {100 * shares['token']:.2f} %, sentences {100 * shares['sentence']:.2f} %"
-    if found is None:
+    if chunks is None:
         return [line]
-    rows = [(kind, each) for kind, each in found["types"].items()] if types else []
-    return [f"{line}, chunks {_chunk_line(found)}", *(f"  {kind:12} {_chunk_line(each)}" for kind, each in rows)]
+    rows = [(kind, each) for kind, each in chunks["types"].items()] if types else []
+    return [f"{line}, chunks {_chunk_line(chunks)}", *(f"  {kind:12} {_chunk_line(each)}" for kind, each in rows)]
 
 
 def _chunk_line(scores: dict[str, Any]) -> str:
