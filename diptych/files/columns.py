@@ -1,6 +1,6 @@
 """Files of tokens: columns as in the CoNLL shared tasks, CoNLL-U, and one tokenised sentence per line.
 
-In column files a token is a line, its columns are apart by blanks or tabs, and an empty line ends a sentence.
+In column files each line is a token, blanks or tabs separate its columns, and an empty line ends a sentence.
 
 Sources: Tjong Kim Sang and Buchholz (2000), "Introduction to the CoNLL-2000 shared task: chunking"; Tjong Kim Sang
 (2002), "Introduction to the CoNLL-2002 shared task".
@@ -28,10 +28,10 @@ FORMS = ("columns", "conllu")
 
 
 class Layout(NamedTuple):
-    """How a file of tokens is read; None: detect the format from the file.
+    """How a file of tokens is read; None: detect from the file.
 
-    columns: the names of the columns, "label" among them; form: one of FORMS; comment: lines that start so are left
-    out, of CoNLL-U those with # in any case.
+    columns: the names of the columns, "label" among them; form: one of FORMS; comment: the prefix of lines to skip. In
+    CoNLL-U, lines that start with # are always skipped.
     """
 
     columns: tuple[str, ...] | None = None
@@ -42,22 +42,22 @@ class Layout(NamedTuple):
 def load_columns(
     path: str, names: Sequence[str] | None = None, *, comment: str | None = None, most_bytes: int = MOST_BYTES
 ) -> list[Columns]:
-    """The sentences of a file, each a dictionary from names of columns to tuples of strings, one for each token.
+    """The sentences of a file. Each is a dictionary from column names to tuples of strings, one for each token.
 
     Parameters
     ----------
     path : str
-        A text file in UTF-8, or ``name.zip:member``: a file inside a zip, by its whole name or what is behind a slash
-        of it.
+        A text file in UTF-8, or ``name.zip:member`` for a file inside a zip. ``member`` is the full name in the zip, or
+        its end after a slash.
     names : sequence of str, optional
-        Of the columns; where "label" is among them, files without that column are read too. Default: of one to four
-        columns, word, word and label, word, tag and label, or word, tag, chunk and label; of CoNLL-U those of
-        ``CONLLU``, where label is UPOS.
+        Names of the columns. If "label" is among them, files without that column are read too. Default: for one to four
+        columns, (word), (word, label), (word, tag, label) or (word, tag, chunk, label); for CoNLL-U ``CONLLU``, where
+        label is UPOS.
     comment : str, optional
-        Lines that start so are left out; not "". (None: there are tokens that start with #. In CoNLL-U no line of a
-        token does, and lines with # are left out.)
+        Skip lines that start with this prefix; not "". Default None: no line is skipped, as a token may start with #.
+        In CoNLL-U, lines that start with # are always skipped.
     most_bytes : int
-        What a file inside a zip may hold (see :mod:`reference.archives`); there it is stored or deflated.
+        Maximum size of a file inside a zip (see :mod:`reference.archives`), which is stored or deflated.
 
     Returns
     -------
@@ -67,11 +67,12 @@ def load_columns(
     Raises
     ------
     ValueError
-        Naming the file, the line and what was expected; a file or a member that is not there.
+        A missing file or member, or an invalid line. The message names the file and the line.
 
     Notes
     -----
-    Columns are apart by tabs alone where blanks would give lines of unequal numbers of columns and tabs do not.
+    Columns are split at blanks and tabs. If this gives lines of unequal length and tabs alone do not, they are split at
+    tabs.
 
     Examples
     --------
@@ -93,8 +94,8 @@ def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ..
     Raises
     ------
     ValueError
-        A file that looks as if a line were a token: tabs, one word a line, or empty lines between lines of equally many
-        words.
+        A file that looks like a column file: with tabs, with one word on each line, or with empty lines between lines
+        of the same number of words.
     """
     lines = load_text(path, most_bytes=most_bytes)
     while lines and not lines[-1].strip():
@@ -105,8 +106,8 @@ def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ..
     words = [tuple(word for word in line.split(" ") if word) for line in lines]
     sizes = {len(each) for each in words if each}
     if len(words) > 1 and (sizes == {1} or (len(sizes) == 1 and () in words)):
-        found = "one word" if sizes == {1} else f"{sizes.pop()} words, with empty lines between"
-        raise ValueError(f"{path}: expected a sentence a line, but every line has {found}: as if lines were tokens")
+        size = "one word" if sizes == {1} else f"{sizes.pop()} words, with empty lines between"
+        raise ValueError(f"{path}: expected a sentence a line, but every line has {size}: as if lines were tokens")
     return [each for each in words if each]
 
 
@@ -118,18 +119,18 @@ def load_text(path: str, *, most_bytes: int = MOST_BYTES) -> list[str]:
 def read_columns(
     name: str, content: bytes, names: Sequence[str] | None = None, *, comment: str | None = None
 ) -> list[Columns]:
-    """The sentences of a file's content, as :func:`load_columns` gives them; errors call it ``name``."""
+    """The sentences of a file's content, as in :func:`load_columns`; ``name`` is its name in error messages."""
     return _read(name, _decoded(name, content), Layout(None if names is None else tuple(names), None, comment))[1]
 
 
 @cache
 def _standard_input() -> bytes:
-    """All of standard input, read once and kept."""
+    """The content of standard input, read once and cached."""
     return sys.stdin.buffer.read()
 
 
 def _content(path: str, most_bytes: int) -> bytes:
-    """What a file holds, a member of a zip, or standard input, which is ``-``."""
+    """The content of a file, of a member of a zip, or of standard input (``-``)."""
     if path == "-":
         return _standard_input()
     archive, colon, member = path.partition(".zip:")
@@ -151,10 +152,10 @@ def _one_of(path: str, held: list[str], member: str | None) -> list[str]:
     files = [name for name in held if not name.endswith("/")]
     if member is None:
         raise ValueError(f"{path}: expected a member, such as {path}:{', '.join(files[:1])}")
-    found = [name for name in files if name == member or name.endswith(f"/{member}")]
-    if len(found) != 1:
+    matches = [name for name in files if name == member or name.endswith(f"/{member}")]
+    if len(matches) != 1:
         raise ValueError(f"{path}: expected one of {', '.join(files)}, got {member!r}")
-    return found
+    return matches
 
 
 def _decoded(name: str, content: bytes) -> list[str]:
@@ -187,7 +188,7 @@ def _read(name: str, text: list[str], layout: Layout) -> tuple[Layout, list[Colu
 
 
 def _blocks(name: str, lines: list[tuple[int, str]], layout: Layout) -> Iterator[tuple[int, list[list[str]]]]:
-    """The number of the first line, and the columns of each line, of each sentence."""
+    """For each sentence: the number of its first line, and the columns of each line."""
     tabs = _by_tabs([line for _, line in lines])
     rows: list[list[str]] = []
     first = 0
@@ -210,11 +211,11 @@ DOCUMENT = "-DOCSTART-"
 
 
 def _words(line: str) -> list[str]:
-    return [word for word in line.replace("\t", " ").split(" ") if word]  # str.split knows other blanks too
+    return [word for word in line.replace("\t", " ").split(" ") if word]  # str.split() splits at other spaces too
 
 
 def _by_tabs(lines: list[str]) -> bool:
-    """Whether columns are apart by tabs alone: blanks would give lines of unequal numbers of them, tabs do not."""
+    """Whether to split columns at tabs only: blanks give lines of unequal numbers of columns, and tabs do not."""
     tokens = [line for line in lines if line.strip("\t ") and not line.startswith(DOCUMENT)]
     if len({len(_words(line)) for line in tokens}) == 1:
         return False

@@ -1,7 +1,7 @@
-"""CoNLL-U: ten columns apart by tabs, comments that start with #, a line for each word and lines for what is none.
+"""CoNLL-U: a line for each word with ten columns separated by tabs, and comments that start with #.
 
-Source: https://universaldependencies.org/format.html. Ranges of words (1-2) and empty nodes (1.1) are left out
-of what is read, and kept in what is written.
+Source: https://universaldependencies.org/format.html. Lines of ranges of words (1-2) and of empty nodes (1.1) are
+skipped in reading and kept in writing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_conllu(lines: Iterable[str]) -> bool:
 
 
 def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple[int, list[list[str]]]]:
-    """Of numbered lines, the number of the first word's line and the columns of each word, of each sentence."""
+    """For each sentence of numbered lines: the line number of the first word, and the columns of each word."""
     rows: list[list[str]] = []
     first = 0
     for number, line in [*lines, (0, "")]:
@@ -50,9 +50,9 @@ def conllu_blocks(name: str, lines: Sequence[tuple[int, str]]) -> Iterator[tuple
 
 
 def sentence_lines(lines: Iterable[str], comment: str | None = None) -> Iterator[tuple[list[str], list[int]]]:
-    """All lines of each sentence, comments and empty nodes included, and the places of its words among them.
+    """For each sentence: all its lines, including comments and empty nodes, and the indices of its words' lines.
 
-    comment: lines that start so hold no word, like those with #.
+    comment: a further prefix of comment lines, besides #.
     """
     block: list[str] = []
     places: list[int] = []
@@ -69,8 +69,9 @@ def sentence_lines(lines: Iterable[str], comment: str | None = None) -> Iterator
 def with_column(
     lines: Sequence[str], places: Sequence[int], column: int, values: Sequence[str], comments: Sequence[str] = ()
 ) -> list[str]:
-    """The lines of a sentence with other values, one for each word, in a column; comments: more of them, below the
-    others.
+    """The lines of a sentence with new values in a column, one for each word.
+
+    comments: lines to add below the sentence's comments.
     """
     changed = list(lines)
     for k, value in zip(places, values, strict=True):

@@ -1,24 +1,24 @@
-"""Files of images with candidate boxes: a header of text, then arrays that are mapped into memory and not read until
-they are used.
+"""Files of images with candidate boxes: a text header, then arrays. The arrays are mapped into memory and read when
+used.
 
     diptych localization 1
     {"classes": ["a", "e"], "info": {...}, "arrays": {"features": {"dtype": "<f4", "shape": [100000, 3, 3, 64],
     "offset": 0}, ...}}
 
-Two lines of UTF-8, the second one JSON, padded with spaces so that its line ends at a multiple of 64 bytes, where
-``offset`` counts from; each offset is a multiple of 64 as well. Arrays are little-endian and in C order. For n images
-with N candidates in all:
+The header is two lines of UTF-8. The second is JSON, padded with spaces so that the line ends at a multiple of 64
+bytes. Each ``offset`` counts from there and is a multiple of 64. Arrays are little-endian and in C order. For n images
+with N candidates in total:
 
 * ``features`` <f4 (N, h, w, C): the feature tensor of each candidate;
 * ``boxes`` <i4 (N, 4): (top, left, bottom, right) in pixels, rows top..bottom-1 and columns left..right-1;
 * ``offsets`` <i8 (n+1,): image i owns candidates offsets[i]:offsets[i+1];
 * ``sizes`` <i4 (n, 2): height and width of each image;
-* ``truth`` <i4 (n, 4), optional: the true box of each image, to learn from or to be judged by;
-* ``labels`` <i8 (n,), optional: the class of what is in it, a place in ``classes``;
+* ``truth`` <i4 (n, 4), optional: the true box of each image, for training and scoring;
+* ``labels`` <i8 (n,), optional: the class of the object in each image, an index into ``classes``;
 * ``pixels`` |u1 (sum of heights times widths,), optional: the images, one after another, row by row, 0 black to 255
   white.
 
-No pickle. :mod:`diptych.files.localization_writer` writes such files.
+Pickle is not used. :mod:`diptych.files.localization_writer` writes such files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MOST = 10**18  # the largest number in a header
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Localization:
-    """The images of a file; arrays as in the file, ``features`` and ``pixels`` not read yet, None what is not in it."""
+    """The images of a file. The fields are its arrays (``features`` and ``pixels`` mapped); a missing array is None."""
 
     name: str
     classes: tuple[str, ...]
@@ -80,29 +80,25 @@ class Localization:
         return len(self.sizes)
 
     def of_class(self, name: str) -> np.ndarray:
-        """The numbers of the images with an object of this class; ValueError where the file has no such class, or no
-        labels.
-        """
+        """The indices of the images with an object of this class. ValueError if the file lacks the class or labels."""
         if name not in self.classes:
             raise ValueError(f"{self.name}: no class {name!r}; it has {', '.join(self.classes)}")
         return np.flatnonzero(self.required("labels") == self.classes.index(name))
 
     def required(self, name: str) -> np.ndarray:
-        """An optional field of a file; ValueError if the file does not have the field."""
-        found: np.ndarray | None = getattr(self, name)
-        if found is None:
+        """An optional field of a file. ValueError if the file does not have the field."""
+        values: np.ndarray | None = getattr(self, name)
+        if values is None:
             raise ValueError(f"{self.name}: no field {name}")
-        return found
+        return values
 
     def examples(self, images: np.ndarray) -> Candidates:
-        """These images as a model packs them: features stay where they are if the images lie one after another, else
-        they are copied.
-        """
+        """These images in the form that a model packs. Features are copied unless the images are consecutive."""
         starts, ends = self.offsets[images], self.offsets[images + 1]
         offsets = np.concatenate([[0], np.cumsum(ends - starts)])
         if len(images) and np.array_equal(starts[1:], ends[:-1]):
-            here = slice(int(starts[0]), int(ends[-1]))
-            return Candidates(self.boxes[here], self.features[here], offsets)
+            run = slice(int(starts[0]), int(ends[-1]))
+            return Candidates(self.boxes[run], self.features[run], offsets)
         rows = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)] or [np.zeros(0, np.int64)])
         return Candidates(self.boxes[rows], self.features[rows], offsets)
 
@@ -111,17 +107,15 @@ class Localization:
         return self.boxes[self.offsets[i] : self.offsets[i + 1]]
 
     def features_of(self, i: int) -> np.ndarray:
-        """The features (m, h, w, C) float32 of the candidates of image i, read now; ValueError where one is not
-        finite.
-        """
-        found = self.features[self.offsets[i] : self.offsets[i + 1]]
-        if not np.all(np.isfinite(found)):
-            wrong = int(np.flatnonzero(~np.isfinite(found).reshape(len(found), -1).all(axis=1))[0])
+        """Read the features (m, h, w, C) float32 of the candidates of image i. ValueError if one is not finite."""
+        features = self.features[self.offsets[i] : self.offsets[i + 1]]
+        if not np.all(np.isfinite(features)):
+            wrong = int(np.flatnonzero(~np.isfinite(features).reshape(len(features), -1).all(axis=1))[0])
             raise ValueError(f"{self.name}: image {i}: features: expected finite numbers, candidate {wrong} has others")
-        return found
+        return features
 
     def picture(self, i: int) -> np.ndarray | None:
-        """Image i (height, width) uint8, or None where the file has no pixels."""
+        """Image i (height, width) uint8, or None if the file has no pixels."""
         if self.pixels is None:
             return None
         areas = np.prod(self.sizes.astype(np.int64), axis=1)
@@ -129,12 +123,12 @@ class Localization:
         return self.pixels[start : start + int(areas[i])].reshape(self.sizes[i])
 
     def overlaps(self, i: int) -> np.ndarray:
-        """How far each candidate of image i and the true box cover one another (m,): intersection over union."""
+        """(m,): intersection over union of each candidate of image i with the true box."""
         return iou(self.candidates(i), self.required("truth")[i])
 
     def best_candidates(self) -> np.ndarray:
-        """The candidate of each image that covers the true box best (n,), the first of equals: what a model is trained
-        to choose.
+        """(n,): the candidate of each image with the largest overlap with the true box, of equals the first. A model is
+        trained to choose it.
 
         Source: Pillutla et al., section 7.1.2, "Other Implementation Details".
         """
@@ -147,12 +141,12 @@ def load_localization(path: str | Path) -> Localization:
     Returns
     -------
     Localization
-        Read-only. Features are checked when they are read, everything else but pixels at once.
+        Read-only. Features are checked when they are read, pixels are not checked, all other fields at once.
 
     Raises
     ------
     ValueError
-        Naming the file, the field and, where it is one image's, the image.
+        A missing or invalid file. The message names the file, the field and, if there is one, the image.
     """
     if not Path(path).is_file():
         raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else 'no such file'}")
@@ -181,7 +175,7 @@ def load_localization(path: str | Path) -> Localization:
 
 
 def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
-    """The header, and where the arrays begin."""
+    """The header, and the position where the arrays begin."""
     with open(path, "rb") as file:
         if file.readline(len(MAGIC)) != MAGIC:
             raise ValueError(f"{path}: not a localization file of this version of diptych: another first line")
@@ -195,15 +189,15 @@ def _read_header(path: str | Path) -> tuple[dict[str, Any], int]:
     return header, start
 
 
-def _mapped(path: str | Path, name: str, said: Any, start: int, size: int) -> np.ndarray:
-    """One array, mapped."""
+def _mapped(path: str | Path, name: str, entry: Any, start: int, size: int) -> np.ndarray:
+    """One array mapped into memory; entry: its dtype, shape and offset in the header."""
     dimensions = {"features": 4, "boxes": 2, "truth": 2, "sizes": 2}.get(name, 1)
     try:
-        dtype, shape, offset = said["dtype"], tuple(said["shape"]), said["offset"]
-        whole = all(type(k) is int and 0 <= k <= MOST for k in (*shape, offset))
+        dtype, shape, offset = entry["dtype"], tuple(entry["shape"]), entry["offset"]
+        in_range = all(type(k) is int and 0 <= k <= MOST for k in (*shape, offset))
     except (TypeError, KeyError):
-        raise ValueError(f"{path}: {name}: expected dtype, shape and offset in the header, got {said!r:.80}") from None
-    if dtype != DTYPES[name] or not whole or len(shape) != dimensions or offset % ALIGN:
+        raise ValueError(f"{path}: {name}: expected dtype, shape and offset in the header, got {entry!r:.80}") from None
+    if dtype != DTYPES[name] or not in_range or len(shape) != dimensions or offset % ALIGN:
         raise ValueError(
             f"{path}: {name}: expected {DTYPES[name]} of {dimensions} dimensions at a multiple of {ALIGN}, "
             f"got {dtype!r:.80} of shape {shape!r:.80} at {offset!r:.80}"
@@ -216,7 +210,7 @@ def _mapped(path: str | Path, name: str, said: Any, start: int, size: int) -> np
 
 
 def _check_fields(path: str | Path, fields: dict[str, np.ndarray], classes: int) -> None:
-    """Raise ValueError for inconsistent fields, with the first wrong image."""
+    """Raise ValueError for inconsistent fields; the message names the first wrong image."""
     boxes, offsets, sizes = (fields[name] for name in ("boxes", "offsets", "sizes"))
     n, N = len(sizes), len(boxes)
     if n == 0 or math.prod(fields["features"].shape[1:]) == 0:
@@ -258,8 +252,8 @@ def _first(path: str | Path, wrong: np.ndarray, message: str, values: np.ndarray
 
 
 def outside(boxes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Whether each box has no pixel, or pixels outside its image (height, width)."""
+    """Whether each box is empty or reaches outside its image (height, width)."""
     top, left, bottom, right = boxes.T
     empty = (bottom <= top) | (right <= left)
-    found: np.ndarray = (top < 0) | (left < 0) | empty | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
-    return found
+    wrong: np.ndarray = (top < 0) | (left < 0) | empty | (bottom > sizes[:, 0]) | (right > sizes[:, 1])
+    return wrong

@@ -1,5 +1,6 @@
-"""Writing files of images with candidate boxes, image by image, so that features need not fit into memory; see
-:mod:`diptych.files.localization`.
+"""Write files of images with candidate boxes image by image, so that features need not fit into memory.
+
+:mod:`diptych.files.localization` describes the format.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ __all__ = ["LocalizationImage", "save_localization"]
 
 
 class LocalizationImage(NamedTuple):
-    """One image: candidate boxes (m, 4), their features (m, h, w, C), size (height, width); the true box (4,), its
-    class, pixels (height, width), or None.
+    """One image: candidate boxes (m, 4), their features (m, h, w, C) and the size (height, width).
+
+    Optional: the true box (4,), the index of its class, and pixels (height, width) uint8.
     """
 
     boxes: np.ndarray
@@ -34,14 +36,16 @@ class LocalizationImage(NamedTuple):
 def save_localization(
     path: str | Path, images: Iterable[LocalizationImage], classes: Sequence[str], info: dict[str, Any] | None = None
 ) -> None:
-    """Write images as they come, so that their features need not fit into memory; ``info`` is any JSON-able dictionary.
+    """Write images one after another, so that their features need not fit into memory.
+
+    classes: the names of the classes; info: any JSON-able dictionary.
 
     Raises
     ------
     ValueError, TypeError
-        Naming the image and the field; the file is not written then.
+        An invalid argument or image. The message names the image and the field. No file is written.
     OSError
-        The file cannot be written; an older one at ``path`` is untouched.
+        The file cannot be written. An existing file at ``path`` is unchanged.
     """
     if not isinstance(classes, Iterable):
         raise TypeError(f"classes: expected a sequence of names, got {type(classes).__name__}")
@@ -61,7 +65,7 @@ def save_localization(
 
 
 def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str], info: dict[str, Any]) -> None:
-    """A header's place, the features, the other arrays, and then the header."""
+    """Write space for the header, the features, the other arrays, and finally the header."""
     longest = {name: {"dtype": dtype, "shape": [MOST] * 4, "offset": MOST} for name, dtype in DTYPES.items()}
     space = len(MAGIC) + len(_header(names, info, longest)) + 1
     start = _aligned(space)
@@ -107,7 +111,7 @@ def _write(file: IO[bytes], images: Iterable[LocalizationImage], names: list[str
 
 
 def _checked(i: int, image: LocalizationImage, classes: int) -> LocalizationImage:
-    """An image to write, as arrays, features as float32; ValueError naming the field."""
+    """The image as arrays, with features in float32. ValueError for an invalid field, which the message names."""
     if not isinstance(image, LocalizationImage):
         raise TypeError(f"images: expected LocalizationImages, got {type(image).__name__} for image {i}")
     boxes, features, size = (_array(i, name, getattr(image, name)) for name in ("boxes", "features", "size"))
@@ -133,10 +137,10 @@ def _checked(i: int, image: LocalizationImage, classes: int) -> LocalizationImag
     return LocalizationImage(boxes, features, tuple(size.tolist()), truth, image.label, pixels)
 
 
-def _array(i: int, name: str, given: Any) -> np.ndarray:
-    """A field as an array; ValueError naming it for lists of different lengths."""
+def _array(i: int, name: str, values: Any) -> np.ndarray:
+    """A field as an array. ValueError for lists of different lengths; the message names the field."""
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ValueError as problem:
         raise ValueError(f"image {i}: {name}: expected an array: {problem}") from None
 

@@ -1,12 +1,12 @@
-"""Logs of training: a line of JSON for the job, one for each row of history as it comes, one for the outcome.
+"""Logs of training: a line of JSON for the job, one for each row of the history, and one for the outcome.
 
     {"command": "train", "panel": "accelerated", ..., "job": {...}}
     {"epoch": 1, "oracle_calls": 6251, "seconds": 0.21, "objective": 4.1, "dual": 1.2, "gap": 2.9, "exact": null,
     "prox_gradient": null} {"outcome": "relative gap 0.001 reached in epoch 41", "success": true, "interrupted": false,
     "objective": 3.1, ...}
 
-A run that goes on from a checkpoint adds to the log that is there: a job again, then its rows. A value that is not a
-number is null.
+A run that resumes from a checkpoint appends to the existing log: its job, then its rows. nan and infinities are written
+as null.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from reference.training.result import Result, Row
 __all__ = ["Log", "LogWriter", "jsonable", "load_log"]
 
 LARGEST = sys.float_info.max
-NEEDED = {"epoch", "oracle_calls", "seconds", "objective"}  # of a row
+NEEDED = {"epoch", "oracle_calls", "seconds", "objective"}  # the required fields of a row
 
 
 class Log(NamedTuple):
-    """What a log says: the job as it began, all rows, and the outcome, None where the run is not over or was broken
-    off.
-    """
+    """The content of a log: the first job, all rows, and the outcome (None if the run has not ended properly)."""
 
     job: dict[str, Any]
     rows: tuple[Row, ...]
@@ -44,11 +42,13 @@ def load_log(path: str | Path) -> Log:
     Raises
     ------
     ValueError
-        Naming the file and the line: not there, no log, or a damaged one. A last line that was cut off is left out.
+        A missing or damaged file, or one that is not a log. The message names the file and the line. A truncated last
+        line is not an error; it is skipped.
 
     Notes
     -----
-    Where a run went on from a checkpoint that is older than the log's last rows, those of the later run stand.
+    A run may resume from a checkpoint that is older than the log's last rows. Then the rows of the later run replace
+    them.
     """
     job: dict[str, Any] | None = None
     rows: list[Row] = []
@@ -76,7 +76,7 @@ def load_log(path: str | Path) -> Log:
             else:
                 job, outcome = fields if job is None else job, None
         except ValueError:
-            if number == len(lines):  # without its end: the run was killed while it wrote
+            if number == len(lines):  # a truncated line: the run was killed while writing
                 break
             raise ValueError(f"{path}:{number}: not a line of a log of training: {line[:60]}") from None
         if job is None:
@@ -87,31 +87,30 @@ def load_log(path: str | Path) -> Log:
 
 
 def _row(fields: dict[str, Any]) -> Row:
-    """The row of a line; ValueError for other fields, and for values that LogWriter does not write."""
+    """The row of a line. ValueError for other fields, and for values that LogWriter does not write."""
     if not NEEDED <= set(fields) <= set(Row.__dataclass_fields__):
         raise ValueError
     for name, value in fields.items():
-        whole = name in ("epoch", "oracle_calls")
+        integral = name in ("epoch", "oracle_calls")
         if value is None and name not in NEEDED - {"objective"}:
             continue
-        if not (type(value) is int or (type(value) is float and not whole)) or not abs(value) <= LARGEST:
+        if not (type(value) is int or (type(value) is float and not integral)) or not abs(value) <= LARGEST:
             raise ValueError
     return Row(**{**fields, "objective": math.nan if fields["objective"] is None else fields["objective"]})
 
 
 class LogWriter:
-    """A callback that writes a log; every line is on disk when the next epoch begins.
+    """A callback that writes a log. Every line is on disk before the next epoch begins.
 
-    path: None writes nothing. more: whether a log that is there is gone on with, without a last line that was cut off.
-    It is left alone until
-    the first row, or the outcome, comes. A line that cannot be written raises an OSError that names the log, and none
-    of it is left there.
+    path: None writes nothing. more: append to an existing log, after removing a truncated last line. The file is first
+    changed when the first row or the outcome is written. If a line cannot be written, an OSError names the log, and no
+    part of the line stays in the file.
     """
 
     def __init__(self, path: str | Path | None, job: dict[str, Any], *, more: bool = False) -> None:
         self.path, self.job, self.more = path, job, more
         self.file: IO[bytes] | None = None
-        self.epoch = 0  # of the last row written
+        self.epoch = 0  # epoch of the last written row
 
     def __enter__(self) -> LogWriter:
         return self
@@ -125,7 +124,7 @@ class LogWriter:
         self.epoch = row.epoch
 
     def ended(self, result: Result) -> None:
-        """The last line, after the row that an interrupt may have kept from being written."""
+        """Write the outcome; before it the last row, if an interrupt prevented it from being written."""
         begun = self.epoch > 0 or not self.more
         if begun and result.history and result.history[-1].epoch > self.epoch:
             self(result.history[-1], None)
@@ -141,7 +140,7 @@ class LogWriter:
         )
 
     def write(self, fields: dict[str, Any]) -> None:
-        """A line."""
+        """Write a line."""
         if self.path is None:
             return
         if self.file is None:
@@ -150,14 +149,14 @@ class LogWriter:
         append(self.file, self.path, (json.dumps(jsonable(fields), allow_nan=False) + "\n").encode())
 
     def _opened(self, path: str | Path) -> IO[bytes]:
-        """The log, to be added to: its whole lines where it is gone on with, else empty."""
+        """The log opened for appending; truncated to its complete lines with ``more``, else to nothing."""
         if Path(path).is_file():
             os.truncate(path, Path(path).read_bytes().rfind(b"\n") + 1 if self.more else 0)
         return open(path, "ab", buffering=0)
 
 
 def jsonable(x: Any) -> Any:
-    """nan and infinities as null, because JSON does not have them."""
+    """x with None in place of nan and infinities, which JSON does not have."""
     if isinstance(x, dict):
         return {key: jsonable(value) for key, value in x.items()}
     if isinstance(x, (list, tuple)):

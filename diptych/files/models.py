@@ -1,6 +1,6 @@
-"""Model files: an ``.npz`` with the weights and a JSON header; no pickle, the same for both panels.
+"""Model files: an ``.npz`` with the weights and a JSON header, without pickle. Both panels read and write them.
 
-A file is written beside its place and renamed, so an interrupted or failed save leaves the old file whole.
+A file is written under a temporary name and renamed, so an interrupted or failed save leaves the old file intact.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ MODELS = (
 
 
 def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None = None) -> None:
-    """Write a model and its weights w (d,); ``info`` is any JSON-able dictionary (how it was trained).
+    """Write a model and its weights w (d,). info: any JSON-able dictionary, such as training settings.
 
-    Of a KernelSequenceModel w is a KernelWeights; the training positions that have coefficients are written with it, so
-    that the file is all that predictions need.
+    For a KernelSequenceModel, w is a KernelWeights. The training positions that have coefficients are written too, so
+    that the file suffices for predictions.
 
     Raises
     ------
     TypeError
-        A model of a kind that has no file form: a subclass of yours, a ListModel; kernels that have none: functions,
-        precomputed matrices. A model with an oracle.
+        A model that files cannot hold: your own subclass, a ListModel, a model with an oracle, or kernels that are
+        functions or precomputed matrices.
     ValueError
-        Weights of another size, or not finite.
+        Weights of a wrong size or not finite.
     OSError
-        The file cannot be written; an older file at ``path`` is untouched.
+        The file cannot be written. An existing file at ``path`` is unchanged.
     """
     kind = type(model).__name__
     if kind not in MODELS or type(model).__module__.split(".")[1:2] != ["models"]:
@@ -74,15 +74,16 @@ def save_model(path: str | Path, model: Any, w: Any, info: dict[str, Any] | None
 def load_model(
     path: str | Path, panel: str | ModuleType = "accelerated", *, most_bytes: int = MOST_BYTES
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Read a model file into a panel, by its name or the module itself: model, weights (d,), or those of kernels, info.
+    """Read a model file into a panel: the model, its weights (d,) or KernelWeights, and its info.
 
-    most_bytes: what the arrays of a compressed file may hold together (see :mod:`reference.archives`).
+    panel: name or module. most_bytes: maximum total size of the arrays of a compressed file (see
+    :mod:`reference.archives`).
 
     Raises
     ------
     ValueError
-        Naming the file: not there, not a model file, written by another version of the format, or damaged; more bytes
-        than ``most_bytes``.
+        A file that is missing, not a model file, of another version of the format, damaged, or larger than
+        ``most_bytes``. The message names the file.
     """
     module = panel_of(panel)
     fields = read_npz(path, "model file of diptych", most_bytes=most_bytes)
@@ -92,8 +93,8 @@ def load_model(
         listed = ", ".join(names[:FEW]) + (f" and {len(names) - FEW} more" if len(names) > FEW else "")
         raise ValueError(f"{path}: not a model file of diptych: no field {missing}; found {listed}")
     if fields["header"].ndim or fields["header"].dtype.kind != "U":
-        found = f"{fields['header'].dtype} of shape {fields['header'].shape}"
-        raise ValueError(f"{path}: not a model file of diptych: header: expected a string, got {found}")
+        problem = f"{fields['header'].dtype} of shape {fields['header'].shape}"
+        raise ValueError(f"{path}: not a model file of diptych: header: expected a string, got {problem}")
     header = parse_json(f"{path}: not a model file of diptych: header", str(fields["header"]))
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         theirs = header.get("format") if isinstance(header, dict) else None
@@ -120,8 +121,10 @@ def load_model(
 
 
 def _settings(header: dict[str, Any]) -> dict[str, Any]:
-    """The settings in a header, each of its kind; a model of L labels then takes no more memory than its L x L costs in
-    the header do."""
+    """The settings in a header, with their types checked.
+
+    For L labels the header must hold L x L costs, so that a small file cannot declare a huge model.
+    """
     settings = header.get("settings")
     if not isinstance(settings, dict):
         raise ValueError(f"settings: expected an object, got {settings!r:.80}")
@@ -144,7 +147,7 @@ def _lists_of(*kinds: type) -> Callable[[Any], bool]:
     return lambda x: isinstance(x, list) and all(map(_list_of(*kinds), x))
 
 
-# what a setting of a model file may be, in words and as a check
+# the type of each setting of a model file, as text and as a check
 SETTINGS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     **dict.fromkeys(
         ("n_features", "n_edge_features", "hidden", "bits", "max_cells", "max_rows", "max_candidates"),
@@ -176,7 +179,7 @@ def _vector(model: Any, w: Any) -> np.ndarray:
 
 
 def _of_kernels(model: Any, weights: Any) -> dict[str, np.ndarray]:
-    """The members of a file of kernels: the weights' arrays, as few training positions as there can be."""
+    """The arrays of a file of kernel weights, without training positions whose coefficients are all 0."""
     model.check_weights(weights)
     weights = model.support(weights)
     arrays = {f"coefficients_{k}": host(A) for k, A in enumerate(weights.coefficients)}
@@ -188,12 +191,12 @@ def _of_kernels(model: Any, weights: Any) -> dict[str, np.ndarray]:
 
 
 def _kernel_weights(path: str | Path, model: Any, fields: dict[str, np.ndarray]) -> KernelWeights:
-    """The weights in the members of a file of kernels."""
+    """The kernel weights in the arrays of a file."""
     names = [*(f"coefficients_{k}" for k in range(len(model.groups))), "transitions", "squared_norms", "rows"]
     for name in names:
         if name not in fields or fields[name].dtype not in FLOATS or not np.all(np.isfinite(fields[name])):
-            found = f"{fields[name].dtype} of shape {fields[name].shape}" if name in fields else "nothing"
-            raise ValueError(f"{path}: expected finite numbers in {name}, got {found}")
+            problem = f"{fields[name].dtype} of shape {fields[name].shape}" if name in fields else "nothing"
+            raise ValueError(f"{path}: expected finite numbers in {name}, got {problem}")
     *coefficients, transitions, squared_norms, rows = (fields[name] for name in names)
     weights = KernelWeights(tuple(coefficients), transitions, squared_norms, rows)
     try:

@@ -1,9 +1,10 @@
 """Lists of strings to align: files of examples, and the features of a pair of strings.
 
-A file of examples is JSON, a list of ``{"left": [strings], "right": [strings], "pairs": [[i, j], ...]}``, or text:
-examples are blocks apart by blank lines, with a line ``left TAB right`` for each pair, one side empty for a string
-without a partner; lines that start with # are comments. The strings of a text example are put in alphabetical order on
-each side, so that their order in the file tells nothing.
+A file of examples is JSON or text. JSON is a list of
+``{"left": [strings], "right": [strings], "pairs": [[i, j], ...]}``. In a text file, blank lines separate examples, and
+an example has a line ``left TAB right`` for each pair; one side is empty for a string without a partner. Lines that
+start with # are comments. The strings of a text example are sorted alphabetically on each side, so that their order in
+the file does not reveal the pairs.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ __all__ = ["FEATURES", "PairExample", "load_pairs", "pair_features", "read_lines
 
 FEATURES = (
     "equal",  # letter for letter
-    "equal when plain",  # without case, accents and punctuation; so are all that follow
+    "equal when plain",  # without case, accents and punctuation; so are all features below
     "edit similarity",  # 1 - Levenshtein distance / longer length
     "common prefix",  # its length / shorter length
     "common suffix",
     "bigrams",  # Dice's coefficient of the sets of letter pairs, ends included
     "words",  # Dice's coefficient of the sets of words
     "length difference",  # / longer length
-    "first letter",  # the same
-    "digits",  # 1 if both have the same numbers in the same order, -1 if other ones, 0 if neither has any
-    "place",  # 1 - the difference of relative places in the lists
+    "first letter",  # 1 if equal
+    "digits",  # 1 if both have the same numbers in the same order, -1 if not, 0 if neither has a number
+    "place",  # 1 - the difference of relative positions in the lists
 )
 
 
 class PairExample(NamedTuple):
-    """Two lists of strings; columns (p,): the number of each left string's partner on the right, or -1."""
+    """Two lists of strings; columns (p,): the index of each left string's partner on the right, or -1."""
 
     left: list[str]
     right: list[str]
@@ -46,12 +47,12 @@ class PairExample(NamedTuple):
 
 
 def load_pairs(name: str) -> list[PairExample]:
-    """``names``, the examples that come with the package, or the examples of the file at that path.
+    """The examples of the file at the path ``name``, or for "names" those that come with the package.
 
     Raises
     ------
     ValueError
-        Naming the file, and the line or example, for what is no such file.
+        A missing or invalid file. The message names the file, and the line or the example.
     """
     if name == "names":
         return _from_text(name, (resources.files("diptych.files") / "samples" / "names.tsv").read_text("utf-8"))
@@ -62,7 +63,7 @@ def load_pairs(name: str) -> list[PairExample]:
 
 
 def read_lines(path: str) -> list[str]:
-    """The lines of a text file, without blank ones."""
+    """The non-blank lines of a text file."""
     return [line.strip() for line in _text(path).splitlines() if line.strip()]
 
 
@@ -94,13 +95,13 @@ def _alike(a: str, b: str) -> tuple[float, ...]:
 
 
 def _plain(text: str) -> str:
-    """Without case, accents and punctuation: letters, digits and single spaces."""
+    """The text without case, accents and punctuation: letters, digits and single spaces."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(c))
     return " ".join(re.findall(r"\w+", bare))
 
 
 def _edits(a: str, b: str) -> int:
-    """Levenshtein's distance: insertions, deletions and replacements that turn a into b."""
+    """Levenshtein distance: the least number of insertions, deletions and replacements that turn a into b."""
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):
         before, row = row, [i]
@@ -158,23 +159,23 @@ def _from_json(name: str, text: str) -> list[PairExample]:
     content = parse_json(name, text)
     if not isinstance(content, list):
         raise ValueError(f"{name}: expected a list of examples, got {type(content).__name__}")
-    return [_example(f"{name}: example {i}", given) for i, given in enumerate(content)]
+    return [_example(f"{name}: example {i}", entry) for i, entry in enumerate(content)]
 
 
-def _example(name: str, given: Any) -> PairExample:
-    """One example of a JSON file, checked; that no string has two partners is the model's to check."""
-    if not isinstance(given, dict) or set(given) != {"left", "right", "pairs"}:
+def _example(name: str, entry: Any) -> PairExample:
+    """One example of a JSON file, checked. The model checks that no right string has two partners."""
+    if not isinstance(entry, dict) or set(entry) != {"left", "right", "pairs"}:
         raise ValueError(
-            f'{name}: expected {{"left": strings, "right": strings, "pairs": [[i, j], ...]}}, got {given!r:.80}'
+            f'{name}: expected {{"left": strings, "right": strings, "pairs": [[i, j], ...]}}, got {entry!r:.80}'
         )
     for side in ("left", "right"):
-        if not isinstance(given[side], list) or not all(isinstance(text, str) for text in given[side]):
+        if not isinstance(entry[side], list) or not all(isinstance(text, str) for text in entry[side]):
             raise ValueError(f"{name}: {side}: expected a list of strings")
-    left, right = given["left"], given["right"]
+    left, right = entry["left"], entry["right"]
     columns = np.full(len(left), -1)
-    for pair in given["pairs"] if isinstance(given["pairs"], list) else [given["pairs"]]:
-        whole = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
-        if not whole or not (0 <= pair[0] < len(left) and 0 <= pair[1] < len(right)):
+    for pair in entry["pairs"] if isinstance(entry["pairs"], list) else [entry["pairs"]]:
+        integers = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
+        if not integers or not (0 <= pair[0] < len(left) and 0 <= pair[1] < len(right)):
             raise ValueError(f"{name}: pairs: expected [i, j] in 0..{len(left) - 1}, 0..{len(right) - 1}, got {pair!r}")
         if columns[pair[0]] >= 0:
             raise ValueError(f"{name}: pairs: left string {pair[0]} has two partners")

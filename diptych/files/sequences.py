@@ -7,8 +7,8 @@ A sequence file is an ``.npz`` (read without pickle) with
 * ``labels`` (N,) integers 0..L-1;
 * ``offsets`` (n+1,): sequence i owns positions offsets[i]:offsets[i+1];
 * ``fold`` (n,) integers, optional: a fold for each sequence;
-* ``names`` (L,) strings, optional: the labels' names; without them L is the largest label + 1, at most the number of
-positions or 1024.
+* ``names`` (L,) strings, optional: the labels' names. Without them L is the largest label + 1, and at most the number
+  of positions or 1024, whichever is larger.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ from reference.datasets import Sequences
 
 __all__ = ["Sequences", "load_sequences"]
 
-UNNAMED = 1024  # labels that need no names, however few positions there are
-BITS = 64  # of a feature in memory, where a file may have but one
+UNNAMED = 1024  # this many labels need no names, even if there are fewer positions
+BITS = 64  # bits of a feature in memory; in a file it may have one
 
 
 def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int = MOST_BYTES) -> Sequences:
     """Read a sequence file (format above).
 
-    With ``labelled`` False the file needs no ``labels``; where it has none, every label reads as 0, named "?".
-    most_bytes: what the arrays of
-    a compressed file may hold together (see :mod:`reference.archives`), and the features as float64, unless the file
+    labelled: if False, a file may lack ``labels``; then every label is 0, named "?". most_bytes: maximum total size of
+    the arrays of a compressed file (see :mod:`reference.archives`), and of the features as float64 unless the file
     itself has a bit for each.
 
     Raises
     ------
     ValueError
-        Naming the file and the field: not an npz, a field missing, shapes or ranges that do not fit, more bytes than
-        ``most_bytes``.
+        A file that is not an npz, a missing field, wrong shapes or ranges, or more than ``most_bytes``. The message
+        names the file and the field.
     """
     fields = read_npz(path, "sequence file (.npz without pickled objects)", most_bytes=most_bytes)
     unlabelled = not labelled and "labels" not in fields
@@ -59,7 +58,7 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     features = np.unpackbits(features, axis=1) if kind == "pixels" else features
     if unlabelled:
         fields |= {"labels": np.zeros(len(features), np.int64), "names": np.array(["?"])}
-    labels, offsets = _whole(path, fields, "labels"), _whole(path, fields, "offsets")
+    labels, offsets = _integers(path, fields, "labels"), _integers(path, fields, "offsets")
     if (
         len(offsets) < 1
         or offsets[0] != 0
@@ -87,10 +86,10 @@ def load_sequences(path: str | Path, *, labelled: bool = True, most_bytes: int =
     )
     if len(labels) and labels.max() >= len(names):
         raise ValueError(f"{path}: labels: expected 0..{len(names) - 1} ({len(names)} names), got {labels.max()}")
-    fold = _whole(path, fields, "fold") if "fold" in fields else None
+    fold = _integers(path, fields, "fold") if "fold" in fields else None
     if fold is not None and len(fold) != len(offsets) - 1:
         raise ValueError(f"{path}: fold: expected one for each of {len(offsets) - 1} sequences, got {len(fold)}")
-    with np.errstate(all="ignore"):  # what is no finite number there, models refuse
+    with np.errstate(all="ignore"):  # models reject values that are not finite
         features = features.astype(np.float64)
     bounds = list(itertools.pairwise(offsets))
     return Sequences(Path(path).stem, [features[a:b] for a, b in bounds], [labels[a:b] for a, b in bounds], names, fold)
@@ -104,7 +103,7 @@ def _matrix(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
     return x
 
 
-def _whole(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
+def _integers(path: Any, fields: dict[str, np.ndarray], name: str) -> np.ndarray:
     x = fields[name]
     if x.ndim != 1 or x.dtype.kind not in "iu":
         raise ValueError(f"{path}: {name}: expected a vector of integers, got {x.dtype} of shape {x.shape}")

@@ -1,8 +1,8 @@
-"""Treebank files: sentences with tags and heads, from CoNLL-X, CoNLL-U or lines of word, tag, head; and CoNLL-U out.
+"""Treebank files: sentences with tags and heads. Reads CoNLL-X, CoNLL-U and lines of word, tag, head; writes CoNLL-U.
 
-Sentences are blocks apart by blank lines, a token is a line, its columns are apart by tabs: ten columns are CoNLL (ID,
-FORM, LEMMA, UPOS or CPOSTAG, XPOS or POSTAG, FEATS, HEAD, DEPREL and two more), three are word, tag, head. Heads are
-token numbers from 1; 0 is the root. Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016),
+Blank lines separate sentences, each line is a token, and tabs separate its columns. Ten columns are CoNLL (ID, FORM,
+LEMMA, UPOS or CPOSTAG, XPOS or POSTAG, FEATS, HEAD, DEPREL and two more), three are word, tag, head. Heads are token
+numbers from 1; 0 is the root. Sources: Buchholz and Marsi (2006), "CoNLL-X shared task"; Nivre et al. (2016),
 "Universal Dependencies v1".
 """
 
@@ -22,11 +22,11 @@ __all__ = ["Sentence", "load_treebank", "read_sentences", "write_conllu"]
 
 
 class Sentence(NamedTuple):
-    """A sentence of n tokens, a tuple of n strings for each column ("_" where the file says nothing).
+    """A sentence of n tokens: a tuple of n strings for each column, "_" for a missing value.
 
-    heads (n,) int64: 0 for the root, else a token from 1 to n; None where the file leaves them open. comments: the
-    lines above, unchanged. rows: the ten columns of each line of the file, ranges and empty nodes among them; () for a
-    sentence of no file.
+    heads (n,) int64: 0 for the root, else a token from 1 to n; None if the file has none. comments: the comment lines,
+    unchanged. rows: the ten columns of each line of the file, including ranges and empty nodes; () for a sentence that
+    was not read from a file.
     """
 
     words: tuple[str, ...]
@@ -40,8 +40,9 @@ class Sentence(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
 
     def fields(self) -> dict[str, tuple[str, ...]]:
-        """What a parser may see, as ParsingModel.pack takes it; for want of a lemma, the word in lower case; of a
-        coarse tag, two letters of the tag.
+        """The features of the tokens, for ``ParsingModel.pack``.
+
+        A missing lemma becomes the word in lower case, a missing coarse tag the first two letters of the tag.
         """
         lemmas = tuple(w.lower() if x == "_" else x for w, x in zip(self.words, self.lemmas, strict=True))
         coarse = tuple(t[:2] if x == "_" else x for t, x in zip(self.tags, self.coarse, strict=True))
@@ -54,13 +55,13 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
     Parameters
     ----------
     path : str
-        A file of one of the forms above, or a zip of such files; ``name.zip:1-160`` is the first 160 of its files,
-        ``name.zip:7`` the seventh, ``name.zip:member`` a file by its whole name or what is behind a slash of it;
-        "sentences": the forty short English sentences that come with the package, four of them not projective.
+        A file of one of the forms above, or a zip of such files. ``name.zip:1-160`` is the first 160 of its files,
+        ``name.zip:7`` the seventh, ``name.zip:member`` the file of that full name, or of a name with that end after a
+        slash. "sentences": the forty short English sentences that come with the package, four of them not projective.
     heads : bool
-        False: heads are not looked at, all are left open, and lines of word, tag are read too.
+        False: ignore heads and set them to None; lines of word, tag are read too.
     most_bytes : int
-        What the chosen files of a zip may hold together (see :mod:`reference.archives`); they are stored or deflated.
+        Maximum total size of the selected files of a zip (see :mod:`reference.archives`), which are stored or deflated.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def load_treebank(path: str, *, heads: bool = True, most_bytes: int = MOST_BYTES
     Raises
     ------
     ValueError
-        Naming the file, the line and what was expected.
+        A missing file or member, or an invalid line. The message names the file and the line.
     """
     if path == "sentences":
         content = (resources.files("diptych.files") / "samples" / "sentences.conllu").read_bytes()
@@ -98,16 +99,16 @@ def _chosen(path: str, held: list[str], part: str | None) -> list[str]:
         if not 1 <= first <= last <= len(files):
             raise ValueError(f"{path}: expected files in 1-{len(files)}, got {part}")
         return files[first - 1 : last]
-    found = [f for f in files if f == part or f.endswith(f"/{part}")]
-    if len(found) != 1:
+    matches = [f for f in files if f == part or f.endswith(f"/{part}")]
+    if len(matches) != 1:
         expected = f"a range of its {len(files)} files, such as 1-{len(files)}, or the number or the name of one"
         expected += f", such as {files[0]}" if files else ""
-        raise ValueError(f"{path}: expected {expected}; {'several are' if found else 'none is'} called {part!r}")
-    return found
+        raise ValueError(f"{path}: expected {expected}; {'several are' if matches else 'none is'} called {part!r}")
+    return matches
 
 
 def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sentence]:
-    """The sentences of a file's content, as :func:`load_treebank` gives them; errors call it ``name``."""
+    """The sentences of a file's content, as in :func:`load_treebank`; ``name`` is its name in error messages."""
     forms = (3, 10) if heads else (2, 3, 10)
     try:
         lines = content.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
@@ -128,7 +129,7 @@ def read_sentences(name: str, content: bytes, *, heads: bool = True) -> list[Sen
 
 
 def _columns(where: str, line: str, rows: list[tuple[int, list[str]]], forms: tuple[int, ...]) -> list[str]:
-    """The columns of a line, as many as in the lines above."""
+    """The columns of a line. ValueError unless there are as many as in the lines above."""
     columns = line.split("\t")
     expected = (len(rows[0][1]),) if rows else forms
     if len(columns) not in expected:
@@ -142,8 +143,8 @@ def _columns(where: str, line: str, rows: list[tuple[int, list[str]]], forms: tu
 _FORMS = {2: "word, tag", 3: "word, tag, head", 10: "CoNLL-X or CoNLL-U"}
 
 
-def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...], looked_at: bool) -> Sentence:
-    """The lines of a block as a sentence: ranges of tokens (3-4) and empty nodes (3.1) stand among its rows alone."""
+def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str, ...], with_heads: bool) -> Sentence:
+    """The lines of a block as a sentence. Ranges of tokens (3-4) and empty nodes (3.1) appear only in its ``rows``."""
     if len(rows[0][1]) < 10:
         numbered = enumerate(rows, 1)
         rows = [(n, [str(k), w, "_", "_", t, "_", *(h or "_"), "_", "_", "_"]) for k, (n, (w, t, *h)) in numbered]
@@ -156,12 +157,12 @@ def _sentence(name: str, rows: list[tuple[int, list[str]]], comments: tuple[str,
         raise ValueError(f"{name}: a sentence without tokens")
     _, words, lemmas, coarse, tags, feats, heads, relations, *_ = zip(*(c for _, c in rows), strict=True)
     tags = tuple(c if t == "_" else t for t, c in zip(tags, coarse, strict=True))
-    numbers = _heads(name, rows, heads) if looked_at else None
+    numbers = _heads(name, rows, heads) if with_heads else None
     return Sentence(words, tags, numbers, lemmas, coarse, feats, relations, comments, kept)
 
 
 def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...]) -> np.ndarray | None:
-    """Heads (n,), None if all are open, or the first line whose head is none of the other tokens nor 0."""
+    """Heads (n,), or None if all are missing. ValueError for a head that is neither another token nor 0."""
     if all(head == "_" for head in heads):
         return None
     n = len(rows)
@@ -174,9 +175,9 @@ def _heads(name: str, rows: list[tuple[int, list[str]]], heads: tuple[str, ...])
 
 
 def write_conllu(sentences: Iterable[Sentence]) -> Iterator[str]:
-    """The lines of a CoNLL-U file, without line ends; an open head stays open.
+    """The lines of a CoNLL-U file, without line ends. A missing head is written as "_".
 
-    Of a sentence from a file its rows are written, with its heads and its relations in place of theirs.
+    For a sentence with ``rows`` these are written, with the sentence's heads and relations.
     """
     for sentence in sentences:
         yield from sentence.comments
@@ -189,7 +190,7 @@ def write_conllu(sentences: Iterable[Sentence]) -> Iterator[str]:
 
 
 def _rows(sentence: Sentence) -> Iterator[tuple[str, ...]]:
-    """The ten columns of each token, without heads and relations."""
+    """The ten columns of each token, with "_" for heads and relations."""
     columns = (sentence.words, sentence.lemmas, sentence.coarse, sentence.tags, sentence.feats)
     for k, token in enumerate(zip(*columns, strict=True), 1):
         yield (str(k), *token, "_", "_", "_", "_")
