@@ -1,8 +1,8 @@
-"""What boxes of a grey image look like: how strong edges and strokes of several directions and widths are in each cell
-of a grid over the box.
+"""Features of boxes in a grey image: the strengths of edges and strokes, by direction and width, in each cell of a grid
+over the box.
 
-The counterpart here of the paper's convolutional features, which come from a network trained on a million photographs
-(Pillutla et al., section 7.1.2): h x w x C numbers a box, from fixed filters, in NumPy.
+They replace the paper's convolutional features, which come from a network trained on a million photographs (Pillutla et
+al., section 7.1.2). Fixed filters in NumPy give h x w x C numbers for each box.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ __all__ = ["box_features", "filter_responses"]
 def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) -> np.ndarray:
     """Edges and strokes in a grey image (H, W): (H, W, C), C = 2 directions scales, all >= 0.
 
-    With derivatives of a Gaussian of width sigma = 2^(s/2), s = 0, ..., scales - 1, times sigma and sigma^2, beyond the
-    border the border's pixels: for each sigma the slope's length times max(0, cos)^2 of the angle between the slope and
-    direction k of ``directions`` of the circle; then, if positive, the second derivative along direction k of
-    ``directions`` around half the circle: strokes darker than what is beside them.
+    The filters are derivatives of a Gaussian of width sigma = 2^(s/2), s = 0, ..., scales - 1, with pixels of the
+    border repeated beyond the border. For each sigma the channels are:
+
+    - edges: sigma times the length of the gradient times max(0, cos)^2, cos of the angle between the gradient and
+      direction k of ``directions`` around the full circle;
+    - strokes that are darker than their sides: sigma^2 times the positive part of the second derivative along direction
+      k of ``directions`` around half the circle.
     """
     image = np.asarray(image, dtype=np.float64)
-    found = np.empty((*image.shape, 2 * directions * scales))
-    at = iter(range(found.shape[2]))
+    responses = np.empty((*image.shape, 2 * directions * scales))
+    channels = iter(range(responses.shape[2]))
     for s in range(scales):
         sigma = 2.0 ** (s / 2)
         rows, columns = ([_derivative(n, sigma, order) for order in range(3)] for n in image.shape)
@@ -40,20 +43,20 @@ def filter_responses(image: np.ndarray, directions: int = 8, scales: int = 4) ->
         for k in range(directions):
             angle = 2 * math.pi * k / directions
             cosine = (math.sin(angle) * down + math.cos(angle) * right) / unit
-            found[:, :, next(at)] = length * np.maximum(cosine, 0.0) ** 2
+            responses[:, :, next(channels)] = length * np.maximum(cosine, 0.0) ** 2
         dd, dr, rr = along(2, 0), along(1, 1), along(0, 2)
         for k in range(directions):
             y, x = math.sin(math.pi * k / directions), math.cos(math.pi * k / directions)
-            found[:, :, next(at)] = np.maximum(y * y * dd + 2 * x * y * dr + x * x * rr, 0.0)
-    return found
+            responses[:, :, next(channels)] = np.maximum(y * y * dd + 2 * x * y * dr + x * x * rr, 0.0)
+    return responses
 
 
 def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int] = (3, 3)) -> np.ndarray:
-    """The mean of each channel of responses (H, W, C) in each cell of a grid over each box (m, 4): (m, h, w, C)
-    float32, of root mean square 1 a box, or 0.
+    """(m, h, w, C) float32: the mean of each channel of responses (H, W, C) in each cell of a grid over each box.
 
-    boxes: (top, left, bottom, right), rows top..bottom-1 and columns left..right-1. Cells are of one size; pixels on
-    their borders count by the share inside. O(H W C + m h w C).
+    The features of a box are scaled to root mean square 1, or are all 0. boxes: (m, 4) of (top, left, bottom, right),
+    rows top..bottom-1 and columns left..right-1. The cells of a box are of equal size; a pixel on their border counts
+    by its share inside. O(H W C + m h w C).
     """
     boxes = np.asarray(boxes, dtype=np.float64)
     sums = np.zeros((responses.shape[0] + 1, responses.shape[1] + 1, responses.shape[2]))
@@ -71,8 +74,8 @@ def box_features(responses: np.ndarray, boxes: np.ndarray, grid: tuple[int, int]
 
 @functools.lru_cache(maxsize=64)
 def _derivative(n: int, sigma: float, order: int) -> np.ndarray:
-    """The matrix (n, n) of sigma^order times the order-th derivative after a Gaussian, along n pixels whose ends are
-    repeated.
+    """The matrix (n, n) of Gaussian smoothing and sigma^order times the order-th derivative, along n pixels; pixels at
+    the ends are repeated.
     """
     radius = math.ceil(4 * sigma)
     t = np.arange(-radius, radius + 1)
@@ -80,7 +83,7 @@ def _derivative(n: int, sigma: float, order: int) -> np.ndarray:
     smooth /= smooth.sum()
     weights = {0: smooth, 1: t / sigma * smooth, 2: ((t / sigma) ** 2 - 1) * smooth}[order]
     if order == 2:
-        weights -= smooth * weights.sum()  # nothing of what is constant
+        weights -= smooth * weights.sum()  # the response to a constant is 0
     matrix = np.zeros((n, n))
     for offset, weight in zip(t, weights, strict=True):
         matrix[np.arange(n), np.clip(np.arange(n) + offset, 0, n - 1)] += weight
@@ -89,7 +92,7 @@ def _derivative(n: int, sigma: float, order: int) -> np.ndarray:
 
 
 def _interpolated(sums: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Sums (H + 1, W + 1, C) over pixels above and left of the points (y, x), between pixels linearly."""
+    """Sums (H + 1, W + 1, C) over the pixels above and left of the points (y, x), interpolated linearly."""
     y0, x0 = (np.minimum(np.floor(v).astype(np.int64), n - 2) for v, n in zip((y, x), sums.shape, strict=False))
     fy, fx = (y - y0)[..., None], (x - x0)[..., None]
     above = sums[y0, x0] * (1 - fx) + sums[y0, x0 + 1] * fx

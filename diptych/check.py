@@ -1,4 +1,4 @@
-"""What ``diptych check`` looks at: versions, threads, the kernel cache, a law of each structure, a training of each
+"""The checks of ``diptych check``: versions, threads, the kernel cache, a law of each structure and a training of each
 loss.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["STATUSES", "Line", "checks"]
 
 STATUSES = ("ok", "cold", "slow to compile", "not installed", "not kept", "FAILED")
 REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "tqdm")
-OPTIONAL = {  # the module that is imported, the command that installs it
+OPTIONAL = {  # module, and the command that installs it
     "matplotlib": ("matplotlib", "pip install 'diptych[plots]'"),
     "scikit-learn": ("sklearn", "pip install 'diptych[estimators]'"),
     "torch": ("torch", "pip install 'diptych[torch]'"),
@@ -35,16 +35,16 @@ OPTIONAL = {  # the module that is imported, the command that installs it
 KERNELS = tuple(
     f"structures.{name}." for name in ("chain", "tree", "cut", "assignment", "arborescence_max", "boxes", "clique_tree")
 )
-KERNELS += ("epochs.bcfw.", "epochs.svrg.")  # of what the checks run: each is compiled by its first use
-Draw = Callable[[Any, np.random.Generator], Any]  # a small instance of a structure in a panel
-CLOSE = 1e-9  # relative to the largest number
-LONG = 1.0  # seconds from which kernels that are compiled for a check are said to be slow
+KERNELS += ("epochs.bcfw.", "epochs.svrg.")  # the kernels that the checks run; the first use compiles a kernel
+Draw = Callable[[Any, np.random.Generator], Any]  # (panel, generator) -> a small instance of a structure
+CLOSE = 1e-9  # tolerance, relative to the largest number
+LONG = 1.0  # seconds of compilation from which a check is reported as slow to compile
 
 
 class Line(NamedTuple):
-    """One thing that was looked at: its status, one of STATUSES, and what was seen.
+    """The result of one check: its status, one of STATUSES, and details.
 
-    error: the largest difference from what it has to be, relative; None where there is none.
+    error: the largest relative difference from the expected value; None for a check without numbers.
     """
 
     group: str
@@ -59,9 +59,9 @@ def checks(seed: int = 0) -> Iterator[Line]:
     yield from _versions()
     yield from _machine()
     for name, draw in STRUCTURES.items():
-        yield _looked("law", name, partial(_law, draw, seed))
+        yield _line("law", name, partial(_law, draw, seed))
     for name, train in TRAININGS.items():
-        yield _looked("training", name, partial(_training, train, seed))
+        yield _line("training", name, partial(_training, train, seed))
 
 
 # what is installed -------------------------------------------------------------------------------------------------
@@ -89,16 +89,14 @@ def _machine() -> Iterator[Line]:
 
         threads = f"{get_num_threads()} of {os.cpu_count()} cores (DIPTYCH_NUM_THREADS sets another number)"
     except Exception as problem:
-        yield Line("machine", "accelerated", "FAILED", _said(problem))
+        yield Line("machine", "accelerated", "FAILED", _message(problem))
         return
     yield Line("machine", "threads", "ok", threads)
     yield Line("machine", "kernel cache", *_cache())
 
 
 def _cache() -> tuple[str, str]:
-    """Status and place of the compiled kernels: cold where some of those that the checks run have yet to be
-    compiled.
-    """
+    """Status and folder of the kernel cache; "cold" if some kernels of the checks are not compiled yet."""
     from accelerated.kernel import cache_folder
 
     folder = cache_folder()
@@ -128,8 +126,8 @@ STRUCTURES: dict[str, Draw] = {
 
 
 def _law(draw: Draw, seed: int) -> tuple[str, float]:
-    """Best output, log-partition and marginals of a drawn instance against its list of outputs, in each panel."""
-    worst, said = 0.0, ""
+    """Compare best output, log-partition and marginals of a random instance with enumeration, in each panel."""
+    worst, detail = 0.0, ""
     for name in PANELS:
         structure = draw(panel_of(name), np.random.default_rng(seed))
         outputs = list(structure.enumerate())
@@ -138,16 +136,16 @@ def _law(draw: Draw, seed: int) -> tuple[str, float]:
         value, y = structure.best()
         _near(f"{name}: best output", float(structure.score(y)), scores.max())
         errors = [_near(f"{name}: best score", float(value), scores.max())]
-        said = f"best = enumeration of {len(outputs)} outputs"
+        detail = f"best = enumeration of {len(outputs)} outputs"
         if structure.supports("expectation"):
             value, marginals = structure.expectation(0.7)
             weights = np.exp((scores - scores.max()) / 0.7)
             log_sum = scores.max() + 0.7 * np.log(weights.sum())
             errors.append(_near(f"{name}: log-partition", float(value), log_sum))
             errors.append(_near(f"{name}: marginals", _vector(marginals), weights / weights.sum() @ parts))
-            said += ", expectation = log-sum-exp"
+            detail += ", expectation = log-sum-exp"
         worst = max(worst, *errors)
-    return said, worst
+    return detail, worst
 
 
 def _vector(scores: Any) -> np.ndarray:
@@ -193,9 +191,9 @@ TRAININGS: dict[str, Callable[[ModuleType, int], Any]] = {
 
 
 def _training(train: Callable[[ModuleType, int], Any], seed: int) -> tuple[str, float]:
-    """One small training in each panel: both reach the requested gap, and their objectives differ by at most this gap.
+    """A small training in each panel: both reach the requested gap, and their objectives differ by at most this gap.
 
-    Rounding may part two runs where a step is accepted by a narrow margin.
+    The objectives need not be equal: rounding may decide whether a step is accepted.
     """
     results = {name: train(panel_of(name), seed) for name in PANELS}
     for name, result in results.items():
@@ -208,34 +206,32 @@ def _training(train: Callable[[ModuleType, int], Any], seed: int) -> tuple[str, 
     return f"objectives of both panels, proved within {gap:.1e}", error
 
 
-# one look ----------------------------------------------------------------------------------------------------------
+# one check ---------------------------------------------------------------------------------------------------------
 
 
-def _looked(group: str, name: str, look: Callable[[], tuple[str, float]]) -> Line:
+def _line(group: str, name: str, check: Callable[[], tuple[str, float]]) -> Line:
     """The line of one check; an exception becomes a failure."""
     compiling: list[float] = []  # seconds
     try:
         with _timed_compilation(compiling.append):
-            said, error = look()
+            detail, error = check()
     except Exception as problem:
-        return Line(group, name, "FAILED", _said(problem))
+        return Line(group, name, "FAILED", _message(problem))
     if sum(compiling) >= LONG:
-        return Line(group, name, "slow to compile", f"{said}; {sum(compiling):.0f} s, once", error)
-    return Line(group, name, "ok", said, error)
+        return Line(group, name, "slow to compile", f"{detail}; {sum(compiling):.0f} s, once", error)
+    return Line(group, name, "ok", detail, error)
 
 
-def _timed_compilation(told: Callable[[float], None]) -> AbstractContextManager[Any]:
+def _timed_compilation(callback: Callable[[float], None]) -> AbstractContextManager[Any]:
     try:
         from numba.core.event import install_timer
-    except ImportError:  # a line of its own says so
+    except ImportError:  # a missing numba has its own line
         return nullcontext()
-    return install_timer("numba:compile", told)
+    return install_timer("numba:compile", callback)
 
 
 def _near(what: str, got: Any, expected: Any) -> float:
-    """The largest difference relative to the largest number expected, at least 1. Raises ArithmeticError beyond
-    CLOSE.
-    """
+    """The largest difference, relative to the largest expected number or 1. ArithmeticError if it exceeds CLOSE."""
     difference = float(np.max(np.abs(np.asarray(got) - expected)))
     error = difference / max(1.0, float(np.max(np.abs(expected))))
     if not error <= CLOSE:
@@ -247,5 +243,5 @@ def _short(x: Any) -> str:
     return f"{float(x):.12g}" if np.ndim(x) == 0 else f"an array that differs ({np.size(x)} numbers)"
 
 
-def _said(problem: Exception) -> str:
+def _message(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}".replace("\n", " ")

@@ -1,12 +1,12 @@
 """Chunks (phrases, named entities) in sequences of labels, and their precision, recall and F1 as the CoNLL scorer
 counts them.
 
-A label is ``O`` (outside) or a prefix and a type, such as ``B-NP``. Read are, as one language: BIO, also called IOB2
-(each chunk begins with B), IOB1 (only next to another of its type), and IOBES (E ends a chunk, S is one by itself).
-Between a token and the one before,
+A label is ``O`` (outside) or a prefix and a type, such as ``B-NP``. One set of rules reads the schemes BIO, also called
+IOB2 (each chunk begins with B), IOB1 (B only directly after a chunk of the same type), and IOBES (E ends a chunk, S is
+a chunk of one token). Between two successive tokens
 
-    a chunk ends    where the earlier label is no O, and is E or S, or the later is O, B or S, or the types differ
-    a chunk begins  where the later label is no O, and is B or S, or the earlier is O, E or S, or the types differ
+    a chunk ends    if the first label is not O, and (it is E or S, or the second is O, B or S, or the types differ)
+    a chunk begins  if the second label is not O, and (it is B or S, or the first is O, E or S, or the types differ)
 
 Source: Tjong Kim Sang and Buchholz (2000); the rules are those of the shared tasks' scorer, conlleval.
 """
@@ -21,7 +21,7 @@ __all__ = ["Chunk", "ChunkScores", "chunk_scores", "chunks", "is_chunk_label"]
 
 
 class Chunk(NamedTuple):
-    """Tokens first to last, both included, and their type ("" for bare labels)."""
+    """A type ("" for labels without a type), and the first and the last token of the chunk."""
 
     type: str
     first: int
@@ -29,7 +29,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkScores(NamedTuple):
-    """Shares in 0..1 (0 where there is nothing to divide by), counts of chunks, and the same for each type."""
+    """Shares in 0..1 (0 instead of 0/0), counts of chunks, and the same for each type."""
 
     precision: float
     recall: float
@@ -41,28 +41,28 @@ class ChunkScores(NamedTuple):
 
 
 def chunks(labels: Sequence[str]) -> list[Chunk]:
-    """The chunks of a sequence of labels, from left to right; ValueError for a label of none of the forms above.
+    """The chunks of a sequence of labels, from left to right. ValueError for a label in none of the forms above.
 
     Examples
     --------
     >>> chunks(["B-NP", "I-NP", "O", "I-VP", "B-VP"])
     [Chunk(type='NP', first=0, last=1), Chunk(type='VP', first=3, last=3), Chunk(type='VP', first=4, last=4)]
     """
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     before, before_type, first = "O", "", 0
     for t, label in enumerate([*labels, "O"]):
         prefix, kind = _parts(label)
         differs = kind != before_type
         if before != "O" and (before in "ES" or prefix in "OBS" or differs):
-            found.append(Chunk(before_type, first, t - 1))
+            result.append(Chunk(before_type, first, t - 1))
         if prefix != "O" and (prefix in "BS" or before in "OES" or differs):
             first = t
         before, before_type = prefix, kind
-    return found
+    return result
 
 
 def chunk_scores(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> ChunkScores:
-    """Precision, recall and F1 of the chunks of predicted labels: a chunk is right if first, last and type are.
+    """Precision, recall and F1 of the chunks of predicted labels. A chunk is right if first, last and type are right.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def chunk_scores(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]])
     Raises
     ------
     ValueError
-        Sentences of other number or lengths; labels that are not chunk labels.
+        If sentences differ in number or lengths, or a label is not a chunk label.
     """
     if len(truth) != len(guess):
         raise ValueError(f"guess: expected the labels of {len(truth)} sentences, got {len(guess)}")
@@ -105,7 +105,7 @@ def is_chunk_label(label: str) -> bool:
 
 
 def _parts(label: str) -> tuple[str, str]:
-    """Prefix and type; the type is what is behind the first hyphen."""
+    """Prefix and type of a label; the type follows the first hyphen."""
     prefix, _, kind = label.partition("-")
     if prefix not in ("B", "I", "E", "S", "O") or (prefix == "O" and label != "O"):
         raise ValueError(f"labels: expected O, or B, I, E or S with a type, such as B-NP, got {label!r}")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 __all__ = ["LBFGS_ITERATIONS", "sequence_lam"]
 
-LBFGS_ITERATIONS = 2000  # more than L-BFGS needs until its gradient is small: it runs to convergence
+LBFGS_ITERATIONS = 2000  # enough for L-BFGS to converge
 
 
 def sequence_lam(n: float) -> float:
-    """lam = 2/n for n sequences, which is crfsuite's c2 = 1; of sequences with weights, n is their sum."""
+    """lam = 2/n for n sequences, which is crfsuite's c2 = 1. With sample weights, n is their sum."""
     return 2.0 / n

@@ -1,7 +1,7 @@
-"""Whether the packages of this installation are those that Python finds: their names are plain words, and Python looks
-first in the folder where ``python -m`` is started.
+"""Check that Python finds the packages of this installation and not others of the same name.
 
-Nothing is imported to find that out. This module needs no other of the package and nothing that takes long to import.
+The names are common words, and ``python -m`` looks first in the current folder. The check imports no package. This
+module uses no other module of the package and imports nothing slow.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ __all__ = ["is_command", "refuse_foreign"]
 
 
 def refuse_foreign(init: str, names: Iterable[str]) -> None:
-    """End where one of the packages ``names`` is not beside that whose ``__init__.py`` is given, before it is run.
+    """Check that the packages ``names`` are beside the package whose ``__init__.py`` is given, before they run.
 
     Raises
     ------
     ImportError
-        Naming both paths; where Python runs the package as a command, that is one line and status 2.
+        Another package was found; the message names both paths.
+    SystemExit
+        The same if Python runs the package as a command: one line on stderr and status 2.
     """
     package = os.path.dirname(os.path.abspath(init))
     for name in names:
-        found, expected = _found(name), os.path.join(os.path.dirname(package), name)
-        if found is None or os.path.realpath(os.path.dirname(found)) == os.path.realpath(expected):
+        file, expected = _file_of(name), os.path.join(os.path.dirname(package), name)
+        if file is None or os.path.realpath(os.path.dirname(file)) == os.path.realpath(expected):
             continue
-        problem = f"{package} belongs to {expected}, but Python finds another {name} first: {found}"
+        problem = f"{package} belongs to {expected}, but Python finds another {name} first: {file}"
         if is_command(os.path.basename(package)):
             print(f"{problem}; start it in another folder, or rename that", file=sys.stderr)
             raise SystemExit(2)
@@ -35,17 +37,15 @@ def refuse_foreign(init: str, names: Iterable[str]) -> None:
 
 
 def is_command(package: str) -> bool:
-    """Whether Python imports this for the script of that name, or as the parent of the ``__main__`` that it was asked
-    to run.
-    """
-    script, given = sys.argv[:1], sys.orig_argv
+    """Whether Python runs the script of that name, or ``python -m`` with that package."""
+    script, arguments = sys.argv[:1], sys.orig_argv
     if script == ["-m"]:
-        return "-m" in given and given[given.index("-m") + 1].split(".")[0] == package
+        return "-m" in arguments and arguments[arguments.index("-m") + 1].split(".")[0] == package
     return script != [] and os.path.basename(script[0]).removesuffix(".exe") == package
 
 
-def _found(name: str) -> str | None:
-    """The file that Python would run for a name; None if there is no such file."""
+def _file_of(name: str) -> str | None:
+    """The file that Python would run for a package, or None."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None)
     spec = find_spec(name)

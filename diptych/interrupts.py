@@ -1,7 +1,6 @@
-"""Ctrl-C on the command line: one line and status 130, also while Python imports what it needs and while kernels
-compile.
+"""Ctrl-C on the command line: one line and status 130, also during imports and while kernels compile.
 
-This module needs nothing that takes long to import, and is imported before all that does.
+This module imports nothing slow, and is imported before everything that is slow.
 """
 
 from __future__ import annotations
@@ -21,17 +20,16 @@ __all__ = ["INTERRUPTED", "handle", "listening"]
 
 INTERRUPTED = 130  # the exit status
 PACKAGE = "diptych"
-AGAIN_SECONDS = 0.02  # after which a Ctrl-C that a callback lost is raised once more
+AGAIN_SECONDS = 0.02  # delay before a KeyboardInterrupt lost in a callback is raised again
 
-_listens = False  # whether somebody is there to catch a KeyboardInterrupt
-_come = False  # whether Ctrl-C has raised one since
+_listens = False  # whether a caller catches KeyboardInterrupt
+_interrupted = False  # whether Ctrl-C has raised KeyboardInterrupt since `listening` began
 
 
 def handle() -> None:
-    """From now on Ctrl-C ends ``diptych`` and ``python -m diptych`` at once, but for what
-    :func:`listening` guards.
+    """Make Ctrl-C end ``diptych`` and ``python -m diptych`` at once, except inside :func:`listening`.
 
-    Nothing is changed where the package is imported by another program, or where the signal is ignored.
+    Nothing is changed if another program imports the package, or if the signal is ignored.
     """
     if is_command(PACKAGE) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _on_signal)
@@ -39,42 +37,45 @@ def handle() -> None:
 
 @contextmanager
 def listening() -> Iterator[None]:
-    """Ctrl-C raises KeyboardInterrupt inside: one that is lost in a callback of C code comes again, and errors that it
-    leads to are replaced by it."""
-    global _come, _listens
+    """Ctrl-C raises KeyboardInterrupt inside this context.
+
+    If a callback of C code loses the KeyboardInterrupt, it is raised again. It also replaces other errors that follow.
+    """
+    global _interrupted, _listens
     before, hook = _listens, sys.unraisablehook
     timers: list[threading.Timer] = []
 
     def once_more(lost: sys.UnraisableHookArgs) -> None:
-        global _come
+        global _interrupted
         if issubclass(lost.exc_type, KeyboardInterrupt):
-            _come = True
+            _interrupted = True
             timers.append(threading.Timer(AGAIN_SECONDS, _thread.interrupt_main))
             timers[-1].start()
         else:
             hook(lost)
 
-    _come, _listens, sys.unraisablehook = False, True, once_more
+    _interrupted, _listens, sys.unraisablehook = False, True, once_more
     try:
         yield
     except (OSError, ValueError):
         raise
     except Exception as problem:
-        if _come:
+        if _interrupted:
             raise KeyboardInterrupt from problem
         raise
     finally:
         for timer in timers:
             timer.cancel()
         _listens, sys.unraisablehook = before, hook
-        # CPython ends by the signal, whatever the status, if the last exec of a string was interrupted; numba has such
+        # If the last exec of a string was interrupted, CPython ends with the signal instead of the exit status. numba
+        # uses such an exec.
         exec("pass")
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
-    global _come
+    global _interrupted
     if _listens:
-        _come = True
+        _interrupted = True
         signal.default_int_handler(number, frame)
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)

@@ -1,4 +1,4 @@
-"""How well predicted sequences, and boxes, match the true ones."""
+"""Scores of predicted sequences and boxes against the true ones."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = [
     "sequence_accuracy",
 ]
 
-PUNCTUATION = frozenset(("``", "''", ",", ".", ":", ";"))  # tags of tokens that parsers are often not scored on
+PUNCTUATION = frozenset(("``", "''", ",", ".", ":", ";"))  # tags that scores of parsers often leave out
 
 
 def position_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> float:
-    """Share of positions with the right label, over all sequences of labels (n_i,); nan without positions.
+    """The share of positions with the right label, over all sequences of labels (n_i,); nan without positions.
 
-    Raises ValueError where truth and guess differ in number or lengths.
+    Raises ValueError if truth and guess differ in number or lengths.
     """
     _check(truth, guess)
     right = sum(int(np.sum(y == z)) for y, z in zip(truth, guess, strict=True))
@@ -34,23 +34,23 @@ def position_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) 
 def attachment_score(
     truth: Sequence[np.ndarray], guess: Sequence[np.ndarray], tags: Sequence[Sequence[str]] | None = None
 ) -> float:
-    """Share of tokens with the right head (UAS), over all sentences of heads (n_i,); nan without tokens.
+    """The share of tokens with the right head (UAS), over all sentences of heads (n_i,); nan without tokens.
 
-    Given ``tags`` (n_i,) of the tokens, those whose tag is in PUNCTUATION are not counted. Raises ValueError where
+    tags: the tags (n_i,) of each sentence; tokens whose tag is in PUNCTUATION are not counted. Raises ValueError if
     lengths differ.
     """
     if tags is None:
         return position_accuracy(truth, guess)
     _check(truth, tags)
     _check(truth, guess)
-    words = [np.array([tag not in PUNCTUATION for tag in of_one], dtype=bool) for of_one in tags]
+    words = [np.array([tag not in PUNCTUATION for tag in sentence], dtype=bool) for sentence in tags]
     return position_accuracy(*([y[w] for y, w in zip(heads, words, strict=True)] for heads in (truth, guess)))
 
 
 def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) -> float:
-    """Share of sequences (n_i,) with every label right; nan without sequences.
+    """The share of sequences (n_i,) with every label right; nan without sequences.
 
-    Raises ValueError where truth and guess differ in number or lengths.
+    Raises ValueError if truth and guess differ in number or lengths.
     """
     _check(truth, guess)
     right = sum(bool(np.all(y == z)) for y, z in zip(truth, guess, strict=True))
@@ -58,14 +58,14 @@ def sequence_accuracy(truth: Sequence[np.ndarray], guess: Sequence[np.ndarray]) 
 
 
 def corloc(truth: np.ndarray, guess: np.ndarray, threshold: float = 0.5) -> float:
-    """CorLoc: the share of images whose predicted box (n, 4) covers the true one (n, 4) by an overlap of threshold at
-    least; nan without images.
+    """CorLoc: the share of images whose predicted box (n, 4) overlaps the true box (n, 4) by at least the threshold;
+    nan without images.
 
     >>> corloc(np.array([[0, 0, 2, 2], [0, 0, 2, 2]]), np.array([[0, 0, 2, 1], [1, 0, 3, 2]]))
     0.5
 
-    Raises ValueError where truth and guess are not as many boxes. Source: Pillutla et al., section 7.1.2, "Evaluation
-    Metric" (Deselaers et al. 2010); an overlap of just the threshold counts, as in the development kit of Pascal VOC.
+    Raises ValueError if truth and guess differ in number. Source: Pillutla et al., section 7.1.2, "Evaluation Metric"
+    (Deselaers et al. 2010). An overlap equal to the threshold counts, as in the development kit of Pascal VOC.
     """
     truth, guess = np.asarray(truth).reshape(-1, 4), np.asarray(guess).reshape(-1, 4)
     if len(truth) != len(guess):
@@ -82,22 +82,22 @@ def average_precision(
     Parameters
     ----------
     truth : for each image, its true boxes (k_i, 4); k_i may be 0
-    guess : for each image, the boxes found in it (m_i, 4)
-    confidence : for each image, (m_i,) numbers by which all boxes found are ranked
+    guess : for each image, its predicted boxes (m_i, 4)
+    confidence : for each image, (m_i,) numbers by which the predicted boxes of all images are ranked
         Highest first; of equals, the earlier comes first.
     threshold : float
-        A box found is right if the true box of its image that it overlaps most has this overlap at least, and no box
-        ranked higher has had that one.
+        A predicted box is right if its overlap with its best true box of the image is at least this number, and no
+        higher-ranked box has matched that true box.
 
     Returns
     -------
     float
-        Between 0 and 1; nan where no image has a true box.
+        Between 0 and 1; nan if no image has a true box.
 
     Raises
     ------
     ValueError
-        Numbers of images or of boxes that differ; a confidence that is nan.
+        If numbers of images or of boxes differ, or a confidence is nan.
 
     Examples
     --------
@@ -114,9 +114,9 @@ def average_precision(
             f"guess, confidence: expected {len(truth)}, one for each image, got {len(guess)}, {len(confidence)}"
         )
     true = [np.asarray(boxes).reshape(-1, 4) for boxes in truth]
-    found = [np.asarray(boxes).reshape(-1, 4) for boxes in guess]
+    predicted = [np.asarray(boxes).reshape(-1, 4) for boxes in guess]
     score = [np.asarray(c, dtype=np.float64).reshape(-1) for c in confidence]
-    for i, (boxes, c) in enumerate(zip(found, score, strict=True)):
+    for i, (boxes, c) in enumerate(zip(predicted, score, strict=True)):
         if len(boxes) != len(c) or np.any(np.isnan(c)):
             raise ValueError(
                 f"confidence: image {i}: expected {len(boxes)} numbers, one for each box, got {c.tolist()}"
@@ -125,12 +125,12 @@ def average_precision(
     if objects == 0:
         return float("nan")
     ranked = sorted(((-c, i, j) for i, each in enumerate(score) for j, c in enumerate(each)), key=lambda x: x[0])
-    taken: set[tuple[int, int]] = set()
+    matched: set[tuple[int, int]] = set()
     right = np.zeros(len(ranked), dtype=bool)
     for rank, (_, i, j) in enumerate(ranked):
-        overlap = iou(true[i], found[i][j])
-        if len(overlap) and overlap.max() >= threshold and (i, int(overlap.argmax())) not in taken:
-            taken.add((i, int(overlap.argmax())))
+        overlap = iou(true[i], predicted[i][j])
+        if len(overlap) and overlap.max() >= threshold and (i, int(overlap.argmax())) not in matched:
+            matched.add((i, int(overlap.argmax())))
             right[rank] = True
     hits = np.cumsum(right)
     precision = hits / np.arange(1, len(hits) + 1)

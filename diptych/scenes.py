@@ -1,10 +1,10 @@
-"""Scenes to learn localization from: a handwritten letter on a cluttered page, other letters and pieces of letters
-beside it, and candidate boxes.
+"""Scenes for learning localization: a handwritten letter on a cluttered page, with other letters, pieces of letters and
+candidate boxes.
 
-What Pascal VOC 2007 is to Pillutla et al., section 7.1.2, made of what comes with the package: the letters of
-``load_letters``. A class is a letter; each image has exactly one object of its class, several of others, and strokes
-that are not letters. Candidates stand in for those of selective search: some around everything that is there, right or
-wrong, others anywhere.
+The scenes replace Pascal VOC 2007 of Pillutla et al., section 7.1.2. They are made from the letters of
+``load_letters``. A class is a letter. Each image has exactly one object of its class, several of other classes, and
+strokes that are not letters. The candidates replace those of selective search: some lie around each drawn thing, others
+anywhere.
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ from reference.datasets import load_letters
 __all__ = ["Scene", "make_scenes"]
 
 CLASSES = "aegn"
-TEST_FOLD = 0  # letters of scenes to test on
-SPREADS = (0.05, 0.15, 0.3)  # of candidates around a thing, in its sides
+TEST_FOLD = 0  # its letters make the test scenes
+SPREADS = (0.05, 0.15, 0.3)  # of candidates around a thing, as shares of its sides
 SMALLEST = 6  # side of a candidate, in pixels
 
 
 class Scene(NamedTuple):
-    """What is drawn: pixels (size, size) uint8, the true box (4,), the boxes of all things drawn, the object's first
-    (k, 4).
-    """
+    """Pixels (size, size) uint8, the true box (4,), and the boxes (k, 4) of all drawn things, the object's first."""
 
     pixels: np.ndarray
     truth: np.ndarray
@@ -49,7 +47,7 @@ def make_scenes(
     test: bool = False,
     rng: int = 0,
 ) -> Iterator[LocalizationImage]:
-    """n scenes, one after another, those of a class together, about as many of each.
+    """n scenes, ordered by class, about as many of each class.
 
     Parameters
     ----------
@@ -57,15 +55,15 @@ def make_scenes(
     classes : str
         Letters a to z.
     candidates : int
-        Different boxes for each image. About half of them lie around the things that are drawn, as many around each;
-        the others anywhere.
+        Number of distinct boxes of each image. About half of them lie around the drawn things, as many around each; the
+        others lie anywhere.
     directions, scales : int
-        2 directions scales channels of features (3, 3, C): see ``filter_responses``. The defaults make 64; 16 and 8
-        make the paper's 256.
+        Features are (3, 3, C) with C = 2 directions scales; see ``filter_responses``. The defaults give C = 64; 16 and
+        8 give the paper's 256.
     size : int >= 48
         Height and width in pixels.
     test : bool
-        Objects are drawn from the letters of fold 0, else from those of the others, so that no handwriting is in both.
+        True: draw letters from fold 0; False: from the other folds. No handwriting is in both.
     rng : int
         The k-th image of a class depends on rng, k, the class and the arguments, not on n.
 
@@ -76,7 +74,7 @@ def make_scenes(
     Raises
     ------
     ValueError
-        Classes that are not letters or occur twice, numbers that are too small.
+        If classes are not letters or occur twice, or a number is out of range.
 
     Examples
     --------
@@ -117,7 +115,7 @@ def _scenes(
 
 
 def _letters(test: bool) -> dict[str, np.ndarray]:
-    """The characters (k, 16, 8) of each letter, of the test fold or of the others."""
+    """The characters (k, 16, 8) of each letter, from the test fold or the other folds."""
     data = load_letters()
     part = data.split(TEST_FOLD)[1 if test else 0]
     pixels, labels = np.concatenate(part.X).reshape(-1, 16, 8), np.concatenate(part.Y)
@@ -125,7 +123,7 @@ def _letters(test: bool) -> dict[str, np.ndarray]:
 
 
 def _scene(rng: np.random.Generator, letters: dict[str, np.ndarray], name: str, size: int) -> Scene:
-    """A page with strokes, then other letters and pieces of letters, then the object, and noise over all."""
+    """Draw a page with strokes, then other letters and pieces of letters, then the object, then noise."""
     page = np.full((size, size), rng.uniform(0.7, 0.95)) + _shade(rng, size)
     for _ in range(rng.integers(4, 9)):
         _stroke(page, rng)
@@ -149,7 +147,7 @@ def _scene(rng: np.random.Generator, letters: dict[str, np.ndarray], name: str, 
 
 
 def _shade(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Light and shade that change slowly over the page."""
+    """Slowly varying light and shade over the page."""
     y, x = np.mgrid[:size, :size] / size
     a, b, phase = rng.uniform(-4, 4), rng.uniform(-4, 4), rng.uniform(0, 2 * np.pi)
     shade: np.ndarray = 0.08 * np.sin(a * y + b * x + phase)
@@ -157,7 +155,7 @@ def _shade(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def _stroke(page: np.ndarray, rng: np.random.Generator) -> None:
-    """Part of an ellipse, as thick as a pen."""
+    """Draw a part of an ellipse, as thick as a pen."""
     size = len(page)
     t = np.linspace(0, rng.uniform(0.5, 3.0), 4 * size) + rng.uniform(0, 2 * np.pi)
     a, b = rng.uniform(0.05, 0.5, 2) * size
@@ -173,13 +171,14 @@ def _stroke(page: np.ndarray, rng: np.random.Generator) -> None:
 
 
 def _ink(rng: np.random.Generator, characters: np.ndarray, size: int) -> np.ndarray:
-    """A character, 1/4 to 1/2 of the page high, slanted and stretched a little, without margins: how much ink (h, w)
-    there is, 0 to 1.
+    """The ink (h, w) of a character, 0 to 1, slightly slanted and stretched, without margins.
+
+    The height of its line is 1/4 to 1/2 of the page.
     """
     source = _tight(characters[rng.integers(len(characters))])
     height = rng.uniform(0.25, 0.5) * size
     stretch, slant = np.exp(rng.normal(0, 0.1)), rng.normal(0, 0.12)
-    scale = height / 16.0  # as if of the full height of its line: letters without strokes up or down are smaller
+    scale = height / 16.0  # by the full height of the line: letters without ascenders and descenders are smaller
     h, w = max(4, round(source.shape[0] * scale)), max(3, round(source.shape[1] * scale * stretch))
     lean = abs(slant) * h
     y, x = np.mgrid[:h, : w + int(np.ceil(lean))] + 0.5
@@ -198,7 +197,7 @@ def _bilinear(x: np.ndarray, row: np.ndarray, column: np.ndarray) -> np.ndarray:
 
 
 def _tight(ink: np.ndarray) -> np.ndarray:
-    """Without rows and columns at the border that have no ink to speak of."""
+    """Remove rows and columns with almost no ink at the border."""
     rows, columns = (np.flatnonzero(ink.max(axis=axis) > 0.4) for axis in (1, 0))
     if not len(rows) or not len(columns):
         return ink
@@ -208,7 +207,7 @@ def _tight(ink: np.ndarray) -> np.ndarray:
 def _place(
     rng: np.random.Generator, shape: tuple[int, ...], taken: list[tuple[int, ...]], size: int
 ) -> tuple[int, ...]:
-    """A box of this shape on the page, clear of those taken if there is room; the best of 50 tries."""
+    """A box of this shape on the page that does not overlap the boxes ``taken``, or the best of 50 tries."""
     best, least = (0, 0, *shape), np.inf
     for _ in range(50):
         top, left = rng.integers(0, size - shape[0] + 1), rng.integers(0, size - shape[1] + 1)
@@ -226,10 +225,10 @@ def _place(
 
 
 def _candidates(rng: np.random.Generator, things: np.ndarray, n: int, size: int) -> np.ndarray:
-    """n different boxes (n, 4) in any order: half around the things, in turn, close ones first, and half anywhere."""
-    found: dict[tuple[int, ...], None] = {}
+    """n distinct boxes (n, 4) in random order: half around the things in turn, with growing spread, half anywhere."""
+    boxes: dict[tuple[int, ...], None] = {}  # an ordered set
     turn = 0
-    while len(found) < n:
+    while len(boxes) < n:
         k = np.arange(turn, turn + n)
         thing = things[k // 2 % len(things)].astype(np.float64)
         spread = np.array(SPREADS)[k // 2 // len(things) % len(SPREADS)][:, None]
@@ -242,6 +241,6 @@ def _candidates(rng: np.random.Generator, things: np.ndarray, n: int, size: int)
         middle, sides = np.where(odd, near, somewhere), np.where(odd, near_sides, any_sides)
         low = np.clip(np.round(middle - sides / 2), 0, size - SMALLEST)
         high = np.clip(np.round(middle + sides / 2), low + SMALLEST, size)
-        found |= dict.fromkeys(map(tuple, np.concatenate([low, high], axis=1).astype(np.int64).tolist()))
+        boxes |= dict.fromkeys(map(tuple, np.concatenate([low, high], axis=1).astype(np.int64).tolist()))
         turn += n
-    return np.array(list(found)[:n], dtype=np.int64)[rng.permutation(n)]
+    return np.array(list(boxes)[:n], dtype=np.int64)[rng.permutation(n)]

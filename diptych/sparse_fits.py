@@ -1,5 +1,5 @@
-"""What the sparse CRFs of estimators and command line share: rules by name, beta by its share, and beta chosen along
-a path by what is held out.
+"""Shared by the sparse CRFs of estimators and command line: rules by name, beta as a share of beta_max, and the choice
+of beta along a path by held-out examples.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ __all__ = [
 ]
 
 RULES = ("l1-gap", "l2-gap", "half-space", "count", "union", "none")
-LISTING = ("l2-gap", "half-space")  # these list outputs
+LISTING = ("l2-gap", "half-space")  # rules that enumerate all outputs
 
 
 def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool, alpha: float) -> Any:
-    """The rule of that name, or the one given; rng draws the half-spaces of those named; listed: whether outputs can
-    be listed.
-    """
+    """The rule of that name, or the given rule. rng: draws half-spaces; listed: whether outputs can be enumerated."""
     if rule is None or rule == "none":
         return None
     if not isinstance(rule, str):
@@ -65,8 +63,9 @@ def rule_of(panel: ModuleType, rule: Any, rng: Any, *, listed: bool, alpha: floa
 
 
 def beta_of(beta: float | None, share: float | None, most: float) -> float:
-    """beta as it is given, or by its share of beta_max = ``most`` (default: a tenth); 1 where that is 0, as all
-    weights are 0 at any beta.
+    """beta, or share times ``most`` = beta_max; default share 0.1.
+
+    If beta_max is 0, all weights are 0 at any beta, and the result is 1.
     """
     if beta is not None and share is not None:
         raise ValueError("beta, beta_share: expected one of them, got both")
@@ -75,14 +74,14 @@ def beta_of(beta: float | None, share: float | None, most: float) -> float:
     return number("beta_share", 0.1 if share is None else share, positive=True) * most or 1.0
 
 
-# what is held out -----------------------------------------------------------------------------------------------------
+# held-out examples ----------------------------------------------------------------------------------------------------
 
 
 def splits(n: int, held_out: float, cv: Any, rng: np.random.Generator, classes: np.ndarray | None) -> list[Any]:
-    """Pairs of arrays of examples, training and held out: one, by the share ``held_out``; or those of ``cv``, a number
-    of folds or such pairs.
+    """Pairs of arrays of examples: training and held out.
 
-    Drawn, with at least one example on each side, and where classes (n,) are given as evenly over them as may be.
+    There is one pair with the share ``held_out``, or those of ``cv``, a number of folds or such pairs. Examples are
+    drawn at random, at least one for each side, and stratified by ``classes`` (n,) if given.
     """
     if n < 2:
         raise ValueError(f"beta is chosen by examples that are held out: expected 2 or more, got n_samples = {n}")
@@ -104,18 +103,18 @@ def splits(n: int, held_out: float, cv: Any, rng: np.random.Generator, classes: 
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
     if isinstance(cv, str) or not isinstance(cv, Iterable):
         raise TypeError(f"cv: expected a number of folds, or pairs of training and held-out examples, got {cv!r}")
-    found = [(_examples(training, n), _examples(held, n)) for training, held in cv]
-    if not found or not all(len(training) and len(held) for training, held in found):
+    pairs = [(_examples(training, n), _examples(held, n)) for training, held in cv]
+    if not pairs or not all(len(training) and len(held) for training, held in pairs):
         raise ValueError("cv: expected pairs of training and held-out examples, none of them empty")
-    return found
+    return pairs
 
 
 def _examples(some: Any, n: int) -> np.ndarray:
-    """Numbers of examples, also of those that are True in a mask (n,)."""
-    found = np.asarray(some)
-    if found.dtype == bool and found.shape == (n,):
-        return np.flatnonzero(found)
-    return all_of(n, found, "cv")
+    """Indices of examples, from indices or from a mask (n,)."""
+    indices = np.asarray(some)
+    if indices.dtype == bool and indices.shape == (n,):
+        return np.flatnonzero(indices)
+    return all_of(n, indices, "cv")
 
 
 def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
@@ -128,10 +127,10 @@ def sequences_of(data: ChainData, examples: np.ndarray) -> ChainData:
 
 
 class HeldOut:
-    """Mean losses of what is held out, as they come. folds: one list a fold, by value; weights (folds,): shares of the
-    examples.
+    """Mean losses on held-out examples, collected during a run.
 
-    unsolved: how many of them are at weights that have not converged.
+    folds: for each fold the losses at the values of beta so far. weights (folds,): the folds' shares of the held-out
+    examples. unsolved: the number of losses at weights that have not converged.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -141,19 +140,19 @@ class HeldOut:
 
     @property
     def losses(self) -> np.ndarray:
-        """(k, folds): at the values that all folds have seen."""
+        """(k, folds): the losses at the values of beta that all folds have reached."""
         k = min((len(fold) for fold in self.folds), default=0)
         return np.array([fold[:k] for fold in self.folds], np.float64).reshape(len(self.folds), k).T
 
     @property
     def mean(self) -> np.ndarray:
-        """(k,): over all examples."""
+        """(k,): the mean losses over all held-out examples."""
         return self.losses @ self.weights
 
 
 @dataclass(frozen=True)
 class ChosenPath:
-    """A path, what was held out from paths at the same values, and which of its points was chosen."""
+    """A path, the held-out losses at its values of beta, and the index of the chosen point."""
 
     path: SparsePath
     held_out: HeldOut = field(repr=False)
@@ -161,20 +160,21 @@ class ChosenPath:
 
     @property
     def loss(self) -> float:
-        """Of what is held out, at the chosen point; inf where none is known."""
+        """The held-out loss at the chosen point, or inf without held-out losses."""
         return float(self.held_out.mean[self.chosen]) if self.chosen < len(self.held_out.mean) else np.inf
 
 
 def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
-    """The point with the least loss of what is held out, of equals the one with the largest beta; where none is
-    known, the last that was solved.
+    """Choose the point with the least held-out loss, of equals the one with the largest beta.
+
+    Without held-out losses, choose the last point that has converged.
     """
     losses = held_out.mean[: len(path.points)]
     if len(losses):
         best = np.flatnonzero(losses == np.min(losses))
         return ChosenPath(path, held_out, int(best[np.argmax(path.betas[best])]))
-    done = [k for k, point in enumerate(path.points) if point.success]
-    return ChosenPath(path, held_out, done[-1] if done else len(path.points) - 1)
+    solved = [k for k, point in enumerate(path.points) if point.success]
+    return ChosenPath(path, held_out, solved[-1] if solved else len(path.points) - 1)
 
 
 # paths ----------------------------------------------------------------------------------------------------------------
@@ -183,9 +183,7 @@ def choose(path: SparsePath, held_out: HeldOut) -> ChosenPath:
 def follow(
     panel: ModuleType, objective: LogLoss, callback: Callable[[PathPoint], Any] | None = None, **options: Any
 ) -> SparsePath:
-    """``sparse_path``, where a Ctrl-C between two values ends it with what is there, as one while a value is solved
-    does.
-    """
+    """``sparse_path``, except that Ctrl-C between two values of beta also returns the path so far."""
     points: list[PathPoint] = []
 
     def keep(point: PathPoint) -> Any:
@@ -209,26 +207,25 @@ def held_out_losses(
     callback: Callable[[int, PathPoint, float], Any] | None = None,
     **options: Any,
 ) -> tuple[HeldOut, bool]:
-    """Mean losses along a path of each training objective, of the objective held out from it; and whether Ctrl-C ended
-    that.
+    """Held-out losses along the path of each training objective, and whether Ctrl-C interrupted the computation.
 
-    parts: pairs of log losses, training and held out. callback(fold, point, loss).
+    parts: pairs of log losses, training and held out. callback: called as callback(fold, point, loss).
     """
-    found = HeldOut([held.n for _, held in parts])
+    losses = HeldOut([held.n for _, held in parts])
     for fold, (training, held) in enumerate(parts):
 
         def measure(point: PathPoint, fold: int = fold, held: Any = held) -> None:
             w = np.zeros(held.model.size)
             w[point.support] = host(point.values)
             loss = float(held.value_and_gradient(w)[0])
-            found.folds[fold].append(loss)
-            found.unsolved += not point.success
+            losses.folds[fold].append(loss)
+            losses.unsolved += not point.success
             if callback is not None:
                 callback(fold, point, loss)
 
         try:
             if follow(panel, training, measure, betas=betas, **options).interrupted:
-                return found, True
+                return losses, True
         except KeyboardInterrupt:
-            return found, True
-    return found, False
+            return losses, True
+    return losses, False

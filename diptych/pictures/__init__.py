@@ -1,1 +1,1 @@
-"""Figures: convergence curves, paths, words, grids of pixels, boxes."""
+"""Figures: convergence curves, paths, words, binary pictures, boxes."""

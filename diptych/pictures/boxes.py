@@ -1,6 +1,4 @@
-"""Pictures of images with boxes: the true one, and the one that is found. Needs matplotlib, imported when a picture
-is asked for.
-"""
+"""Figures of images with their true boxes and predicted boxes. matplotlib is imported when a figure is drawn."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ TRUE, RIGHT, WRONG = "tab:green", "tab:blue", "crimson"
 
 
 class Frame(NamedTuple):
-    """An image (height, width) uint8, its true box (4,) and the box found (4,), None where there is none; a title;
-    how far the two boxes overlap.
+    """An image (height, width) uint8, its true box (4,) or None, the predicted box (4,) or None, a title, and the
+    overlap of the boxes or None.
     """
 
     picture: np.ndarray
@@ -30,9 +28,7 @@ class Frame(NamedTuple):
 
 
 def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
-    """Images beside and below one another: true boxes green; boxes found blue where they overlap the true one by
-    half, red where not.
-    """
+    """Images in a grid. True boxes are green; predicted boxes are blue if the overlap is at least 0.5, else red."""
     columns = min(6, len(frames))
     rows = -(-len(frames) // columns)
     figure = require_matplotlib()(figsize=(2.0 * columns, 2.3 * rows + 0.3), layout="constrained")
@@ -44,12 +40,12 @@ def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
         right = frame.overlap is None or frame.overlap >= 0.5
         _outline(axis, frame.truth, TRUE, 2.2)
         _outline(axis, frame.found, RIGHT if right else WRONG, 1.4)
-        said = "" if frame.overlap is None else f", overlap {frame.overlap:.2f}"
-        axis.set_title((frame.title + said).replace("$", r"\$"), fontsize=7)
-    some = [(any(f.truth is not None for f in frames), TRUE, "true")]
-    some += [(any(f.found is not None for f in frames), RIGHT, "found")]
-    some += [(any(f.overlap is not None and f.overlap < 0.5 for f in frames), WRONG, "found, wrong")]
-    lines = [axes[0].plot([], [], color=color, label=label)[0] for there, color, label in some if there]
+        overlap = "" if frame.overlap is None else f", overlap {frame.overlap:.2f}"
+        axis.set_title((frame.title + overlap).replace("$", r"\$"), fontsize=7)
+    legend = [(any(f.truth is not None for f in frames), TRUE, "true")]
+    legend += [(any(f.found is not None for f in frames), RIGHT, "found")]
+    legend += [(any(f.overlap is not None and f.overlap < 0.5 for f in frames), WRONG, "found, wrong")]
+    lines = [axes[0].plot([], [], color=color, label=label)[0] for present, color, label in legend if present]
     if lines:
         figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     save_figure(figure, path)

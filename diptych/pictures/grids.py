@@ -1,8 +1,7 @@
-"""Binary pictures (h, w) of 0 (background) and 1 (ink): files, handwritten words, noise, and the features by which they
-are restored.
+"""Binary pictures (h, w) of 0 (background) and 1 (ink): files, handwritten words, noise, and features for restoration.
 
-Files: ``.npy`` (zeros and ones), ``.npz`` (a picture an array), ``.pbm`` (black is ink), ``.pgm`` and ``.png``
-(darker than half is ink). No pickle.
+Files: ``.npy`` (zeros and ones), ``.npz`` (an array for each picture), ``.pbm`` (black is ink), ``.pgm`` and ``.png``
+(darker than half is ink). Pickle is not used.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ __all__ = [
 
 NODE_FEATURES = ("bias", "pixel", "neighbourhood")
 EDGE_FEATURES = ("edge", "agreement")
-PIXEL = 32  # bytes that a pixel of a PNG takes: four channels as float64
+PIXEL = 32  # bytes in memory of a PNG's pixel: four channels as float64
 FORMATS = (".npy", ".npz", ".pbm", ".pgm", ".png")
 
 
 def features(picture: np.ndarray, connectivity: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A picture as an image of :class:`SegmentationModel`: what is seen, and where, but not at which position.
+    """A picture as an image of :class:`SegmentationModel`: node features, edges, edge features.
 
-    Of a pixel: 1; the pixel as -1 or 1; the sum of the 3 x 3 pixels around it, 0 outside. Of an edge: 1; whether its
-    two pixels agree.
+    Features of a pixel: 1; the pixel as -1 or 1; the sum of the 3 x 3 pixels around it as -1 or 1, with 0 outside the
+    picture. Features of an edge: 1; whether its two pixels agree.
     """
     height, width = picture.shape
     seen = 2.0 * picture - 1.0
@@ -65,8 +64,8 @@ def noisy_copy(picture: np.ndarray, noise: float, rng: np.random.Generator) -> n
 
 
 def word_pictures(numbers: np.ndarray, scale: int) -> list[np.ndarray]:
-    """The words ``numbers`` of the letters data set, their letters beside one another, each of their 16 x 8 pixels
-    as ``scale`` x ``scale``.
+    """The words ``numbers`` of the letters data set as pictures, with each pixel of a letter enlarged to ``scale`` x
+    ``scale`` pixels.
     """
     letters = load_letters().take(numbers)
     square = np.ones((scale, scale), dtype=np.int64)
@@ -76,7 +75,7 @@ def word_pictures(numbers: np.ndarray, scale: int) -> list[np.ndarray]:
 
 
 def page(words: Sequence[np.ndarray], margin: int) -> np.ndarray:
-    """Words set in lines, about as wide as high, with ``margin`` pixels around each."""
+    """Words set in lines on a page that is about as wide as high, with ``margin`` pixels around each word."""
     framed = [np.pad(word, margin) for word in words]
     limit = max([int(np.sqrt(sum(word.size for word in framed))), *(word.shape[1] for word in framed)])
     lines: list[list[np.ndarray]] = []
@@ -93,17 +92,20 @@ def page(words: Sequence[np.ndarray], margin: int) -> np.ndarray:
 
 
 def read_pictures(path: str | Path, *, most_bytes: int = MOST_BYTES) -> list[np.ndarray]:
-    """The pictures of a file, int64 (h, w) of 0 and 1: all arrays of an ``.npz``, or the one of another format.
+    """The pictures of a file, int64 (h, w) of 0 and 1: all arrays of an ``.npz``, one picture of another format.
 
-    most_bytes: what the arrays of an ``.npz`` may hold together (see :mod:`reference.archives`), and the pixels of a
-    PNG, at 32 bytes each.
+    most_bytes: maximum total size of the arrays of an ``.npz`` (see :mod:`reference.archives`), and of the pixels of a
+    PNG at 32 bytes each.
 
     Raises
     ------
     ValueError
-        Naming the file: an unknown format, damaged, not zeros and ones, no pixels; more bytes than ``most_bytes``.
-    OSError, ImportError
-        Not readable; a PNG without matplotlib.
+        A file of unknown format, damaged, with values other than zeros and ones, without pixels, or larger than
+        ``most_bytes``. The message names the file.
+    OSError
+        The file cannot be read.
+    ImportError
+        A PNG needs matplotlib.
     """
     kind = _kind(path)
     if kind == ".npz":
@@ -119,7 +121,7 @@ def read_pictures(path: str | Path, *, most_bytes: int = MOST_BYTES) -> list[np.
 
 
 def read_picture(path: str | Path, *, most_bytes: int = MOST_BYTES) -> np.ndarray:
-    """The one picture of a file; ValueError where it holds several, and as of :func:`read_pictures`."""
+    """The picture of a file with one picture; ValueError for several. Other errors are as in :func:`read_pictures`."""
     pictures = read_pictures(path, most_bytes=most_bytes)
     if len(pictures) != 1:
         raise ValueError(f"{path}: expected one picture, got {len(pictures)}")
@@ -127,7 +129,7 @@ def read_picture(path: str | Path, *, most_bytes: int = MOST_BYTES) -> np.ndarra
 
 
 def writable_picture(path: str | Path) -> None:
-    """Raise where a picture could not be written in the format of its name."""
+    """Raise ValueError for an unknown suffix, ImportError for a PNG without matplotlib."""
     if _kind(path) == ".npz":
         raise ValueError(f"{path}: expected a name that ends with .npy, .pbm, .pgm or .png")
     if _kind(path) == ".png":
@@ -135,8 +137,10 @@ def writable_picture(path: str | Path) -> None:
 
 
 def write_picture(path: str | Path, picture: np.ndarray) -> None:
-    """Write a picture (h, w) of 0 and 1, whole or not at all; the name's end is the format; OSError names a file that
-    cannot be written."""
+    """Write a picture (h, w) of 0 and 1 in the format of the suffix, completely or not at all.
+
+    OSError if the file cannot be written.
+    """
     kind, (height, width) = _kind(path), picture.shape
     content = io.BytesIO()
     if kind == ".npy":
@@ -171,12 +175,12 @@ def _binary(name: Any, x: np.ndarray) -> np.ndarray:
 
 
 def _png(path: str | Path, most_bytes: int) -> np.ndarray:
-    """A PNG, over white, darker than half as ink."""
+    """A PNG over a white background; darker than half is ink."""
     require_matplotlib()
     from matplotlib.image import imread
 
     content = Path(path).read_bytes()
-    width, height = int.from_bytes(content[16:20]), int.from_bytes(content[20:24])  # of the header, the first chunk
+    width, height = int.from_bytes(content[16:20]), int.from_bytes(content[20:24])  # in the first chunk, the header
     if width * height * PIXEL > most_bytes:
         raise ValueError(f"{path}: {width} x {height} pixels of {PIXEL} bytes are more than most_bytes = {most_bytes}")
     try:
@@ -190,7 +194,7 @@ def _png(path: str | Path, most_bytes: int) -> np.ndarray:
 
 
 def _netpbm(path: str | Path, content: bytes) -> np.ndarray:
-    """P1, P2, P4 and P5: a header of numbers, with comments, then the pixels row by row."""
+    """A P1, P2, P4 or P5 file: a header of numbers and comments, then the pixels row by row."""
     magic = content[:2]
     if magic not in (b"P1", b"P2", b"P4", b"P5"):
         raise ValueError(f"{path}: expected a PBM or PGM file (P1, P2, P4 or P5), got {magic!r}")
@@ -214,14 +218,14 @@ def _netpbm(path: str | Path, content: bytes) -> np.ndarray:
 
 
 def _pixels(magic: bytes, body: bytes, width: int, height: int, most: int) -> np.ndarray:
-    """The pixels in order; -1 for anything but a number."""
+    """The pixels in order; -1 in P2 for a word that is not a number."""
     if magic == b"P1":
         return np.frombuffer(re.sub(rb"#[^\n]*|\s", b"", body), np.uint8).astype(np.int64) - ord("0")
     if magic == b"P2":
         words = re.sub(rb"#[^\n]*", b"", body).split()
         return np.array([int(word) if word.isdigit() and len(word) < 9 else -1 for word in words], dtype=np.int64)
     stride = -(-width // 8) if magic == b"P4" else width * (1 if most < 256 else 2)
-    raw = body[1 : 1 + height * stride]  # one blank ends the header
+    raw = body[1 : 1 + height * stride]  # one whitespace character ends the header
     if len(raw) < height * stride:
         return np.zeros(0, np.int64)
     if magic == b"P4":

@@ -1,6 +1,6 @@
-"""Pictures: convergence curves and words with the letters read. Needs matplotlib, imported when a picture is drawn.
+"""Figures of convergence, paths, words, alignments and binary pictures.
 
-The name's end is the format: .png, .pdf or .svg.
+The suffix of a file name is the format: .png, .pdf or .svg. matplotlib is imported when a figure is drawn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMATS = (".png", ".pdf", ".svg")
 
 
 def require_matplotlib() -> Any:
-    """The figure class, without touching pyplot's global state; ImportError says what to install."""
+    """matplotlib's Figure class, without pyplot's global state. ImportError names the package to install."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -42,15 +42,14 @@ def require_matplotlib() -> Any:
 
 
 def writable_figure(path: str | Path) -> None:
-    """Raise where a figure could not be written in the format of its name."""
+    """Raise ValueError for an unknown suffix, ImportError without matplotlib."""
     if Path(path).suffix.lower() not in FORMATS:
         raise ValueError(f"{path}: expected a name that ends with {', '.join(FORMATS[:-1])} or {FORMATS[-1]}")
     require_matplotlib()
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure in the format of its name, whole or not at all; OSError names a file that cannot be
-    written."""
+    """Write a figure in the format of its name, completely or not at all. OSError if the file cannot be written."""
     writable_figure(path)
     content = io.BytesIO()
     figure.savefig(content, format=Path(path).suffix[1:].lower(), dpi=120)
@@ -58,7 +57,7 @@ def save_figure(figure: Any, path: str | Path) -> None:
 
 
 def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title: str) -> None:
-    """Objective against epochs and seconds, and the duality gap where one is known; one curve for each history."""
+    """Objective against epochs and seconds, and duality gap if there is one; a curve for each history."""
     gaps = {
         name: [(row.epoch, row.gap / abs(row.objective)) for row in history if row.gap]
         for name, history in histories.items()
@@ -86,8 +85,9 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
 
 
 def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
-    """Distances from a bound, or objectives where there is none, of each run (as ``curves`` gives them) against what
-    is asked.
+    """Distances from a bound, or objectives without a bound, of each run from ``curves``.
+
+    against: the horizontal axes, among "calls", "seconds" and "epochs".
     """
     figure = require_matplotlib()(figsize=(5.0 * len(against), 3.8), layout="constrained")
     labels = {"calls": "oracle calls", "seconds": "seconds", "epochs": "epochs"}
@@ -109,24 +109,24 @@ def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence
 def plot_path(
     file: str | Path, path: SparsePath, *, held_out: Any = None, chosen: int | None = None, most: int = 300
 ) -> None:
-    """The weights of a path of sparse CRFs against beta, how many are not 0, and the loss of what is held out.
+    """The weights of a path of sparse CRFs, the number of nonzero weights and the held-out loss, against beta.
 
     Parameters
     ----------
     file : path
     path : SparsePath
     held_out : array (k',), optional
-        Mean loss at the first k' values of the path.
+        Mean held-out loss at the first k' values of the path.
     chosen : int, optional
-        The point to mark.
+        Index of the point to mark.
     most : int
-        So many weights are drawn: the largest.
+        The largest number of weights to draw. The largest weights are drawn.
     """
-    known = held_out is not None and len(held_out) > 0
+    columns = 3 if held_out is not None and len(held_out) > 0 else 2
     top = path.beta_max or max(path.betas)
     shares, drawn = path.betas / top, _largest(path, most)
-    figure = require_matplotlib()(figsize=(4.8 * (2 + known), 3.8), layout="constrained")
-    weights, sizes, *losses = figure.subplots(1, 2 + known)
+    figure = require_matplotlib()(figsize=(4.8 * columns, 3.8), layout="constrained")
+    weights, sizes, *losses = figure.subplots(1, columns)
     marker = {"marker": "o", "markersize": 3} if len(shares) <= 30 else {}
     decades = range(int(np.floor(np.log10(min(shares)))), int(np.ceil(np.log10(max(shares)))) + 1)
     steps = (1, 2, 5) if len(decades) <= 3 else (1,)
@@ -158,7 +158,7 @@ def plot_path(
 
 
 def _largest(path: SparsePath, most: int) -> np.ndarray:
-    """(k, m): along the path, the weights that are the largest somewhere on it."""
+    """(k, m): the m weights with the largest maximum along the path, at each point."""
     heights = np.zeros(path.size)
     for point in path.points:
         heights[point.support] = np.maximum(heights[point.support], np.abs(host(point.values)))
@@ -167,30 +167,30 @@ def _largest(path: SparsePath, most: int) -> np.ndarray:
 
 
 def words(path: str | Path, pixels: Sequence[np.ndarray], read: Sequence[tuple[str, str]]) -> None:
-    """Each word's characters (n, 128) as one strip, over the letters read; wrong letters in red, the true one below."""
+    """Each word's characters (n, 128) as a strip, above the predicted letters. Wrong letters are red, with the true
+    letter below.
+    """
     figure = require_matplotlib()(figsize=(9, 1.15 * ((len(read) + 1) // 2)), layout="constrained")
     axes = figure.subplots((len(read) + 1) // 2, 2, squeeze=False).ravel()
     for axis in axes:
         axis.axis("off")
     longest = max((len(truth) for truth, _ in read), default=1)
-    for axis, x, (truth, guess) in zip(axes, pixels, read, strict=False):
+    for axis, x, (truth, predicted) in zip(axes, pixels, read, strict=False):
         strip = np.concatenate([np.pad(character.reshape(16, 8), ((0, 0), (1, 1))) for character in x], axis=1)
         axis.imshow(1 - strip, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
         axis.set(xlim=(-0.5, 10 * longest + 9.5), ylim=(29.5, -0.5))
-        for t, (y, z) in enumerate(zip(truth, guess, strict=True)):
-            at = {"x": 10 * t + 4.5, "ha": "center", "va": "center", "fontsize": 9}
-            axis.text(y=20, s=z, color="black" if y == z else "crimson", **at)
+        for t, (y, z) in enumerate(zip(truth, predicted, strict=True)):
+            style = {"x": 10 * t + 4.5, "ha": "center", "va": "center", "fontsize": 9}
+            axis.text(y=20, s=z, color="black" if y == z else "crimson", **style)
             if y != z:
-                axis.text(y=26, s=f"({y})", color="grey", **at)
+                axis.text(y=26, s=f"({y})", color="grey", **style)
     save_figure(figure, path)
 
 
 def alignment(
     path: str | Path, left: Sequence[str], right: Sequence[str], scores: np.ndarray, columns: np.ndarray
 ) -> None:
-    """The scores (p, q) of all pairs of two lists, from low (light) to high (dark), with the pairs of an alignment
-    framed.
-    """
+    """The scores (p, q) of all pairs of two lists, from low (light) to high (dark). The aligned pairs are framed."""
     size = (2.5 + 0.28 * max(len(right), 4), 2.0 + 0.28 * max(len(left), 4))
     figure = require_matplotlib()(figsize=size, layout="constrained")
     axis = figure.subplots()
@@ -209,9 +209,7 @@ def alignment(
 
 
 def pictures(path: str | Path, shown: Mapping[str, np.ndarray]) -> None:
-    """Binary pictures (h, w) of one size beside one another, or below where they are wide, ink black, under their
-    names.
-    """
+    """Binary pictures (h, w) of one size with their names, ink black, in a row; wide pictures in a column."""
     height, width = next(iter(shown.values())).shape
     rows, columns = (len(shown), 1) if width > 2 * height else (1, len(shown))
     side = min(5.0, 9.0 / columns)
