@@ -1,4 +1,4 @@
-"""One experiment by its name: what ``diptych reproduce`` starts, in a process whose BLAS has one thread."""
+"""Run an experiment by its name. ``diptych reproduce`` starts this in a process whose BLAS has one thread."""
 
 import sys
 

@@ -2,20 +2,21 @@
 
     diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
     diptych reproduce casimir-figure-5a ...   level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
-    diptych reproduce casimir-figure-2 --draw figure-2.json  the picture again, from its JSON and beside it
+    diptych reproduce casimir-figure-2 --draw figure-2.json  draw the picture again from the JSON file
 
-Writes into the current folder, or that of --out: FIGURE.json, every row of every run, and FIGURE.png: objective less
-the best known, against oracle calls without and with those of full gradients, and F1 on the validation sentences; the
-mean and one standard deviation over the rngs. Prints what was tuned and where each curve ended. Runs are also kept as
-they come, in runs.jsonl beside them: what is in that file is not done again, whether for a figure that was broken off
-or another one. Delete it to measure anew. The first run compiles kernels, for some minutes.
+Writes FIGURE.json and FIGURE.png into the current folder, or that of --out. The JSON file has every row of every run.
+The picture shows the objective minus the best known objective, against oracle calls (without and with full gradients),
+and F1 on the validation sentences. Curves are means with one standard deviation over random seeds. Prints the tuned
+settings and the end of each curve. Finished runs are saved in runs.jsonl in that folder. They are not repeated, neither
+for an interrupted figure nor for another figure; delete that file to measure again. The first run compiles kernels for
+some minutes.
 
-The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here there
-are 8,323 Spanish sentences, words with tags alone, 9 labels; the first 2,000 of esp.train are trained on unless asked
-otherwise, validation is on as many of esp.testa. So no number can be held against the print; which methods are ahead,
-what is robust and what diverges, can. Attributes are those of ``entities`` without the bias, hashed to 2^16 weights:
-the print's local context, a product over five positions, would know a word only among the very neighbours that it was
-seen with.
+The paper has CoNLL-2003: English, about 20,000 sentences, words with tags and syntactic chunks, 7 labels. Here the data
+are 8,323 Spanish sentences, words with tags only, 9 labels. Training uses the first 2,000 sentences of esp.train (see
+--sentences), validation as many of esp.testa. So the numbers cannot be compared with the print, but the order of the
+methods, their robustness and their divergence can. Attributes are those of ``entities`` without the bias, hashed to
+2^16 weights. The paper's local context is a product over five positions, so a word would only be recognised among the
+same neighbours.
 """
 
 from __future__ import annotations
@@ -48,13 +49,11 @@ from diptych.pictures.plots import require_matplotlib
 __all__ = ["main", "measure"]
 
 QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
-LONGER = 4  # the best known objective is looked for in so many times more passes
+LONGER = 4  # the search for the best known objective has this many times more passes
 
 
 def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
-    """Best known objective and dual for each c, the runs over each grid, and those of each curve at the point
-    chosen.
-    """
+    """The best known objective and dual for each c, the runs over each grid, and the runs of each tuned curve."""
     print("best known objectives", file=sys.stderr)
     certificates = workers.perform(
         Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in dict.fromkeys(x.c for x in curves)
@@ -72,8 +71,8 @@ def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int
     print("curves", file=sys.stderr)
     drawn = []
     for curve in curves:
-        found = chosen(tuned[curve.column, curve.tuned_as or curve.label])["options"]
-        options = {**curve.options, **{name: found[name] for name in curve.grid[0]}}
+        best = chosen(tuned[curve.column, curve.tuned_as or curve.label])["options"]
+        options = {**curve.options, **{name: best[name] for name in curve.grid[0]}}
         drawn.append([Run(curve.method, curve.c, options, rng, passes) for rng in range(repeats)])
     shown = workers.perform(run for runs in drawn for run in runs)
     every = [*certificates, *(record for records in tuned.values() for record in records), *shown]
@@ -103,14 +102,12 @@ def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int
 def _best(c: float, records: Iterable[dict[str, Any]]) -> dict[str, float | None]:
     """The lowest objective and the highest dual of all runs with this c."""
     rows = [row for record in records if record["c"] == c for row in record["rows"]]
-    known = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
-    return {"objective": min(known["objective"], default=None), "dual": max(known["dual"], default=None)}
+    values = {name: [row[name] for row in rows if row[name] is not None] for name in ("objective", "dual")}
+    return {"objective": min(values["objective"], default=None), "dual": max(values["dual"], default=None)}
 
 
 def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
-    """What was tuned, and whether an end of its grid, of more than two points, was chosen: a longer one might have
-    been better.
-    """
+    """For each tuned option, whether an end of more than two values was chosen: a longer grid might be better."""
     values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
     return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
 
@@ -146,7 +143,7 @@ def _spread(numbers: list[float]) -> str:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment of one figure, or draw it again; the exit status."""
+    """Run the experiment of one figure, or draw it again; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
     parser.add_argument(
@@ -179,14 +176,14 @@ def _draw(options: argparse.Namespace, report: dict[str, Any], picture: Path) ->
 def _run(figure: str, options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of conll2002.zip")
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     curves = FIGURES[figure](Grids.quick() if options.quick else Grids.full())
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
     folder = output_folder(options)
     kept = folder / "runs.jsonl"
-    found = measure(workers(sentences, options.jobs, kept), curves, options.passes, options.repeats)
+    results = measure(workers(sentences, options.jobs, kept), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
-    report = {"figure": figure, "settings": settings, "versions": versions(), **found}
+    report = {"figure": figure, "settings": settings, "versions": versions(), **results}
     path = folder / f"{figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     draw(path.with_suffix(".png"), report)
@@ -195,7 +192,7 @@ def _run(figure: str, options: argparse.Namespace) -> None:
 
 
 def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
-    """Only the last row of each run of a curve, and no tuning."""
+    """The report with only the last row of each run, and without tuning."""
     curves = [
         {**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]}
         for curve in report["curves"]

@@ -1,4 +1,4 @@
-"""The pictures of ``casimir_paper``: a column for each lam (or method), three rows, a line with a band for each
+"""The pictures of ``casimir_paper``: three rows, a column for each lam or method, and a line with a band for each
 curve.
 """
 
@@ -13,12 +13,12 @@ from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["draw"]
 
-ROWS = (  # across, up, what is written beside them
+ROWS = (  # horizontal axis, vertical axis, and their labels
     ("without_full_gradients", "objective", "passes of oracle calls, without full gradients", "objective - best known"),
     ("oracle_calls", "objective", "passes of oracle calls, all", "objective - best known"),
     ("without_full_gradients", "f1", "passes of oracle calls, without full gradients", "F1, validation"),
 )
-LEAST = 1e-3  # of the best known objective: what is nearer to it is drawn here
+LEAST = 1e-3  # the least drawn distance from the best known objective, as a share of that objective
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
@@ -53,7 +53,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 
 def _line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str) -> None:
-    """The mean over the runs, as far as all of them go, and a band of one standard deviation."""
+    """The mean over the runs up to the end of the shortest run, and a band of one standard deviation."""
     runs = [[row for row in record["rows"] if row[up] is not None] for record in curve["runs"]]
     length = min(map(len, runs))
     if length == 0:

@@ -10,7 +10,7 @@ __all__ = ["best_of"]
 
 
 def best_of(run: Callable[[], Any], repeat: int = 15) -> float:
-    """The least of several wall-clock times, in seconds, after one call that does not count."""
+    """The least of several wall-clock times in seconds, after one call that is not timed."""
     run()
     times = []
     for _ in range(repeat):

@@ -1,4 +1,4 @@
-"""The curves of Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), the grids they are tuned on, and the criterion
+"""The curves of Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), the grids for tuning, and the tuning criterion
 (section 7.3).
 """
 
@@ -19,8 +19,8 @@ WARM_STARTS = {"center": "Prox-center", "extrapolated": "Extrapolation", "last":
 
 
 class Grids(NamedTuple):
-    """Step sizes (1/L for the constant variant), a factor of two apart; of SGD, with t0 in passes; levels of
-    smoothing; values of K.
+    """Grids of step sizes (1/L for the constant variant), a factor of two apart; of SGD's gamma0, and t0 in passes; of
+    levels of smoothing; of K.
     """
 
     steps: tuple[float, ...]
@@ -31,16 +31,16 @@ class Grids(NamedTuple):
 
     @classmethod
     def full(cls) -> Grids:
-        """What the figures are drawn with."""
+        """The grids of the figures."""
         return cls(_powers(-10, -4), _powers(-7, -2), (0.1, 1, 10), (0.2, 2.0, 20.0), (2, 5, 10))
 
     @classmethod
     def quick(cls) -> Grids:
-        """Two of each."""
+        """Small grids for --quick."""
         return cls(_powers(-8, -7), _powers(-6, -5), (10,), (2.0, 20.0), (2, 5))
 
     def of(self, method: str) -> list[dict[str, float]]:
-        """The options of a method that are tuned, at every point of its grid."""
+        """The grid of a method: the tuned options at each point."""
         if method == "sgd":
             return [{"gamma0": gamma, "t0": t0} for gamma in self.gamma0 for t0 in self.t0]
         if method == CONST:
@@ -48,7 +48,7 @@ class Grids(NamedTuple):
         return [] if method == "bcfw" else [{"step_size": step} for step in self.steps]
 
     def with_mu(self, method: str) -> list[dict[str, float]]:
-        """The same with the level of smoothing, for the methods that keep it constant."""
+        """The grid of a method with levels of smoothing, for methods with constant smoothing."""
         return [{**point, "mu": mu} for point in self.of(method) for mu in self.mu]
 
 
@@ -57,8 +57,9 @@ def _powers(first: int, last: int) -> tuple[float, ...]:
 
 
 class Curve(NamedTuple):
-    """A line of a figure: the column it is in, its name, its method, and what is tuned: the points of a grid, or
-    what another curve has found.
+    """A curve of a figure: column, label, method, lam = c/n, fixed options, and the grid to tune on.
+
+    tuned_as: the label of another curve whose tuned options are used instead.
     """
 
     column: str
@@ -75,7 +76,7 @@ def _column(c: float) -> str:
 
 
 def figure_2(grids: Grids) -> list[Curve]:
-    """The optimisers."""
+    """The optimisers, each tuned."""
     curves = []
     for c in C:
         for method, options, grid in (
@@ -90,7 +91,7 @@ def figure_2(grids: Grids) -> list[Curve]:
 
 
 def figure_5a(grids: Grids) -> list[Curve]:
-    """The level of smoothing, each tuned."""
+    """Levels of smoothing, each tuned."""
     return [
         Curve(f"{SHORT[method]}, {_column(c)}", f"mu = {mu:g}", method, c, {**CENTER, "mu": mu}, grids.of(method))
         for c in (0.01,)
@@ -100,17 +101,17 @@ def figure_5a(grids: Grids) -> list[Curve]:
 
 
 def figure_5b(grids: Grids) -> list[Curve]:
-    """Smooth, and the same methods on the non-smooth problem as if it were smooth; each tuned."""
+    """Methods on the smoothed problem, and on the non-smooth problem as if it were smooth; each tuned."""
     c, curves = 0.01, []
     for method, options in (("svrg", {}), (CONST, {"warm_start": "center"}), (ADAPT, {"warm_start": "center"})):
         for label, k in (("smooth", K), ("non-smooth", 1)):
-            given = {**options, "k": k, "mu": MU}
-            curves.append(Curve(f"{SHORT[method]}, {_column(c)}", label, method, c, given, grids.of(method)))
+            fixed = {**options, "k": k, "mu": MU}
+            curves.append(Curve(f"{SHORT[method]}, {_column(c)}", label, method, c, fixed, grids.of(method)))
     return curves
 
 
 def figure_5c(grids: Grids) -> list[Curve]:
-    """Where subproblems start; settings as tuned for the prox-center."""
+    """Starts of the subproblems, with settings tuned for the prox-center."""
     return [
         Curve(
             f"{SHORT[method]}, {_column(c)}",
@@ -128,7 +129,7 @@ def figure_5c(grids: Grids) -> list[Curve]:
 
 
 def figure_5d(grids: Grids) -> list[Curve]:
-    """How many outputs the smoothed max is made of; settings as tuned for K = 5."""
+    """Numbers K of outputs in the smoothed max, with settings tuned for K = 5."""
     c = 0.01
     return [
         Curve(
@@ -155,7 +156,8 @@ FIGURES: dict[str, Callable[[Grids], list[Curve]]] = {
 
 
 def chosen(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The record of the lowest last objective among those whose best validation F1 is at least 99 % of the best of all.
+    """The record with the lowest last objective among those whose best validation F1 is at least 99 % of the best of
+    all.
 
     Source: Pillutla et al., section 7.3, "Tuning Criteria".
     """

@@ -1,9 +1,8 @@
-"""One optimiser on named entities, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and the
-rows of its run.
+"""A run of one optimiser on named entities, with the settings of Pillutla et al. (2018), section 7.2.
 
-Objective: the mean hinge of a chain over hashed features, Hamming loss, lam/2 ||w||^2 with lam = c/n. A pass is n
-oracle calls, those of full gradients not counted: an epoch of SGD or BCFW, n steps of SVRG. Smoothing: squared l2 by
-the K best outputs (section 7.3); K = 1 is the max itself, so that a method that needs smoothing then runs on the
+The objective is the mean hinge of a chain over hashed features with Hamming loss, plus lam/2 ||w||^2, lam = c/n. A pass
+is n oracle calls, without those of full gradients: an epoch of SGD or BCFW, or n steps of SVRG. The smoothing is
+squared l2 by the K best outputs (section 7.3). K = 1 is the max, so a method that needs smoothing then runs on the
 non-smooth problem.
 """
 
@@ -29,12 +28,12 @@ from reference.training.result import Result, Row
 __all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "perform", "workers"]
 
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
-FULL_GRADIENTS = {"svrg", "casimir-svrg-const", "casimir-svrg-adapt"}  # one a pass
+FULL_GRADIENTS = {"svrg", "casimir-svrg-const", "casimir-svrg-adapt"}  # methods with one full gradient per pass
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual
 
 
 class Sentences(NamedTuple):
-    """Which data: a zip with esp.train and esp.testa, how many sentences of each at most, hashed to 2^bits weights."""
+    """A zip with esp.train and esp.testa, the maximum numbers of sentences, and bits: features have 2^bits weights."""
 
     archive: str
     training: int
@@ -42,7 +41,7 @@ class Sentences(NamedTuple):
     bits: int
 
     def load(self) -> tuple[list[Columns], list[Columns]]:
-        """Those to train on and those to validate on; ValueError: what is wrong with them."""
+        """The sentences to train on and to validate on. ValueError for an unsuitable file."""
         if not self.archive.endswith(".zip"):
             raise ValueError(f"{self.archive}: expected a zip with esp.train and esp.testa, such as conll2002.zip")
         both = []
@@ -64,7 +63,7 @@ class Sentences(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A method with its options, lam = c/n, the number that its orders are drawn by, and how many passes."""
+    """Settings of a run: a method with its options, lam = c/n, the seed of orders, and the number of passes."""
 
     method: str
     c: float
@@ -90,21 +89,21 @@ class Problem:
         return accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(k))
 
     def objective(self, w: np.ndarray, lam: float) -> float:
-        """F(w) + lam/2 ||w||^2, not smoothed."""
+        """F(w) + lam/2 ||w||^2 without smoothing."""
         return self.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
 
     def f1(self, w: np.ndarray) -> float:
         """Chunk F1 on the validation sentences, between 0 and 1."""
         labels = self.model.labels
-        guess = [[labels[i] for i in y] for y in self.model.predict(self.validation, None, w)]
-        return chunk_scores(self.truth, guess).f1
+        predicted = [[labels[i] for i in y] for y in self.model.predict(self.validation, None, w)]
+        return chunk_scores(self.truth, predicted).f1
 
 
-# the methods of section 7.2: (problem, lam, options, what all take) -> result -----------------------------------------
+# the methods of section 7.2: (problem, lam, options, common arguments) -> result --------------------------------------
 
 
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes."""
+    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 in passes."""
     steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
     return accelerated.sgd(problem.hinge, lam=lam, step_size=steps, average="last", **common)
 
@@ -120,13 +119,13 @@ def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: 
 
 
 def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """The average of a pass starts the next."""
+    """SVRG; a pass starts from the average of the last pass."""
     smoothing = {"mu": options["mu"], "step_size": options["step_size"]}
     return accelerated.svrg(problem.smoothed(options["k"]), lam=lam, average="uniform", **smoothing, **common)
 
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 29 with A/mu = L, the tuned one: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
+    """Proposition 29 with the tuned L = A/mu: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
     L = options["L"]
     kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
     chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
@@ -136,7 +135,7 @@ def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common
 
 
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 30: mu_k falls geometrically, kappa = lam (section 7.3.1)."""
+    """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
     chosen = {"mu": options["mu"], "step_size": options["step_size"]}
     return accelerated.casimir_svrg_adapt(
         problem.smoothed(options["k"]), lam=lam, warm_start=options["warm_start"], **chosen, **common
@@ -154,8 +153,9 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 
 
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
-    """The run as a record: its settings, a row a pass, how it ended. Objectives are unsmoothed; what is no number is
-    None.
+    """Run and return a record: settings, a row for each pass, and the final message.
+
+    Objectives are unsmoothed. Values that are missing or not finite are None.
     """
     lam, rows = run.c / problem.n, []
 
@@ -177,22 +177,22 @@ def perform(problem: Problem, run: Run) -> dict[str, Any]:
         )
         return not finite
 
-    with np.errstate(over="ignore", invalid="ignore"):  # too long steps are part of the grids
+    with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
         common = {"epochs": run.passes, "rng": run.rng, "callback": note}
         result = whole(METHODS[run.method](problem, lam, run.options, common))
     return {**run._asdict(), "n": problem.n, "rows": rows, "message": result.message}
 
 
 def workers(sentences: Sentences, jobs: int, kept: Path) -> Workers:
-    """What performs runs on the sentences; ValueError: what is wrong with them."""
+    """Workers for runs on the sentences. ValueError for an unsuitable file."""
     announce_compilation(accelerated)
-    _loaded(sentences)  # also for several jobs: what is wrong is said here
+    _loaded(sentences)  # reports errors in the file before processes start
 
-    def said(run: Run, record: dict[str, Any]) -> str:
+    def describe(run: Run, record: dict[str, Any]) -> str:
         last = record["rows"][-1]["objective"] if record["rows"] else None
         return f"{run.method}, lam = {run.c:g}/n, {run.options}, rng {run.rng}: {last}"
 
-    return Workers(_perform, sentences, jobs, kept, key=lambda run: [*sentences[1:], run._asdict()], said=said)
+    return Workers(_perform, sentences, jobs, kept, key=lambda run: [*sentences[1:], run._asdict()], describe=describe)
 
 
 @lru_cache(maxsize=1)

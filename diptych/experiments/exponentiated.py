@@ -1,9 +1,10 @@
 """CRF taggers by exponentiated gradient: ``diptych reproduce exponentiated-gradient PATH_TO_conll2000.zip [--entities
 PATH_TO_conll2002.zip] [--quick] [--json]``.
 
-Weights for the pairs of the training data, sum of the losses + ||w||^2 (lam = 2/n): on one core, processor seconds from
-packed data until the gap is 1e-4 of the objective, looked at every third epoch; epochs, objective, gap, chunk F1 on the
-test data. Beside it, a full gradient and a sort of 10^6 numbers, to compare machines by.
+The objective is the sum of the losses + ||w||^2 (lam = 2/n), with weights for the pairs of the training data. Prints
+processor seconds on one core from packed data until the gap is 1e-4 of the objective (evaluated every third epoch),
+epochs, objective, gap, and chunk F1 on the test data. For comparing machines it also prints the times of a full
+gradient and of a sort of 10^6 numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from diptych.files.columns import load_columns
 
 
 def figures(what: str, train: str, test: str, tol: float, epochs: int) -> Iterator[Line]:
-    """Yield what was measured, the number and its unit."""
+    """Yield the name, the number and the unit of each measurement."""
     training = load_columns(train)
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, what)
@@ -51,7 +52,7 @@ def _machine() -> Iterator[Line]:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; the exit status."""
+    """Measure and print; return the exit status."""
     parser = corpora(name, __doc__)
     parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.add_argument(

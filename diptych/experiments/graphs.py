@@ -1,4 +1,4 @@
-"""A structure of graphs of each kind, and what Best Max-Marginal First asks of it for its K = 5 best."""
+"""An instance of each kind of graph, and the calls that Best Max-Marginal First makes for its K = 5 best."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ K = 5
 
 def grid(side: int) -> np.ndarray:
     """The edges (e, 2) of a 4-connected grid of side x side variables, row by row."""
-    at = np.arange(side * side).reshape(side, side)
-    right = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
-    return np.concatenate([right, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
+    number = np.arange(side * side).reshape(side, side)
+    right = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+    return np.concatenate([right, np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)])
 
 
 def graph(side: int = 8) -> Any:
@@ -43,7 +43,7 @@ STRUCTURES = {"Graph": graph, "Cut": cut, "Matching": matching}
 
 
 def counted(structure: Any, k: int = K) -> Counter[str]:
-    """How often the k best by Best Max-Marginal First ask for an output and for a set of max-marginals."""
+    """The numbers of calls of ``best`` and of ``node_max_marginals`` for the k best by Best Max-Marginal First."""
     calls: Counter[str] = Counter()
 
     class Counting(type(structure)):  # type: ignore[misc]

@@ -1,17 +1,18 @@
 """Table 1 of Martins et al. (2010), handwriting: ``diptych reproduce mkl-table-1 [--quick] [--folds 0 1 ...] [--jobs 2]
 [--out FOLDER] [--json]``.
 
-Structural SVMs for the OCR letters with one kernel, with the average of several, and with several by multiple kernel
-learning; trained on one fold, tested on the other nine, for 20 epochs. eta0 of eta0/sqrt(t) is the one with the lowest
-objective after 5 epochs, for each C = 1/(lam n). Two columns of accuracy: with the C that is best on the test words, as
-in the paper (one for all folds), and with that, of each fold, which is best on a fifth of its words, held out.
+Structural SVMs for the OCR letters with one kernel, with the average of several kernels, and with several kernels by
+multiple kernel learning. They are trained on one fold for 20 epochs and tested on the other nine. For each
+C = 1/(lam n), eta0 of eta0/sqrt(t) has the lowest objective after 5 epochs. The table has two accuracies: with the C
+that is best on the test words, as in the paper (one C for all folds), and with the C that is best, for each fold, on a
+held-out fifth of its words.
 
-Writes into the current folder, or that of --out: handwriting.json, with every figure, and handwriting.png, the groups'
-weights over the epochs. Folds are also kept as they come, in folds.jsonl beside them, and are not measured again;
-delete it to measure anew. The first run compiles kernels.
+Writes handwriting.json (all numbers) and handwriting.png (the groups' weights over the epochs) into the current folder,
+or that of --out. Finished folds are saved in folds.jsonl in that folder and are not measured again; delete that file to
+measure again. The first run compiles kernels.
 
-Kernels have a unit diagonal, as in the paper's; the quadratic one has a constant of 1. Transitions: see --transitions;
-the paper does not say.
+Kernels have a unit diagonal, as in the paper. The quadratic kernel has a constant of 1. The paper does not say how it
+treats transitions; see --transitions.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ CS = (0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
 ETAS = (0.01, 0.1, 1.0, 10.0)
 QUICK = {"folds": [0, 1], "epochs": 4, "words": 40}
 COLOURS = {"L": "C0", "Q": "C1", "G": "C2", "B": "C4", "transitions": "C3"}
-COMPARED = {  # MKL, and what it is held against
+COMPARED = {  # rows of MKL, and the rows that they are compared with
     "MKL b1 L + b2 Q + b3 G": ("linear L", "quadratic Q", "Gaussian G, sigma^2 = 5", "average (L + Q + G)/3"),
     "MKL b1 L + b2 B": ("linear L", "B1-spline B", "average (L + B)/2"),
 }
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
-    """Means and deviations over the folds, in %: of each row, and of the differences between MKL and the others,
-    fold by fold.
+    """Means and deviations over the folds in %: of each row, and of the differences between MKL and other rows on the
+    same fold.
     """
     Cs, folds = report["settings"]["Cs"], report["records"]
     rows, best, inner = [], {}, {}
@@ -96,13 +97,13 @@ def _spread(x: np.ndarray) -> list[float]:
 
 
 def table(report: dict[str, Any]) -> str:
-    """The summary in Markdown, and how it came about."""
-    found, settings = summary(report), report["settings"]
+    """The summary and the settings in Markdown."""
+    content, settings = summary(report), report["settings"]
     lines = [
         "| kernel | paper, % | best C on test, % | C | held-out C, % | seconds (paper) |",
         "|---|---|---|---|---|---|",
     ]
-    for row in found["rows"]:
+    for row in content["rows"]:
         mean, deviation, seconds = row["paper"]
         lines.append(
             f"| {row['kernel']} | {mean} ± {deviation} | {_cell(row['best'])} | {row['C']:g} | "
@@ -113,7 +114,7 @@ def table(report: dict[str, Any]) -> str:
         "| letters right, difference fold by fold | paper (of means) | best C | held-out C |",
         "|---|---|---|---|",
     ]
-    for x in found["differences"]:
+    for x in content["differences"]:
         cells = f"{_cell(x['best'], '+')} | {_cell(x['held_out'], '+')}"
         lines.append(f"| {x['of']} less {x['to']} | {x['paper']:+.1f} | {cells} |")
     notes = (
@@ -130,8 +131,8 @@ def _cell(x: Sequence[float], sign: str = "") -> str:
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """The groups' shares in the sum of norms after each epoch, of both kinds of MKL: mean over the folds, and one
-    deviation.
+    """The groups' shares of the sum of norms after each epoch, for both rows of MKL: means over the folds with one
+    standard deviation.
     """
     figure = require_matplotlib()(figsize=(11, 4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
@@ -157,7 +158,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, write, print; the exit status."""
+    """Measure, write and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument(
         "--quick",
@@ -192,7 +193,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     if not set(options.folds) <= set(range(10)) or len(set(options.folds)) < len(options.folds):
         raise ValueError(f"--folds: expected different numbers in 0..9, got {' '.join(map(str, options.folds))}")
     Cs, etas = ((CS[1], CS[3]), ETAS[1:3]) if options.quick else (CS, ETAS)

@@ -1,4 +1,4 @@
-"""The words of the OCR letters, read once."""
+"""The words of the OCR letters, read once and cached."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ __all__ = ["handwritten_words"]
 
 @functools.cache
 def handwritten_words(words: int | None = None) -> Sequences:
-    """All words, or the first ones."""
+    """All words, or the first ``words`` of them."""
     data = load_letters()
     return data if words is None else data.take(np.arange(words))

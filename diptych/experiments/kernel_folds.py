@@ -1,9 +1,9 @@
 """One fold of the handwriting experiment of Martins et al. (2010), section 4: every row of Table 1, trained on the fold
 and tested on the other nine.
 
-A row is trained for each C on the whole fold, and on four fifths of its words, the held-out fifth choosing a C without
-the test. eta0, of eta0/sqrt(t), is that of the lowest objective after a few epochs, on what is trained on. Of the test
-words the kernels' blocks are computed once for all rows and all C.
+For each C a row is trained on the whole fold, and on four fifths of its words; the held-out fifth chooses a C without
+the test words. eta0, of eta0/sqrt(t), has the lowest training objective after a few epochs. The kernels' blocks for the
+test words are computed once for all rows and all C.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from reference.models.kernel_data import scaled
 
 __all__ = ["ROWS", "Settings", "folds_measured", "measure_fold"]
 
-SINGLE = np.float32  # of Gram matrices; sums are float64
+SINGLE = np.float32  # dtype of Gram matrices; sums are float64
 PIECE = 512  # test positions at a time
-HELD_OUT = 5  # every so manieth word
+HELD_OUT = 5  # every fifth word is held out
 
 
 class Row(NamedTuple):
-    """A line of Table 1: its groups, by name; whether they are averaged to one; accuracy in % with its deviation,
-    and seconds, as printed.
+    """A line of Table 1: the names of its kernels, whether they are averaged to one, and the printed accuracy in %,
+    deviation and seconds.
     """
 
     name: str
@@ -56,7 +56,7 @@ ROWS = (
 
 
 class Settings(NamedTuple):
-    """Grids and sizes; None means all words."""
+    """Grids and sizes; None for all words."""
 
     Cs: tuple[float, ...]
     etas: tuple[float, ...]
@@ -69,7 +69,7 @@ class Settings(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """A model of a row: its weights, how it came about."""
+    """A trained model of a row: weights, eta0, seconds, objective, norms."""
 
     weights: KernelWeights
     eta: float
@@ -79,7 +79,7 @@ class Trained(NamedTuple):
 
 
 def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
-    """What there is to say of each row, by its name."""
+    """Train and test all rows on a fold; a record for each row, by name."""
     training, test = (
         _some(part, words)
         for part, words in zip(
@@ -89,7 +89,7 @@ def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
     held = np.arange(len(training.X)) % HELD_OUT == HELD_OUT - 1
     part, held_out = training.take(np.flatnonzero(~held)), training.take(np.flatnonzero(held))
     kernels = kernels_of(training)
-    found, models = {}, {}
+    records, models = {}, {}
     for row in ROWS:
         started = time.perf_counter()
         model = model_of(row, kernels, training.labels, settings)
@@ -100,7 +100,7 @@ def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
         del data
         inner = model.pack(part.X, part.Y, like=np.zeros(0, SINGLE))
         chosen_by = [fit(model, inner, C, settings).weights for C in settings.Cs]
-        found[row.name] = {
+        records[row.name] = {
             "C": list(settings.Cs),
             "eta0": [each.eta for each in trained],
             "seconds": [packed + each.seconds for each in trained],
@@ -110,19 +110,19 @@ def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
         }
     started = time.perf_counter()
     for (name, number), accuracy in tested(kernels, models, training, test):
-        found[name].setdefault("test", [0.0] * len(settings.Cs))[number] = accuracy
+        records[name].setdefault("test", [0.0] * len(settings.Cs))[number] = accuracy
     print(f"  fold {fold}: tested {len(test.X)} words in {time.perf_counter() - started:.1f} s", file=sys.stderr)
-    return found
+    return records
 
 
 def kernels_of(training: Sequences) -> dict[str, Kernel]:
-    """Those of Table 1; the spline's width is that of the training letters."""
+    """The kernels of Table 1; the training letters determine the spline's width."""
     rows = np.concatenate(training.X)
     return {"L": Linear(True), "Q": Polynomial(2), "G": Gaussian(5.0), "B": B1Spline.with_zeros(rows, 0.95)}
 
 
 def model_of(row: Row, kernels: dict[str, Kernel], labels: Any, settings: Settings) -> KernelSequenceModel:
-    """A row's model; a linear kernel that stands alone, or beside others, as explicit features."""
+    """The model of a row. A linear kernel that is a group of its own becomes explicit features."""
     groups = [kernels[part] for part in row.parts]
     if row.averaged:
         groups = [Mean(groups)]
@@ -131,7 +131,7 @@ def model_of(row: Row, kernels: dict[str, Kernel], labels: Any, settings: Settin
 
 
 def fit(model: KernelSequenceModel, data: Any, C: float, settings: Settings) -> Trained:
-    """Train at the best of the eta0."""
+    """Train with the best eta0."""
 
     common = {"lam": 1 / (C * data.n), "average": settings.average, "rng": 0}
 
@@ -147,8 +147,9 @@ def fit(model: KernelSequenceModel, data: Any, C: float, settings: Settings) -> 
 def tested(
     kernels: dict[str, Kernel], models: dict[str, Any], training: Sequences, test: Sequences
 ) -> Iterator[tuple[tuple[str, int], float]]:
-    """Share of right letters of every model, by row and number: one product of a kernel's block with the
-    coefficients of all that have it.
+    """The share of right letters of every model, by (row, number).
+
+    A block of a kernel is multiplied once with the stacked coefficients of all models that use the kernel.
     """
     of_kernel: dict[str, list[tuple[int, np.ndarray]]] = {name: [] for name in kernels}
     every = [
@@ -179,21 +180,21 @@ def tested(
 
 
 def _some(data: Sequences, words: int | None) -> Sequences:
-    """A number of words, spread evenly."""
+    """``words`` words, spread evenly, or all."""
     return data if words is None or words >= len(data.X) else data.take(np.arange(words) * len(data.X) // words)
 
 
-def _share(guess: list[np.ndarray], truth: list[np.ndarray]) -> float:
-    return float(np.mean(np.concatenate(guess) == np.concatenate(truth)))
+def _share(predicted: list[np.ndarray], truth: list[np.ndarray]) -> float:
+    return float(np.mean(np.concatenate(predicted) == np.concatenate(truth)))
 
 
 def folds_measured(folds: Sequence[int], settings: Settings, jobs: int, kept: Path) -> list[dict[str, Any]]:
-    """The folds' records, in their order; a fold that is in the file ``kept`` is not done again."""
+    """The folds' records, in their order. Folds in the file ``kept`` are not measured again."""
 
-    def said(fold: int, record: dict[str, Any]) -> str:
+    def describe(fold: int, record: dict[str, Any]) -> str:
         return f"fold {fold}: " + ", ".join(f"{name} {100 * max(row['test']):.1f}" for name, row in record.items())
 
     def key(fold: int) -> list[Any]:
         return [fold, settings._asdict()]
 
-    return Workers(measure_fold, settings, jobs, kept, key=key, said=said).perform(folds)
+    return Workers(measure_fold, settings, jobs, kept, key=key, describe=describe).perform(folds)

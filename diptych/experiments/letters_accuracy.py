@@ -1,7 +1,8 @@
 """Accuracy on the OCR letters by the folds' protocol: ``diptych reproduce letters-accuracy [--quick] [--json]``.
 
-Ten folds: train on nine and test on the tenth, and the reverse. Linear-chain CRF and structural SVM on raw pixels, by
-SGD with default steps; nothing is tuned on the test folds. Mean and standard deviation over the folds.
+Ten folds: train on nine and test on the tenth, and the reverse. The models are a linear-chain CRF and a structural SVM
+on raw pixels, trained by SGD with default steps. Nothing is tuned on the test folds. Prints means and standard
+deviations over the folds.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def measure(job: Job, reverse: bool) -> dict[str, Any]:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, then print the table, or JSON; the exit status."""
+    """Measure, print the table or JSON, and return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")

@@ -1,5 +1,5 @@
-"""The pictures of the localisation experiments: a column for each class or group of curves, four rows, a line with a
-band for each curve.
+"""The pictures of the localisation experiments: four rows, a column for each class or group of curves, and a line with
+a band for each curve.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["draw"]
 
-ROWS = (  # across, up, what is written below
+ROWS = (  # horizontal axis, vertical axis, label below
     ("without_full_gradients", "objective", "passes of oracle calls, without full gradients"),
     ("oracle_calls", "objective", "passes of oracle calls, all"),
     ("seconds", "objective", "seconds"),
     ("without_full_gradients", "corloc", "passes of oracle calls, without full gradients"),
 )
-LEAST = 1e-3  # of the best known objective: what is nearer to it is drawn here
+LEAST = 1e-3  # the least drawn distance from the best known objective, as a share of that objective
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 
 def _line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str) -> None:
-    """The mean over the runs, as far as all of them go, and a band of one standard deviation."""
+    """The mean over the runs up to the end of the shortest run, and a band of one standard deviation."""
     runs = [[row for row in record["rows"] if row[up] is not None] for record in curve["runs"]]
     length = min(map(len, runs))
     if length == 0:

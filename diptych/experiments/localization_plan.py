@@ -1,11 +1,11 @@
-"""What the localisation experiments compare, fixed before they were first run: scenes, classes, weights of the penalty,
-grids, rngs, budgets.
+"""The plan of the localisation experiments, fixed before the first run: scenes, classes, weights of the penalty, grids,
+seeds, budgets.
 
-Of Pillutla et al. (2018): Figure 3 (linear scores, section 7.3.1), Figures 4, 6 and 7 (scores of two layers, section
-7.3.2). Each method has a grid of six points, BCFW nothing to tune. What is tuned is chosen by the lowest objective at
-the end of a run of rng 0 (section 7.3, "Tuning Criteria"); curves are runs of rng 0 to 4, which draws orders and, for
-two layers, the start. A pass is n oracle calls, those of full gradients not counted. Where the scales of the grids lie
-was tried on another class.
+The experiments are those of Pillutla et al. (2018): Figure 3 (linear scores, section 7.3.1) and Figures 4, 6 and 7
+(scores of two layers, section 7.3.2). Each method has a grid of six points, except BCFW, which needs no tuning. The
+chosen point has the lowest objective at the end of a run with rng 0 (section 7.3, "Tuning Criteria"). Curves are runs
+with rng 0 to 4, which draws orders and, for two layers, the start. A pass is n oracle calls, without those of full
+gradients. The ranges of the grids were tried on another class.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ CONST, ADAPT, PL = "casimir-svrg-const", "casimir-svrg-adapt", "prox-linear"
 
 
 class Sizes(NamedTuple):
-    """Images to train and to test on, of each class, candidates of each; passes of each run; rngs. Other settings of
-    scenes are the defaults of make_scenes.
+    """For each class: training images, test images, candidates of each image, passes of each run, number of seeds.
+
+    Other settings of scenes are the defaults of ``make_scenes``.
     """
 
     images: int
@@ -32,8 +33,9 @@ class Sizes(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line of a figure: its name, its method with options, and what is tuned: the points of a grid, or what
-    another curve has found.
+    """A curve of a figure: label, method, fixed options, and the grid to tune on.
+
+    tuned_as: the label of another curve whose tuned options are used instead.
     """
 
     label: str
@@ -44,7 +46,7 @@ class Curve(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """lam = c/n, a class for each letter, sizes, those of --quick, and the curves of each column."""
+    """A figure: lam = c/n, a class for each letter, sizes, sizes with --quick, and the curves of each column."""
 
     c: float
     classes: str
@@ -87,7 +89,7 @@ def _sgd(schedule: str, first: int) -> dict[str, Any]:
 
 
 def _pl(label: str, tuned: str | None = None, **options: Any) -> Curve:
-    """PL-Casimir-SVRG as section 7.3.2 has it by default, but for some options; eta in powers of 10."""
+    """PL-Casimir-SVRG with the defaults of section 7.3.2 except for ``options``; eta in powers of 10."""
     usual = {"mu": 1.0, "schedule": "adapt", "budget": 5, "warm_start": "center"} if tuned is None else {}
     grid = [{"eta": eta, "L": L} for eta in (0.1, 1.0, 10.0) for L in (2.0**5, 2.0**8)]
     return Curve(label, PL, usual | options, grid, tuned)

@@ -22,13 +22,13 @@ from diptych.pictures.plots import require_matplotlib
 __all__ = ["command"]
 
 FIELDS = ("figure", "settings", "best", "curves")
-LONGER = 4  # the best known objective of linear scores is looked for in so many times more passes
+LONGER = 4  # the search for the best known objective of linear scores has this many times more passes
 
 
 def command(
     name: str, text: str | None, title: str, figure: Figure, layers: int, arguments: Sequence[str] | None
 ) -> int:
-    """Run the experiment of one figure, or draw it again; the exit status."""
+    """Run the experiment of one figure, or draw it again; return the exit status."""
     parser = Parser(name, text)
     parser.add_argument(
         "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
@@ -55,13 +55,13 @@ def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *w
 
 
 def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) -> None:
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
     folder = output_folder(options)
     runs = workers(folder, layers)
-    found = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
-    report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **found}
+    results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
+    report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
     path = folder / f"localization-{name}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
     picture = path.with_suffix(".png")
@@ -69,9 +69,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
 
 
 def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
-    """Best known objective and dual of each class, the runs over each grid, and those of each curve at the point
-    chosen.
-    """
+    """The best known objective and dual of each class, the runs over each grid, and the runs of each tuned curve."""
     drawn: list[dict[str, Any]] = []
     best, tuning, every = {}, [], []
     for name in classes:
@@ -95,7 +93,7 @@ def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bo
                     every += tried
                 chosen = tuned[curve.tuned_as or curve.label]
                 options = {**chosen, **curve.options}
-                found = runs.perform(
+                records = runs.perform(
                     Run(curve.method, name, figure.c, options, rng, sizes) for rng in range(sizes.repeats)
                 )
                 title = f"class {name}" + (f", {column}" if column else "")
@@ -108,10 +106,10 @@ def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bo
                         "method": curve.method,
                         "options": options,
                         "tuned": ends,
-                        "runs": found,
+                        "runs": records,
                     }
                 )
-                every += found
+                every += records
         rows = [row for record in [*certificates, *every] if record["name"] == name for row in record["rows"]]
         best[name] = {
             "objective": min(row["objective"] for row in rows if row["objective"] is not None),
@@ -127,7 +125,7 @@ def _thinned(grid: Sequence[dict[str, float]]) -> Sequence[dict[str, float]]:
 
 
 def _ends(grid: Sequence[dict[str, float]], options: dict[str, Any]) -> dict[str, bool]:
-    """What was tuned, and whether an end of more than two values was chosen: a longer grid might have been better."""
+    """For each tuned option, whether an end of more than two values was chosen: a longer grid might be better."""
     values = {name: sorted({point[name] for point in grid}) for name in grid[0]}
     return {name: len(x) > 2 and options[name] in (x[0], x[-1]) for name, x in values.items()}
 
@@ -139,11 +137,11 @@ def last_objective(record: dict[str, Any]) -> float:
 
 
 def table(report: dict[str, Any]) -> str:
-    """What was tuned, and the objective and CorLoc of each curve where the budget ends: of steps, of all calls, of
-    seconds; * is an end of the grid.
+    """The tuned options of each curve, and its objective and CorLoc at equal passes, calls and seconds; * marks an end
+    of the grid.
 
-    Calls and seconds are compared at what the curve of a column with the fewest of them has spent at its end, each
-    curve by its last row within that: a row of prox-linear is a step, of several passes.
+    The limit for calls and for seconds is the least that a curve of the column has spent at its end. Each curve is
+    represented by its last row within the limit. A row of prox-linear is a step of several passes.
     """
     lines = [
         "| column | curve | tuned | objective: equal passes | equal calls, all | equal seconds | CorLoc, test, %: "
@@ -173,23 +171,23 @@ def table(report: dict[str, Any]) -> str:
 
 
 def _end(curve: dict[str, Any], what: str) -> float:
-    """What the runs have spent at their ends, on the average."""
+    """The mean over the runs of the calls or seconds at the end."""
     return statistics.fmean(record["rows"][-1][what] if record["rows"] else 0.0 for record in curve["runs"])
 
 
 def _at(curve: dict[str, Any], what: str, limit: float, value: str, scale: float) -> str:
     """Mean and standard deviation at the last row within the limit (the first row, if none is)."""
-    found = []
+    values = []
     for record in curve["runs"]:
         rows = [row for row in record["rows"] if row[what] <= limit * (1 + 1e-9)] or record["rows"][:1]
         if not rows or rows[-1][value] is None:
             return "diverged"
-        found.append(scale * rows[-1][value])
-    return f"{statistics.fmean(found):.4g} ± {statistics.pstdev(found):.2g}"
+        values.append(scale * rows[-1][value])
+    return f"{statistics.fmean(values):.4g} ± {statistics.pstdev(values):.2g}"
 
 
 def _without_rows(report: dict[str, Any]) -> dict[str, Any]:
-    """Only the last row of each run of a curve, and no tuning."""
+    """The report with only the last row of each run, and without tuning."""
     curves = [
         {**curve, "runs": [{**record, "rows": record["rows"][-1:]} for record in curve["runs"]]}
         for curve in report["curves"]

@@ -1,8 +1,7 @@
-"""One optimiser on one class of scenes, as Pillutla et al. (2018), section 7.2, set it up: what it is called with, and
-the rows of its run.
+"""A run of one optimiser on one class of scenes, with the settings of Pillutla et al. (2018), section 7.2.
 
-Objective: the mean hinge over candidate boxes, loss 1 - IoU, lam/2 ||w||^2 with lam = c/n. Smoothing: squared l2 by the
-K best candidates (section 7.3).
+The objective is the mean hinge over candidate boxes with loss 1 - IoU, plus lam/2 ||w||^2, lam = c/n. The smoothing is
+squared l2 by the K best candidates (section 7.3).
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ SCHEDULES = {
 
 
 class Run(NamedTuple):
-    """A method with its options on images of a class, lam = c/n, the number that its orders (and start) are drawn
-    by, and how many passes.
-    """
+    """Settings of a run: a method with its options, a class, lam = c/n, the seed of orders and starts, and sizes."""
 
     method: str
     name: str
@@ -51,7 +48,7 @@ class Run(NamedTuple):
 
 
 class Problem:
-    """The images of one class, to train and to test on, and the objective of one kind of scores over them."""
+    """The training and test images of one class, and the objective over them for scores of one or two layers."""
 
     def __init__(self, folder: Path, name: str, sizes: Sizes, layers: int) -> None:
         both = [_scenes(folder, name, sizes, test) for test in (False, True)]
@@ -63,7 +60,7 @@ class Problem:
         self.smoothed = accelerated.StructuralHinge(self.model, self.data, smoothing=accelerated.smoothings.TopK(K))
 
     def objective(self, w: np.ndarray, lam: float) -> float:
-        """F(w) + lam/2 ||w||^2, not smoothed."""
+        """F(w) + lam/2 ||w||^2 without smoothing."""
         return self.hinge.value_and_gradient(w)[0] + 0.5 * lam * float(w @ w)
 
     def scores(self, w: np.ndarray) -> dict[str, float]:
@@ -72,7 +69,7 @@ class Problem:
 
 
 def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
-    """The scenes of a class, made unless they are there."""
+    """The scenes of a class, made if the file does not exist."""
     n = sizes.test_images if test else sizes.images
     settings: dict[str, Any] = {"classes": name, "candidates": sizes.candidates, "test": test, "rng": 0}
     path = folder / f"scenes-{name}-{n}-{sizes.candidates}{'-test' if test else ''}.boxes"
@@ -82,13 +79,11 @@ def _scenes(folder: Path, name: str, sizes: Sizes, test: bool) -> Any:
     return load_localization(path)
 
 
-# the methods of section 7.2: (problem, lam, options, what all take) -> result -----------------------------------------
+# the methods of section 7.2: (problem, lam, options, common arguments) -> result --------------------------------------
 
 
 def _sgd(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 given in passes; on two layers gamma0, gamma0 / sqrt(t) or
-    gamma0 / t.
-    """
+    """gamma_t = gamma0 / (1 + floor(t / t0)), t0 in passes; on two layers gamma0, gamma0 / sqrt(t) or gamma0 / t."""
     steps: Any
     if "t0" in options:
         steps = accelerated.steps.Steps(options["gamma0"], options["t0"] * problem.n)
@@ -108,14 +103,12 @@ def _certificate(problem: Problem, lam: float, options: dict[str, Any], common: 
 
 
 def _svrg(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """The average of a pass starts the next."""
+    """SVRG; a pass starts from the average of the last pass."""
     return accelerated.svrg(problem.smoothed, lam=lam, average="uniform", **options, **common)
 
 
 def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 29 with A/mu = L, the tuned one, L = 1/step: kappa = L/n - lam, or lam;
-    gamma = 1/(L + lam + kappa).
-    """
+    """Proposition 29 with the tuned L = A/mu = 1/step: kappa = L/n - lam, or lam; gamma = 1/(L + lam + kappa)."""
     L = 1 / options["step_size"]
     kappa = L / problem.n - lam if L / problem.n > 4 * lam else lam
     chosen = {"mu": options["mu"], "kappa": kappa, "step_size": 1 / (L + lam + kappa)}
@@ -123,17 +116,17 @@ def _casimir_const(problem: Problem, lam: float, options: dict[str, Any], common
 
 
 def _casimir_adapt(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """Proposition 30: mu_k falls geometrically, kappa = lam (section 7.3.1)."""
+    """Proposition 30: mu_k decreases geometrically, kappa = lam (section 7.3.1)."""
     return accelerated.casimir_svrg_adapt(problem.smoothed, lam=lam, warm_start="center", **options, **common)
 
 
 def _prox_linear(problem: Problem, lam: float, options: dict[str, Any], common: dict[str, Any]) -> Result:
-    """PL-Casimir-SVRG (section 7.3.2): so many passes of Casimir-SVRG-const for each step."""
+    """PL-Casimir-SVRG (section 7.3.2) with ``budget`` passes of Casimir-SVRG-const for each step."""
     common = dict(common)
     iterations = common.pop("epochs") // options["budget"]
-    given = {name: options[name] for name in ("eta", "mu", "L", "budget", "schedule")}
+    chosen = {name: options[name] for name in ("eta", "mu", "L", "budget", "schedule")}
     inner = functools.partial(casimir_svrg, warm_start=options["warm_start"])
-    return accelerated.prox_linear(problem.smoothed, lam=lam, inner=inner, iterations=iterations, **given, **common)
+    return accelerated.prox_linear(problem.smoothed, lam=lam, inner=inner, iterations=iterations, **chosen, **common)
 
 
 METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Result]] = {
@@ -148,8 +141,9 @@ METHODS: dict[str, Callable[[Problem, float, dict[str, Any], dict[str, Any]], Re
 
 
 def perform(problem: Problem, run: Run) -> dict[str, Any]:
-    """The run as a record: its settings, a row a pass (or a step of prox-linear), how it ended. Objectives are
-    unsmoothed; None stands for anything but a number.
+    """Run and return a record: settings, a row for each pass (of prox-linear: for each step), and the final message.
+
+    Objectives are unsmoothed. Values that are missing or not finite are None.
     """
     lam, rows = run.c / problem.n, []
 
@@ -173,14 +167,14 @@ def perform(problem: Problem, run: Run) -> dict[str, Any]:
         )
         return not finite
 
-    with np.errstate(over="ignore", invalid="ignore"):  # too long steps are part of the grids
+    with np.errstate(over="ignore", invalid="ignore"):  # the grids contain steps that diverge
         common = {"epochs": run.sizes.passes, "rng": run.rng, "callback": note}
         result = whole(METHODS[run.method](problem, lam, run.options, common))
     return {**run._asdict(), "sizes": run.sizes._asdict(), "n": problem.n, "rows": rows, "message": result.message}
 
 
-class Where(NamedTuple):
-    """Where scenes are kept, and how many layers scores have."""
+class Source(NamedTuple):
+    """The folder of the scenes, and the number of layers of the scores."""
 
     folder: Path
     layers: int
@@ -189,19 +183,20 @@ class Where(NamedTuple):
 def workers(folder: Path, layers: int) -> Workers:
     """Workers that perform one run at a time, because seconds are compared."""
 
-    def said(run: Run, record: dict[str, Any]) -> str:
+    def describe(run: Run, record: dict[str, Any]) -> str:
         last = record["rows"][-1]["objective"] if record["rows"] else None
         return f"{run.name}, {run.method}, {run.options}, rng {run.rng}: {last}"
 
     kept = folder / "localization-runs.jsonl"
-    return Workers(_perform, Where(folder, layers), 1, kept, key=lambda run: [layers, run._asdict()], said=said)
+    source = Source(folder, layers)
+    return Workers(_perform, source, 1, kept, key=lambda run: [layers, run._asdict()], describe=describe)
 
 
-def _perform(where: Where, run: Run) -> dict[str, Any]:
-    return perform(_problem(where, run.name, run.sizes._replace(passes=0, repeats=0)), run)
+def _perform(source: Source, run: Run) -> dict[str, Any]:
+    return perform(_problem(source, run.name, run.sizes._replace(passes=0, repeats=0)), run)
 
 
 @functools.lru_cache(maxsize=1)
-def _problem(where: Where, name: str, sizes: Sizes) -> Problem:
-    """sizes: without those of runs, so that one problem serves all of them."""
-    return Problem(where.folder, name, sizes, where.layers)
+def _problem(source: Source, name: str, sizes: Sizes) -> Problem:
+    """The problem of a class. sizes: with 0 passes and repeats, so that all runs of the class share the problem."""
+    return Problem(source.folder, name, sizes, source.layers)

@@ -1,4 +1,4 @@
-"""What a measurement was made with, for the record beside it."""
+"""The versions and the machine of a measurement, for its record."""
 
 from __future__ import annotations
 

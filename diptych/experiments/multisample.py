@@ -1,10 +1,10 @@
 """Multi-sample dual updates, gap against oracle calls and seconds: ``diptych reproduce multisample-gaps [--quick]
 [--out FOLDER]``.
 
-Letters (chains) with K = 1, 5, 20 outputs a visit, and single characters as cost-sensitive classes, where the update is
-exact in closed form. After Branson et al. (2013), who count one oracle call a visit for every K. Writes
-multisample.json and multisample.png into the current folder or that of --out. One thread. The first run compiles
-kernels, for some minutes.
+The problems are letters (chains) with K = 1, 5, 20 outputs per visit, and single characters as cost-sensitive classes,
+where the update has an exact closed form. As in Branson et al. (2013), a visit counts as one oracle call for every K.
+Writes multisample.json and multisample.png into the current folder, or that of --out. Uses one thread. The first run
+compiles kernels for some minutes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from diptych.pictures.plots import require_matplotlib
 from reference.training.result import Result, Row
 
 VOWELS = "aeiou"
-TEST = 10_000  # characters
+TEST = 10_000  # number of test characters
 QUICK = {"words": 100, "characters": 100, "seconds": 2.0}
 
 
 class Problem(NamedTuple):
-    """An objective, its lam, and its runs: name to a function of further options."""
+    """An objective, its lam, and its runs: a function of further options for each name."""
 
     name: str
     objective: Any
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
 
 
 def letters(words: int) -> Problem:
-    """Words spread over the letters; lam = 1/n."""
+    """Words of the letters, spread evenly; lam = 1/n."""
     data = handwritten_words()
     if words > len(data.X):
         raise ValueError(f"--words: expected at most the {len(data.X)} there are, got {words}")
@@ -62,8 +62,9 @@ def letters(words: int) -> Problem:
 
 
 def characters(n: int) -> tuple[Problem, Callable[[np.ndarray], float]]:
-    """Single characters: to take a vowel for a consonant, or the other way round, costs 3, any other mistake 1. And
-    the mean cost of weights on others.
+    """The problem of single characters, and a function from weights to the mean cost on test characters.
+
+    Confusing a vowel and a consonant costs 3, any other mistake costs 1.
     """
     data = handwritten_words()
     X, Y = np.concatenate(data.X), np.concatenate(data.Y)
@@ -96,10 +97,10 @@ def _updates(**chosen: Any) -> Callable[..., Result]:
 
 
 def measure(problem: Problem, seconds: float) -> dict[str, Result]:
-    """Perform each run to a relative gap of 1e-3, or to its time limit."""
+    """Perform each run until a relative gap of 1e-3 or the time limit."""
     results = {}
     for name, run in problem.runs.items():
-        whole(run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0))  # kernels, caches
+        whole(run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0))  # compile kernels, fill caches
         results[name] = whole(
             run(
                 problem.objective,
@@ -120,7 +121,7 @@ def measure(problem: Problem, seconds: float) -> dict[str, Result]:
 
 
 def _share(row: Row) -> float:
-    """The gap over the objective; these optimisers have one in every row."""
+    """The gap divided by the objective. These optimisers have a gap in every row."""
     return (math.inf if row.gap is None else row.gap) / row.objective
 
 
@@ -142,7 +143,7 @@ def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, write, print; the exit status."""
+    """Measure, write and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument(
         "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
@@ -167,7 +168,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     options.out.mkdir(parents=True, exist_ok=True)
     announce_compilation(accelerated)
     set_num_threads(1)

@@ -1,9 +1,13 @@
 """The parser on a treebank: ``diptych reproduce parsing PATH_TO_ZIP [--json]``, one core.
 
-The zip's first 160 files train, the rest test. For 20 and 100 templates: memory of packed data, seconds of an epoch of
-stochastic subgradient steps, of one of block-coordinate Frank-Wolfe and of one of multiple kernel learning over
-templates (2^16 weights for each, the first and the third from weights of zero), nanoseconds a feature of an arc, and
-the share of right heads (UAS) after ten epochs of SGD beside that of the rule that takes the token before as head.
+The zip's first 160 files are for training, the rest for testing. Prints for 20 and 100 templates:
+
+- the memory of packed data;
+- the seconds of an epoch of stochastic subgradient steps, of block-coordinate Frank-Wolfe, and of multiple kernel
+  learning over templates (2^16 weights for each template; the first epoch from weights of zero, and the second), and
+  nanoseconds for each feature of an arc;
+- the share of right heads (UAS) after ten epochs of SGD, and that of the rule that the head is the token before.
+
 Times are processor seconds, which other processes hardly change.
 """
 
@@ -25,21 +29,21 @@ from reference.boxes import BCFW, SGD, OnlineProximal, counterpart
 
 Line = tuple[str, float, str]
 BITS = {"20": 20, "100": 22}
-BLOCK_BITS = 16  # for each template, of multiple kernel learning
+BLOCK_BITS = 16  # 2^16 weights for each template in multiple kernel learning
 SETTINGS: dict[str, Any] = {"lam": 1e-6, "step_size": 0.01, "rng": 0}
 
 
 def figures(path: str, epochs: int = 10) -> Iterator[Line]:
-    """Yield what was measured, the number and its unit."""
+    """Yield the name, the number and the unit of each measurement."""
     train, test = load_treebank(f"{path}:1-160"), load_treebank(f"{path}:161-199")
     truth, tags = [np.asarray(s.heads) for s in test], [s.tags for s in test]
     for name, heads in (
         ("the token before", lambda n: np.arange(n)),
         ("the token after, of the last one the root", lambda n: np.append(np.arange(2, n + 1), 0)),
     ):
-        guess = [heads(len(y)) for y in truth]
-        yield f"UAS, {name}", 100 * attachment_score(truth, guess), "%"
-        yield f"UAS, {name}, without punctuation", 100 * attachment_score(truth, guess, tags), "%"
+        predicted = [heads(len(y)) for y in truth]
+        yield f"UAS, {name}", 100 * attachment_score(truth, predicted), "%"
+        yield f"UAS, {name}, without punctuation", 100 * attachment_score(truth, predicted, tags), "%"
     for templates in ("20", "100"):
         model = accelerated.ParsingModel(templates, bits=BITS[templates], single_root=True)
         seconds, data = _timed(partial(model.pack, [s.fields() for s in train], [s.heads for s in train]))
@@ -58,24 +62,27 @@ def figures(path: str, epochs: int = 10) -> Iterator[Line]:
             yield f"epoch of {loop}, {templates} templates", 1e9 * seconds / features, "ns an arc-feature"
         blocks = accelerated.ParsingModel(templates, bits=BLOCK_BITS, single_root=True, blocks=True)
         mkl = updates(accelerated.StructuralHinge(blocks, data), "online_proximal")
-        state = mkl()  # compiles, and begins
-        again = _timed(mkl)[0]
-        onward = _timed(partial(mkl, state))[0]
-        yield f"epoch of MKL, the first, {templates} templates", again, "s"
-        yield f"epoch of MKL, the second, {templates} templates", onward, "s"
+        state = mkl()  # compiles; the state after one epoch
+        first = _timed(mkl)[0]
+        second = _timed(partial(mkl, state))[0]
+        yield f"epoch of MKL, the first, {templates} templates", first, "s"
+        yield f"epoch of MKL, the second, {templates} templates", second, "s"
         w = accelerated.sgd(hinge, epochs=epochs, **SETTINGS).x
-        guess = model.predict(model.pack([s.fields() for s in test]), None, w)
-        yield f"UAS, {templates} templates", 100 * attachment_score(truth, guess), "%"
-        yield f"UAS, {templates} templates, without punctuation", 100 * attachment_score(truth, guess, tags), "%"
+        predicted = model.predict(model.pack([s.fields() for s in test]), None, w)
+        yield f"UAS, {templates} templates", 100 * attachment_score(truth, predicted), "%"
+        yield f"UAS, {templates} templates, without punctuation", 100 * attachment_score(truth, predicted, tags), "%"
 
 
 def _epoch(hinge: Any, loop: str) -> float:
-    """Processor seconds of an epoch's updates, without the objective after it."""
+    """Processor seconds of the updates of an epoch, without the objective after it."""
     return _timed(updates(hinge, loop))[0]
 
 
 def updates(hinge: Any, loop: str) -> Callable[..., Any]:
-    """One epoch of updates, as a call: from weights of zero, or from any state; online_proximal is over templates."""
+    """A function that performs one epoch of updates, from weights of zero or from a given state.
+
+    loop: "sgd", "bcfw", or "online_proximal" with the templates as groups.
+    """
     box: Any
     if loop == "sgd":
         box = SGD(SETTINGS["lam"], accelerated.steps.Constant(SETTINGS["step_size"]))
@@ -95,7 +102,7 @@ def _score_all(model: Any, data: Any, w: np.ndarray) -> None:
 
 
 def _number_of_features(model: Any, data: Any) -> int:
-    """Of all arcs of all sentences: the sum of their scores under weights of 1."""
+    """The number of features of all arcs of all sentences: the sum of their scores under weights of 1."""
     ones = np.ones(model.size)
     return int(sum(model.scores(data, np.array([i]), ones).values.sum() for i in range(data.n)))
 
@@ -107,7 +114,7 @@ def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; the exit status."""
+    """Measure and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("path", metavar="DATA", help="the treebank, a zip of 199 files")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -1,20 +1,21 @@
-"""Dependency parsing of Martins et al. (2010), section 4, with Figure 1, bottom right: templates chosen by an SVM and
-by multiple kernel learning.
+"""Dependency parsing of Martins et al. (2010), section 4 and Figure 1, bottom right: templates chosen by an SVM and by
+multiple kernel learning.
 
     diptych reproduce mkl-figure-1 PATH_TO_dependency_treebank.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
-    diptych reproduce mkl-figure-1 --draw parsing-templates.json       the picture again, from its JSON and beside it
+    diptych reproduce mkl-figure-1 --draw parsing-templates.json       draw the picture again from the JSON file
 
-A plain SVM and MKL learn on all 100 templates; then SVMs are trained anew on so many templates, those with the largest
-norms in the one or in the other. Writes into the current folder, or that of --out: parsing-templates.json and
-parsing-templates.png, shares of right heads on the test files against the number of templates. Runs are also kept as
-they come, in runs.jsonl beside them: what is in that file is not done again.
+A plain SVM and MKL learn on all 100 templates. Then SVMs are trained on fewer templates, those with the largest norms
+in the SVM or in MKL. Writes parsing-templates.json and parsing-templates.png into the current folder, or that of --out.
+The picture shows the share of right heads on the test files against the number of templates. Finished runs are saved in
+runs.jsonl in that folder and are not repeated.
 
-Protocol. The zip's first 160 files train, the rest test. While eta0 and C are chosen, by right heads, the last 20 of
-the 160 are held out: for each learner, eta0 after two epochs at C = 10, then C after four: the strongest penalty within
-one standard error of the best. SVMs on fewer templates keep what the SVM on all has. All runs: the last model,
-eta_t = eta0/sqrt(t), 2^16 weights for each template; UAS is the share of tokens but punctuation with the right head.
-The paper has CoNLL-2008, 39,278 sentences and 507 templates (SVM 90.92 %, MKL 90.67 %), so that no number can be held
-against the print; which choice of templates is better, can.
+Protocol. The zip's first 160 files are for training, the rest for testing. The last 20 of the 160 are held out to
+choose eta0 and C by the share of right heads. For each learner, eta0 is the best after two epochs at C = 10; C is the
+strongest penalty within one standard error of the best after four epochs. SVMs on fewer templates use eta0 and C of the
+SVM on all templates. All runs return the last model and have eta_t = eta0/sqrt(t) and 2^16 weights for each template.
+UAS is the share of tokens, without punctuation, with the right head. The paper has CoNLL-2008, 39,278 sentences and 507
+templates (SVM 90.92 %, MKL 90.67 %). So the numbers cannot be compared with the print, but the better choice of
+templates can.
 """
 
 from __future__ import annotations
@@ -62,31 +63,31 @@ class Plan(NamedTuple):
 
     @classmethod
     def full(cls) -> Plan:
-        """What the figure is drawn with."""
+        """The plan of the figure."""
         return cls((0.01, 0.1, 1.0), (0.1, 1.0, 10.0, 100.0), (2, 4), (5, 10, 20, 40, 60, 80, 100))
 
     @classmethod
     def quick(cls) -> Plan:
-        """Two of each."""
+        """Two values of each."""
         return cls((0.1, 1.0), (1.0, 10.0), (1, 1), (2, 20))
 
 
 def measure(workers: Workers, plan: Plan, epochs: int) -> dict[str, Any]:
-    """What was tuned, both learners on all templates, and the SVMs on sets of them."""
+    """Tune both learners, train them on all templates, and train SVMs on sets of templates."""
     every = tuple(range(len(workers.data.checked_templates())))
     print("eta0", file=sys.stderr)
     trials = {
         learner: workers.perform(Run(learner, TRIAL_C, eta0, every, plan.trials[0], "tuning") for eta0 in plan.eta0)
         for learner in NAMES
     }
-    eta0 = {learner: max(found, key=_share)["eta0"] for learner, found in trials.items()}
+    eta0 = {learner: max(records, key=_share)["eta0"] for learner, records in trials.items()}
     print("C", file=sys.stderr)
     tuned = {
         learner: workers.perform(Run(learner, C, eta0[learner], every, plan.trials[1], "tuning") for C in plan.C)
         for learner in NAMES
     }
     words = sum(tag not in PUNCTUATION for sentence in workers.data.sentences("tuning")[1] for tag in sentence.tags)
-    best = {learner: _strongest(found, words) for learner, found in tuned.items()}
+    best = {learner: _strongest(records, words) for learner, records in tuned.items()}
     print("all templates", file=sys.stderr)
     full = {
         learner: workers.perform([Run(learner, best[learner]["C"], eta0[learner], every, epochs, "whole")])[0]
@@ -109,7 +110,7 @@ def measure(workers: Workers, plan: Plan, epochs: int) -> dict[str, Any]:
 
 
 def _share(record: dict[str, Any]) -> float:
-    """Right heads, 0 where the run diverged."""
+    """The share of right heads, 0 for a run that diverged."""
     return record["uas"] or 0.0
 
 
@@ -121,13 +122,13 @@ def _strongest(records: Sequence[dict[str, Any]], words: int) -> dict[str, Any]:
 
 
 def _largest(record: dict[str, Any], size: int) -> tuple[int, ...]:
-    """The templates of the largest norms, by number; of those at zero, the first."""
+    """The indices of the templates with the largest norms; of equals, the first."""
     order = np.argsort(-np.array(record["rows"][-1]["norms"]), kind="stable")
     return tuple(sorted(order[:size].tolist()))
 
 
 def table(report: dict[str, Any]) -> str:
-    """Both learners on all templates, and the sets; * is an end of a grid of more than two."""
+    """Both learners on all templates, and the SVMs on sets; * marks an end of a grid of more than two values."""
     ends = {name: (min(grid), max(grid)) if len(grid) > 2 else () for name, grid in report["grids"].items()}
     lines = [
         "| learner | templates with weights | C | eta0 | UAS, % | with punctuation | UAS of the paper | "
@@ -183,7 +184,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment, or draw it again; the exit status."""
+    """Run the experiment, or draw it again; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
     parser.add_argument(
@@ -224,19 +225,19 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if options.data is None:
         raise ValueError("DATA: expected the path of dependency_treebank.zip")
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     plan, templates = (Plan.quick(), "20") if options.quick else (Plan.full(), "100")
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
     folder = output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
-    found = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
+    results = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {
         "settings": settings,
         "versions": versions(),
         "templates": treebank.checked_templates(),
         "grids": {"eta0": plan.eta0, "C": plan.C},
-        **found,
+        **results,
     }
     path.write_text(json.dumps(report), encoding="utf-8")
     picture = path.with_suffix(".png")
@@ -250,7 +251,7 @@ def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path, *w
 
 
 def _last_rows(part: Any) -> Any:
-    """Every run with its last row alone."""
+    """The report with only the last row of each run."""
     if isinstance(part, dict):
         return {name: value[-1:] if name == "rows" else _last_rows(value) for name, value in part.items()}
     return [_last_rows(each) for each in part] if isinstance(part, list) else part

@@ -1,4 +1,4 @@
-"""One pass of SVRG, as a call."""
+"""One pass of SVRG as a callable, to measure its time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Pass"]
 
 
 class Pass:
-    """One pass from weights near a solution; best() is its least time."""
+    """One pass of SVRG from weights near a solution. over: the objective and mu."""
 
     def __init__(self, over: tuple[Any, float | None], kappa: float = 0.0, average: str = "last") -> None:
         self.objective, self.mu = over
@@ -26,7 +26,7 @@ class Pass:
         self.box = counterpart(Box(average=average), self.objective)
 
     def __call__(self) -> np.ndarray:
-        """Full gradient, then a step for each example."""
+        """A full gradient, then a step for each example."""
         start = self.box.snapshot(self.objective, self.x, self.mu)
         x: np.ndarray = self.box.sweep(self.problem, start, self.order, 1 / 30)
         return x

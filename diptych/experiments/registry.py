@@ -1,4 +1,4 @@
-"""The experiments by name: what each shows, of which paper, on which data."""
+"""The experiments by name, each with its paper, its topic and its data."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ TREES = "dependency_treebank.zip"
 
 
 class Experiment(NamedTuple):
-    """The module with ``main(name, arguments)``; the paper and what of it, the data, and the time where it was
-    measured.
-    """
+    """An experiment: module with ``main(name, arguments)``, paper, place in the paper, topic, data, measured time."""
 
     module: str
     paper: str
@@ -77,7 +75,7 @@ EXPERIMENTS = {
 
 
 def perform(name: str, arguments: Sequence[str]) -> int:
-    """Run an experiment with its options; the exit status."""
+    """Run an experiment with its options and return the exit status."""
     module = importlib.import_module(f"diptych.experiments.{EXPERIMENTS[name].module}")
     status: int = module.main(name, arguments)
     return status

@@ -1,4 +1,4 @@
-"""What the experiments share: options, exit status, reports in JSON and the lines on stderr."""
+"""Shared code of the experiments: options, exit status, reports in JSON, lines on stderr."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def at_least_one(text: str) -> int:
-    """The value of an option that takes an integer >= 1."""
+    """The value of an option of type integer >= 1."""
     value = int(text) if text.strip().isdecimal() else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
@@ -48,7 +48,7 @@ def at_least_one(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """The value of an option that takes a finite number > 0."""
+    """The value of an option of type finite number > 0."""
     try:
         value = float(text)
     except ValueError:
@@ -59,14 +59,14 @@ def positive(text: str) -> float:
 
 
 def parsed(parser: Parser, arguments: Sequence[str] | None, quick: Mapping[str, Any]) -> argparse.Namespace:
-    """The options. ``quick`` holds the defaults under --quick; options given explicitly override them."""
+    """The parsed options. quick: the defaults with --quick; explicit options override them."""
     if parser.parse_args(arguments).quick:
         parser.set_defaults(**quick)
     return parser.parse_args(arguments)
 
 
 def ended(parser: Parser, command: Callable[[], None]) -> int:
-    """Run a command and return its exit status: 0, or 2 after an error (one line on stderr), or 130 if interrupted."""
+    """Run a command and return the exit status: 0, 2 after an error (one line on stderr), or 130 if interrupted."""
     try:
         command()
     except (ValueError, OSError, ImportError) as problem:
@@ -79,15 +79,15 @@ def ended(parser: Parser, command: Callable[[], None]) -> int:
 
 
 def add_report_options(parser: Parser, printed: str = "the table as JSON", again: str = "table and picture") -> None:
-    """Add --out, --json and --draw; the help says what --json prints and what --draw makes again."""
-    place = "folder of the written files (default: the current one; with --draw: the folder of its file)"
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help=place)
+    """Add --out, --json and --draw. printed, again: the objects of --json and --draw in the help."""
+    folder = "folder of the written files (default: the current one; with --draw: the folder of its file)"
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help=folder)
     parser.add_argument("--json", action="store_true", help=f"print {printed}")
     parser.add_argument("--draw", metavar="JSON", type=Path, help=f"run nothing: make {again} from this file")
 
 
 def output_folder(options: argparse.Namespace) -> Path:
-    """The folder of --out, made if it is missing; by default the current one."""
+    """The folder of --out, created if it is missing; by default the current one."""
     folder: Path = options.out or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -101,9 +101,9 @@ def run_or_draw(
     what: str,
     fields: Sequence[str],
 ) -> int:
-    """The exit status of ``run()``, or with --draw of ``show(options, report, picture)``.
+    """Call ``run()``, or with --draw ``show(options, report, picture)``, and return the exit status.
 
-    ``what`` names the report in error messages; a report without one of the ``fields`` is an error.
+    what: name of the report in error messages; fields: required fields of the report.
     """
 
     def draw_again() -> None:
@@ -123,7 +123,7 @@ def _message(problem: Exception) -> str:
 
 
 def whole(result: Result) -> Result:
-    """The result of a complete run; a run that Ctrl-C stopped ends the command."""
+    """The result of a run. KeyboardInterrupt if Ctrl-C interrupted the run."""
     if result.interrupted:
         raise KeyboardInterrupt
     return result
@@ -131,8 +131,9 @@ def whole(result: Result) -> Result:
 
 @contextmanager
 def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A context with the report of a JSON file. A wrong file, or an error in the block, is a ValueError that names
-    the file.
+    """A context with the report of a JSON file.
+
+    An invalid file, or an error in the block, raises ValueError with the name of the file.
     """
     wrong = f"{path}: expected the JSON of {what}, got "
     try:
@@ -151,5 +152,5 @@ def read_report(path: Path, what: str, fields: Sequence[str]) -> Iterator[dict[s
 
 
 def say_written(*paths: Path) -> None:
-    """Name the files that were written, on stderr."""
+    """Print the names of the written files on stderr."""
     print(f"wrote {', '.join(map(str, paths))}", file=sys.stderr)

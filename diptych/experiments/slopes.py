@@ -1,9 +1,9 @@
-"""How the work of Casimir-SVRG grows as the accuracy is raised, on runs: ``diptych reproduce casimir-slopes [--json]``.
+"""Growth of the work of Casimir-SVRG with the accuracy: ``diptych reproduce casimir-slopes [--json]``.
 
-Oracle calls until the hinge of a small multiclass problem is within eps of its minimum, for eps halved again and again,
-and the slope of their logarithm over that of 1/eps. Pillutla et al. promise, up to logarithms: 1/2 with constant
-smoothing for eps and lam > 0 (Proposition 29), 1 with falling smoothing (30), between 1/2 and 1 and 1 for lam = 0
-(31, 32). Subproblems are solved until (26) holds.
+Counts the oracle calls until the hinge of a small multiclass problem is within eps of its minimum, for successively
+halved eps, and fits the slope of log(calls) against log(1/eps). The slopes of Pillutla et al., up to logarithms, are
+1/2 with constant smoothing for eps and lam > 0 (Proposition 29), 1 with decreasing smoothing (30), and for lam = 0
+between 1/2 and 1 (31) and 1 (32). Subproblems are solved until (26) holds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from reference.bounds import Corollary18, Corollary20
 
 LAM, EXAMPLES, CLASSES, FEATURES = 0.02, 40, 3, 2
 ACCURACIES = 0.04 / 2.0 ** np.arange(4)
-PASSES = 4000  # at most; then an accuracy counts as not reached
+PASSES = 4000  # the maximum; an accuracy that is not reached by then has no calls
 PROMISED = {"Proposition 29": "1/2", "Proposition 30": "1", "Proposition 31": "1/2 to 1", "Proposition 32": "1"}
 
 
 def problem() -> tuple[Any, dict[float, float]]:
-    """A hinge smoothed by entropy, and its minimum for lam = 0 and LAM."""
+    """A hinge smoothed by entropy, and the minimum of the hinge for lam = 0 and LAM."""
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(EXAMPLES, FEATURES)), rng.integers(0, CLASSES, EXAMPLES)
     model = accelerated.MulticlassModel(FEATURES, CLASSES)
@@ -55,17 +55,17 @@ def calls(hinge: Any, name: str, accuracy: float, best: dict[float, float]) -> i
 
 
 def figures() -> Iterator[tuple[str, list[int | None], float | None]]:
-    """Proposition, calls for each accuracy, slope over those that were reached (None: fewer than two)."""
+    """Proposition, calls for each accuracy, and slope over the reached accuracies (None for fewer than two)."""
     hinge, best = problem()
     for name in PROMISED:
-        found = [calls(hinge, name, float(accuracy), best) for accuracy in ACCURACIES]
-        reached = np.array([n is not None for n in found])
-        across, up = -np.log(ACCURACIES[reached]), np.log([n for n in found if n is not None])
-        yield name, found, float(np.polyfit(across, up, 1)[0]) if len(up) > 1 else None
+        counts = [calls(hinge, name, float(accuracy), best) for accuracy in ACCURACIES]
+        reached = np.array([n is not None for n in counts])
+        x, y = -np.log(ACCURACIES[reached]), np.log([n for n in counts if n is not None])
+        yield name, counts, float(np.polyfit(x, y, 1)[0]) if len(y) > 1 else None
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; the exit status."""
+    """Measure and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     options = parser.parse_args(arguments)
@@ -74,9 +74,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 def _run(as_json: bool) -> None:
     lines = []
-    for name, found, slope in figures():
-        lines.append({"what": name, "promised": PROMISED[name], "calls": found, "slope": slope})
+    for name, counts, slope in figures():
+        lines.append({"what": name, "promised": PROMISED[name], "calls": counts, "slope": slope})
         if not as_json:
-            print(f"{name}: oracle calls {found}, slope {slope} (promised {PROMISED[name]})", flush=True)
+            print(f"{name}: oracle calls {counts}, slope {slope} (promised {PROMISED[name]})", flush=True)
     if as_json:
         print(json.dumps({"accuracies": ACCURACIES.tolist(), "lines": lines}))

@@ -1,16 +1,16 @@
 """Sparse linear-chain CRFs: ``diptych reproduce screening-chains letters|PATH_TO_conll2000.zip [--quick]``, one core.
 
-What the rule of Zhang and Qiu (2019) cannot do, since it lists outputs; the rule by the gap in l1 needs marginals and
-counts alone. alpha = 1.
+Screens sequences by the l1-gap rule, which needs only marginals and counts. The rule of Zhang and Qiu (2019) enumerates
+outputs, so it does not apply to sequences. alpha = 1.
 
 letters: all words of the OCR letters, 128 x 26 weights of pixels and 26^2 of transitions, 20 values of beta from
-beta_max to a tenth of it. The curve is the share of the optimum's zeros that are removed, against the gap over the
-objective, as the run reaches it; asked are 80 % by 1e-4 for beta >= beta_max/2, and by 1e-6 everywhere. The optimum is
-taken at a gap of 1e-7. The solver is accelerated proximal gradient.
+beta_max to beta_max/10. The curve shows the share of the optimum's zeros that are removed, against the gap divided by
+the objective during the run. The target is 80 % at a gap of 1e-4 for beta >= beta_max/2, and at 1e-6 for all beta. The
+zeros are those of a solution with a gap of 1e-7. The solver is accelerated proximal gradient.
 
-conll2000.zip: chunks, with the templates and the observed pairs of ``tag``, down to beta_max/10^4. Features too rare
-for any training to need them at the last beta leave before it begins (CountRule), and are listed apart from those that
-the gap removes; support, objective, gap and seconds of each value, and F1 on the test sentences.
+conll2000.zip: chunks, with the templates and the observed pairs of ``tag``, down to beta_max/10^4. CountRule removes
+features that are too rare for the last beta before training; they are listed separately from those that the gap
+removes. Prints support, objective, gap and seconds for each value of beta, and F1 on the test sentences.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from diptych.pictures.plots import require_matplotlib
 __all__ = ["chunks", "letters", "main", "removed_by"]
 
 ALPHA = 1.0
-GAMMA = 0.8  # the rule runs whenever the gap has fallen by a fifth: a finer curve
+GAMMA = 0.8  # screen whenever the gap has decreased by a fifth, for a finer curve
 TARGETS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 ASKED = 0.8
 QUICK = {"examples": 40, "values": 5}
@@ -59,7 +59,7 @@ Keep = Callable[[dict[str, Any]], None]
 
 
 def letters(words: int | None, values: int, ratio: float, tol: float, keep: Keep) -> dict[str, Any]:
-    """The path over the words, and what was removed at which gap; ``keep`` gets the report after each value."""
+    """The path over the words, with the share removed at each gap. keep: called with the report after each value."""
     data = handwritten_words(words)
     model = accelerated.SequenceModel(128, data.labels, start_stop=False)
     solver = accelerated.AcceleratedProximalGradient()
@@ -77,12 +77,12 @@ def letters(words: int | None, values: int, ratio: float, tol: float, keep: Keep
 
 
 def removed_by(curve: Sequence[Sequence[float]], gap: float) -> float | None:
-    """The share removed when the run first stood at such a relative gap or a smaller one; None where it never did."""
-    return next((share for here, share in curve if here <= gap), None)
+    """The share removed when the relative gap was first at most ``gap``, or None if it never was."""
+    return next((share for current, share in curve if current <= gap), None)
 
 
 def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: float, keep: Keep) -> dict[str, Any]:
-    """The path over the chunks; counts first, then the gap; ``keep`` gets the report after each value."""
+    """The path over the chunks, screened by counts, then by the gap. keep: called with the report after each value."""
     training, test = (load_columns(f"{source}:{part}.txt")[:sentences] for part in ("train", "test"))
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, "chunks")
@@ -102,9 +102,9 @@ def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: f
     def note(point: Any) -> dict[str, Any]:
         w = np.zeros(model.size)
         w[kept[point.support]] = point.values
-        guess = [[model.labels[i] for i in y] for y in model.predict(held_out, None, w)]
+        predicted = [[model.labels[i] for i in y] for y in model.predict(held_out, None, w)]
         rare, left = int(np.sum(bounds <= point.beta)), point.screenings[-1].kept
-        f1 = chunk_scores([s["label"] for s in test], guess).f1
+        f1 = chunk_scores([s["label"] for s in test], predicted).f1
         return {"by counts": rare, "by gap": model.size - rare - left, "left": left, "F1": 100 * f1}
 
     rule = accelerated.UnionRule(accelerated.CountRule(), accelerated.L1GapRule())
@@ -113,7 +113,7 @@ def chunks(source: str, sentences: int | None, values: int, ratio: float, tol: f
 
 
 def _compile(model: Any, X: Sequence[Any], Y: Sequence[Any], solver: Any) -> None:
-    """Two values on a few examples, so that no kernel is compiled while the clock runs."""
+    """Train on a few examples, so that no kernel is compiled during measurements."""
     few = accelerated.LogLoss(model, model.pack(X[:5], Y[:5]))
     kept = np.arange(0, model.size, 2)
     for objective in (few, accelerated.ElasticNetCRF(few, alpha=ALPHA, beta=1.0).reduced(kept).objective):
@@ -133,7 +133,7 @@ def _report(kind: str, objective: Any, betas: np.ndarray) -> dict[str, Any]:
 def _walk(
     objective: Any, betas: np.ndarray, tol: float, rule: Any, solver: Any, report: Any, note: Any, keep: Keep
 ) -> None:
-    """The path, value by value: each is a row of the report, and said."""
+    """Follow the path; each value adds a row to the report and prints a line."""
 
     def each(point: Any) -> None:
         row = {
@@ -164,7 +164,7 @@ def _walk(
 
 
 def table(report: dict[str, Any]) -> str:
-    """A line for each beta, in Markdown, and what was asked of it."""
+    """A line for each beta in Markdown, and a summary."""
     head = ["beta / beta_max", "not 0"]
     head += [f"removed by {t}, %" for t in report["rows"][0]["removed"]] if report["kind"] == "letters" else []
     head += ["by counts", "by gap", "left", "F1"] if report["kind"] == "chunks" else []
@@ -194,17 +194,17 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
         yield f"by counts, before training at any beta: {before['removed']} weights, in {before['seconds']:.2f} s"
         return
     for target, share, where in ((1e-4, 0.5, "beta >= beta_max/2"), (1e-6, 0.0, "all beta")):
-        found = [row["removed"][f"{target:g}"] for row in report["rows"] if row["beta"] >= share * (1 - 1e-9)]
-        reached = [x for x in found if x is not None]
+        removed = [row["removed"][f"{target:g}"] for row in report["rows"] if row["beta"] >= share * (1 - 1e-9)]
+        reached = [x for x in removed if x is not None]
         least = f"{100 * min(reached):.1f} %" if reached else "nothing"
         yield (
             f"removed of the zeros by a gap of {target:g}, {where}: at least {least} (asked: {100 * ASKED:.0f} %; "
-            f"reached at {len(reached)} of {len(found)} values)"
+            f"reached at {len(reached)} of {len(removed)} values)"
         )
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write; the exit status."""
+    """Measure, print and write; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
     parser.add_argument("--quick", action="store_true", help="defaults of 40 examples and 5 values")
@@ -226,7 +226,7 @@ def _run(options: argparse.Namespace) -> None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
     if options.ratio is not None and options.ratio >= 1:
         raise ValueError(f"--ratio: expected a number in (0, 1), got {options.ratio}")
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     path = output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
 

@@ -1,5 +1,5 @@
-"""What the sparse CRFs of Zhang and Qiu (2019) are measured on: their synthetic classes, letters as characters,
-letters as words.
+"""The data of the experiments with the sparse CRFs of Zhang and Qiu (2019): synthetic classes, and the OCR letters as
+characters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ QUICK_SIZES = {"syn1": (200, 500), "syn2": (200, 1000), "syn3": (100, 1000)}
 QUICK_WORDS = 40
 NAMES = (*SIZES, "letters")
 
-# Table 1: seconds of the solver without screening, of screening, of the solver with it
+# Table 1: seconds of the solver without screening, of screening, and of the solver with screening
 PAPER = {
     "syn1": {"solver alone": 443.0, "screening": 12.0, "solver": 138.0, "speedup": 2.95},
     "syn2": {"solver alone": 1652.0, "screening": 16.0, "solver": 366.0, "speedup": 4.30},
@@ -28,12 +28,12 @@ PAPER = {
 
 
 def synthetic(n: int, d: int, rng: Any, classes: int = 10) -> tuple[np.ndarray, np.ndarray]:
-    """Examples (n, d) and their classes (n,), as section 4.1 of the paper has them.
+    """Examples (n, d) and their classes (n,), by section 4.1 of the paper.
 
-    The first 0.02 d features lie in one block for each class. In an example of class k, block k is drawn from
-    N(1.5, 0.75), the other blocks from N(0, 1), and each of the other 0.98 d features from N(0, 1) with probability
-    0.2; else it is 0. n/classes examples of each class, in order. 0.75 is the variance, as printed; features are
-    neither centred nor scaled, and there is no bias, of which the paper says nothing.
+    The first 0.02 d features form one block for each class. In an example of class k, block k is drawn from
+    N(1.5, 0.75) and the other blocks from N(0, 1). Each of the other 0.98 d features is drawn from N(0, 1) with
+    probability 0.2, else it is 0. There are n/classes examples of each class, in order. 0.75 is the variance, as
+    printed. The paper does not mention centring, scaling or a bias; there is none here.
     """
     rng = np.random.default_rng(rng)
     block, each = d // 50 // classes, n // classes
@@ -52,20 +52,21 @@ def synthetic(n: int, d: int, rng: Any, classes: int = 10) -> tuple[np.ndarray, 
 
 
 def characters(words: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The pixels (N, 128) and the letters (N,) of all words, or of the first so many."""
+    """The pixels (N, 128) and the letters (N,) of all words, or of the first ``words`` of them."""
     data = handwritten_words(words)
     return np.concatenate(data.X), np.concatenate(data.Y)
 
 
 def classes(X: np.ndarray, Y: np.ndarray, labels: int) -> Any:
-    """The log loss of classes: a weight for each feature and class."""
+    """The log loss of a model of classes, with a weight for each feature and class."""
     model = accelerated.MulticlassModel(X.shape[1], labels)
     return accelerated.LogLoss(model, model.pack(X, Y))
 
 
 def named(name: str, *, quick: bool = False, rng: Any = 0) -> Any:
-    """The log loss of one of the four rows of Table 1. The paper does not say how it reads the letters: here they
-    are classes.
+    """The log loss for one of the four data sets of Table 1.
+
+    The paper does not say whether its letters are words or characters. Here they are characters, as classes.
     """
     if name == "letters":
         return classes(*characters(QUICK_WORDS if quick else None), 26)

@@ -1,4 +1,4 @@
-"""The pictures of the experiments with sparse CRFs: what screening removed, against iterations and against the gap."""
+"""The pictures of the experiments with sparse CRFs: removed weights against iterations and against the gap."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["draw_ratios"]
 
 
 def draw_ratios(path: Path, report: dict[str, Any]) -> None:
-    """Rejection and reservation ratios against iterations, a line for each beta: a column for each rule, two rows
-    for each data.
+    """Rejection and reservation ratios against iterations: a line for each beta, a column for each rule, two rows for
+    each data set.
     """
     names = list(report["data"])
     rules = [
@@ -38,19 +38,19 @@ def draw_ratios(path: Path, report: dict[str, Any]) -> None:
 
 
 def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
-    """As steps, from what static screening removed to the last iteration."""
+    """The ratios as steps, from the screening before the first iteration to the last iteration."""
     size, zeros = curve["size"], curve["zeros"]
-    at = [s[0] for s in curve["screenings"]] + [curve["iterations"]]
+    iterations = [s[0] for s in curve["screenings"]] + [curve["iterations"]]
     kept = [s[2] for s in curve["screenings"]]
     kept.append(kept[-1] if kept else size)
     style = {"where": "post", "color": color, "linewidth": 1.3, "marker": ".", "markersize": 4}
-    above.step(at, [(size - k) / zeros if zeros else 1.0 for k in kept], label=f"{curve['beta']:.2f}", **style)
-    below.step(at, [k / size for k in kept], **style)
+    above.step(iterations, [(size - k) / zeros if zeros else 1.0 for k in kept], label=f"{curve['beta']:.2f}", **style)
+    below.step(iterations, [k / size for k in kept], **style)
 
 
 def draw_gaps(path: Path, report: dict[str, Any]) -> None:
-    """The share of the optimum's zeros that are removed, against the gap over the objective, a line for each of up
-    to eight betas.
+    """The share of the optimum's zeros that are removed, against the gap divided by the objective, for up to eight
+    betas.
     """
     figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
     axis = figure.subplots()
@@ -72,7 +72,7 @@ def draw_gaps(path: Path, report: dict[str, Any]) -> None:
 
 
 def draw_counts(path: Path, report: dict[str, Any]) -> None:
-    """Weights by what became of them, and F1, against beta."""
+    """The numbers of removed, remaining and nonzero weights, and F1, against beta."""
     figure = require_matplotlib()(figsize=(8, 5), layout="constrained")
     axis = figure.subplots()
     betas = [row["beta"] for row in report["rows"]]

@@ -1,13 +1,15 @@
 """Table 1 of Zhang and Qiu (2019) with every rule: ``diptych reproduce screening-table-1 [syn1 syn2 syn3 letters]
 [--quick]``.
 
-100 values of beta from beta_max to a tenth of it, alpha = 1, each to a duality gap of 1e-6 of the objective from the
-solution of the last, by one accelerated proximal gradient solver on one core, all runs in one process, in turn. For
-each rule: seconds in the solver and in screening, the speedup against no screening, and against a solver without
-screening that skips the zeros of w; iterations, and the work: weights that are active, summed over iterations. Every
-run is held against the one without screening: objectives to the gaps, weights to 2 sqrt(2 gap/(alpha beta)). The
-picture shows, as the paper's figures do, what share of the optimum's zeros was removed after so many iterations, and
-what share of all weights was left. The paper does not say whether its letters are characters or words; here they are
+Each path has 100 values of beta from beta_max to beta_max/10, with alpha = 1. Each value starts from the solution of
+the last and stops at a duality gap of 1e-6 of the objective. The solver is accelerated proximal gradient on one core;
+all runs take turns in one process.
+
+Prints for each rule: seconds in the solver and in screening, the speedup over no screening and over a solver without
+screening that skips the zeros of w, iterations, and the work (active weights, summed over iterations). Every run is
+checked against the run without screening: objectives up to the gaps, weights up to 2 sqrt(2 gap/(alpha beta)). As in
+the paper's figures, the picture shows the share of the optimum's zeros that are removed and the share of all weights
+that are left, against iterations. The paper does not say whether its letters are characters or words; here they are
 characters.
 """
 
@@ -57,12 +59,12 @@ SOLVERS: dict[str, Callable[[], Any]] = {
 }
 ALPHA = 1.0
 RATIO = 0.1
-SHARES = (0.75, 0.5, 0.25, 0.1)  # of beta_max: where curves are drawn
+SHARES = (0.75, 0.5, 0.25, 0.1)  # the betas of the drawn curves, as shares of beta_max
 QUICK = {"values": 6}
 
 
 class Walk:
-    """One rule and one solver along the path: times are the least of the repeats."""
+    """One rule and one solver along the path; the fastest of the repeats counts."""
 
     def __init__(self, rule: str, solver: str) -> None:
         self.rule, self.solver = rule, solver
@@ -70,11 +72,11 @@ class Walk:
 
     @property
     def name(self) -> str:
-        """As progress shows it."""
+        """The name that progress shows."""
         return f"{self.rule}, {self.solver}"
 
     def run(self, objective: Any, betas: np.ndarray, tol: float) -> None:
-        """Once more."""
+        """Run once and keep the fastest path."""
         path = accelerated.sparse_path(
             objective, betas, alpha=ALPHA, tol=tol, rule=RULES[self.rule](), solver=SOLVERS[self.solver]()
         )
@@ -84,7 +86,7 @@ class Walk:
             self.path = path
 
     def report(self, plain: Any) -> dict[str, Any]:
-        """What the table shows, and the curves; ``plain``: the path without screening."""
+        """The numbers of the table, and the curves. plain: the path without screening."""
         points = self.path.points
         solving, screening = (
             sum(getattr(point, f"{what}_seconds") for point in points) for what in ("solver", "screening")
@@ -105,8 +107,8 @@ class Walk:
 
 
 def agreement(path: Any, plain: Any) -> dict[str, float]:
-    """Against the path without screening: objectives over the larger gap, weights over the sum of both bounds; each
-    at most 1.
+    """The largest differences from the path without screening: of objectives divided by the larger gap, and of weights
+    divided by the sum of both bounds. Each is at most 1.
     """
     objectives = weights = 0.0
     for k, (mine, other) in enumerate(zip(path.points, plain.points, strict=True)):
@@ -118,7 +120,7 @@ def agreement(path: Any, plain: Any) -> dict[str, float]:
 
 
 def curve(path: Any, share: float) -> dict[str, Any]:
-    """Where beta is nearest to that share of beta_max: weights left after each screening."""
+    """The weights left after each screening, for the beta nearest to that share of beta_max."""
     point = min(path.points, key=lambda p: abs(np.log(p.beta / (share * path.beta_max))))
     return {
         "beta": point.beta / path.beta_max,
@@ -132,7 +134,7 @@ def curve(path: Any, share: float) -> dict[str, Any]:
 def measure(
     name: str, objective: Any, runs: Sequence[tuple[str, str]], values: int, tol: float, repeats: int
 ) -> dict[str, Any]:
-    """Repeat every run on one problem, in turn."""
+    """Repeat all runs on one problem; the runs take turns."""
     most = accelerated.beta_max(objective)
     betas = most * RATIO ** (np.arange(values) / max(values - 1, 1))
     paths = [Walk(*run) for run in runs]
@@ -154,13 +156,13 @@ def measure(
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """One line for each rule and data, after the paper's."""
-    found = []
+    """A line for each rule and data set, below the paper's lines for the data set."""
+    rows = []
     for name, data in report["data"].items():
         paper = report["paper"][name]
         alone, theirs = paper["solver alone"], {"data": name, "solver": "the paper's"}
-        found.append({**theirs, "rule": "none", "solver s": alone, "screening s": 0.0, "speedup": 1.0})
-        found.append(
+        rows.append({**theirs, "rule": "none", "solver s": alone, "screening s": 0.0, "speedup": 1.0})
+        rows.append(
             {
                 **theirs,
                 "rule": "the paper's",
@@ -176,7 +178,7 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
         )
         for row in data["rows"]:
             seconds = _seconds(row)
-            found.append(
+            rows.append(
                 {
                     "data": name,
                     "rule": row["rule"],
@@ -190,7 +192,7 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
                     "iterations": row["iterations"],
                 }
             )
-    return found
+    return rows
 
 
 def _seconds(row: dict[str, Any]) -> float:
@@ -204,7 +206,7 @@ HEAD = (
 
 
 def table(report: dict[str, Any]) -> str:
-    """The lines in Markdown; the work is that of the first row, 1."""
+    """The lines in Markdown. The work is relative to that of the first run on the data."""
     text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     for line in lines(report):
         cells = (_cell(line.get(name)) for name in HEAD)
@@ -217,7 +219,7 @@ def _cell(value: Any) -> str:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write; the exit status."""
+    """Measure, print and write; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="small data; a default of 6 values")
@@ -239,11 +241,11 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     return run_or_draw(parser, options, lambda: _run(options), _show, "sparse_table", ("settings", "paper", "data"))
 
 
-def _checked(what: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
-    for name in given:
-        if name not in known:
-            raise ValueError(f"{what}: expected some of {', '.join(known)}, got {name!r}")
-    return [name for name in known if name in given]
+def _checked(what: str, names: Sequence[str], choices: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in choices:
+            raise ValueError(f"{what}: expected some of {', '.join(choices)}, got {name!r}")
+    return [name for name in choices if name in names]
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -251,13 +253,13 @@ def _run(options: argparse.Namespace) -> None:
     rules = ["none", *(rule for rule in _checked("--rules", options.rules, list(RULES)) if rule != "none")]
     if len(rules) == 1:
         raise ValueError("--rules: expected one that screens, to be held against none")
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     path = output_folder(options) / "sparse-table.json"
     runs = [(rule, "dense") for rule in rules]
     runs += [(rule, solver) for solver in SOLVERS if solver != "dense" for rule in rules if rule in ("none", "l1 gap")]
     set_num_threads(1)
     announce_compilation(accelerated)
-    for rule, solver in runs:  # kernels
+    for rule, solver in runs:  # compile kernels
         small = sparse_data.classes(*sparse_data.synthetic(20, 500, 0), 10)
         Walk(rule, solver).run(small, accelerated.beta_max(small) * np.array([0.9, 0.8]), 1e-3)
     settings = {"values": options.values, "tol": options.tol, "repeats": options.repeats, "quick": options.quick}
@@ -270,7 +272,7 @@ def _run(options: argparse.Namespace) -> None:
     for name in names:
         objective = sparse_data.named(name, quick=options.quick)
         report["data"][name] = measure(name, objective, runs, options.values, options.tol, options.repeats)
-        path.write_text(json.dumps(report), encoding="utf-8")  # what there is so far
+        path.write_text(json.dumps(report), encoding="utf-8")  # the report so far
     set_num_threads(None)
     say_written(path)
     _show(options, report, path.with_suffix(".png"))

@@ -1,11 +1,12 @@
 """Every optimiser of the structural SVM on one problem: ``diptych reproduce ssvm-optimizers [--quick] [--out FOLDER]
 [--json]``.
 
-Nine folds of the letters (6,251 words), lam = 0.0016, raw pixels, Hamming loss, one core. Each runs until its objective
-is within 1e-3 of itself of one lower bound, the best dual value of a long run of ``bcfw``, or for 60 s; evaluations
-count neither in seconds nor in calls, the search for step sizes counts in both. Casimir, and SVRG at a constant mu, see
-a smoothed hinge, and are measured by the hinge itself. Writes ssvm.json, with the rows of every run, and ssvm.png, into
-the current folder or that of --out; prints a table. The first run compiles kernels, for some minutes.
+The data are nine folds of the letters (6,251 words) with raw pixels, Hamming loss and lam = 0.0016, on one core. Each
+optimiser runs until its objective is within a relative gap of 1e-3 of a common lower bound, or for 60 s. The bound is
+the best dual value of a long run of ``bcfw``. Evaluations count neither in seconds nor in calls; the search for step
+sizes counts in both. Casimir, and SVRG with a constant mu, minimise a smoothed hinge; their objective is measured
+without smoothing. Writes ssvm.json (the rows of every run) and ssvm.png into the current folder, or that of --out, and
+prints a table. The first run compiles kernels for some minutes.
 """
 
 from __future__ import annotations
@@ -41,22 +42,20 @@ from reference.training.result import Result, Row
 
 __all__ = ["METHODS", "main", "measure"]
 
-LAM = 0.0016 * 6251  # over the number of words
+LAM = 0.0016 * 6251  # divided by the number of words
 GAP = 1e-3
 QUICK = {"words": 60, "seconds": 0.1}
 MU = 0.01  # squared l2 adds at most mu/2 to the hinge
 
 
 class Method(NamedTuple):
-    """An optimiser with its options; the hinge's smoothing; how many of its calls a pass are those of a full
-    gradient, in n.
-    """
+    """An optimiser with its options, the smoothing of the hinge, and the number of full gradients in a pass."""
 
     run: Callable[..., Result]
     smoothing: Any = None
     full_gradients: int = 0
-    draws: bool = True  # takes an rng
-    bounds: bool = True  # whether the duals in its history bound the hinge's least objective
+    draws: bool = True  # whether it has a parameter rng
+    bounds: bool = True  # whether its duals are lower bounds of the unsmoothed objective
 
 
 METHODS = {
@@ -84,7 +83,7 @@ METHODS = {
 
 
 class Problem:
-    """The first words of the nine folds, packed, and the hinge itself."""
+    """The packed words of nine folds, or the first of them, and the hinge."""
 
     def __init__(self, words: int | None) -> None:
         train, _ = handwritten_words().split(0)
@@ -98,16 +97,16 @@ class Problem:
         self.lam = LAM / self.data.n
 
     def bound(self, tol: float) -> float:
-        """A lower bound on the least objective, within tol of it."""
+        """A lower bound of the least objective, to a relative gap ``tol``."""
         result = whole(accelerated.bcfw(self.hinge, lam=self.lam, tol=tol, epochs=1000, rng=0))
         return max(row.dual for row in result.history if row.dual is not None)
 
     def objective(self, w: np.ndarray) -> float:
-        """The hinge itself, with the norm."""
+        """The objective without smoothing."""
         return self.hinge.value_and_gradient(w)[0] + 0.5 * self.lam * float(w @ w)
 
     def run(self, method: Method, bound: float, seconds: float, epochs: int = 1_000_000) -> dict[str, Any]:
-        """The method until its gap to the bound is small enough, or for so long: its rows, and how it ended."""
+        """Run the method until its gap to the bound is small enough or the time is up; its rows and final message."""
         objective, rows = self.hinge, []
         if method.smoothing is not None:
             objective = accelerated.StructuralHinge(self.model, self.data, smoothing=method.smoothing)
@@ -132,13 +131,13 @@ class Problem:
 
 
 def measure(words: int | None, seconds: float, tol: float) -> dict[str, Any]:
-    """The rows of every method, and the best lower bound of all."""
+    """The rows of every method, and the best lower bound."""
     set_num_threads(1)
     problem = Problem(words)
     bound = problem.bound(tol)
     runs = {}
     for name, method in METHODS.items():
-        problem.run(method, bound, seconds, epochs=1)  # kernels, caches
+        problem.run(method, bound, seconds, epochs=1)  # compile kernels, fill caches
         runs[name] = problem.run(method, bound, seconds)
         last = runs[name]["rows"][-1]
         print(
@@ -153,14 +152,12 @@ def measure(words: int | None, seconds: float, tol: float) -> dict[str, Any]:
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """One line for each method, at its last row: gap to the bound, over the objective, and calls by the number of
-    examples.
-    """
-    n, bound, found = report["settings"]["words"], report["bound"], []
+    """A line for each method from its last row, with gaps relative to the objective and calls divided by n."""
+    n, bound, rows = report["settings"]["words"], report["bound"], []
     for name, record in report["runs"].items():
         last = record["rows"][-1]
         gap = (last["objective"] - bound) / last["objective"]
-        found.append(
+        rows.append(
             {
                 "optimiser": name,
                 "passes": last["passes"],
@@ -172,14 +169,14 @@ def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
                 "its own gap / objective": None if last["dual"] is None else 1 - last["dual"] / last["objective"],
             }
         )
-    return found
+    return rows
 
 
 def table(report: dict[str, Any]) -> str:
     """The lines in Markdown."""
-    found = lines(report)
-    text = [f"| {' | '.join(found[0])} |", "|" + "---|" * len(found[0])]
-    for line in found:
+    rows = lines(report)
+    text = [f"| {' | '.join(rows[0])} |", "|" + "---|" * len(rows[0])]
+    for line in rows:
         cells = (
             x if isinstance(x, str) else "" if x is None else f"{x:.6g}" if name == "objective" else f"{x:.3g}"
             for name, x in line.items()
@@ -189,7 +186,7 @@ def table(report: dict[str, Any]) -> str:
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """Gap to the bound over the objective, against seconds and against oracle calls."""
+    """The gap to the bound divided by the objective, against seconds and against oracle calls."""
     figure = require_matplotlib()(figsize=(15, 5), layout="constrained")
     n, bound = report["settings"]["words"], report["bound"]
     axes = figure.subplots(1, 3, sharey=True)
@@ -213,7 +210,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, write, print; the exit status."""
+    """Measure, write and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument(
         "--quick",
@@ -228,7 +225,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> None:
-    require_matplotlib()  # before it is needed
+    require_matplotlib()  # fail before the runs, not after
     path = output_folder(options) / "ssvm.json"
     report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
     path.write_text(json.dumps(report), encoding="utf-8")

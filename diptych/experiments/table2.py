@@ -1,8 +1,7 @@
-"""Table 2 of Pillutla et al. for the structures that exist, measured: ``diptych reproduce casimir-table-2 [--json |
---page FILE]``.
+"""Table 2 of Pillutla et al., measured: ``diptych reproduce casimir-table-2 [--json | --page FILE]``.
 
-Each cell: algorithm and complexity, operations counted, time in the fast panel on one core. --page writes the table
-into a page, between two marks.
+Each cell has the algorithm, its complexity, the counted operations, and the time in the accelerated panel on one core.
+--page writes the table into a page, between two marks.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NO_SUM = "none: search has no sums (section 4.2.2)"
 
 
 class Cell(NamedTuple):
-    """One oracle of one structure; ``run`` is None where there is none."""
+    """One oracle of one structure; ``run`` is None if there is no such oracle."""
 
     algorithm: str
     complexity: str
@@ -41,7 +40,7 @@ class Cell(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One structure: what it is, its size, and its max, top-K and exp oracles."""
+    """One structure: its name, its size, and its max, top-K and exp oracles."""
 
     structure: str
     size: str
@@ -64,7 +63,7 @@ def _tree() -> Line:
 
 
 def _products(structure: Any, best: str, k_best: str, pairs: int) -> tuple[Cell, Cell, Cell]:
-    """Messages between neighbours: ``pairs`` pairs of states."""
+    """The oracles of chains and trees, which pass messages between neighbours over ``pairs`` pairs of states."""
     return (
         Cell(best, "p L^2", f"{pairs:,} pairs of states", structure.best),
         Cell(k_best, "p K log K L^2", f"{pairs:,} pairs of lists of {K}", lambda: structure.topk(K)),
@@ -113,14 +112,14 @@ def _matching() -> Line:
 def _boxes() -> Line:
     side = 200
     pixels = np.full((side, side), -1.0)
-    pixels[side // 4 : side // 2, side // 3 : side // 2] = 1.0  # an object, and noise over all
+    pixels[side // 4 : side // 2, side // 3 : side // 2] = 1.0  # an object
     boxes = accelerated.Boxes(pixels + 0.5 * np.random.default_rng(0).normal(size=pixels.shape))
     cells = (_search(boxes, 1, boxes.best), _search(boxes, K, lambda: boxes.topk(K)), Cell(NO_SUM, "", "", None))
     return Line("`Boxes`, an image with an object", f"{side} x {side} pixels", cells)
 
 
 def _search(boxes: Any, k: int, run: Callable[[], Any]) -> Cell:
-    """Best-first branch and bound; the operations are those of this image."""
+    """Best-first branch and bound, with the operations counted on this image."""
     splits = 0
 
     class Counting(BoxSets):
@@ -144,7 +143,7 @@ LINES = {"Chain": _chain, "Tree": _tree, "Graph": _graph, "Cut": _cut, "Matching
 
 
 def measure() -> Iterator[dict[str, Any]]:
-    """One record for each oracle of each structure."""
+    """Yield a record for each oracle of each structure."""
     set_num_threads(1)
     for make in LINES.values():
         structure, size, cells = make()
@@ -156,9 +155,9 @@ def measure() -> Iterator[dict[str, Any]]:
 def page(records: list[dict[str, Any]]) -> str:
     """The records as a Markdown table, one line for each structure."""
     lines = [f"| structure | max oracle | top-K oracle, K = {K} | exp oracle |", "|---|---|---|---|"]
-    for at in range(0, len(records), 3):
-        cells = " | ".join(_text(record) for record in records[at : at + 3])
-        lines.append(f"| {records[at]['structure']}; {records[at]['size']} | {cells} |")
+    for first in range(0, len(records), 3):
+        cells = " | ".join(_text(record) for record in records[first : first + 3])
+        lines.append(f"| {records[first]['structure']}; {records[first]['size']} | {cells} |")
     return "\n".join(lines)
 
 
@@ -171,7 +170,7 @@ def _text(record: dict[str, Any]) -> str:
 
 
 def write(text: str, path: Path) -> None:
-    """Put the table between the two marks of a page."""
+    """Write the table between the two marks of a page."""
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     if not after:
@@ -180,11 +179,11 @@ def write(text: str, path: Path) -> None:
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure, then print or write; the exit status."""
+    """Measure, then print or write; return the exit status."""
     parser = Parser(name, __doc__)
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="print records as JSON instead of a table")
-    how.add_argument("--page", metavar="FILE", type=Path, help="write the table between the two marks of this page")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print records as JSON instead of a table")
+    output.add_argument("--page", metavar="FILE", type=Path, help="write the table between the two marks of this page")
     options = parser.parse_args(arguments)
     return ended(parser, lambda: _run(options))
 

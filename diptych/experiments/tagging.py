@@ -1,11 +1,15 @@
 """Taggers on the shared tasks' data: ``diptych reproduce tagging PATH_TO_conll2000.zip [--entities
 PATH_TO_conll2002.zip] [--json]``, one core.
 
-Chunks of CoNLL-2000, and with the option named entities of the Spanish CoNLL-2002 data: seconds to find the attributes
-and to pack them, of a full gradient of the log loss, of an epoch of SGD; tokens a second in tagging and entries a
-token; chunk F1 on the test data after ten epochs of SGD, and with ``--iterations N`` after N iterations of L-BFGS with
-loss and seconds. lam = 2/n: the sum of the losses plus ||w||^2. With the option also a pass of Casimir-SVRG over the
-first 2,000 sentences, hashed to 2^16 weights, top-5, lam = kappa = 1/n.
+The data are chunks of CoNLL-2000, and with --entities also named entities of the Spanish CoNLL-2002 data. The objective
+is the sum of the losses + ||w||^2 (lam = 2/n). Prints:
+
+- the seconds to find attributes, to pack, of a full gradient of the log loss, and of an epoch of SGD;
+- tokens per second in tagging, and entries per token;
+- chunk F1 on the test data after ten epochs of SGD;
+- with ``--iterations N``: loss, seconds and chunk F1 after N iterations of L-BFGS;
+- with --entities: the seconds of a pass of Casimir-SVRG over the first 2,000 sentences (hashed to 2^16 weights, top-5,
+  lam = kappa = 1/n).
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ Line = tuple[str, float, str]
 
 
 def figures(what: str, train: str, test: str, templates: str, iterations: int) -> Iterator[Line]:
-    """Yield what was measured, the number and its unit."""
+    """Yield the name, the number and the unit of each measurement."""
     training, held_out = load_columns(train), load_columns(test)
     Y = [sentence["label"] for sentence in training]
     seconds, model = _timed(lambda: accelerated.TaggingModel.of(training, Y, templates))
@@ -63,7 +67,7 @@ def figures(what: str, train: str, test: str, templates: str, iterations: int) -
 
 
 def casimir_pass(train: str) -> Iterator[Line]:
-    """A pass from the weights after an epoch of SGD: full gradient, then a step for each sentence."""
+    """The seconds of a pass from the weights after an epoch of SGD: a full gradient, then a step for each sentence."""
     training = load_columns(train)[:2000]
     Y = [sentence["label"] for sentence in training]
     model = accelerated.TaggingModel.of(training, Y, "entities", bits=16, pairs="all")
@@ -76,24 +80,26 @@ def casimir_pass(train: str) -> Iterator[Line]:
 
 
 def chunk_f1(model: Any, w: np.ndarray, sentences: list[Any]) -> float:
-    guess = [[model.labels[i] for i in y] for y in model.predict(model.pack(sentences), None, w)]
-    return 100 * chunk_scores([s["label"] for s in sentences], guess).f1
+    """Chunk F1 in percent."""
+    predicted = [[model.labels[i] for i in y] for y in model.predict(model.pack(sentences), None, w)]
+    return 100 * chunk_scores([s["label"] for s in sentences], predicted).f1
 
 
 def _timed(run: Callable[[], Any]) -> tuple[float, Any]:
     """Processor seconds, which other processes hardly change, and the result."""
     started = time.process_time()
-    found = run()
-    return time.process_time() - started, found
+    result = run()
+    return time.process_time() - started, result
 
 
 def least_seconds(run: Callable[[], Any], repeat: int = 5) -> float:
+    """The least of several processor times in seconds, after one call that is not timed."""
     run()
     return min(_timed(run)[0] for _ in range(repeat))
 
 
 def corpora(name: str, description: str | None) -> Parser:
-    """A parser for the two shared tasks' archives and --json."""
+    """A parser with the archives of the two shared tasks and --json."""
     parser = Parser(name, description)
     parser.add_argument("chunks", help="path to conll2000.zip")
     parser.add_argument("--entities", metavar="PATH", help="path to conll2002.zip")
@@ -102,29 +108,29 @@ def corpora(name: str, description: str | None) -> Parser:
 
 
 def tasks(options: argparse.Namespace) -> list[tuple[str, str, str]]:
-    """Name (and name of the templates), training file and test file of each archive that is given."""
-    found = [("chunks", f"{options.chunks}:train.txt", f"{options.chunks}:test.txt")]
+    """The name (also that of the templates), the training file and the test file of each given archive."""
+    files = [("chunks", f"{options.chunks}:train.txt", f"{options.chunks}:test.txt")]
     if options.entities:
-        found.append(("entities", f"{options.entities}:esp.train", f"{options.entities}:esp.testb"))
-    for archive in (options.chunks, options.entities):  # said before anything is measured
+        files.append(("entities", f"{options.entities}:esp.train", f"{options.entities}:esp.testb"))
+    for archive in (options.chunks, options.entities):  # check before anything is measured
         if archive is not None and not Path(archive).is_file():
             raise ValueError(f"{archive}: no such file")
-    return found
+    return files
 
 
 def say(lines: Iterable[Line], as_json: bool, digits: int = 4) -> None:
-    """Each line as it comes, or all as one JSON list."""
-    said = []
+    """Print each line at once, or with ``as_json`` all as one JSON list at the end."""
+    records = []
     for what, value, unit in lines:
-        said.append({"what": what, "number": value, "unit": unit})
+        records.append({"what": what, "number": value, "unit": unit})
         if not as_json:
             print(f"{what:50} {value:12.{digits}g} {unit}", flush=True)
     if as_json:
-        print(json.dumps(said))
+        print(json.dumps(records))
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; the exit status."""
+    """Measure and print; return the exit status."""
     parser = corpora(name, __doc__)
     parser.add_argument("--iterations", type=int, default=0, help="number of L-BFGS iterations (default: none)")
     options = parser.parse_args(arguments)

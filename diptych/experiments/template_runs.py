@@ -1,9 +1,9 @@
 """One learner of Martins et al. (2010), section 4, on a treebank: a plain SVM or multiple kernel learning over
 templates, by the same algorithm.
 
-Objective: R(w) + (1/m) sum of hinges over m sentences, with lam = 1/(C m): R = lam/2 ||w||^2 for the SVM, R = lam/2
-(sum of the templates' norms)^2 for MKL. Algorithm 3 with explicit features, eta_t = eta0/sqrt(t), the last model. Each
-template has 2^bits weights of its own; one token has the root as its head.
+The objective is R(w) + (1/m) (sum of hinges over m sentences), lam = 1/(C m). R = lam/2 ||w||^2 for the SVM, R = lam/2
+(sum of the templates' norms)^2 for MKL. Algorithm 3 with explicit features and eta_t = eta0/sqrt(t) returns the last
+model. Each template has 2^bits weights of its own; exactly one token has the root as its head.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ __all__ = ["Run", "Treebank", "perform", "workers"]
 
 
 class Treebank(NamedTuple):
-    """A zip whose first files train, and the next test; the last of the first are held out while C and eta0 are
-    chosen.
+    """A zip of files: the first ``training`` files are for training, the next ``test`` files for testing.
+
+    The last ``held_out`` of the training files are held out to choose C and eta0.
     """
 
     archive: str
@@ -40,7 +41,7 @@ class Treebank(NamedTuple):
     bits: int
 
     def sentences(self, part: str) -> tuple[list[Sentence], list[Sentence]]:
-        """Those to train on and those to score: of "tuning" or of "whole"."""
+        """The sentences to train on and to score, for the part "tuning" or "whole"."""
         last = self.training - self.held_out if part == "tuning" else self.training
         scored = (last + 1, self.training) if part == "tuning" else (last + 1, last + self.test)
         return load_treebank(f"{self.archive}:1-{last}"), load_treebank(f"{self.archive}:{scored[0]}-{scored[1]}")
@@ -51,7 +52,7 @@ class Treebank(NamedTuple):
 
 
 class Run(NamedTuple):
-    """learner: "svm" or "mkl"; templates: their numbers; part: "tuning" or "whole"."""
+    """Settings of a run. learner: "svm" or "mkl"; templates: indices; part: "tuning" or "whole"."""
 
     learner: str
     C: float
@@ -63,8 +64,8 @@ class Run(NamedTuple):
 
 
 def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
-    """The run as a record: its settings, a row an epoch, shares of right heads (with and without punctuation), the
-    templates' norms.
+    """Train and return a record: settings, a row for each epoch with the templates' norms, and the shares of right
+    heads with and without punctuation.
     """
     scored = _read(treebank, run.part)[2]
     every = treebank.checked_templates()
@@ -73,7 +74,7 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
     R = accelerated.HalfSquaredL2(lam) if run.learner == "svm" else accelerated.SquaredL21(lam, model.groups)
     box = counterpart(boxes.OnlineProximal(R, accelerated.steps.InverseSqrt(run.eta0)), hinge)
     state, rng, seconds = box.init(hinge, hinge.zeros()), np.random.default_rng(run.rng), 0.0
-    for epoch in range(1, run.epochs + 1):  # by hand: no objective after each, which takes as long again
+    for epoch in range(1, run.epochs + 1):  # without the objective after each epoch, which takes as long as the epoch
         began = time.perf_counter()
         state = box.epoch(hinge, state, rng)
         seconds += time.perf_counter() - began
@@ -86,10 +87,10 @@ def perform(treebank: Treebank, run: Run) -> dict[str, Any]:
     if not np.all(np.isfinite(w)):
         return record
     record["objective"] = hinge.value_and_gradient(w)[0] + float(R.value(w))
-    guess = model.predict(model.pack([s.fields() for s in scored]), None, w)
+    predicted = model.predict(model.pack([s.fields() for s in scored]), None, w)
     truth, tags = [np.asarray(s.heads) for s in scored], [s.tags for s in scored]
-    record["uas"] = attachment_score(truth, guess, tags)
-    record["uas_with_punctuation"] = attachment_score(truth, guess)
+    record["uas"] = attachment_score(truth, predicted, tags)
+    record["uas_with_punctuation"] = attachment_score(truth, predicted)
     return record
 
 
@@ -111,15 +112,15 @@ def _packed(treebank: Treebank, part: str, templates: tuple[tuple[str, ...], ...
 
 
 def workers(treebank: Treebank, jobs: int, kept: Path) -> Workers:
-    """What performs runs on a treebank; ValueError: what is wrong with it."""
-    for part in ("tuning", "whole"):  # said before anything is run
+    """Workers for runs on a treebank. ValueError if a part of it has no sentences."""
+    for part in ("tuning", "whole"):
         if not all(treebank.sentences(part)):
             raise ValueError(f"{treebank.archive}: expected sentences in all parts, got none in one of {part}")
     announce_compilation(accelerated)
 
-    def said(run: Run, record: dict[str, Any]) -> str:
+    def describe(run: Run, record: dict[str, Any]) -> str:
         share, name = record["uas"], f"{run.learner}, {run.part}, {len(run.templates)} templates"
-        found = "diverged" if share is None else f"UAS {100 * share:.2f} %"
-        return f"{name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {found}"
+        score = "diverged" if share is None else f"UAS {100 * share:.2f} %"
+        return f"{name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {score}"
 
-    return Workers(perform, treebank, jobs, kept, key=lambda run: [*treebank[1:], run._asdict()], said=said)
+    return Workers(perform, treebank, jobs, kept, key=lambda run: [*treebank[1:], run._asdict()], describe=describe)

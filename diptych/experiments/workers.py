@@ -1,6 +1,4 @@
-"""Runs of an experiment, in several processes if asked for, each done once: what the file beside the report has is
-not done again.
-"""
+"""The runs of an experiment, in one or several processes. Runs that are in the file of records are not repeated."""
 
 from __future__ import annotations
 
@@ -20,22 +18,23 @@ __all__ = ["Workers"]
 
 
 class Workers:
-    """Performs runs, in so many processes of one thread each, and keeps their records, a line of JSON each.
+    """Performs runs in processes of one thread each, and writes their records, a line of JSON each.
 
     Parameters
     ----------
     act : callable
-        act(data, run) -> record, a function of a module; a record is what JSON has.
+        act(data, run) -> record; a function of a module. Records are JSON-able.
     data : object
-        What all runs have in common; processes get it pickled, so let it say where things are rather than hold them.
+        The common input of all runs. It is pickled for other processes, so it should name files, not hold their
+        content.
     jobs : int
         Number of processes.
     kept : Path
         The file of records.
     key : callable
-        key(run): what tells the run, its data and its settings from others, as JSON has it.
-    said : callable
-        said(run, record): the line to stderr when it is done.
+        key(run): JSON-able; identifies the run, its data and its settings.
+    describe : callable
+        describe(run, record): the line on stderr after the run.
     """
 
     def __init__(
@@ -46,9 +45,9 @@ class Workers:
         kept: Path,
         *,
         key: Callable[[Any], Any],
-        said: Callable[[Any, dict[str, Any]], str],
+        describe: Callable[[Any, dict[str, Any]], str],
     ) -> None:
-        self.act, self.data, self.jobs, self.kept, self.said = act, data, jobs, kept, said
+        self.act, self.data, self.jobs, self.kept, self.describe = act, data, jobs, kept, describe
         self.key = key
         self.records: dict[str, dict[str, Any]] = {}
         if kept.exists():
@@ -64,15 +63,15 @@ class Workers:
         keyed = [(json.dumps(self.key(run), sort_keys=True), run) for run in runs]
         missing = {key: run for key, run in keyed if key not in self.records}
         for number, ((key, run), record) in enumerate(
-            zip(missing.items(), self._done([*missing.values()]), strict=True), 1
+            zip(missing.items(), self._performed([*missing.values()]), strict=True), 1
         ):
             self.records[key] = record
             with self.kept.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, record]) + "\n")
-            print(f"  {number} of {len(missing)}: {self.said(run, record)}", file=sys.stderr, flush=True)
+            print(f"  {number} of {len(missing)}: {self.describe(run, record)}", file=sys.stderr, flush=True)
         return [self.records[key] for key, _ in keyed]
 
-    def _done(self, runs: list[Any]) -> Iterator[dict[str, Any]]:
+    def _performed(self, runs: list[Any]) -> Iterator[dict[str, Any]]:
         if self.jobs == 1 or len(runs) < 2:
             set_num_threads(1)
             try:
@@ -82,13 +81,13 @@ class Workers:
             return
         pool = ProcessPoolExecutor(self.jobs, get_context("spawn"), set_num_threads, (1,))
         try:
-            with _ctrl_c_ignored():  # also by the processes that this starts: they are ended by this one
-                done = pool.map(self.act, [self.data] * len(runs), runs)
-            yield from done
+            with _ctrl_c_ignored():  # new processes inherit this; the parent process terminates them
+                records = pool.map(self.act, [self.data] * len(runs), runs)
+            yield from records
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in active_children():
-                process.terminate()  # runs that are under way may take long
+                process.terminate()  # a current run may take long
             raise
         pool.shutdown()
 
