@@ -42,7 +42,7 @@ class Sparse(Linear, InPanel, BaseEstimator):
     iterations: int
     random_state: Any
 
-    def _how(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
+    def _options(self, rng: np.random.Generator, alpha: float) -> dict[str, Any]:
         """The common arguments of ``solve_sparse`` and ``sparse_path``."""
         options = {"alpha": alpha, "tol": self.tol, "solver": self.solver, "iterations": self.iterations}
         return {**options, "rule": rule_of(self._panel, self.rule, rng, listed=self.listed, alpha=alpha)}
@@ -70,8 +70,8 @@ class SparseRows(Classes, Sparse):
 
     listed = True
 
-    def _some(self, whole: Any, X: Any, Y: np.ndarray, examples: np.ndarray) -> Any:
-        return whole.model.pack(X[examples], Y[examples])
+    def _some(self, full: Any, X: Any, Y: np.ndarray, examples: np.ndarray) -> Any:
+        return full.model.pack(X[examples], Y[examples])
 
 
 class SparseLabels(LabelSequences, Sparse):
@@ -79,8 +79,8 @@ class SparseLabels(LabelSequences, Sparse):
 
     listed = False
 
-    def _some(self, whole: Any, X: Any, Y: Any, examples: np.ndarray) -> Any:
-        return sequences_of(whole.data, examples)
+    def _some(self, full: Any, X: Any, Y: Any, examples: np.ndarray) -> Any:
+        return sequences_of(full.data, examples)
 
     def selected_transitions(self) -> dict[tuple[Any, Any], float]:
         """The pairs of successive labels with a nonzero weight, and the weight, in decreasing order of weight."""
@@ -104,7 +104,7 @@ class OneBeta(Sparse):
         objective = self._panel.LogLoss(model, model.pack(X, Y))
         self.beta_max_ = self._panel.beta_max(objective)
         self.beta_ = beta_of(self.beta, self.beta_share, self.beta_max_)
-        options = self._how(generator_of(self.random_state), number("alpha", self.alpha))
+        options = self._options(generator_of(self.random_state), number("alpha", self.alpha))
         self.result_ = self._panel.solve_sparse(objective, beta=self.beta_, **self._start_from(last, model), **options)
         self._keep(model, self.result_.x, self.result_.nit)
         if not self.result_.success:
@@ -131,22 +131,22 @@ class ManyBetas(Sparse):
         rng = generator_of(self.random_state)
         cv = self.cv.split(X, y) if hasattr(self.cv, "split") and not isinstance(self.cv, str) else self.cv
         model, X, Y = self._model_of(X, y)
-        whole = self._panel.LogLoss(model, model.pack(X, Y))
-        pairs = splits(whole.n, self.held_out, cv, rng, Y if isinstance(Y, np.ndarray) else None)
+        full = self._panel.LogLoss(model, model.pack(X, Y))
+        pairs = splits(full.n, self.held_out, cv, rng, Y if isinstance(Y, np.ndarray) else None)
 
         def objective(examples: np.ndarray) -> Any:
-            return self._panel.LogLoss(model, self._some(whole, X, Y, examples))
+            return self._panel.LogLoss(model, self._some(full, X, Y, examples))
 
         values: dict[str, Any] = {"count": self.count, "ratio": self.ratio}
         if self.betas is not None:
             values = {"betas": self.betas}
-        elif self._panel.beta_max(whole) == 0:
+        elif self._panel.beta_max(full) == 0:
             values = {"betas": [1.0]}
         parts = [(objective(training), objective(held)) for training, held in pairs]
         searched: list[ChosenPath] = []
         for alpha in self._alphas():
-            options = self._how(rng, alpha)
-            path = follow(self._panel, whole, **values, **options)
+            options = self._options(rng, alpha)
+            path = follow(self._panel, full, **values, **options)
             losses, stopped = held_out_losses(self._panel, [] if path.interrupted else parts, path.betas, **options)
             searched.append(choose(path, losses))
             if path.interrupted or stopped:
