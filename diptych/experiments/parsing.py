@@ -4,8 +4,9 @@ The zip's first 160 files are for training, the rest for testing. Prints for 20 
 
 - the memory of packed data;
 - the seconds of an epoch of stochastic subgradient steps, of block-coordinate Frank-Wolfe, and of multiple kernel
-  learning over templates (2^16 weights for each template; the first epoch from weights of zero, and the second), and
-  nanoseconds for each feature of an arc;
+  learning over templates (2^16 weights for each template), each from weights of zero; and of a second epoch of multiple
+  kernel learning;
+- the nanoseconds for each feature of an arc;
 - the share of right heads (UAS) after ten epochs of SGD, and that of the rule that the head is the token before.
 
 Times are processor seconds, which other processes hardly change.
