@@ -40,6 +40,17 @@ class Judge:
 
     def verdict(self, mutant: Mutant, tests: list[str], seconds: float, tier: str = "first") -> str:
         """ "killed", "survived" or "timeout": what these tests, which take so long, say of the mutant."""
+        code = self._exit_status(mutant, tests, seconds, tier)
+        if code in (USAGE, NOTHING):
+            file = ROOT / mutant.name.split("::")[0]
+            unchanged = mutant._replace(source=file.read_text(encoding="utf-8"))
+            if self._exit_status(unchanged, tests, seconds, tier) in (USAGE, NOTHING):
+                raise RuntimeError(f"pytest ran none of {', '.join(tests[:3])}, ...: the record is of other tests")
+            return "killed"  # the tests cannot even be imported
+        return "timeout" if code is None else "survived" if code == 0 else "killed"
+
+    def _exit_status(self, mutant: Mutant, tests: list[str], seconds: float, tier: str) -> int | None:
+        """pytest's exit status, in a child process; None where it does not end in time."""
         started, child = time.monotonic(), os.fork()
         if child == 0:
             signal.alarm(int(10 * seconds + LIMIT) + 5)  # it ends, too, where this process was stopped
@@ -47,14 +58,11 @@ class Judge:
         while time.monotonic() - started < 10 * seconds + LIMIT:
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
-                code = os.waitstatus_to_exitcode(status)
-                if code in (USAGE, NOTHING):
-                    raise RuntimeError(f"pytest ran none of {', '.join(tests[:3])}, ...: the record is of other tests")
-                return "survived" if code == 0 else "killed"
+                return os.waitstatus_to_exitcode(status)
             time.sleep(0.02)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        return "timeout"
+        return None
 
 
 def _kernels() -> Path | None:

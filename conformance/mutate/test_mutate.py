@@ -107,6 +107,7 @@ name, tests = "reference/prox/selection.py", ["prox/test_selection.py::test_proj
 source = (ROOT / name).read_text()
 some = [mutant for mutant in mutants(name, source) if "::_simplex::" in mutant.name and "constant" not in mutant.name]
 judge = Judge()
+print(judge.verdict(some[0]._replace(source="raise ValueError"), tests, 1.0))
 print(judge.verdict(some[0]._replace(source=source), tests, 1.0), *(judge.verdict(each, tests, 1.0) for each in some))
 """
 
@@ -114,9 +115,10 @@ print(judge.verdict(some[0]._replace(source=source), tests, 1.0), *(judge.verdic
 @pytest.mark.beyond("starts processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_broken_projection_is_noticed():
-    """The source as it is passes; of its signs and comparisons the exact test of the projection notices most."""
+    """The source as it is passes; of its signs and comparisons the exact test of the projection notices most. A mutant
+    that the tests cannot import is noticed."""
     done = subprocess.run([sys.executable, "-c", JUDGED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    first, *verdicts = done.stdout.split()
-    assert first == "survived" and len(verdicts) >= 4
+    unimportable, first, *verdicts = done.stdout.split()
+    assert unimportable == "killed" and first == "survived" and len(verdicts) >= 4
     assert verdicts.count("killed") >= 0.7 * len(verdicts), verdicts
