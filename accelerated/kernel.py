@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator, _SourceFileBackedLocatorMixin
 from numba.core.serialize import dumps
 
+from accelerated.parts import EntryDispatcher
 from reference.files import replacing
 
 __all__ = ["cache_folder", "cache_is_cold", "inlined", "kernel"]
@@ -98,7 +98,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    dispatcher = njit(nogil=True, error_model="numpy", **options)(function)
+    dispatcher: Any = EntryDispatcher(function, {"nopython": True, "nogil": True, "error_model": "numpy", **options})
     if _FOLDER is not None:
         dispatcher._cache = _Cache(function)
     return dispatcher
