@@ -12,12 +12,15 @@ import numpy as np
 import accelerated.arrays
 import reference.models.tagging as reference
 from accelerated.arrays import entries, numbers, view
+from accelerated.compiled.epochs.tagging import Lookup
 from accelerated.compiled.problems.pairs import Pairs
 from accelerated.compiled.problems.weights import Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, tagged
+from accelerated.models.tagger import Tagger
 from accelerated.structures.chain import Chain
 from reference.arrays import Array
+from reference.models.bound import BoundModel
 from reference.models.sequence import ChainData
 
 __all__ = ["TaggingModel"]
@@ -51,6 +54,17 @@ class TaggingModel(reference.TaggingModel):
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         labels = tagged(self, data, batch, w) if type(self) is TaggingModel else None
         return super().predict(data, batch, w) if labels is None else labels
+
+    def bound(self, w: Array) -> BoundModel:
+        return Tagger(self, w)
+
+    def lookup(self, w: np.ndarray) -> Lookup:
+        """The weights (d,) as :func:`tag_sentence` takes them."""
+        cells, (follows, begins, ends) = self._weights, self._forbidden
+        W, A = np.zeros(cells.shape), follows.copy()
+        W.reshape(-1)[cells.slots] = w[: len(cells.slots)]
+        A.reshape(-1)[self.label_pairs] = w[len(cells.slots) :]
+        return Lookup(cells.row, cells.first, cells.many, W, cells.labels, w[cells.pairs], A[None], begins, ends)
 
     def problem(self, kind: Any, data: ChainData, labels: Array, cost: np.ndarray, *options: Any) -> Any:
         """Packed data as a problem of the kernels, of type ``kind``."""

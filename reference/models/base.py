@@ -13,6 +13,7 @@ import numpy as np
 from array_api_compat import array_namespace, is_array_api_obj
 
 from reference.arrays import Array, Place, Rows, floats, host, integer, refuse_nan_and_inf, shown
+from reference.models.bound import BoundModel
 from reference.packed import check_range
 from reference.structures.answered import Oracle, answered_by
 from reference.structures.scores import Scores, inner
@@ -121,6 +122,10 @@ class LinearModel:
             for i, output in zip(piece, self._split(data, piece, outputs), strict=True):
                 found[i] = output
         return [found[i] for i in batch]
+
+    def bound(self, w: Array) -> BoundModel:
+        """The model with weights w (d,), for use: see :class:`BoundModel`."""
+        return BoundModel(self, w)
 
     def _split(self, data: Any, piece: np.ndarray, outputs: Any) -> Sequence[Any]:
         """The outputs of a piece, one for each example."""

@@ -28,6 +28,7 @@ from reference.arrays import real
 __all__ = ["TOKEN_TEMPLATES", "TokenAttributes", "attributes_of", "check_templates", "columns_of", "load_templates"]
 
 Extractor = Callable[[Any, int], Any]
+Atom = tuple[str, str, int]
 
 _ATOM = re.compile(r"([A-Za-z]\w*)(?:\.([a-z]+)(\d{1,2})?)?(?:\[([+-]?\d{1,2})(?:\.\.([+-]?\d{1,2}))?\])?")
 _ALONE = ("bias", "BOS", "EOS")
@@ -141,8 +142,13 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
 
 def columns_of(templates: Iterable[str]) -> list[str]:
     """The columns that templates look at, each once."""
-    atoms = [atom for template in templates if template not in _ALONE for atom in template.split("|")]
-    return list(dict.fromkeys(_parsed(atom)[0] for atom in atoms))
+    return list(dict.fromkeys(column for template in templates for column, _, _ in atoms_of(template)))
+
+
+def atoms_of(template: str) -> list[Atom]:
+    """Column, treatment ("" for none) and offset of each atom of a template as :func:`check_templates` writes it; none
+    for bias, BOS and EOS."""
+    return [] if template in _ALONE else [_parsed(atom)[:3] for atom in template.split("|")]
 
 
 def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenAttributes:
@@ -172,7 +178,7 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     if callable(templates):
         return _attribute_sets([[templates(x, t) for t in range(_tokens(x))] for x in X])
     columns = columns_of(templates)
-    lengths = [_length(f"X[{i}]", x, columns) for i, x in enumerate(X)]
+    lengths = [checked_length(f"X[{i}]", x, columns) for i, x in enumerate(X)]
     window = _Window(X, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))
     each = [window.template(template) for template in templates]
     first = np.cumsum([0, *(len(names) for _, names in each)])
@@ -274,9 +280,10 @@ class _Window:
         if template in _ALONE:
             here = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
             return np.where(here, 0, OUTSIDE), [template]
-        ids, values = self.atom(*_parsed(template.partition("|")[0])[:3])
-        for atom in template.split("|")[1:]:
-            more, others = self.atom(*_parsed(atom)[:3])
+        first, *rest = atoms_of(template)
+        ids, values = self.atom(*first)
+        for atom in rest:
+            more, others = self.atom(*atom)
             both = (ids != OUTSIDE) & (more != OUTSIDE)
             pairs, joined = np.unique(ids[both] * len(others) + more[both], return_inverse=True)
             ids = np.full(len(places), OUTSIDE)
@@ -303,16 +310,24 @@ class _Window:
                 base, raw = self.column(column, "")
                 treated = _treated(treatment, [_ESCAPED.sub(r"\1", value) for value in raw])
                 numbers = np.array([index.setdefault(value, len(index)) for value in treated], np.int64)[base]
-            values = [value if _SPECIAL.isdisjoint(value) else _ESCAPE.sub(r"\\\1", value) for value in index]
-            self.kept[column, treatment] = numbers, values
+            self.kept[column, treatment] = numbers, _escaped(index)
         return self.kept[column, treatment]
+
+
+def column_of(values: Sequence[str], treatment: str) -> list[str]:
+    """The values of one sentence's column after a treatment, escaped, as they stand in the names of attributes."""
+    return _escaped(_treated(treatment, values) if treatment else values)
+
+
+def _escaped(values: Iterable[str]) -> list[str]:
+    return [value if _SPECIAL.isdisjoint(value) else _ESCAPE.sub(r"\\\1", value) for value in values]
 
 
 _SPECIAL = frozenset("|\\")
 _ESCAPE, _ESCAPED = re.compile(r"([|\\])"), re.compile(r"\\([|\\])")
 
 
-def _length(name: str, x: Any, columns: list[str]) -> int:
+def checked_length(name: str, x: Any, columns: list[str]) -> int:
     """Number of tokens of a sentence; the columns are there, of strings, of one length."""
     if not isinstance(x, Mapping):
         raise TypeError(f"{name}: expected a mapping from columns to sequences of strings, got {type(x).__name__}")
