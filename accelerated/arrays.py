@@ -54,8 +54,29 @@ def numbers(name: str, x: Array, below: int) -> np.ndarray:
     return indices
 
 
+def ready(*arrays: Any) -> bool:
+    """Whether kernels take these as they are: writable float64 arrays of NumPy in C order."""
+    for x in arrays:
+        if type(x) is not np.ndarray or x.dtype != np.float64 or not (x.flags.c_contiguous and x.flags.writeable):
+            return False
+    return True
+
+
+def are_sound(*arrays: Any) -> bool:
+    """Whether these are :func:`ready` and hold scores, finite or -inf. If not, the reference's constructor converts
+    them, or says what is wrong."""
+    return ready(*arrays) and all(_without_nan_and_inf(x.reshape(-1)) for x in arrays)
+
+
+def are_whole(x: Any, shape: tuple[int, ...]) -> bool:
+    """Whether x is an int64 array of NumPy of this shape."""
+    return type(x) is np.ndarray and x.dtype == np.int64 and x.shape == shape
+
+
 def like(x: np.ndarray, original: Array) -> Array:
     """A kernel's result in the namespace and floating dtype of ``original``."""
+    if type(original) is np.ndarray and original.dtype == x.dtype:
+        return x
     xp = array_namespace(original)
     if x.dtype == np.float64 and original.dtype == xp.float32:
         x = x.astype(np.float32)
@@ -82,6 +103,24 @@ def scatter_sum(rows: Rows, G: Array) -> Array:
     out = np.zeros((rows.width, G.shape[1]))
     _scatter_sum(*entries(rows), view("G", G), out)
     return like(out, G)
+
+
+@kernel
+def _without_nan_and_inf(x):
+    """Whether no entry of x (n,) is nan or +inf."""
+    wrong = 0
+    for i in range(len(x)):
+        wrong += not x[i] < np.inf
+    return wrong == 0
+
+
+@kernel
+def within(x, least, most):
+    """Whether all of x (n,) lie in least..most."""
+    wrong = 0
+    for i in range(len(x)):
+        wrong += not least <= x[i] <= most
+    return wrong == 0
 
 
 @kernel

@@ -56,7 +56,7 @@ def ranges(offsets: np.ndarray, most: int = _MAX_RANGES, at_least: int = 512) ->
 
 def in_parallel(work: Callable[[int, int], Any], pieces: list[tuple[int, int]]) -> list[Any]:
     """``[work(lo, hi) for lo, hi in pieces]``, on several threads if there are several pieces."""
-    threads = min(get_num_threads(), len(pieces))
+    threads = 1 if len(pieces) == 1 else min(get_num_threads(), len(pieces))
     if threads <= 1:
         return [work(lo, hi) for lo, hi in pieces]
     with ThreadPoolExecutor(threads) as pool:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import heapq
 import sys
+from typing import Any
 
 import numpy as np
 
 import reference.structures.arborescence as reference
-from accelerated.arrays import like, view
+from accelerated.arrays import are_sound, like, ready, view
 from accelerated.compiled.structures.arborescence_max import (
     best_heads,
     best_parts,
@@ -22,9 +23,10 @@ from accelerated.compiled.structures.arborescence_max import (
 from accelerated.compiled.structures.arborescence_sum import sum_over_trees
 from accelerated.compiled.structures.assignment import are_scores
 from accelerated.mirror import mirrors
+from accelerated.structures.answers import feasible, k_best
 from reference.arrays import Array, Place, host
 from reference.structures.arborescence import ArborescenceScores, sample
-from reference.structures.base import KBest, feasible, k_best
+from reference.structures.base import KBest, positive_mu
 
 __all__ = [
     "Arborescence",
@@ -41,7 +43,7 @@ __all__ = [
 @mirrors(reference.maximum_arborescence)
 def maximum_arborescence(scores: ArborescenceScores, single_root: bool = False) -> tuple[Array, Array]:
     values = scores.values
-    if type(values) is np.ndarray and values.dtype == np.float64 and values.flags.c_contiguous:
+    if ready(values):
         value, heads = best_tree(values, single_root)
         return np.asarray(value), heads
     value, heads = best_tree(view("values", values), single_root)
@@ -170,6 +172,17 @@ def _networkx_heads(values: np.ndarray) -> np.ndarray | None:
 class Arborescence(reference.Arborescence):
     ops = sys.modules[__name__]
 
+    def __init__(self, values: Any, single_root: bool = False) -> None:
+        sound = are_sound(values) and values.ndim == 2 and values.shape[1] == values.shape[0] + 1
+        if sound and isinstance(single_root, bool):
+            self.scores, self.single_root = ArborescenceScores(values), single_root
+        else:
+            super().__init__(values, single_root)
+
     def best(self) -> tuple[Array, Array]:
         value, heads = maximum_arborescence(self.scores, self.single_root)
-        return value if value > -np.inf else feasible(value, "best"), heads
+        return feasible(value, "best"), heads
+
+    def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
+        value, marginals = tree_partition(self.scores, positive_mu(mu), self.single_root)
+        return feasible(value, "expectation"), marginals

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
 import reference.structures.chain as reference
-from accelerated.arrays import like, view
+from accelerated.arrays import are_sound, like, view
 from accelerated.compiled.structures.chain import Chains, forward_backward_range, viterbi_range
 from accelerated.compiled.structures.chain_k_best import max_marginals_range, top_k_range
 from accelerated.compiled.structures.chain_samples import sample_range
 from accelerated.mirror import mirrors
+from accelerated.structures.answers import feasible, k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.structures.base import KBest, k_best
+from reference.structures.base import KBest, positive_mu
 from reference.structures.chain import ChainScores, parts, score
 
 __all__ = [
@@ -30,15 +32,21 @@ __all__ = [
 ]
 
 
+FIRST = np.zeros(1, np.int64)  # where the only chain begins
+
+
 def flat_chains(scores: ChainScores) -> Chains:
     """A padded batch in the kernels' layout; a shared pairwise is (1, L, L) with stride 0."""
     *batch, n, n_labels = scores.unary.shape
-    chains = int(np.prod(batch))
     shared = scores.pairwise.ndim == 2
     if tuple(scores.pairwise.shape) not in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
         raise ValueError(
             f"pairwise: shape {tuple(scores.pairwise.shape)} does not fit unary {tuple(scores.unary.shape)}"
         )
+    if not batch and scores.lengths is None:
+        unary, pairwise = view("unary", scores.unary), view("pairwise", scores.pairwise)
+        return Chains(unary, pairwise.reshape(-1, n_labels, n_labels), FIRST, np.array([n]), FIRST, 0 if shared else 1)
+    chains = int(np.prod(batch))
     length = np.full(chains, n) if scores.lengths is None else view("lengths", scores.lengths, np.int64).reshape(-1)
     if length.shape != (chains,) or (chains and not 0 <= length.min() <= length.max() <= n):
         raise ValueError(f"lengths: expected {chains} numbers in 0..{n}, got {length.tolist()[:9]}")
@@ -54,6 +62,8 @@ def flat_chains(scores: ChainScores) -> Chains:
 
 def pieces_of(chains: Chains) -> list[tuple[int, int]]:
     """Ranges of chains for threads, of about equal work."""
+    if len(chains.length) == 1:
+        return [(0, 1)]
     return ranges(np.concatenate([[0], np.cumsum(chains.length)]))
 
 
@@ -81,7 +91,7 @@ def forward_backward(scores: ChainScores, mu: float = 1.0) -> tuple[Array, Chain
     in_parallel(run, pieces)
     marginals = ChainScores(
         like(nodes.reshape(scores.unary.shape), scores.unary),
-        like(edges.sum(axis=0).reshape(scores.pairwise.shape), scores.pairwise),
+        like((edges[0] if len(edges) == 1 else edges.sum(axis=0)).reshape(scores.pairwise.shape), scores.pairwise),
         scores.lengths,
     )
     return like(value.reshape(scores.unary.shape[:-2]), scores.unary), marginals
@@ -127,3 +137,19 @@ def max_marginals(scores: ChainScores) -> ChainScores:
 
 class Chain(reference.Chain):
     ops = sys.modules[__name__]
+
+    def __init__(self, unary: Any, pairwise: Any, lengths: Any = None) -> None:
+        if lengths is None and are_sound(unary, pairwise) and unary.ndim >= 2 and unary.shape[-1] >= 1:
+            *batch, n, n_labels = unary.shape
+            if pairwise.shape in ((n_labels, n_labels), (*batch, max(n - 1, 0), n_labels, n_labels)):
+                self.scores = ChainScores(unary, pairwise)
+                return
+        super().__init__(unary, pairwise, lengths)
+
+    def best(self) -> tuple[Array, Array]:
+        value, labels = viterbi(self.scores)
+        return feasible(value, "best"), labels
+
+    def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
+        value, marginals = forward_backward(self.scores, positive_mu(mu))
+        return feasible(value, "expectation"), marginals

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 
 import reference.structures.cut as reference
+from accelerated.arrays import are_sound, ready, view, within
 from accelerated.compiled.structures.cut import SIDE, SOURCE, Search, augment_all, new_search, start
 from accelerated.compiled.structures.cut_marginals import all_margins, new_journal, node_margins, roving_margins
-from accelerated.compiled.structures.cut_network import BUILT, NO_LABEL, Graph, build, new_graph
+from accelerated.compiled.structures.cut_network import BUILT, NO_LABEL, Graph, are_fit, build, new_graph
 from accelerated.mirror import mirrors
+from accelerated.structures.answers import feasible
 from reference.arrays import Array, Place, host
-from reference.structures.cut import CutScores, score
+from reference.structures.cut import CutScores
 from reference.structures.cut_network import Network, refuse_edge, rounding
 
 __all__ = ["Cut", "CutScores", "by_networkx", "max_marginals", "minimum_cut", "node_max_marginals", "score"]
 
 
+EPS = float(np.finfo(np.float64).eps)
+
+
 def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
     """The residual graph of a maximum flow and its search trees; None if every labelling is forbidden."""
-    unary, pairwise = (np.ascontiguousarray(host(x), np.float64) for x in (scores.unary, scores.pairwise))
-    edges = np.ascontiguousarray(scores.edges, np.int64)
-    if len(edges) != len(pairwise) or (len(edges) and not 0 <= edges.min() <= edges.max() < len(unary)):
+    unary, pairwise = (view("scores", host(x)) for x in (scores.unary, scores.pairwise))
+    edges = view("edges", scores.edges, np.int64)
+    if len(edges) != len(pairwise) or not within(edges.reshape(-1), 0, len(unary) - 1):
         raise ValueError(
             f"edges: expected {len(pairwise)} pairs of variables in 0..{len(unary) - 1}, got {edges.tolist()[:9]}"
         )
     graph = new_graph.py_func(len(unary), len(edges))
-    answer = build(unary, pairwise, edges, rounding(scores), graph)
+    answer = build(unary, pairwise, edges, EPS if pairwise is scores.pairwise else rounding(scores), graph)
     if answer > BUILT:
         refuse_edge(scores, answer)
     if answer == NO_LABEL:
@@ -41,6 +47,15 @@ def _solved(scores: CutScores) -> tuple[Graph, Search] | None:
 def minimum_cut(scores: CutScores) -> tuple[Array, Array]:
     solved = _solved(scores)
     return _answer(scores, None if solved is None else (solved[1].node[:, SIDE] == SOURCE).astype(np.int64))
+
+
+@mirrors(reference.score)
+def score(scores: CutScores, labels: Array) -> Array:
+    if not ready(scores.unary, scores.pairwise) or type(labels) is not np.ndarray:
+        return reference.score(scores, labels)
+    a, b = scores.edges.T
+    total = scores.unary[np.arange(len(labels)), labels].sum()
+    return np.asarray(total + scores.pairwise[np.arange(len(a)), labels[a], labels[b]].sum())
 
 
 @mirrors(reference.node_max_marginals)
@@ -117,6 +132,8 @@ def _answer(scores: CutScores, labels: np.ndarray | None) -> tuple[Array, Array]
     """The score of labels (p,) and the labels, in the namespace and on the device of the scores. None: every labelling
     is forbidden.
     """
+    if labels is not None and type(scores.unary) is np.ndarray:
+        return score(scores, labels), labels
     place = Place.of(scores.unary)
     if labels is None:
         return place.floats(-np.inf), place.integers(np.full(scores.unary.shape[0], -1))
@@ -157,3 +174,16 @@ def _networkx_labels(scores: CutScores) -> np.ndarray | None:
 
 class Cut(reference.Cut):
     ops = sys.modules[__name__]
+
+    def __init__(self, unary: Any, pairwise: Any, edges: Any) -> None:
+        if are_sound(unary, pairwise) and unary.ndim == 2 and unary.shape[1] == 2 and type(edges) is np.ndarray:
+            p, e = len(unary), len(pairwise)
+            whole = edges.dtype == np.int64 and edges.shape == (e, 2) and pairwise.shape == (e, 2, 2)
+            if whole and are_fit(pairwise, view("edges", edges, np.int64), p, EPS):
+                self.scores = CutScores(unary, pairwise, edges.copy())
+                return
+        super().__init__(unary, pairwise, edges)
+
+    def best(self) -> tuple[Array, Array]:
+        value, labels = minimum_cut(self.scores)
+        return feasible(value, "best"), labels

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import reference.structures.matching as reference
-from accelerated.arrays import like, view
-from accelerated.compiled.structures.assignment import are_scores, assign, matched_sum
+from accelerated.arrays import are_sound, like, view
+from accelerated.compiled.structures.assignment import are_scores, assign, best_matching, matched_sum
 from accelerated.compiled.structures.matching import best_with_each_pair
 from accelerated.mirror import mirrors
+from accelerated.structures.answers import feasible
 from reference.arrays import Array, Place, host
-from reference.structures.base import feasible
 from reference.structures.matching import MatchingScores
 
 __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy", "max_marginals"]
@@ -21,7 +22,12 @@ __all__ = ["Matching", "MatchingScores", "assignment", "by_networkx", "by_scipy"
 
 @mirrors(reference.assignment)
 def assignment(scores: MatchingScores) -> tuple[Array, Array]:
-    value, columns = _solved(view("values", scores.values), _columns)
+    values = view("values", scores.values)
+    if values.shape[0] <= values.shape[1]:
+        columns = np.empty(len(values), np.int64)
+        value = best_matching(values, columns)
+    else:
+        value, columns = _solved(values, _columns)
     return like(np.asarray(value), scores.values), like(columns, scores.values)
 
 
@@ -149,6 +155,12 @@ def _networkx_columns(values: np.ndarray) -> np.ndarray | None:
 class Matching(reference.Matching):
     ops = sys.modules[__name__]
 
+    def __init__(self, values: Any) -> None:
+        if are_sound(values) and values.ndim == 2:
+            self.scores = MatchingScores(values)
+        else:
+            super().__init__(values)
+
     def best(self) -> tuple[Array, Array]:
         value, columns = assignment(self.scores)
-        return value if value > -np.inf else feasible(value, "best"), columns
+        return feasible(value, "best"), columns

@@ -5,24 +5,26 @@ over trees.
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import reference.structures.tree as reference
-from accelerated.arrays import like, view
+from accelerated.arrays import are_sound, are_whole, like, view, within
 from accelerated.compiled.structures.tree import (
     Forest,
     forest_of,
+    is_forest,
     max_marginals_of_trees,
     max_product_of_trees,
 )
 from accelerated.compiled.structures.tree_k_best import top_k_of_trees
 from accelerated.compiled.structures.tree_sum import sum_product_of_trees
 from accelerated.mirror import mirrors
+from accelerated.structures.answers import feasible, k_best
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
-from reference.structures.base import KBest, k_best
+from reference.structures.base import KBest, positive_mu
 from reference.structures.tree import TreeScores, parts, sample, score
 from reference.structures.tree_scores import order
 
@@ -79,12 +81,14 @@ class FlatTrees(NamedTuple):
     def ranges(self) -> list[tuple[int, int]]:
         """Ranges of trees for threads."""
         trees, p = self.trees
+        if trees == 1:
+            return [(0, 1)]
         return ranges(np.arange(trees + 1) * p)
 
 
 def _of_nodes(name: str, x: np.ndarray, p: int, least: int, most: int) -> np.ndarray:
     x = view(name, x, np.int64)
-    if x.shape != (p,) or (p and not least <= x.min() <= x.max() <= most):
+    if x.shape != (p,) or not within(x, least, most):
         raise ValueError(f"{name}: expected {p} numbers in {least}..{most}, got {x.tolist()[:9]}")
     return x
 
@@ -114,7 +118,9 @@ def sum_product(scores: TreeScores, mu: float = 1.0) -> tuple[Array, TreeScores]
     in_parallel(run, pieces)
     return like(value, scores.unary), scores._replace(
         unary=like(nodes.reshape(scores.unary.shape), scores.unary),
-        pairwise=like(edges.sum(axis=0).reshape(scores.pairwise.shape), scores.pairwise),
+        pairwise=like(
+            (edges[0] if len(edges) == 1 else edges.sum(axis=0)).reshape(scores.pairwise.shape), scores.pairwise
+        ),
     )
 
 
@@ -151,3 +157,20 @@ def max_marginals(scores: TreeScores) -> TreeScores:
 
 class Tree(reference.Tree):
     ops = sys.modules[__name__]
+
+    def __init__(self, unary: Any, pairwise: Any, parents: Any, counts: Any = None) -> None:
+        if counts is None and are_sound(unary, pairwise) and unary.ndim >= 2 and unary.shape[-1] >= 1:
+            *batch, p, n_labels = unary.shape
+            shapes = ((n_labels, n_labels), (*batch, p, n_labels, n_labels))
+            if pairwise.shape in shapes and are_whole(parents, (p,)) and is_forest(parents):
+                self.scores = TreeScores(unary, pairwise, parents.copy())
+                return
+        super().__init__(unary, pairwise, parents, counts)
+
+    def best(self) -> tuple[Array, Array]:
+        value, labels = max_product(self.scores)
+        return feasible(value, "best"), labels
+
+    def expectation(self, mu: float = 1.0) -> tuple[Array, TreeScores]:
+        value, marginals = sum_product(self.scores, positive_mu(mu))
+        return feasible(value, "expectation"), marginals

@@ -14,7 +14,7 @@ import numpy as np
 from accelerated.compiled.sweeps import larger, largest, padded, smaller
 from accelerated.kernel import inlined, kernel
 
-__all__ = ["are_scores", "assign", "matched_sum"]
+__all__ = ["are_scores", "assign", "best_matching", "matched_sum"]
 
 ROUNDS = 2  # of bidding
 # Best and next best that differ by less than this share count as equal, so that no war is fought over the last digit.
@@ -49,6 +49,22 @@ def assign(a):
                 n_free = _bid(a, u, v, column, row, free, n_free, scratch)
             possible = _augment(a, u, v, column, row, free, n_free, scratch)
     return possible, column, u, v
+
+
+@kernel
+def best_matching(a, columns):
+    """The score of a best matching of a (p, q), p <= q, and its ``columns`` (p,).
+
+    Without a matching -inf, for scores of nan or +inf nan; columns are -1 then.
+    """
+    columns[:] = -1
+    if not are_scores(a):
+        return np.nan
+    possible, column, _, _ = assign(a)
+    if not possible:
+        return -np.inf
+    columns[:] = column
+    return matched_sum(a, columns)
 
 
 @kernel

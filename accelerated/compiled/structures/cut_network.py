@@ -13,7 +13,7 @@ import numpy as np
 
 from accelerated.kernel import kernel
 
-__all__ = ["Graph", "build", "build_agreeing", "new_graph"]
+__all__ = ["Graph", "are_fit", "build", "build_agreeing", "new_graph"]
 
 NO_LABEL, BUILT = -2, -1
 ONE = np.uint64(1)
@@ -36,6 +36,22 @@ def new_graph(p, n_edges):
     """Room for a graph of p nodes."""
     arc, head, residual = np.empty(2 * n_edges, np.uint32), np.empty(2 * n_edges, np.uint32), np.empty(2 * n_edges)
     return Graph(np.empty(p + 1, np.uint32), arc, head, residual, np.empty(p))
+
+
+@kernel
+def are_fit(pairwise, edges, p, eps):
+    """Whether each edge joins two of p variables, and cuts can express its scores."""
+    for k in range(len(edges)):
+        a, b = edges[k, 0], edges[k, 1]
+        if a == b or not (0 <= a < p and 0 <= b < p):
+            return False
+        equal0, second, one, equal1 = pairwise[k, 0, 0], pairwise[k, 0, 1], pairwise[k, 1, 0], pairwise[k, 1, 1]
+        w = (equal0 + equal1) - (one + second)
+        if not w >= 0.0:
+            size = abs(equal0) + abs(second) + abs(one) + abs(equal1)
+            if equal0 == -np.inf or equal1 == -np.inf or (w < 0.0 and not w >= -4.0 * eps * size):
+                return False
+    return True
 
 
 @kernel

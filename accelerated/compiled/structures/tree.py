@@ -19,6 +19,7 @@ __all__ = [
     "Forest",
     "forest_of",
     "forests_of",
+    "is_forest",
     "load_transposed",
     "max_marginals_of_trees",
     "max_product_of_trees",
@@ -76,6 +77,16 @@ def forest_of(parents, counts):
         upward[first[most - depth[v]]] = v
         first[most - depth[v]] += 1
     return Forest(above, upward, start, member, counts), True
+
+
+@kernel
+def is_forest(parents):
+    """Whether parents (p,) lie in -1..p - 1 and have no cycle."""
+    p = len(parents)
+    for v in range(p):
+        if not -1 <= parents[v] < p:
+            return False
+    return forest_of(parents, parents)[1]
 
 
 @kernel
