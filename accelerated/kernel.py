@@ -1,10 +1,11 @@
 """``@kernel``: the only way to compile here. Compiled code is kept on disk in a folder named by a hash of our sources.
 
 Numba's disk cache does not notice that a function called from another file has changed, and would run stale machine
-code. So the cache lies in ``BASE/diptych-<hash of accelerated/**/*.py>``: an edit anywhere compiles all kernels afresh,
-without any setting. BASE is ``NUMBA_CACHE_DIR`` where set, else ``diptych`` in the user's cache directory. A file holds
-one function's code for one signature behind a digest. A damaged file is never used, and processes that compile at the
-same time lose nothing.
+code. So the cache lies in ``BASE/diptych-<hash>``, a hash of accelerated/**/*.py, of the files of ``reference`` that
+kernels take constants from, of the processor and of numba's settings. An edit anywhere compiles all kernels afresh,
+without any setting; the same sources in another place find what is compiled. BASE is ``NUMBA_CACHE_DIR`` where set,
+else ``diptych`` in the user's cache directory. A file holds one function's code for one signature behind a digest. A
+damaged file is never used, and processes that compile at the same time lose nothing.
 Kernels are float64 loops over arrays. They are compiled without fastmath (it breaks -inf), divide as NumPy does, and
 release the GIL.
 """
@@ -15,6 +16,7 @@ import hashlib
 import logging
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -25,10 +27,12 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite.binding import get_host_cpu_features, get_host_cpu_name
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator, _SourceFileBackedLocatorMixin
 from numba.core.serialize import dumps
 
+import reference
 from accelerated.parts import EntryDispatcher
 from reference.files import replacing
 
@@ -42,14 +46,23 @@ SETTINGS = (
     "OPT",
     "LOOP_VECTORIZE",
     "SLP_VECTORIZE",
+    "CPU_NAME",
+    "CPU_FEATURES",
 )  # settings of numba that change the code but not its cache keys
 
 
 def _source_hash() -> str:
     root = Path(__file__).parent
-    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {[getattr(config, name) for name in SETTINGS]}".encode())
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    processor = get_host_cpu_name(), get_host_cpu_features().flatten()
+    settings = [getattr(config, name) for name in SETTINGS]
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag} {processor} {settings}".encode())
+    sources = {path.relative_to(root.parent).as_posix(): path.read_bytes() for path in root.rglob("*.py")}
+    for path in (root / "compiled").rglob("*.py"):
+        for module in re.findall(r"^from (reference[.\w]+) import", path.read_text(encoding="utf-8"), re.MULTILINE):
+            name = f"{module.replace('.', '/')}.py"
+            sources[name] = Path(reference.__file__).parents[1].joinpath(name).read_bytes()
+    for name in sorted(sources):
+        digest.update(name.encode() + b"\0" + sources[name])
     return digest.hexdigest()[:16]
 
 
@@ -126,6 +139,9 @@ class _Locator(_SourceFileBackedLocatorMixin, _CacheLocator):
     def get_cache_path(self) -> str:
         return str(_FOLDER)
 
+    def get_source_stamp(self) -> str:
+        return _FOLDER.name if _FOLDER else ""  # which has the hash of the sources
+
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> _Locator | None:
         return cls(function, file) if os.path.exists(file) else None
@@ -144,8 +160,15 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
+        self._name = f"{function.__module__}.{function.__qualname__}"
         name = f"{function.__module__}.{self._impl.filename_base}"
         self._cache_file = _Entries(Path(self._cache_path), name, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        compiled = super().load_overload(sig, target_context)
+        if compiled is None:
+            logging.getLogger(__name__).info("compiling %s: the first use on this machine", self._name)
+        return compiled
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:

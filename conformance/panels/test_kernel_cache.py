@@ -4,6 +4,7 @@ formula."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,9 +28,9 @@ assert scatter_sum(rows, np.array([[1.0, 0.0], [0.0, 1.0]])).tolist() == [[1.0, 
 FULL = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
 
 
-def started(cache, code=CALLS):
-    environment = dict(os.environ, NUMBA_CACHE_DIR=str(cache))
-    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT)
+def started(cache, code=CALLS, place=ROOT, **settings):
+    environment = dict(os.environ, NUMBA_CACHE_DIR=str(cache), PYTHONPATH=str(place), **settings)
+    return subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, env=environment, cwd=place)
 
 
 def lines(process):
@@ -109,3 +110,35 @@ def test_a_full_disk_keeps_no_kernels(tmp_path):
     (line,) = lines(started(tmp_path, FULL + CALLS))
     assert "compiled kernels are not kept" in line and "File too large" in line and str(tmp_path) in line
     assert not files(tmp_path)
+
+
+def copied(folder):
+    """The panels in another place, as another virtual environment has them."""
+    for package in ("accelerated", "reference"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_the_same_sources_elsewhere_compile_nothing(cache, tmp_path):
+    """Copies of other times, too: they are known by what they say. An edit of a constant that kernels take from the
+    reference, or another setting of numba, compiles anew."""
+    place, before = copied(tmp_path / "place"), files(cache)
+    for path in place.rglob("*.py"):
+        os.utime(path, (1e9, 1e9))
+    assert lines(started(cache, place=place)) == [] and files(cache) == before
+    assert lines(started(cache, place=place, NUMBA_OPT="2")) == []
+    (folder,) = {path.parent for path in files(cache)} - {path.parent for path in before}
+    constants = place / "reference" / "optimizers" / "simplex.py"
+    constants.write_text(constants.read_text().replace("STEPS = ", "STEPS = 1 + "))
+    assert lines(started(cache, place=place)) == []
+    assert len({path.parent for path in files(cache)} - {path.parent for path in before} - {folder}) == 1
+
+
+def test_a_kernel_that_is_compiled_is_logged_once(cache, tmp_path):
+    code = f"import logging\nlogging.basicConfig(level=logging.INFO, format='%(message)s')\n{CALLS}\n{CALLS}"
+    first = lines(started(tmp_path, code))
+    names = [f"accelerated.arrays.{name}" for name in ("_gather_sum", "_scatter_sum")]
+    assert [line for line in first if "compiling" in line] == [
+        f"compiling {name}: the first use on this machine" for name in names
+    ]
+    assert not any("compiling" in line for line in lines(started(cache, code)))
