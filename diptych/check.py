@@ -21,7 +21,7 @@ from reference import __version__
 from reference.arrays import host
 from reference.structures.scores import score_fields
 
-__all__ = ["STATUSES", "Line", "checks"]
+__all__ = ["STATUSES", "STRUCTURES", "Line", "checks", "problem"]
 
 STATUSES = ("ok", "cold", "slow to compile", "not installed", "not kept", "FAILED")
 REQUIRED = ("numpy", "scipy", "numba", "networkx", "array-api-compat", "tqdm")
@@ -155,7 +155,7 @@ def _vector(scores: Any) -> np.ndarray:
 # trainings ---------------------------------------------------------------------------------------------------------
 
 
-def _problem(sp: ModuleType, seed: int, loss: str, **options: Any) -> Any:
+def problem(sp: ModuleType, seed: int, loss: str, **options: Any) -> Any:
     """Twelve short sequences of five features and three labels that a linear model nearly separates."""
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(n, 5)) for n in rng.integers(2, 6, size=12)]
@@ -165,20 +165,20 @@ def _problem(sp: ModuleType, seed: int, loss: str, **options: Any) -> Any:
 
 
 def _hinge(sp: ModuleType, seed: int) -> Any:
-    return sp.bcfw(_problem(sp, seed, "StructuralHinge"), lam=0.1, epochs=200, tol=1e-3, rng=seed)
+    return sp.bcfw(problem(sp, seed, "StructuralHinge"), lam=0.1, epochs=200, tol=1e-3, rng=seed)
 
 
 def _log(sp: ModuleType, seed: int) -> Any:
-    return sp.lbfgs(_problem(sp, seed, "LogLoss"), lam=0.1, tol=1e-8)
+    return sp.lbfgs(problem(sp, seed, "LogLoss"), lam=0.1, tol=1e-8)
 
 
 def _svrg(sp: ModuleType, seed: int) -> Any:
-    smoothed = _problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
+    smoothed = problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
     return sp.svrg(smoothed, lam=0.1, mu=0.5, epochs=20, tol=1e-2, rng=seed)
 
 
 def _casimir(sp: ModuleType, seed: int) -> Any:
-    smoothed = _problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
+    smoothed = problem(sp, seed, "StructuralHinge", smoothing=sp.smoothings.Entropy())
     return sp.casimir(smoothed, lam=0.1, mu=0.05, epochs=30, tol=0.1, rng=seed)
 
 

@@ -1,0 +1,62 @@
+"""First calls: what ``diptych warm`` runs, so that the kernels of everyday work are compiled before they are needed."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from diptych.check import STRUCTURES, problem
+from diptych.panels import panel_of
+
+__all__ = ["FIRST_CALLS", "first_call", "warm"]
+
+
+def _questions(name: str) -> Callable[[ModuleType], Any]:
+    """The structure's answers to everything that it can be asked."""
+
+    def ask(sp: ModuleType) -> None:
+        structure = STRUCTURES[name](sp, np.random.default_rng(0))
+        for method, arguments in {"best": (), "topk": (3,), "expectation": (), "max_marginals": ()}.items():
+            if structure.supports(method) and method not in structure.intractable:
+                getattr(structure, method)(*arguments)
+
+    return ask
+
+
+def _hinge(sp: ModuleType, smoothing: Any = None) -> Any:
+    return problem(sp, 0, "StructuralHinge", smoothing=smoothing)
+
+
+FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile longest come first
+    "casimir with top-K smoothing": lambda sp: sp.casimir(_hinge(sp, sp.smoothings.TopK(5)), lam=0.1, epochs=1, rng=0),
+    "casimir with entropy smoothing": lambda sp: sp.casimir(
+        _hinge(sp, sp.smoothings.Entropy()), lam=0.1, epochs=1, rng=0
+    ),
+    "bcfw": lambda sp: sp.bcfw(_hinge(sp), lam=0.1, epochs=2, rng=0),
+    "exponentiated_gradient": lambda sp: sp.exponentiated_gradient(problem(sp, 0, "LogLoss"), lam=0.1, epochs=2, rng=0),
+    "sgd on the log loss": lambda sp: sp.sgd(problem(sp, 0, "LogLoss"), lam=0.1, epochs=1, rng=0),
+    "lbfgs": lambda sp: sp.lbfgs(problem(sp, 0, "LogLoss"), lam=0.1, iterations=2),
+    "sgd on the hinge": lambda sp: sp.sgd(_hinge(sp), lam=0.1, epochs=1, rng=0),
+    **{f"{name}: best, K best, sums": _questions(name) for name in STRUCTURES if name != "Table"},
+}
+
+
+def first_call(name: str) -> str:
+    """Make one of the calls in this process; compiled kernels stay in the cache. Returns its name."""
+    FIRST_CALLS[name](panel_of("accelerated"))
+    return name
+
+
+def warm(processes: int) -> Iterator[str]:
+    """Make the first calls in several processes; the names, as they end.
+
+    Numba compiles one function at a time in a process, so that threads would not help.
+    """
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(first_call, name) for name in FIRST_CALLS]):
+            yield done.result()
