@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal, localcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,9 @@ from conformance.tolerances import close
 from reference.optimizers.multisample import updated
 from reference.screening.problem import _divergence
 from reference.screening.proximal import curvature_along_gradient
-from reference.smoothings import certified
+from reference.smoothings import certified, positive_mu
+from reference.training.counterparts import counterpart
+from reference.training.verdicts import Bracketed
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
@@ -172,3 +176,136 @@ def test_a_batch_asks_for_more_outputs_while_any_row_needs_them(backend):
     alone = [float(backend.Chain(row, transitions).smooth_max(smoothing, 1.0)[0]) for row in unary]
     close(alone, [300.0, 0.5 * (1 - 1 / 8)])
     close(np.asarray(together), alone)
+
+
+def test_one_sample_is_the_best_output(backend, rng):
+    """Branson et al., section 1.2: the first sample is the subgradient, so a set of one is the corner; one is the
+    default."""
+    objective, _ = random_classes(backend, rng)
+    hinge, w = backend.StructuralHinge(objective.model, objective.data), rng.normal(size=objective.model.size)
+    corner = hinge.corners(w, None, 1)
+    for options in ({}, {"k": 1}):
+        sampled = hinge.sampled_corners(w, None, rng=0, **options)
+        assert np.array_equal(sampled.directions, corner.directions) and np.array_equal(sampled.losses, corner.losses)
+
+
+def test_a_smoothing_says_what_it_needs_and_can_be_called(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    only_named = type("OnlyNamed", (), {"needs": ("best",)})()
+    for wrong in (lambda structure, mu=1.0: structure.best(), only_named, backend.smoothings.Entropy):
+        with pytest.raises(TypeError, match="smoothing: expected an object such as Entropy"):
+            backend.StructuralHinge(objective.model, objective.data, smoothing=wrong)
+
+
+@pytest.mark.parametrize("name", ["Corollary19", "Corollary20"])
+def test_without_strong_convexity_the_centre_moves_by_one_over_squares(name):
+    """delta_k = 1 / (k + 1)^2, in [0, 1) from k = 1 on."""
+    schedule = getattr(reference.boxes, name)(kappa=2.0, mu=0.5)
+    assert [schedule.delta_k(k) for k in range(1, 6)] == [1 / 4, 1 / 9, 1 / 16, 1 / 25, 1 / 36]
+
+
+def test_a_step_of_prox_linear_is_one_step(backend, rng):
+    """Step k asks its subproblem for the accuracy of step k."""
+    objective, _ = random_classes(backend, rng)
+    hinge, asked = backend.StructuralHinge(objective.model, objective.data), []
+
+    def inner(model, k, generator):
+        asked.append(k)
+        return np.zeros(objective.model.size), None
+
+    box = backend.boxes.ProxLinear(lam=0.1, eta=1.0, inner=inner)
+    state = box.init(hinge, np.zeros(objective.model.size))
+    for _ in range(3):
+        state = box.epoch(hinge, state, rng)
+    assert asked == [1, 2, 3] and state.k == 3
+
+
+def test_a_step_of_proximal_newton_is_counted_once(backend, rng):
+    objective, _ = random_classes(backend, rng)
+    problem, solver = backend.ElasticNetCRF(objective, alpha=1.0, beta=0.01), backend.ProximalNewton()
+    memory = solver.start(problem.evaluate(np.zeros(problem.size)))
+    for number in range(1, 4):
+        memory = solver.step(memory)
+        assert memory.steps == number
+
+
+def test_the_log_loss_is_at_temperature_1(backend, rng):
+    """mu = 1 is what the objective says of itself, and what it computes."""
+    objective, _ = random_classes(backend, rng)
+    w = rng.normal(size=objective.model.size)
+    assert objective.mu == 1.0
+    close(objective.value_and_gradient(w)[0], objective.value_and_gradient(w, None, objective.mu)[0])
+
+
+def test_svrg_contracts_on_strongly_convex_sums_only():
+    with pytest.raises(ValueError, match="expected 0 < lam <= L and n >= 1, got lam = 0.0"):
+        reference.bounds.svrg_rate(1.0, 0.0, 10)
+
+
+def test_a_counterpart_that_fits_all_is_used(rng):
+    """A class of kernels that does not say what it fits replaces the reference's box on every objective of its type."""
+    accelerated = pytest.importorskip("accelerated")
+    X = [rng.normal(size=(3, 2)), rng.normal(size=(2, 2))]
+    model = accelerated.SequenceModel(2, 2)
+    smoothed = accelerated.StructuralHinge(
+        model, model.pack(X, [[0, 1, 1], [1, 0]]), smoothing=accelerated.smoothings.Entropy()
+    )
+    found = counterpart(reference.boxes.SVRG(), smoothed)
+    assert type(found).__module__.startswith("accelerated") and not hasattr(type(found), "fits")
+
+
+def test_the_smallest_normal_number_is_a_temperature():
+    least = sys.float_info.min
+    assert positive_mu(least) == least
+    with pytest.raises(ValueError, match="mu"):
+        positive_mu(least / 2)
+
+
+def test_weights_of_a_regularizer_cannot_be_written(backend):
+    given = np.ones(3)
+    regularizer = backend.WeightedSquaredL1(1.0, given)
+    with pytest.raises(ValueError, match="read-only"):
+        regularizer.weights[0] = 2.0
+    given[0] = 7.0
+    assert regularizer.weights.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_an_edge_that_forbids_equal_labels_is_named_with_its_label(backend, label):
+    pairwise = np.zeros((1, 2, 2))
+    pairwise[0, label, label] = -np.inf
+    with pytest.raises(ValueError, match=rf"forbids the pair of labels \({label}, {label}\)"):
+        backend.Cut(np.zeros((2, 2)), pairwise, [[0, 1]])
+
+
+def test_a_gap_of_exactly_the_tolerance_is_reached_down_to_the_resolution():
+    """tol = machine epsilon is the least that rounding lets pass."""
+    eps = float(np.finfo(np.float64).eps)
+    for tol, reached in ((eps, True), (eps / 2, False), (2 * eps, True)):
+        point = SimpleNamespace(x=np.zeros(1), gap=0.0, fun=1.0)
+        assert Bracketed.reached(None, point, None, tol) is reached
+
+
+def test_marginals_do_not_exceed_one(backend):
+    """Of large scores some round to 1 + 2e-16 before they are clipped."""
+    rng = np.random.default_rng(0)
+    for scale in (1.0, 10.0, 100.0):
+        for n in np.repeat(np.arange(1, 8), 30):
+            _, marginals = backend.Arborescence(scale * rng.normal(size=(n, n + 1))).expectation()
+            assert np.all(np.asarray(marginals.values) <= 1.0)
+
+
+def test_conjugates_of_mkl_regularizers_meet_fenchels_equality(backend, rng):
+    """phi(x) + phi*(y) = <x, y> at y = grad phi(x); that of tau sum ||x_k|| is 0 within a ball, inf beyond."""
+    groups = np.array([0, 0, 1, 1, 1])
+    for q in (1.2, 1.5, 1.9):
+        phi, x = backend.NonSparseMKL(0.7, q, groups), rng.normal(size=5)
+        norms = np.array([np.linalg.norm(x[groups == k]) for k in groups])
+        y = 0.5 * 0.7 * q * norms ** (q - 2) * x
+        close(float(phi.value(x)) + float(phi.conjugate(y)), float(x @ y))
+    ball, y = backend.ElasticNetMKL(2.0, 0.0, groups), np.array([1.0, 1.0, 0.5, 0.5, 0.5])
+    assert float(ball.conjugate(y)) == 0.0 and float(ball.conjugate(10 * y)) == np.inf
+    smooth, x = backend.ElasticNetMKL(0.3, 1.0, groups), rng.normal(size=5)
+    norms = np.array([np.linalg.norm(x[groups == k]) for k in groups])
+    y = x + 0.3 * x / norms
+    close(float(smooth.value(x)) + float(smooth.conjugate(y)), float(x @ y))
