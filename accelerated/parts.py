@@ -10,6 +10,7 @@ parts.
 from __future__ import annotations
 
 import gc
+from functools import cached_property
 from typing import Any
 
 from numba import _dynfunc  # type: ignore[attr-defined]
@@ -88,7 +89,11 @@ class EntryDispatcher(CPUDispatcher):
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         super().__init__(function, targetoptions={**options, "no_cfunc_wrapper": True})
-        self.part = PartDispatcher(function, options)
+        self._options = options
+
+    @cached_property
+    def part(self) -> PartDispatcher:
+        return PartDispatcher(self.py_func, self._options)
 
     @property
     def _numba_type_(self) -> Any:
