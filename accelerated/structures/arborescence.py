@@ -180,9 +180,9 @@ class Arborescence(reference.Arborescence):
             super().__init__(values, single_root)
 
     def best(self) -> tuple[Array, Array]:
-        value, heads = maximum_arborescence(self.scores, self.single_root)
+        value, heads = self.ops.maximum_arborescence(self.scores, self.single_root)
         return feasible(value, "best"), heads
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ArborescenceScores]:
-        value, marginals = tree_partition(self.scores, positive_mu(mu), self.single_root)
+        value, marginals = self.ops.tree_partition(self.scores, positive_mu(mu), self.single_root)
         return feasible(value, "expectation"), marginals

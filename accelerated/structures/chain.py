@@ -147,9 +147,9 @@ class Chain(reference.Chain):
         super().__init__(unary, pairwise, lengths)
 
     def best(self) -> tuple[Array, Array]:
-        value, labels = viterbi(self.scores)
+        value, labels = self.ops.viterbi(self.scores)
         return feasible(value, "best"), labels
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, ChainScores]:
-        value, marginals = forward_backward(self.scores, positive_mu(mu))
+        value, marginals = self.ops.forward_backward(self.scores, positive_mu(mu))
         return feasible(value, "expectation"), marginals

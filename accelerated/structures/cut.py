@@ -185,5 +185,5 @@ class Cut(reference.Cut):
         super().__init__(unary, pairwise, edges)
 
     def best(self) -> tuple[Array, Array]:
-        value, labels = minimum_cut(self.scores)
+        value, labels = self.ops.minimum_cut(self.scores)
         return feasible(value, "best"), labels

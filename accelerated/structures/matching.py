@@ -162,5 +162,5 @@ class Matching(reference.Matching):
             super().__init__(values)
 
     def best(self) -> tuple[Array, Array]:
-        value, columns = assignment(self.scores)
+        value, columns = self.ops.assignment(self.scores)
         return feasible(value, "best"), columns

@@ -168,9 +168,9 @@ class Tree(reference.Tree):
         super().__init__(unary, pairwise, parents, counts)
 
     def best(self) -> tuple[Array, Array]:
-        value, labels = max_product(self.scores)
+        value, labels = self.ops.max_product(self.scores)
         return feasible(value, "best"), labels
 
     def expectation(self, mu: float = 1.0) -> tuple[Array, TreeScores]:
-        value, marginals = sum_product(self.scores, positive_mu(mu))
+        value, marginals = self.ops.sum_product(self.scores, positive_mu(mu))
         return feasible(value, "expectation"), marginals

@@ -29,7 +29,7 @@ class BoundModel:
     --------
     >>> from reference import SequenceModel
     >>> model = SequenceModel(2, ["up", "down"])
-    >>> tagger = model.bound([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+    >>> tagger = model.bound([1.0, 0.0, 0.0, 1.0] + [0.0] * 8)  # label 0 likes the first feature, label 1 the second
     >>> [y.tolist() for y in tagger([[[1.0, 0.0], [0.0, 1.0]]])]
     [[0, 1]]
     """
