@@ -8,7 +8,7 @@ import numpy as np
 
 import reference.training.smoothness as reference
 from accelerated.arrays import view
-from accelerated.compiled.epochs.backtracking import try_components
+from accelerated.compiled.epochs.backtracking import largest_change, try_components
 from accelerated.problems import finite, problem_of
 from reference.arrays import Array
 from reference.optimizers.base import Objective
@@ -18,6 +18,14 @@ __all__ = ["Backtracking", "Guess", "component_smoothness", "secant"]
 
 
 class Backtracking(reference.Backtracking):
+    def least(self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
+        target: Any = objective
+        temperature = target._mu(mu)
+        problem = problem_of(target, temperature)
+        if problem is None or not finite(w):
+            return super().least(objective, w, mu, batch)
+        return largest_change(problem, batch, temperature, target.model.padded(view("w", w)))
+
     def find(
         self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
     ) -> tuple[float, int]:

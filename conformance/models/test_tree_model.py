@@ -248,8 +248,9 @@ def test_loops_agree_from_one_state(other, rng, mu):
             subproblem, snapshot = Subproblem(objective, 0.1, 0.2, mu, center), svrg.snapshot(objective, w, mu)
             found += [svrg.sweep(subproblem, snapshot, order, 0.1)]
             found += [saga.one_pass(subproblem, saga.snapshot(objective, w, mu), order, 0.1, None)[0]]
-            find = counterpart(Backtracking(), objective).find
-            found += [np.array(find(objective, w, mu, order, 1e-3, np.inf))]
+            steps = counterpart(Backtracking(), objective)
+            found += [np.array(steps.find(objective, w, mu, order, 1e-3, np.inf))]
+            found += [np.array(steps.least(objective, w, mu, order))]
         else:
             bcfw = counterpart(BCFW(0.1, capacity=3, average="weighted"), objective)
             passes = bcfw.sweep(objective, bcfw.init(objective), [order, order[::-1], order])

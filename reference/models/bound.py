@@ -27,10 +27,11 @@ class BoundModel:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from reference import SequenceModel
     >>> model = SequenceModel(2, ["up", "down"])
-    >>> tagger = model.bound([1.0, 0.0, 0.0, 1.0] + [0.0] * 8)  # label 0 likes the first feature, label 1 the second
-    >>> [y.tolist() for y in tagger([[[1.0, 0.0], [0.0, 1.0]]])]
+    >>> tagger = model.bound([1.0, 0.0, 0.0, 1.0] + [0.0] * 8)  # feature 0 is for "up", feature 1 for "down"
+    >>> [y.tolist() for y in tagger([np.eye(2)])]
     [[0, 1]]
     """
 

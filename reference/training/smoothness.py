@@ -66,7 +66,7 @@ class Backtracking(Piece):
         (L, _, calls), batch, properties = guess, order[:TRIED], traits(objective)
         bound = properties.smoothness(mu)
         if L is None:
-            L, trial_calls = secant(objective, w, mu, batch)
+            L, trial_calls = self.least(objective, w, mu, batch)
             calls += trial_calls
         if bound > L:
             limit = 2 * properties.local_smoothness(mu)
@@ -80,6 +80,10 @@ class Backtracking(Piece):
     def judge(self, guess: Guess, accepted: bool) -> Guess:
         """The guess for the next pass: half of this one, or twice this one if its pass was rejected."""
         return guess if guess.L is None else guess._replace(L=guess.L / 2 if accepted else guess.L * 2)
+
+    def least(self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
+        """See :func:`secant`."""
+        return secant(objective, w, mu, batch)
 
     def find(
         self, objective: Objective, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float

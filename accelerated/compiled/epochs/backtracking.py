@@ -15,7 +15,7 @@ from accelerated.compiled.problems import (
 )
 from accelerated.kernel import kernel
 
-__all__ = ["try_components"]
+__all__ = ["largest_change", "try_components"]
 
 
 @kernel
@@ -59,6 +59,43 @@ def try_components(problem, batch, start, limit, mu, slack, w):
                 G[j, label] = 0.0
         G_A[:] = 0.0
     return L, calls
+
+
+@kernel
+def largest_change(problem, batch, mu, w):
+    """max_i ||g_i(w - u_i) - g_i(w)||, u_i = g_i(w) / ||g_i(w)||, over the batch; and the number of oracle calls."""
+    W, A = w
+    work, other = room(problem, batch, 0, len(batch), A), room(problem, batch, 0, len(batch), A)
+    ready = prepared(problem, A, mu, work)
+    G, G_A, moved, moved_A = np.zeros_like(W), np.zeros_like(A), np.empty_like(W), np.empty_like(A)
+    seen = np.full(W.shape[0], -1)
+    largest, calls = 0.0, 0
+    for k in range(len(batch)):
+        i = batch[k]
+        rows = touched(problem, i)
+        oracle(problem, i, 1.0, W, A, ready, mu, work)
+        add_rows(problem, i, 1.0, work, G)
+        add_dense(problem, i, 1.0, work, G_A)
+        flush(problem, 1.0, ready, work, G_A)
+        norm = np.sqrt(squared_norm(rows, 2 * k, seen, G) + np.sum(G_A * G_A))
+        calls += 1
+        if norm > 0.0:
+            for j in rows:
+                for label in range(W.shape[1]):
+                    moved[j, label] = W[j, label] - G[j, label] / norm
+            moved_A[:] = A - G_A / norm
+            calls += 1
+            ready_there = prepared(problem, moved_A, mu, other)
+            oracle(problem, i, 1.0, moved, moved_A, ready_there, mu, other)
+            add_rows(problem, i, -1.0, other, G)
+            add_dense(problem, i, -1.0, other, G_A)
+            flush(problem, -1.0, ready_there, other, G_A)
+            largest = max(largest, np.sqrt(squared_norm(rows, 2 * k + 1, seen, G) + np.sum(G_A * G_A)))
+        for j in rows:
+            for label in range(W.shape[1]):
+                G[j, label] = 0.0
+        G_A[:] = 0.0
+    return largest, calls
 
 
 @kernel
