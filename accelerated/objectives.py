@@ -12,14 +12,14 @@ import numpy as np
 
 import reference.objectives as reference
 from accelerated.arrays import like, view
-from accelerated.compiled.epochs.gradient import gradient_range
+from accelerated.compiled.epochs.gradient import gradient_range, value_range
 from accelerated.compiled.problems import augmented_scores
 from accelerated.compiled.problems.answers import Kept, nothing
 from accelerated.compiled.problems.corners import planes_of
 from accelerated.compiled.problems.weights import Weights, zeros_like
 from accelerated.models.multiclass import MulticlassModel
 from accelerated.models.sequence import SequenceModel
-from accelerated.problems import all_free, problem_of
+from accelerated.problems import all_free, finite, problem_of
 from accelerated.threads import in_parallel, ranges
 from reference.arrays import Array
 from reference.models.base import all_of, check_weights
@@ -37,6 +37,16 @@ class StructuralHinge(reference.StructuralHinge):
             return super()._sum(w, batch, mu)
         return self._linearized(w, batch, mu)[:2]
 
+    def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
+        problem = problem_of(self, mu)
+        if problem is None or not finite(w):
+            return self._sum(w, batch, mu)[0]
+        weights = self.model.padded(view("w", w))
+        values = in_parallel(
+            lambda lo, hi: value_range(problem, batch, lo, hi, weights, mu), _pieces(problem, batch, weights)
+        )
+        return float(sum(values))
+
     def _linearized(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array, float, float]:
         return self._kept(w, batch, mu, nothing())
 
@@ -52,7 +62,7 @@ class StructuralHinge(reference.StructuralHinge):
             nan = float("nan")
             return nan, like(np.full(self.model.size, nan), w), nan, nan
         problem, weights = all_free(problem), self.model.padded(w_host)
-        pieces = ranges(np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[batch])]), most=_accumulators(weights))
+        pieces = _pieces(problem, batch, weights)
         sums = [zeros_like(weights) for _ in pieces]
 
         def run(lo: int, hi: int) -> tuple[float, float, int]:
@@ -108,6 +118,7 @@ class LogLoss(reference.LogLoss, StructuralHinge):
     pass
 
 
-def _accumulators(weights: Weights) -> int:
-    """How many gradients may be held at once: 8, or 2 where 8 would take more than 64 MiB."""
-    return 8 if 8 * (weights.rows.nbytes + weights.dense.nbytes) <= 2**26 else 2
+def _pieces(problem: Any, batch: np.ndarray, weights: Weights) -> list[tuple[int, int]]:
+    """Ranges of a batch for threads: at most 8, or 2 where 8 gradients would take more than 64 MiB."""
+    most = 8 if 8 * (weights.rows.nbytes + weights.dense.nbytes) <= 2**26 else 2
+    return ranges(np.concatenate([[0], np.cumsum(np.diff(problem.offsets)[batch])]), most=most)

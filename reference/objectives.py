@@ -148,12 +148,16 @@ class StructuralHinge:
         InfeasibleError
             An example's every output is forbidden.
         """
-        check_weights(self.model, w, self._like)
-        batch = all_of(self.n, batch)
-        if len(batch) == 0:
-            raise ValueError("batch: expected at least one example, got none")
+        batch = self._batch(w, batch)
         total, gradient = self._sum(w, batch, self._mu(mu))
         return total / len(batch), gradient / len(batch)
+
+    def value(self, w: Array, batch: Any = None, mu: float | None = None) -> float:
+        """The value of :meth:`value_and_gradient` alone; arguments and errors as there."""
+        if type(self).value_and_gradient is not StructuralHinge.value_and_gradient:  # a subclass's own loss
+            return self.value_and_gradient(w, batch, mu)[0]
+        batch = self._batch(w, batch)
+        return self._total(w, batch, self._mu(mu)) / len(batch)
 
     def linearize(self, w: Array, batch: Any = None, mu: float | None = None) -> Linearization:
         """Value and gradient as :meth:`value_and_gradient`, with what a duality gap needs besides, and how exact they
@@ -175,10 +179,7 @@ class StructuralHinge:
         ValueError, TypeError, InfeasibleError
             As there.
         """
-        check_weights(self.model, w, self._like)
-        batch = all_of(self.n, batch)
-        if len(batch) == 0:
-            raise ValueError("batch: expected at least one example, got none")
+        batch = self._batch(w, batch)
         value, gradient, task_loss, exact = self._linearized(w, batch, self._mu(mu))
         n = len(batch)
         return Linearization(value / n, gradient / n, task_loss / n, exact / n)
@@ -342,6 +343,21 @@ class StructuralHinge:
     def width(self) -> float:
         """D: smoothing at mu adds at most mu D to any example's loss. Asks the model for numbers of outputs."""
         return max(self.smoothing.width(m) for m in self.model.counts(self.data))
+
+    def _batch(self, w: Array, batch: Any) -> np.ndarray:
+        """The example numbers of a batch. The errors of :meth:`value_and_gradient` for it and for w."""
+        check_weights(self.model, w, self._like)
+        numbers: np.ndarray = all_of(self.n, batch)
+        if len(numbers) == 0:
+            raise ValueError("batch: expected at least one example, got none")
+        return numbers
+
+    def _total(self, w: Array, batch: np.ndarray, mu: float) -> float:
+        """The sum over the batch of losses."""
+        total = 0.0
+        for _, scores, gold, _, structure in self._pieces(w, batch):
+            total += _total(structure.smooth_max(self.smoothing, mu)[0]) - inner(scores, gold)
+        return total
 
     def _sum(self, w: Array, batch: np.ndarray, mu: float) -> tuple[float, Array]:
         """The sum over the batch of losses and gradients."""

@@ -11,7 +11,7 @@ from reference.arrays import Array
 from reference.objectives import Corners, Linearization
 from reference.structures.proposals import Sampler
 
-__all__ = ["Cornered", "Examples", "Linearized", "Objective", "Piece", "Traits", "traits"]
+__all__ = ["Cornered", "Examples", "Linearized", "Objective", "Piece", "Traits", "traits", "value_of"]
 
 
 class Piece:
@@ -106,3 +106,10 @@ def traits(objective: Examples) -> Traits:
         smoothness,
         getattr(objective, "local_smoothness", lambda mu: np.inf),
     )
+
+
+def value_of(objective: Objective, w: Array, mu: float | None) -> float:
+    """F(w) over all examples, by ``objective.value`` if it has that method: a gradient costs more."""
+    if hasattr(objective, "value"):
+        return float(objective.value(w, None, mu))
+    return float(objective.value_and_gradient(w, None, mu)[0])

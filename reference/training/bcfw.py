@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from reference.arrays import integer, squared_norm
-from reference.optimizers.base import Cornered, Objective
+from reference.optimizers.base import Cornered, Objective, value_of
 from reference.optimizers.bcfw import BCFW, BCFWState
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.training.arguments import check_hinge, check_options, one_of
@@ -44,7 +44,7 @@ class FrankWolfe(Bracketed):
     def evaluate(self, objective: Objective, state: BCFWState) -> Report:
         w = clipped(state.mean, constraint(objective))
         quadratic = 0.5 * self.box.lam * squared_norm(w)
-        fun, dual = objective.value_and_gradient(w, None, None)[0] + quadratic, state.mean_loss - quadratic
+        fun, dual = value_of(objective, w, None) + quadratic, state.mean_loss - quadratic
         return Report(w, fun, dual, fun - dual)
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from reference.arrays import integer, squared_norm
-from reference.optimizers.base import Linearized, Objective
+from reference.optimizers.base import Linearized, Objective, value_of
 from reference.optimizers.cutting_planes import CuttingPlanes, CuttingPlanesState
 from reference.structures.base import UnsupportedError
 from reference.training.arguments import check_hinge, check_options
@@ -48,7 +48,7 @@ class Planes(Bracketed):
 
     def restored(self, objective: Objective, saved: CuttingPlanesState) -> CuttingPlanesState:
         """The state with the objective evaluated again, so that a resumed run on other data is detected."""
-        value = float(objective.value_and_gradient(saved.best, None, None)[0])
+        value = value_of(objective, saved.best, None)
         return saved._replace(fun=value + 0.5 * self.box.lam * squared_norm(saved.best))
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from reference.arrays import Array, host, squared_norm
-from reference.optimizers.base import Linearized, Objective, traits
+from reference.optimizers.base import Linearized, Objective, traits, value_of
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -37,7 +37,7 @@ def evaluate(objective: Objective, w: Array, lam: float, mu: float | None) -> Ev
     is_hinge = traits(objective).hinge
     if is_hinge:
         value, g, task_loss, exact = cast(Linearized, objective).linearize(w, None, mu)
-        target = value if mu == 0 else objective.value_and_gradient(w, None, 0.0)[0]
+        target = value if mu == 0 else value_of(objective, w, 0.0)
     else:
         value, g = objective.value_and_gradient(w, None, mu)
         target, exact = value, 1.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from reference.arrays import integer, number, real, squared_norm
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Objective
+from reference.optimizers.base import Objective, value_of
 from reference.optimizers.exponentiated_gradient import EGState, ExponentiatedGradient
 from reference.optimizers.nonnegative import clipped, constraint
 from reference.smoothings import Entropy
@@ -46,7 +46,7 @@ class Exponentiated(Bracketed):
     def evaluate(self, objective: Objective, state: EGState) -> Report:
         w = clipped(state.x, constraint(objective))
         quadratic = 0.5 * self.box.lam * squared_norm(w)
-        fun = objective.value_and_gradient(w, None, self.box.mu)[0] + quadratic
+        fun = value_of(objective, w, self.box.mu) + quadratic
         dual = float(np.mean(state.values)) - quadratic
         return Report(w, fun, dual, fun - dual, calls=state.calls)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Unpack
 
 from reference.arrays import integer, squared_norm
-from reference.optimizers.base import Cornered, Objective
+from reference.optimizers.base import Cornered, Objective, value_of
 from reference.optimizers.multisample import Multisample, MultisampleState
 from reference.smoothings import positive_mu
 from reference.structures.base import at_most
@@ -48,7 +48,7 @@ class DualUpdates(Bracketed):
 
     def evaluate(self, objective: Objective, state: MultisampleState) -> Report:
         x, lam = state.x if self.box.average == "last" else state.mean, self.box.lam
-        fun = objective.value_and_gradient(x, None, None)[0] + 0.5 * lam * squared_norm(x)
+        fun = value_of(objective, x, None) + 0.5 * lam * squared_norm(x)
         return Report(x, fun, state.best, fun - state.best)
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from reference.arrays import Array, floats, host, integer, number, squared_norm
-from reference.optimizers.base import Objective
+from reference.optimizers.base import Objective, value_of
 from reference.optimizers.online_proximal import OnlineProximal, OnlineProximalState
 from reference.prox.base import Ball, Regularizer
 from reference.prox.composite import Sequential
@@ -174,5 +174,6 @@ def composite(objective: Objective, regularizer: Regularizer, w: Array, sigma: f
     """F(w) + R(w) + sigma/2 ||w||^2; nan if w is not finite."""
     if not np.all(np.isfinite(host(w))):
         return float("nan")
-    value = objective.value_and_gradient(w, None, mu)[0]
-    return float(value) + float(regularizer.value(w)) + (0.5 * sigma * squared_norm(w) if sigma > 0 else 0.0)
+    return (
+        value_of(objective, w, mu) + float(regularizer.value(w)) + (0.5 * sigma * squared_norm(w) if sigma > 0 else 0.0)
+    )

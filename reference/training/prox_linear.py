@@ -13,7 +13,7 @@ from array_api_compat import array_namespace
 from reference.arrays import Array, floats, host, integer, number, squared_norm
 from reference.linearized import LinearizedObjective
 from reference.objectives import StructuralHinge
-from reference.optimizers.base import Linearized, Objective, traits
+from reference.optimizers.base import Linearized, Objective, traits, value_of
 from reference.optimizers.prox_linear import Model, ProxLinear, ProxLinearState
 from reference.smoothings import Max, positive_mu
 from reference.training.arguments import check_options, initial_of, one_of, start_of
@@ -349,7 +349,7 @@ def regularised(objective: Objective, w: Array, lam: float) -> float:
     """F(w) + lam/2 ||w||^2, with the unsmoothed F of a hinge; inf if w is not finite."""
     if not np.all(np.isfinite(host(w))):
         return np.inf
-    return objective.value_and_gradient(w, None, _plain(objective))[0] + 0.5 * lam * squared_norm(w)
+    return value_of(objective, w, _plain(objective)) + 0.5 * lam * squared_norm(w)
 
 
 def _plain(objective: Objective) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from reference.arrays import Array, floats, integer, number, squared_norm
-from reference.optimizers.base import Objective
+from reference.optimizers.base import Objective, value_of
 from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGD, SGDState
 from reference.steps import Pegasos, Schedule
@@ -142,7 +142,7 @@ def sgd(
 
 def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:
     """F(w) + lam/2 ||w||^2."""
-    return objective.value_and_gradient(w, None, mu)[0] + 0.5 * lam * squared_norm(w)
+    return value_of(objective, w, mu) + 0.5 * lam * squared_norm(w)
 
 
 def _schedule(step_size: Any, n: int, lam: float) -> Schedule:

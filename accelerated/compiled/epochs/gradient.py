@@ -7,6 +7,7 @@ from accelerated.compiled.problems import (
     add_rows,
     exact,
     flush,
+    only_value,
     oracle,
     prepared,
     remember,
@@ -15,7 +16,7 @@ from accelerated.compiled.problems import (
 )
 from accelerated.kernel import kernel
 
-__all__ = ["gradient_range"]
+__all__ = ["gradient_range", "value_range"]
 
 
 @kernel
@@ -39,3 +40,15 @@ def gradient_range(problem, batch, lo, hi, w, mu, kept, g):
         add_dense(problem, batch[k], 1.0, work, G_A)
     flush(problem, 1.0, ready, work, G_A)
     return total, cost, certified
+
+
+@kernel
+def value_range(problem, batch, lo, hi, w, mu):
+    """The sum of the losses of examples batch[lo:hi]."""
+    W, A = w
+    work = room(problem, batch, lo, hi, A)
+    ready = prepared(problem, A, mu, work)
+    total = 0.0
+    for k in range(lo, hi):
+        total += only_value(problem, batch[k], 1.0, W, A, ready, mu, work)
+    return total

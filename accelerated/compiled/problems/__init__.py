@@ -11,6 +11,7 @@ from accelerated.compiled.problems import (  # noqa: F401 (their bodies)
     candidate_sets,
     class_sets,
     sequence_sets,
+    values,
 )
 from accelerated.compiled.problems.alignments import AlignmentProblem
 from accelerated.compiled.problems.arcs import ArcProblem
@@ -24,6 +25,7 @@ from accelerated.compiled.problems.oracles import (
     flush,
     join_best,
     move,
+    only_value,
     oracle,
     prepared,
     recall,
@@ -68,6 +70,7 @@ __all__ = [
     "longest_of",
     "move",
     "new_work",
+    "only_value",
     "oracle",
     "prepared",
     "recall",

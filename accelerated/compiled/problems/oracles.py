@@ -12,6 +12,7 @@ touches few, and A (1, p, q), of which it may touch all; either may be empty. Fo
     flush(problem, factor, ready, work, G)              ... waits for this call: all since the last flush
     task_loss(problem, i, work)                         the mean task loss under the oracle's weights
     exact(problem, work)                                whether the oracle's answer equals that of the smoothing
+    only_value(problem, i, s, W, A, ready, mu, work)    the loss as by oracle, bit for bit; work holds no gradient
     touched(problem, i)                                 the rows of W that it touches, some of them more than once
 
 and, for passes that use an answer again (:mod:`accelerated.compiled.problems.answers`),
@@ -57,6 +58,7 @@ __all__ = [
     "flush",
     "join_best",
     "move",
+    "only_value",
     "oracle",
     "parent",
     "prepared",
@@ -102,6 +104,11 @@ def prepared(problem: Any, A: Any, mu: Any, work: Any) -> Any:
 def oracle(problem: Any, i: Any, s: Any, W: Any, A: Any, ready: Any, mu: Any, work: Any) -> Any:
     """The loss of example i; the workspace then holds its gradient."""
     raise TypeError("oracle is called from kernels only")
+
+
+def only_value(problem: Any, i: Any, s: Any, W: Any, A: Any, ready: Any, mu: Any, work: Any) -> Any:
+    """The loss of example i without its gradient."""
+    raise TypeError("only_value is called from kernels only")
 
 
 def add_rows(problem: Any, i: Any, factor: Any, work: Any, G: Any) -> Any:

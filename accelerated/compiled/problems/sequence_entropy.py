@@ -13,7 +13,7 @@ from accelerated.compiled.problems.oracles import answers
 from accelerated.compiled.problems.pairs import Pairs, add_of_labels, rows_of
 from accelerated.compiled.problems.sequence import augmented_scores, longest_of, new_work
 from accelerated.compiled.reductions import plus
-from accelerated.compiled.structures.chain import finish, prepare, sum_product
+from accelerated.compiled.structures.chain import finish, log_partition, prepare, sum_product
 from accelerated.compiled.sweeps import fill, padded
 
 __all__ = ["EntropyProblem"]
@@ -49,6 +49,13 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     for t in range(n):
         work.scores[t, problem.labels[problem.offsets[i] + t]] -= 1.0
     return mu * value - gold
+
+
+@answers(oracles.only_value, EntropyProblem)
+def only_value(problem, i, s, W, A, ready, mu, work):
+    n = problem.offsets[i + 1] - problem.offsets[i]
+    gold = augmented_scores(problem, i, s, W, A, 1.0 / mu, work.scores)
+    return mu * log_partition(work.scores, n, ready, A, 0, 1.0 / mu, work.chain, work.edges) - gold
 
 
 @answers(oracles.parent, EntropyProblem, inlined=True)
