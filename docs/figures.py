@@ -27,11 +27,14 @@ from benchmarks import cuts as grid_cuts
 from benchmarks import trees as rooted
 from benchmarks.arborescences import figures as arborescence_figures
 from benchmarks.boxes import figures as box_figures
+from benchmarks.calls import figures as call_figures
+from benchmarks.first_calls import figures as first_call_figures
 from benchmarks.kernel_learning import figures as kernel_figures
 from benchmarks.matchings import figures as matching_figures
 from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
 from benchmarks.start import first_train
+from benchmarks.taggers import figures as tagger_figures
 from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
 from diptych.experiments.handwritten import handwritten_words
@@ -159,6 +162,24 @@ def sparse(add: Add) -> None:
         add(what, value, unit, most)
 
 
+def calls(add: Add) -> None:
+    """One call on one small structure, beside SciPy and PyMaxflow."""
+    for what, value, unit, most in call_figures():
+        add(what, value, unit, most)
+
+
+def taggers(add: Add, chunks: str | None = None) -> None:
+    """CRF taggers on CoNLL-2000, beside crfsuite."""
+    for what, value, unit, most in tagger_figures(chunks):
+        add(what, value, unit, most)
+
+
+def first_calls(add: Add) -> None:
+    """First calls with an empty cache of kernels, a process each."""
+    for what, value, unit, most in first_call_figures():
+        add(what, value, unit, most)
+
+
 def starts(add: Add) -> None:
     """A fresh process."""
     add("first train (300 words) in a fresh process, warm kernel cache", first_train(cold=False), "s", 3.0)
@@ -180,13 +201,16 @@ GROUPS = {
         candidates,
         kernels,
         sparse,
+        calls,
+        taggers,
+        first_calls,
         starts,
     )
 }
 
 
-def measure(groups: list[str]) -> list[dict[str, Any]]:
-    """One row for each figure: what, seconds (or a ratio), unit, target."""
+def measure(groups: list[str], chunks: str | None = None) -> list[dict[str, Any]]:
+    """One row for each figure: what, seconds (or a ratio), unit, target. chunks: conll2000.zip, for the taggers."""
     rows: list[dict[str, Any]] = []
 
     def add(what: str, value: float, unit: str, target: float | None = None, at_least: bool = False) -> None:
@@ -196,7 +220,7 @@ def measure(groups: list[str]) -> list[dict[str, Any]]:
 
     for group in groups:
         set_num_threads(None if group == "starts" else 1)
-        GROUPS[group](add)
+        GROUPS[group](add, **({"chunks": chunks} if group == "taggers" else {}))
     set_num_threads(None)
     return rows
 
@@ -206,11 +230,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
+    parser.add_argument("--chunks", metavar="PATH", help="conll2000.zip, for the group taggers")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such group: {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
-    rows = measure(options.groups or list(GROUPS))
+    rows = measure(options.groups or list(GROUPS), options.chunks)
     if options.json:
         print(json.dumps({"machine": platform.machine(), "cores": os.cpu_count(), "figures": rows}, indent=2))
         return

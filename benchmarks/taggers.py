@@ -1,0 +1,236 @@
+"""CRF taggers beside crfsuite, on the same attributes: one sentence, training to an accuracy, memory, whole processes.
+
+``python docs/figures.py taggers --chunks conll2000.zip`` prints the figures on CoNLL-2000: `figures`. The suite uses
+made-up sentences. Both sides minimise the sum of the log losses + ||w||^2, on one core.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accelerated
+from accelerated.threads import set_num_threads
+from benchmarks.calls import microseconds
+from diptych.files.columns import load_columns
+from reference.models.token_templates import atoms_of, check_templates
+
+Sentence = dict[str, list[str]]
+Line = tuple[str, float, str, float | None]
+
+
+def made_up(n: int) -> list[Sentence]:
+    """n sentences of 12 tokens: words by a law of Zipf, tags that follow them, labels that mostly do."""
+    rng, sentences = np.random.default_rng(0), []
+    for _ in range(n):
+        words = np.minimum(rng.zipf(1.3, 12), 5000)
+        labels = [f"B{i % 5}" if rng.random() < 0.8 else "O" for i in words]
+        sentences.append({"word": [f"w{i}" for i in words], "tag": [f"t{i % 20}" for i in words], "label": labels})
+    return sentences
+
+
+def attributes(x: Sentence, templates: Sequence[str]) -> list[list[str]]:
+    """The attributes of each token as a script of crfsuite finds them: a loop over templates."""
+    plans, n, rows = [(template, atoms_of(template)) for template in templates], len(x["word"]), []
+    for t in range(n):
+        row = []
+        for template, atoms in plans:
+            if all(0 <= t + offset < n for _, _, offset in atoms):
+                row.append(template + "=" + "|".join([x[column][t + offset] for column, _, offset in atoms]))
+        if t > 0:
+            row.remove("BOS=")
+        if t < n - 1:
+            row.remove("EOS=")
+        rows.append(row)
+    return rows
+
+
+class Crfsuite:
+    """A tagger trained by crfsuite's L-BFGS. Raises ImportError if python-crfsuite is not installed."""
+
+    def __init__(self, sentences: list[Sentence], iterations: int = 1000) -> None:
+        import pycrfsuite
+
+        self.templates = check_templates("chunks")
+        self.trainer = pycrfsuite.Trainer(verbose=False)
+        for x in sentences:
+            self.trainer.append(attributes(x, self.templates), x["label"])
+        self.trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": iterations})
+        self.file = str(Path(tempfile.mkdtemp()) / "model")
+        self.trainer.train(self.file)
+        self.tagger = pycrfsuite.Tagger()
+        self.tagger.open(self.file)
+
+    def __call__(self, x: Sentence) -> list[str]:
+        labels: list[str] = self.tagger.tag(attributes(x, self.templates))
+        return labels
+
+    def seconds_to(self, objective: float) -> float:
+        """Seconds of the iterations up to the first of at most this objective; inf if there is none."""
+        seconds = 0.0
+        for row in self.trainer.logparser.iterations:
+            seconds += row["time"]
+            if row["loss"] <= objective:
+                return seconds
+        return float("inf")
+
+
+def ours(sentences: list[Sentence]) -> tuple[Any, Any, Any]:
+    """Model, packed data and log loss."""
+    Y = [x["label"] for x in sentences]
+    model = accelerated.TaggingModel.of(sentences, Y, "chunks")
+    data = model.pack(sentences, Y)
+    return model, data, accelerated.LogLoss(model, data)
+
+
+class OneSentence:
+    """Seconds to tag one sentence of 12 tokens: attributes and labels."""
+
+    params = ["bound tagger", "packed and predicted", "crfsuite"]
+    param_names = ("tagger",)
+
+    def setup(self, tagger: str) -> None:
+        set_num_threads(1)
+        sentences = made_up(300)
+        x = sentences[0]
+        if tagger == "crfsuite":
+            try:
+                peer = Crfsuite(sentences, 50)
+            except ImportError:
+                raise NotImplementedError("python-crfsuite is not installed") from None  # tells asv to skip
+            self.run = lambda: peer(x)
+        else:
+            model, _, loss = ours(sentences)
+            w = accelerated.lbfgs(loss, lam=2 / loss.n, iterations=20).x
+            bound = model.bound(w)
+            packed = lambda: model.predict(model.pack([x]), None, w)  # noqa: E731
+            self.run = packed if tagger != "bound tagger" else lambda: bound([x])
+        self.run()
+
+    def time_sentence(self, tagger: str) -> None:
+        self.run()
+
+
+TRAIN = {  # processes that read, train and print their peak memory in KiB
+    "L-BFGS": """
+import sys
+from benchmarks.taggers import peak
+import accelerated as sp
+from diptych.files.columns import load_columns
+sentences = load_columns(sys.argv[1])
+Y = [x["label"] for x in sentences]
+model = sp.TaggingModel.of(sentences, Y, "chunks")
+data = model.pack(sentences, Y)
+del sentences, Y
+sp.lbfgs(sp.LogLoss(model, data), lam=2 / data.n, iterations=50)
+print(peak())
+""",
+    "exponentiated gradient": """
+import sys
+from benchmarks.taggers import peak
+import accelerated as sp
+from diptych.files.columns import load_columns
+sentences = load_columns(sys.argv[1])
+Y = [x["label"] for x in sentences]
+model = sp.TaggingModel.of(sentences, Y, "chunks")
+data = model.pack(sentences, Y)
+del sentences, Y
+sp.exponentiated_gradient(sp.LogLoss(model, data), lam=2 / data.n, epochs=5, rng=0)
+print(peak())
+""",
+    "crfsuite": """
+import sys
+from benchmarks.taggers import Crfsuite, peak
+from diptych.files.columns import load_columns
+Crfsuite(load_columns(sys.argv[1]), 50)
+print(peak())
+""",
+}
+PREDICT = """
+import sys
+import pycrfsuite
+from benchmarks.taggers import attributes, check_templates
+templates, tagger = check_templates("chunks"), pycrfsuite.Tagger()
+tagger.open(sys.argv[1])
+for block in open(sys.argv[2]).read().strip().split("\\n\\n"):
+    rows = [line.split() for line in block.split("\\n")]
+    x = {"word": [row[0] for row in rows], "tag": [row[1] for row in rows]}
+    for row, label in zip(rows, tagger.tag(attributes(x, templates))):
+        print(*row, label)
+    print()
+"""
+
+
+def peak() -> int:
+    """The peak memory of this process in KiB, as Linux counts it; ``ru_maxrss`` would include the parent's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").split("\n")
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def process(*arguments: str) -> tuple[float, str]:
+    """Wall-clock seconds and output of a Python process."""
+    started = time.perf_counter()
+    environment = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[1]))
+    run = subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True, env=environment)
+    return time.perf_counter() - started, run.stdout
+
+
+def figures(archive: str | None) -> Iterator[Line]:
+    """Name, value, unit and target of each figure on CoNLL-2000; nothing without its archive."""
+    if archive is None:
+        print("  taggers: --chunks names no conll2000.zip", file=sys.stderr)
+        return
+    training, test = load_columns(f"{archive}:train.txt"), load_columns(f"{archive}:test.txt")
+    model, data, loss = ours(training)
+    accelerated.exponentiated_gradient(ours(training[:5])[2], lam=1.0, epochs=1)  # compiles
+    started = time.perf_counter()
+    result = accelerated.exponentiated_gradient(loss, lam=2 / data.n, tol=1e-4, epochs=60, evaluate_every=3, rng=0)
+    seconds = time.perf_counter() - started
+    yield "exponentiated gradient to a gap of 1e-4, packed data to weights", seconds, "s", None
+    yield "of it in epochs", result.history[-1].seconds, "s", None
+    loss.value_and_gradient(result.x)
+    gradient = microseconds(lambda: loss.value_and_gradient(result.x))
+    yield "gradient", 1e3 * gradient / data.rows.n, "ns a token", 600.0
+    yield "value alone", 1e3 * microseconds(lambda: loss.value(result.x)) / data.rows.n, "ns a token", None
+    accelerated.lbfgs(loss, lam=2 / data.n, iterations=1)
+    started = time.perf_counter()
+    run = accelerated.lbfgs(loss, lam=2 / data.n, iterations=50)
+    whole = time.perf_counter() - started
+    yield "L-BFGS, share outside gradients", 1 - run.oracle_calls / data.n * gradient * 1e-6 / whole, "", 0.15
+    bound = model.bound(result.x)
+    some = test[:100]
+    one = microseconds(lambda: [bound([x]) for x in some]) / len(some)
+    yield "one test sentence, bound tagger", one, "us", None
+    with tempfile.TemporaryDirectory() as folder:
+        train_file, test_file, saved = (str(Path(folder) / name) for name in ("train.txt", "test.txt", "ours.npz"))
+        for file, sentences in ((train_file, training), (test_file, test)):
+            lines = ["\n".join(map(" ".join, zip(x["word"], x["tag"], x["label"], strict=True))) for x in sentences]
+            Path(file).write_text("\n\n".join(lines) + "\n", encoding="utf-8")
+        process("-m", "diptych", "tag", "train", train_file, "--save", saved, "--epochs", "1", "--quiet")
+        predict = ("-m", "diptych", "tag", "predict", saved, test_file)
+        mine = min(process(*predict)[0] for _ in range(3))
+        yield "tag predict, a process, 47,377 tokens", mine, "s", None
+        for name in ("L-BFGS", "exponentiated gradient"):
+            yield f"peak memory, {name}", int(process("-c", TRAIN[name], train_file)[1]) / 1024, "MiB", 473.0
+        try:
+            peer = Crfsuite(training)
+        except ImportError:
+            print("  python-crfsuite is not installed: no ratios", file=sys.stderr)
+            return
+        theirs = microseconds(lambda: [peer(x) for x in some]) / len(some)
+        yield "one test sentence, crfsuite", theirs, "us", None
+        yield "one test sentence / crfsuite", one / theirs, "ratio", 1.0
+        there = peer.seconds_to(result.fun * data.n)
+        yield "crfsuite's L-BFGS to the same objective", there, "s", None
+        yield "exponentiated gradient / crfsuite's L-BFGS", seconds / there, "ratio", 0.08
+        least = min(process("-c", PREDICT, peer.file, test_file)[0] for _ in range(3))
+        yield "tag predict / a script of crfsuite", mine / least, "ratio", 1.0
+        yield "peak memory, crfsuite", int(process("-c", TRAIN["crfsuite"], train_file)[1]) / 1024, "MiB", None
