@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from types import ModuleType
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from diptych.check import STRUCTURES, problem
 from diptych.panels import panel_of
 
-__all__ = ["FIRST_CALLS", "first_call", "warm"]
+__all__ = ["DEMO", "FIRST_CALLS", "first_call", "warm"]
 
 
 def _questions(name: str) -> Callable[[ModuleType], Any]:
@@ -32,6 +32,16 @@ def _hinge(sp: ModuleType, smoothing: Any = None) -> Any:
     return problem(sp, 0, "StructuralHinge", smoothing=smoothing)
 
 
+def _predict(sp: ModuleType) -> None:
+    log = problem(sp, 0, "LogLoss")
+    log.model.predict(log.data, None, log.zeros())
+
+
+def _value(sp: ModuleType) -> None:
+    log = problem(sp, 0, "LogLoss")
+    log.value(log.zeros())
+
+
 FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile longest come first
     "casimir with top-K smoothing": lambda sp: sp.casimir(_hinge(sp, sp.smoothings.TopK(5)), lam=0.1, epochs=1, rng=0),
     "casimir with entropy smoothing": lambda sp: sp.casimir(
@@ -42,8 +52,13 @@ FIRST_CALLS: dict[str, Callable[[ModuleType], Any]] = {  # those that compile lo
     "sgd on the log loss": lambda sp: sp.sgd(problem(sp, 0, "LogLoss"), lam=0.1, epochs=1, rng=0),
     "lbfgs": lambda sp: sp.lbfgs(problem(sp, 0, "LogLoss"), lam=0.1, iterations=2),
     "sgd on the hinge": lambda sp: sp.sgd(_hinge(sp), lam=0.1, epochs=1, rng=0),
+    "predict": _predict,
+    "value of the log loss": _value,
     **{f"{name}: best, K best, sums": _questions(name) for name in STRUCTURES if name != "Table"},
 }
+
+
+DEMO = ("sgd on the log loss", "predict", "value of the log loss")  # what ``diptych demo`` compiles
 
 
 def first_call(name: str) -> str:
@@ -52,11 +67,11 @@ def first_call(name: str) -> str:
     return name
 
 
-def warm(processes: int) -> Iterator[str]:
-    """Make the first calls in several processes; the names, as they end.
+def warm(processes: int, names: Iterable[str] = FIRST_CALLS) -> Iterator[str]:
+    """Make first calls in several processes; the names, as they end.
 
     Numba compiles one function at a time in a process, so that threads would not help.
     """
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(first_call, name) for name in FIRST_CALLS]):
+        for done in as_completed([pool.submit(first_call, name) for name in names]):
             yield done.result()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, replace
@@ -15,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from diptych.commands.jobs import (
     OPTIMIZERS,
@@ -51,6 +53,7 @@ from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse,
 from diptych.files.models import load_model, save_model
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
+from diptych.warm import DEMO, warm
 from reference.datasets import Sequences
 from reference.files import save_bytes
 from reference.models.kernel_sequence import KernelWeights
@@ -276,6 +279,7 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
     if not options.json:
         say(f"A linear-chain CRF learns to read {len(training.X)} handwritten words, in both panels from one start;")
         say(f"then it reads {len(held_out.X)} words in other handwriting.\n")
+    _compile(options.quiet or options.json)
     report, trained = compare(job, training, held_out, options.quiet)
     report["command"] = "demo"
     model, w = trained["accelerated"]
@@ -295,6 +299,15 @@ def _demo(panel: ModuleType, options: argparse.Namespace) -> None:
     except ImportError as problem:
         lines += ["", f"no pictures: {problem}"]
     print_report(options, report, [*lines, "", f"written to {folder}: {', '.join(written)}"])
+
+
+def _compile(quiet: bool) -> None:
+    """Compile the demo's kernels in several processes, if none are kept."""
+    announce_compilation(panel_of("accelerated"), quiet)
+    if panel_of("accelerated").kernels_are_cold():
+        calls = warm(min(len(DEMO), os.cpu_count() or 1), DEMO)
+        for _ in tqdm(calls, "compile", len(DEMO), leave=False, disable=quiet or None, unit="call"):
+            pass
 
 
 # pieces ------------------------------------------------------------------------------------------------------------
