@@ -24,7 +24,7 @@ from reference.arrays import integer
 __all__ = ["MOST_BYTES", "bound_of", "parse_json", "read_npy", "read_npz", "read_zip"]
 
 MOST_BYTES = 1 << 30
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile reads these piece by piece, others inflate at once
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # zipfile reads these in pieces, and inflates others at once
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -66,7 +66,7 @@ def read_zip(
     wrong = f"{path}: {wrong}"
     try:
         archive = zipfile.ZipFile(content)
-    except Exception as problem:  # a damaged directory makes zipfile raise nearly anything
+    except Exception as problem:  # on a damaged directory zipfile raises many kinds of errors
         raise ValueError(f"{wrong}: {_message(problem)}") from None
     held = {info.filename: info for info in archive.infolist()}
     if len(held) < len(archive.infolist()):
@@ -81,9 +81,9 @@ def read_zip(
         if held[name].compress_type not in METHODS:
             raise ValueError(f"{wrong}: {name}: expected a member that is stored or deflated, got another compression")
         try:
-            with archive.open(name) as member:  # reads what the directory says, and no more
+            with archive.open(name) as member:  # reads no more than the directory says
                 inflated = member.read(held[name].file_size)
-        except Exception as problem:  # zlib's errors, and zipfile's for what is encrypted or cut off
+        except Exception as problem:  # errors of zlib, and of zipfile for encrypted or truncated members
             raise ValueError(f"{wrong}: {name}: {_message(problem)}") from None
         if len(inflated) < held[name].file_size:
             raise ValueError(f"{wrong}: {name}: expected {held[name].file_size} bytes, got {len(inflated)}")
@@ -138,10 +138,10 @@ def _array(name: str, content: bytes) -> np.ndarray:
     if version not in HEADERS:
         raise ValueError(f"{name}: expected numpy's format 1.0 or 2.0, got {version[0]}.{version[1]}")
     try:
-        with warnings.catch_warnings():  # a damaged header may be odd Python
+        with warnings.catch_warnings():  # a damaged header may be invalid Python
             warnings.simplefilter("ignore")
             shape, fortran_order, dtype = HEADERS[version](file)
-    except Exception as problem:  # the header is Python source, and its parser raises nearly anything
+    except Exception as problem:  # the header is Python source, and its parser raises many kinds of errors
         raise ValueError(f"{name}: damaged header: {_message(problem)}") from None
     if dtype.kind not in "biufcSUmM" or dtype.itemsize == 0:
         raise ValueError(f"{name}: expected numbers or strings, got {dtype} (objects would be pickled)")

@@ -1,11 +1,10 @@
 """The array layer: which namespace, which device, which dtype, and sparse rows with their two primitives.
 
-The reference is written against the array API standard, so that one text runs on NumPy, PyTorch, JAX (with
-``jax_enable_x64``) and ``array_api_strict``, and on other libraries that keep to the standard. This module alone
-knows a library by name: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. What decides
-shapes (offsets, ``Rows.indptr``, batches) is NumPy int64 on the host; what is computed on lives in the caller's
-namespace, on the caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are
-not.
+The reference is written against the array API standard, so that the same code runs on NumPy, PyTorch, JAX (with
+``jax_enable_x64``) and ``array_api_strict``, and on other libraries that follow the standard. Only this module names
+libraries: for speed in :func:`_index_add`, and in :func:`concrete`, because JAX traces. Arrays that decide shapes
+(offsets, ``Rows.indptr``, batches) are NumPy int64 on the host. All other arrays are in the caller's namespace, on the
+caller's device. Under ``jax.jit``, ``vmap`` and ``grad`` shapes and dtypes are checked, values are not.
 
 A NumPy masked array is accepted if no entry is masked, and rejected otherwise.
 """
@@ -36,7 +35,7 @@ LARGEST = 2**63 - 1  # of int64
 
 
 class Place(NamedTuple):
-    """Where computed arrays live: their namespace, device and floating dtype."""
+    """The namespace, device and floating dtype of computed arrays."""
 
     xp: Any
     device: Any
@@ -54,12 +53,12 @@ class Place(NamedTuple):
         return Place.of, (self.zeros((0,)),)
 
     def floats(self, values: Any) -> Array:
-        """Host numbers as a floating array in this place; always a copy."""
+        """Numbers on the host as a floating array in this place; always a copy."""
         dtype = np.float32 if self.dtype == self.xp.float32 else np.float64
         return self.xp.asarray(np.array(values, dtype=dtype, order="C"), dtype=self.dtype, device=self.device)
 
     def integers(self, values: Any) -> Array:
-        """Host integers as an int64 array in this place; always a copy."""
+        """Integers on the host as an int64 array in this place; always a copy."""
         return self.xp.asarray(np.array(values, np.int64, order="C"), dtype=self.xp.int64, device=self.device)
 
     def zeros(self, shape: Any) -> Array:
@@ -70,9 +69,9 @@ class Place(NamedTuple):
 def floats(**arguments: Any) -> tuple[Array, ...]:
     """Arguments as floating arrays of one namespace, one device and one dtype.
 
-    float32 and float64 stay; integers and booleans become float64; nested lists go where the arrays among the
-    arguments are, and to NumPy if there is none. Half precision, complex numbers, objects, mixed namespaces and
-    integers beyond 64 bits are rejected by name.
+    float32 and float64 stay; integers and booleans become float64. Nested lists become arrays of the other arguments'
+    namespace and device, or of NumPy if there are no arrays. Half precision, complex numbers, objects, mixed namespaces
+    and integers beyond 64 bits are rejected by name.
     """
     arguments = {name: unmasked(name, x) for name, x in arguments.items()}
     given = [x for x in arguments.values() if is_array_api_obj(x)]
@@ -133,8 +132,9 @@ def int64(name: str, x: np.ndarray) -> np.ndarray:
 
 
 def unmasked(name: str, x: Any) -> Any:
-    """x, without the mask of a NumPy masked array (or of one in a list) that hides nothing. Raises ValueError where it
-    hides something."""
+    """x, without the mask of a NumPy masked array (or of one in a list) that masks no entry. Raises ValueError if it
+    masks one.
+    """
     if isinstance(x, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in x):
         return [unmasked(f"{name}[{i}]", row) for i, row in enumerate(x)]
     if not isinstance(x, np.ma.MaskedArray):
@@ -152,18 +152,16 @@ def _kind(x: np.ndarray) -> str:
 
 
 def concrete(x: Array) -> bool:
-    """Whether the numbers of ``x`` can be read: those of a tracer, which ``jax.jit``, ``vmap`` and ``grad`` compute
-    with, cannot."""
+    """Whether the values of ``x`` can be read. Those of a tracer of ``jax.jit``, ``vmap`` or ``grad`` cannot."""
     if not is_jax_array(x):
         return True
-    from jax.core import Tracer  # here JAX is loaded: x comes from it
+    from jax.core import Tracer  # JAX is loaded, as x is from it
 
     return not isinstance(x, Tracer)
 
 
 def seen(wrong: Array) -> bool:
-    """A check's answer () as a bool; of a tracer False, so that checks of values are skipped, not those of shapes and
-    dtypes."""
+    """The result () of a check as a bool; False for a tracer, so that only checks of values are skipped."""
     return concrete(wrong) and bool(wrong)
 
 
@@ -178,7 +176,7 @@ def refuse_nan_and_inf(name: str, x: Array, *, forbidden: bool = True) -> None:
 
 
 def host(x: Any, name: str = "array") -> np.ndarray:
-    """An array of any namespace and device as a NumPy array; a copy only where it is not in host memory."""
+    """An array of any namespace and device as a NumPy array; a copy only if it is not in host memory."""
     x = unmasked(name, x)
     if isinstance(x, np.ndarray) or not hasattr(x, "__dlpack__"):
         return np.asarray(x)
@@ -186,7 +184,9 @@ def host(x: Any, name: str = "array") -> np.ndarray:
 
 
 def take_last(xp: Any, x: Array, index: Array) -> Array:
-    """``x[..., index]`` with one index for each leading position: the standard's take_along_axis, one deep."""
+    """``x[..., index]`` with one index for each leading position: like the standard's take_along_axis with one
+    index.
+    """
     return xp.take_along_axis(x, index[..., None], axis=-1)[..., 0]
 
 
@@ -200,24 +200,24 @@ def logsumexp(xp: Any, x: Array, axis: int | tuple[int, ...]) -> Array:
 
 
 def softmax(xp: Any, x: Array) -> Array:
-    """exp(x) over its sum along the last axis, which is 1 at any size of x; all 0 where x is all -inf."""
+    """exp(x) over its sum along the last axis, without overflow; all 0 if x is all -inf."""
     top = xp.max(x, axis=-1, keepdims=True)
     return normalized(xp, xp.exp(x - xp.where(top > -xp.inf, top, xp.zeros_like(top))))
 
 
 def normalized(xp: Any, x: Array) -> Array:
-    """x over its sum along the last axis, where that is not 0."""
+    """x over its sum along the last axis; x itself if the sum is 0."""
     total = xp.sum(x, axis=-1, keepdims=True)
     return x / xp.where(total == 0, xp.ones_like(total), total)
 
 
 def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
-    """Indicators (..., n) of integer indices (...); a negative index has none."""
+    """Indicators (..., n) of integer indices (...); all 0 for a negative index."""
     return xp.astype(index[..., None] == xp.arange(n, dtype=xp.int64, device=device(index)), dtype)
 
 
 def shown(value: Any) -> str:
-    """``value`` in an error; of an integer beyond 64 bits its length."""
+    """``value`` as error messages show it; for an integer beyond 64 bits, its number of digits."""
     is_long = isinstance(value, int) and value.bit_length() > 64
     return f"an integer of {value.bit_length()} bits" if is_long else repr(value)
 
@@ -271,12 +271,12 @@ class Rows(Packed):
     """N sparse rows of ``width`` columns in compressed form: row i holds ``indices[indptr[i]:indptr[i+1]]``.
 
     ``indptr`` (N + 1,) is NumPy int64 on the host, because it decides shapes; ``indices`` (nnz,) int64 and ``data``
-    (nnz,) live in the namespace. An index that occurs twice in a row counts twice (the entries add).
+    (nnz,) are arrays of the namespace. An index that occurs twice in a row counts twice (the entries add).
 
     Raises
     ------
     ValueError, TypeError
-        Fields that do not fit one another, a column outside 0..width-1, a number that is not finite.
+        Fields whose sizes do not match, a column outside 0..width-1, a number that is not finite.
     """
 
     indptr: np.ndarray
@@ -308,7 +308,7 @@ class Rows(Packed):
 
     @property
     def place(self) -> Place:
-        """Where the entries live."""
+        """The place of the entries."""
         return Place(array_namespace(self.data), device(self.data), self.data.dtype)
 
     @classmethod
@@ -324,16 +324,17 @@ class Rows(Packed):
         like : array, optional
             Namespace, device and dtype of the result (default: NumPy float64).
         name : str
-            What errors call ``x``.
+            The name of ``x`` in error messages.
 
         Raises
         ------
         ValueError
-            A width that does not fit, a column outside 0..width-1, a number that is not finite, something masked; of a
+            A width that does not fit, a column outside 0..width-1, a number that is not finite, a masked entry; of a
             CSR matrix or
             Rows, arrays that are not vectors.
         TypeError
-            A matrix that is not CSR, columns or offsets that are not integers, lists of anything but columns.
+            A matrix that is not CSR, columns or offsets that are not integers, lists that hold something else than
+            columns.
         """
         if isinstance(x, Rows):
             indptr, indices, data, columns = x.indptr, x.indices, host(x.data), x.width
@@ -375,7 +376,7 @@ class Rows(Packed):
 
     @classmethod
     def unchecked(cls, indptr: np.ndarray, indices: Array, data: Array, width: int) -> Rows:
-        """Rows of arrays that were made here, of what was checked."""
+        """Rows from arrays that need no check."""
         return cls._trusted(indptr=lock(indptr), indices=lock(indices), data=lock(data), width=width)
 
     def take(self, positions: np.ndarray) -> Rows:
@@ -387,7 +388,7 @@ class Rows(Packed):
         return Rows.unchecked(indptr, xp.take(self.indices, index), xp.take(self.data, index), self.width)
 
     def select(self, columns: np.ndarray) -> Rows:
-        """The host ``columns`` (m,), different and in order, of all rows, renumbered 0..m-1."""
+        """The given ``columns`` (m,) of all rows, on the host, different and sorted; renumbered 0..m-1."""
         new = np.full(self.width, -1, np.int64)
         new[columns] = np.arange(len(columns))
         renumbered = new[host(self.indices)]
@@ -457,7 +458,7 @@ def gather_sum(rows: Rows, W: Array) -> Array:
     Raises
     ------
     ValueError
-        W has not d rows.
+        W does not have d rows.
 
     Notes
     -----
@@ -484,7 +485,7 @@ def scatter_sum(rows: Rows, G: Array) -> Array:
     Raises
     ------
     ValueError
-        G has not N rows.
+        G does not have N rows.
 
     Notes
     -----
@@ -496,7 +497,7 @@ def scatter_sum(rows: Rows, G: Array) -> Array:
 
 
 def fits(name: str, x: Array, rows: int) -> None:
-    """Raise ValueError unless x is a matrix of so many rows."""
+    """Raise ValueError unless x is a matrix with this number of rows."""
     if x.ndim != 2 or x.shape[0] != rows:
         raise ValueError(f"{name}: expected a matrix of {rows} rows, got shape {tuple(x.shape)}")
 

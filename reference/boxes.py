@@ -1,5 +1,5 @@
-"""The boxes, to be read and stepped through: each is its paper's algorithm, with what its docstring says is corrected
-or ours.
+"""The boxes, to be read and stepped through. Each is its paper's algorithm; its docstring names corrections and
+additions.
 
 box = boxes.Casimir(boxes.Corollary17(lam=0.1, kappa=0.1, mu=1.0), boxes.OnePass(boxes.SVRG(), step_size=0.5))
 state = box.init(objective, objective.zeros())
@@ -7,9 +7,9 @@ state = box.epoch(objective, state, numpy.random.default_rng(0))  # step into th
 
 A box has ``init`` and ``epoch``: BCFW, Casimir, CuttingPlanes, ExponentiatedGradient, MKL, Multisample, OnlineProximal,
 ProxLinear, SGD, SVRG. The rest are parts: Corollary17 to 20 are schedules of Casimir, OnePass solves its subproblems by
-a pass of SVRG, SAGA or GradientStep. Boxes do not look at their options or at what they are given, keep no history and
-stop nowhere: the functions of the same names do. ``counterpart(box, objective)`` is the box whose passes are compiled,
-where there is one for this objective.
+a pass of SVRG, SAGA or GradientStep. Boxes do not check their arguments, keep no history and have no stopping rule; the
+functions of the same names do. ``counterpart(box, objective)`` is the box with compiled passes, if there is one for
+this objective.
 """
 
 from __future__ import annotations

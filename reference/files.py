@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writes: a file is complete or does not exist."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ except ImportError:  # Windows, where an open file can be neither removed nor re
 
 __all__ = ["append", "replacing", "save_bytes"]
 
-ABANDONED_SECONDS = 3600.0  # without locks: a part this old that nobody has open
+ABANDONED_SECONDS = 3600.0  # on file systems without locks: the age at which a part counts as abandoned
 
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` when the block ends well: an interrupted or failed write leaves
-    the old file whole.
+    """A file to write, which replaces ``path`` when the block ends without an error. After an interrupted or failed
+    write the old file is unchanged.
 
-    An OSError of the write names ``path``. What is written lies beside it as ``.NAME.xxxxxxxx.part``, under a lock that
-    ends with the process;
-    a part of that name without a lock is what a killed process left, and is removed first. A link is followed, a file's
-    permissions stay; what
-    is no file, such as a device or a pipe, is written to as it is.
+    An OSError of the write names ``path``. The data go to ``.NAME.xxxxxxxx.part`` in the same folder, under a lock that
+    ends with the process. Parts without a lock were left by killed processes and are removed first. Links are followed,
+    and the file's permissions stay. Devices, pipes and other special files are written to directly.
     """
     path, beside = Path(os.path.realpath(path)), ""
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -59,17 +57,18 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def save_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file that is whole or not there; OSError naming it where it cannot be written."""
+    """Write a file atomically. Raises OSError with its name if it cannot be written."""
     with replacing(path) as file:
         file.write(content)
 
 
 def append(file: IO[bytes], path: str | Path, content: bytes) -> None:
-    """Add to the end of a file that was opened for appending without a buffer: all of the content, or none of it and an
-    OSError that names ``path``."""
+    """Add to the end of a file that was opened for appending without a buffer: all of the content, or nothing. Raises
+    OSError with the name of ``path`` if it cannot be written.
+    """
     found = os.fstat(file.fileno())
     try:
-        while content:  # a nearly full disk takes a piece
+        while content:  # a nearly full disk may take only a part
             content = content[file.write(content) :]
     except BaseException as problem:
         if stat.S_ISREG(found.st_mode):
@@ -89,15 +88,15 @@ def _part(path: Path) -> tuple[IO[bytes], str]:
         file = os.fdopen(handle, "wb")
         if fcntl is None:
             return file, name
-        with suppress(OSError):  # a file system without locks: nothing is taken for abandoned there
+        with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.path.exists(name):
             return file, name
-        file.close()  # before it was locked, another save took it for abandoned
+        file.close()  # another process removed it as abandoned before it was locked
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the parts of ``path`` whose processes have ended; what cannot be looked at stays."""
+    """Remove the parts of ``path`` whose processes have ended. Parts that cannot be opened stay."""
     with suppress(OSError):
         for name in filter(lambda name: _is_part(name, path), os.listdir(path.parent)):
             with suppress(OSError):
@@ -110,12 +109,12 @@ def _remove_if_abandoned(part: Path) -> None:
             part.unlink()
         return
     with open(part, "r+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while its save lives
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises while the process that writes it runs
         part.unlink()
 
 
 def _mode(path: Path) -> int:
-    """The permissions of the file that is there, or those of a new one."""
+    """The permissions of the existing file, or those of a new one."""
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)
@@ -129,6 +128,6 @@ def _is_part(name: Any, path: Path) -> bool:
 
 def _named(problem: OSError, path: str | Path) -> OSError:
     """The same error, naming ``path``."""
-    if problem.errno is None:  # as NumPy and Pillow say that a disk is full
+    if problem.errno is None:  # errors of NumPy and Pillow when a disk is full
         return OSError(f"{path}: cannot be written: {problem}")
     return OSError(problem.errno, problem.strerror, str(path))

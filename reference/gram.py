@@ -1,4 +1,4 @@
-"""Gram matrices of the rows of one array: held whole, held sparse, or computed a few rows at a time."""
+"""Gram matrices of the rows of an array: dense, sparse, or computed a few rows at a time."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ class Gram:
     kernel : Kernel
     X : array (N, d)
     storage : {"auto", "dense", "sparse", "blocks"}
-        Held whole; entries that are not 0 held; nothing held, rows computed when they are used. "auto": the first
-        of these that takes at most ``budget`` bytes, sparse where that takes less than dense by half.
+        "dense" and "sparse" hold the matrix or its non-zeros in memory; "blocks" computes rows when they are used.
+        "auto": the first of these that takes at most ``budget`` bytes, but sparse if that takes less than half of
+        dense.
     budget : int >= 0
         Bytes for "auto".
     whole : array (N, N), optional
-        The matrix, where it is known: it is held.
+        The matrix, if it is known; it stays in memory.
 
     Attributes
     ----------
     storage : str
-        What became of it.
+        The storage in use.
     nbytes : int
-        Bytes held, those of X left out.
+        Bytes of the matrix, without X.
 
     Raises
     ------
     ValueError, TypeError
-        What is no kernel; an unknown storage; X as :class:`Kernel` refuses it.
+        ``kernel`` is not a kernel; an unknown storage; the errors of :class:`Kernel` for X.
     """
 
     arrays = reference.arrays
@@ -72,7 +73,7 @@ class Gram:
 
     @classmethod
     def several(cls, kernels: Sequence[Kernel], X: Array, storage: str = "auto", budget: int = BUDGET) -> list[Gram]:
-        """The matrices of several kernels, the budget for all together."""
+        """The matrices of several kernels; the budget is for all together."""
         grams: list[Gram] = []
         for kernel in kernels:
             grams.append(cls(kernel, X, storage, max(budget - sum(gram.nbytes for gram in grams), 0)))

@@ -33,8 +33,8 @@ __all__ = [
 class Kernel:
     """A positive definite function of two feature vectors; a subclass defines ``_block(xp, X, Y)``.
 
-    Where ``_of_products`` is defined, the block follows from the inner products of rows and their squared norms, so
-    that several kernels share them.
+    If ``_of_products`` is defined, the block is computed from the inner products of rows and their squared norms, which
+    several kernels share.
     """
 
     def __call__(self, X: Array, Y: Array | None = None) -> Array:
@@ -59,7 +59,7 @@ class Kernel:
         return self._of_products(xp, *Products(X, Y)())
 
     def _shared(self, xp: Any, X: Array, Y: Array, products: Products) -> Array:
-        """:meth:`_block`, from inner products that others use too where it needs no more."""
+        """:meth:`_block`, from shared inner products if the kernel needs nothing else."""
         if type(self)._block is Kernel._block:
             return self._of_products(xp, *products())
         return self._block(xp, X, Y)
@@ -98,7 +98,7 @@ def blocks(kernels: Sequence[Kernel], X: Array, Y: Array) -> Iterator[Array]:
 
 
 def titled(kernel: Any) -> str:
-    """A kernel's name with its options; of what has no short one, its class."""
+    """A kernel's name with its options, or its class if that is too long."""
     if isinstance(kernel, Mean):
         return f"Mean({', '.join(map(titled, kernel.parts))})"
     return (
@@ -133,7 +133,7 @@ class Polynomial(Kernel):
     ----------
     degree : int >= 1
     constant : float >= 0
-        0 and a row of zeros: its kernel is 0, also with itself.
+        If it is 0, the kernel of a row of zeros is 0, also with itself.
     unit_diagonal : bool
     """
 
@@ -184,8 +184,8 @@ class B1Spline(Kernel):
 
     Notes
     -----
-    It is positive definite in one dimension; in more, only almost so: Gram matrices of the letters have small negative
-    eigenvalues, and a squared group norm below 0 is taken as 0.
+    It is positive definite in one dimension, but not in general: Gram matrices of the letters have small negative
+    eigenvalues. A squared group norm below 0 is replaced by 0.
     """
 
     h: float
@@ -195,7 +195,7 @@ class B1Spline(Kernel):
 
     @classmethod
     def with_zeros(cls, X: Array, share: float = 0.95, *, rows: int = 2000) -> B1Spline:
-        """The spline whose Gram matrix over X (n, d) is 0 in this share of its entries (the diagonal among them).
+        """The spline whose Gram matrix over X (n, d) has this share of zeros among its entries, the diagonal included.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class B1Spline(Kernel):
         share : float
             In [0, 1).
         rows : int >= 1
-            So many rows, spread evenly, against all: they stand for the whole matrix where X has more.
+            If X has more rows, the share is estimated from this number of rows, spread evenly, against all rows.
 
         Raises
         ------
@@ -261,7 +261,7 @@ class Mean(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Function(Kernel):
-    """A kernel given by a function.
+    """A kernel that a function computes.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ class Function(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class Precomputed(Kernel):
-    """A matrix that is known: the one feature of an example is its number.
+    """A precomputed matrix; the only feature of an example is its number.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class Precomputed(Kernel):
 
 @dataclass(frozen=True)
 class Explicit:
-    """A group of explicit features: the linear kernel, its weights held as a matrix (d, L) instead of coefficients.
+    """A group of explicit features: the linear kernel, with weights stored as a matrix (d, L) instead of coefficients.
 
     Parameters
     ----------

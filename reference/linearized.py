@@ -32,8 +32,8 @@ O = TypeVar("O", bound=StructuralHinge | Weighted)
 def linearized(
     objective: StructuralHinge | Weighted, w: Array, center: Array
 ) -> StructuralHinge | Weighted | LinearizedObjective:
-    """v -> F(center + v; w): the objective over a linear model, where its own can write out its Jacobians and has a
-    task loss to keep constants in; else a :class:`LinearizedObjective`.
+    """v -> F(center + v; w): the objective over a linear model if its own model can write out its Jacobians and has a
+    task loss, which takes up the constants; else a :class:`LinearizedObjective`.
     """
     whole = _whole(objective)
     if isinstance(whole.model, NonlinearModel) and whole.loss_augmented:
@@ -44,16 +44,17 @@ def linearized(
 
 
 class LinearizedObjective(OfObjective):
-    """v -> F(center + v; w), convex, as any optimiser of ours takes it.
+    """v -> F(center + v; w), convex, for any optimiser.
 
     Parameters
     ----------
     objective : StructuralHinge or LogLoss, or Weighted of one
-        Its model has ``scores``, ``pushforward`` and ``pullback``. Smoothing, task loss and data are its own.
+        Its model has ``scores``, ``pushforward`` and ``pullback``. Smoothing, task loss and data are those of the
+        objective.
     w : array (d,)
         The point of linearisation.
     center : array (d,), optional
-        What v = 0 stands for; default w.
+        The point that v = 0 means; default w.
 
     Raises
     ------
@@ -62,7 +63,7 @@ class LinearizedObjective(OfObjective):
 
     Notes
     -----
-    Where the model is linear this is the objective itself, moved by the center.
+    If the model is linear, this is the objective itself, shifted by the center.
 
     Source
     ------
@@ -87,14 +88,14 @@ class LinearizedObjective(OfObjective):
         return self.affine.value_and_gradient(v, batch, mu)
 
     def linearize(self, v: Array, batch: Any = None, mu: float | None = None) -> Linearization:
-        """As :meth:`StructuralHinge.linearize`; the task loss has the constant of the linearised scores in it, as a
-        dual point needs.
+        """As :meth:`StructuralHinge.linearize`; the task loss includes the constant of the linearised scores, as a dual
+        point requires.
         """
         value, gradient, task_loss, exact = self.homogeneous.linearize(_with_one(v), batch, mu)
         return Linearization(value, gradient[:-1], task_loss + float(gradient[-1]), exact)
 
     def corners(self, v: Array, batch: Any = None, k: int = 1) -> Corners:
-        """As :meth:`StructuralHinge.corners`; the constants are in the losses."""
+        """As :meth:`StructuralHinge.corners`; the losses include the constants."""
         return _without_one(self.homogeneous.corners(_with_one(v), batch, k))
 
     def sampled_corners(
@@ -106,15 +107,15 @@ class LinearizedObjective(OfObjective):
         rng: int | np.random.Generator | None = None,
         sampler: Sampler | None = None,
     ) -> Corners:
-        """As :meth:`StructuralHinge.sampled_corners`; the constants are in the losses."""
+        """As :meth:`StructuralHinge.sampled_corners`; the losses include the constants."""
         return _without_one(self.homogeneous.sampled_corners(_with_one(v), batch, k, mu, rng, sampler))
 
     def smoothness(self, mu: float | None = None) -> float | None:
-        """L of the smoothed losses where it is known: for linear models."""
+        """L of the smoothed losses; known for linear models."""
         return self.affine.smoothness(mu)
 
     def local_smoothness(self, mu: float | None = None) -> float:
-        """L wherever the K best outputs stay the same, where it is known."""
+        """L where the K best outputs stay the same, if it is known."""
         return self.affine.local_smoothness(mu)
 
     def width(self) -> float:
@@ -138,7 +139,7 @@ def _with_model(objective: O, model: LinearModel, data: Any = None, squared_diam
         return found
     for name in [name for name in vars(found) if isinstance(getattr(type(found), name, None), cached_property)]:
         del vars(found)[name]
-    if data is not None:  # what is known of its smoothness, so that nothing is computed again
+    if data is not None:  # its smoothness, if computed before
         curvature = squared_diameter / 4 if squared_diameter and isinstance(found.smoothing, Entropy) else None
         vars(found).update(data=data, _squared_diameter=squared_diameter, _curvature=curvature)
     found.model, found._like = model, model.zeros(found.data)

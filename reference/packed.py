@@ -1,10 +1,8 @@
-"""Packed data: records of named arrays that nobody can write to, checked whenever one is made.
+"""Packed data: records of named, read-only arrays, which are checked when they are made.
 
-What reads packed data trusts it and checks nothing per call. So a record is checked when it is packed, changed by
-``_replace``, copied or
-unpickled, and NumPy arrays in it are locked: they are copied unless the record's maker owns them alone. Arrays of other
-libraries cannot be
-locked.
+Functions that read packed data do not check it. A record is therefore checked when it is packed, changed by
+``_replace``, copied or unpickled. NumPy arrays in it are made read-only; they are copied first unless nothing else
+refers to them. Arrays of other libraries cannot be made read-only.
 """
 
 from __future__ import annotations
@@ -19,12 +17,11 @@ __all__ = ["Packed", "check_forests", "check_indices", "check_offsets", "check_r
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Packed:
-    """A record of read-only fields. A subclass is a frozen dataclass that says in :meth:`validate` what its fields must
-    be.
+    """A record of read-only fields. A subclass is a frozen dataclass whose :meth:`validate` checks its fields.
 
-    as_given: names of fields that are the user's, neither locked nor copied. not_copied: of fields of numbers to
-    compute with, perhaps mapped
-    from a file, which are locked as they are. counted: what the last of ``offsets`` is the number of, for its repr.
+    as_given: names of the fields that belong to the user and are neither made read-only nor copied. not_copied: names
+    of the fields that may be mapped from a file and are made read-only without a copy. counted: the name, in the repr,
+    of the things that the last of ``offsets`` counts.
     """
 
     as_given: ClassVar[tuple[str, ...]] = ()
@@ -32,7 +29,7 @@ class Packed:
     counted: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for each in fields(self):  # what is annotated as a tuple may come as a list, and as nothing else
+        for each in fields(self):  # a field that is annotated as a tuple may be given as a list
             several, given = str(each.type).startswith("tuple"), getattr(self, each.name)
             if several and not isinstance(given, (list, tuple)) and not (given is None and "None" in str(each.type)):
                 raise TypeError(f"{each.name}: expected a tuple, got {type(given).__name__}")
@@ -41,18 +38,18 @@ class Packed:
         self.validate()
 
     def validate(self) -> None:
-        """Raise ValueError or TypeError that names the first field that is not as it must be."""
+        """Raise ValueError or TypeError that names the first invalid field."""
         raise TypeError(f"{type(self).__name__} does not say what its fields must be: define validate()")
 
     def __repr__(self) -> str:
-        """Sizes, and no arrays: ``ChainData(n=2, positions=7)``. Of a subclass that is decorated with repr=False."""
+        """Sizes, and no arrays: ``ChainData(n=2, positions=7)``. For subclasses that are decorated with repr=False."""
         sizes = {"n": getattr(self, "n", None), self.counted: getattr(self, "offsets", (None,))[-1]}
         sizes |= {each.name: getattr(self, each.name) for each in fields(self) if each.type in ("int", int)}
         shown = (f"{name}={int(size)}" for name, size in sizes.items() if name and size is not None)
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _replace(self, **changes: Any) -> Self:
-        """The same record but for some fields, checked."""
+        """The same record with some fields replaced, checked."""
         return replace(self, **changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -60,7 +57,7 @@ class Packed:
 
     @classmethod
     def _trusted(cls, **values: Any) -> Self:
-        """A record of fields that were checked before: neither checked nor locked."""
+        """A record of fields that were checked before; they are neither checked nor made read-only."""
         made = object.__new__(cls)
         for name, value in values.items():
             object.__setattr__(made, name, value)
@@ -68,15 +65,16 @@ class Packed:
 
 
 def lock(x: Any) -> Any:
-    """An array that its maker has just made and hands on, made read-only where it is NumPy's."""
+    """An array that nothing else refers to, made read-only if it is NumPy's."""
     if isinstance(x, np.ndarray):
         x.flags.writeable = False
     return x
 
 
 def _locked(name: str, value: Any, copied: bool) -> Any:
-    """An array that cannot be written to, by this name or another; lists of arrays as tuples; what is neither as it
-    is."""
+    """An array that cannot be written to, not even by another name; a list of arrays as a tuple; other values
+    unchanged.
+    """
     if type(value) in (list, tuple):
         return tuple(_locked(f"{name}[{i}]", each, copied) for i, each in enumerate(value))
     if not isinstance(value, np.ndarray):
@@ -115,8 +113,9 @@ def check_range(name: str, x: np.ndarray, least: int, below: int) -> None:
 
 
 def check_forests(name: str, parents: np.ndarray, offsets: np.ndarray) -> None:
-    """Raise ValueError unless parents (N,) make a forest of each part offsets[i]:offsets[i + 1]; they count within it,
-    -1 for roots."""
+    """Raise ValueError unless parents (N,) make a forest of each part offsets[i]:offsets[i + 1]. Parents are numbered
+    from the start of their part; -1 is a root.
+    """
     lengths, N = np.diff(offsets), len(parents)
     part = np.repeat(np.arange(len(lengths)), lengths)
     for v in np.flatnonzero((parents < -1) | (parents >= lengths[part]))[:1]:

@@ -1,9 +1,9 @@
-"""The max over outputs and its smoothings: small objects that ask a structure the right question.
+"""The max over outputs and its smoothings: small objects that call the right method of a structure.
 
 A smoothing is called with a structure and mu and returns value and gradient (shaped like the structure's scores);
 mu = 0 is always the max itself. ``needs`` names the method of the structure that it calls when mu > 0. ``smoothed``
-says besides whether the value is that of the smoothed max itself (True), or of an approximation of it from the best
-outputs alone.
+also returns whether the value is that of the smoothed max itself (True), or of an approximation from the best outputs
+only.
 
 With omega(u) = (||u||^2 - 1)/2, the max smoothed by squared l2 is max over u in the simplex of <psi, u> - mu omega(u):
 its weights u are the projection of psi/mu onto the simplex, and most of them are 0. Source: Pillutla et al.,
@@ -108,7 +108,7 @@ class TopK:
         return value, structure.expected_parts(best.labels, u)
 
     def smoothed(self, structure: Any, mu: float = 1.0) -> Smoothed:
-        """exact: whether Proposition 4 certifies that more outputs would change nothing. Asks for K + 1 outputs."""
+        """exact: whether Proposition 4 certifies that more outputs would change nothing. Calls ``topk(K + 1)``."""
         return Max().smoothed(structure) if mu == 0 else _from_best(structure, self.k, mu)
 
     def width(self, outputs: int) -> float:
@@ -123,17 +123,17 @@ class SquaredL2:
 
     Exact for listed outputs. For other structures the best outputs are computed, two at first and then twice as many,
     until Proposition 4 certifies that the others have weight 0 (:func:`certified`), or ``max_k`` is reached: then the
-    answer is that of ``TopK(max_k)``, and ``smoothed`` says so. Where all scores tie, as at w = 0, no K short of all
-    outputs certifies.
+    result is that of ``TopK(max_k)``, and ``exact`` is False. If all scores tie, as at w = 0, no K below the number of
+    outputs is certified.
 
     Parameters
     ----------
     max_k : int >= 1
-        At most so many outputs.
+        The maximum number of outputs.
 
     Source
     ------
-    Pillutla et al., section 2.3.1, Propositions 3 and 4; growing K is a step beyond the paper.
+    Pillutla et al., section 2.3.1, Propositions 3 and 4; growing K is not in the paper.
     """
 
     max_k: int = 64
@@ -218,8 +218,8 @@ def certified(psi: Array, k: int, mu: float) -> Array:
 
     Notes
     -----
-    The sum is taken less a bound on its rounding, so that True is true of the numbers as given: (k + 2) eps times
-    itself, and eps times the largest score for each term.
+    A bound on the rounding error is subtracted from the sum, so that True holds for the exact numbers: (k + 2) eps
+    times the sum, and eps times the largest score for each term.
 
     Source
     ------

@@ -1,7 +1,7 @@
 """A finite sum in which examples have weights: F(w) = sum_i s_i f_i(w) / sum_i s_i.
 
-With s_i scaled to mean 1 it is the mean of the functions s_i f_i, so that every optimiser of finite sums goes over it
-as it is.
+With s_i scaled to mean 1 it is the mean of the functions s_i f_i, so that every optimiser of finite sums can minimise
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["OfObjective", "Weighted"]
 
 
 class OfObjective:
-    """What an objective made of another, ``objective``, has from it as it is."""
+    """Properties that an objective takes over unchanged from the one that it is made of, ``objective``."""
 
     objective: StructuralHinge | Weighted
 
@@ -30,7 +30,7 @@ class OfObjective:
 
     @property
     def mu(self) -> float:
-        """What mu=None means."""
+        """The smoothing parameter that mu=None means."""
         return self.objective.mu
 
     @property
@@ -53,17 +53,17 @@ class Weighted(OfObjective):
     ----------
     objective : StructuralHinge or LogLoss
     weights : array (n,)
-        Finite, >= 0, not all 0. An example of weight 2 counts as one that occurs twice, one of weight 0 as if it were
-        not there.
+        Finite, >= 0, not all 0. An example of weight 2 counts twice, an example of weight 0 not at all.
 
     Raises
     ------
     TypeError, ValueError
-        What is no objective of ours; weights of another shape, negative, not finite, or all 0.
+        ``objective`` is neither; weights of another shape, negative, not finite, or all 0.
 
     Notes
     -----
-    A gradient asks the objective once for each different weight. ``exponentiated_gradient`` takes no weighted examples.
+    A gradient calls the objective once for each different weight. ``exponentiated_gradient`` takes no weighted
+    examples.
 
     Examples
     --------
@@ -115,8 +115,8 @@ class Weighted(OfObjective):
         return Linearization(*self._mean(w, batch, mu, self.objective.linearize))
 
     def _mean(self, w: Array, batch: Any, mu: float | None, means: Any) -> tuple[float, Array, float, float]:
-        """The objective's means over the examples of each different weight, put together; an example of weight 0 is
-        not requested.
+        """The objective's means over the examples of each different weight, put together; examples of weight 0 are
+        skipped.
         """
         batch = all_of(self.n, batch)
         if len(batch) == 0:

@@ -1,4 +1,4 @@
-"""What the papers promise, as plain numbers: sequences, rates, Lipschitz constants, iteration counts. Scalars only."""
+"""The papers' bounds as plain numbers: sequences, rates, Lipschitz constants, iteration counts. Scalars only."""
 
 from reference.bounds.branson import dual_increase, online_regret, subgradient_norm
 from reference.bounds.casimir import Corollary17, Corollary18, Corollary19, Corollary20, Rate, casimir_rates, start_gap

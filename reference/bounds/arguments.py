@@ -1,4 +1,4 @@
-"""What every bound asks of its arguments: numbers that a float holds."""
+"""Checks of the arguments of bounds: numbers within the range of floats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def of_floats(bound: F) -> F:
-    """The bound, with integers that no float holds refused by name where it takes floats. Raises ValueError."""
+    """Decorates a bound: for its parameters that are floats, an integer beyond the range of floats raises ValueError
+    with its name.
+    """
     parameters = inspect.signature(bound).parameters
     floats = [name for name, parameter in parameters.items() if str(parameter.annotation).startswith("float")]
 
@@ -29,7 +31,7 @@ def of_floats(bound: F) -> F:
 
 
 def refuse_beyond_floats(**arguments: Any) -> None:
-    """Raise ValueError that names the first integer which no float holds."""
+    """Raise ValueError with the name of the first integer beyond the range of floats."""
     for name, value in arguments.items():
         if isinstance(value, int) and value.bit_length() > 1023:
             real(name, value)

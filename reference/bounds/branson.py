@@ -1,7 +1,7 @@
-"""What multi-sample dual updates promise: the increase of the dual, the norm of subgradients, the regret.
+"""Bounds of multi-sample dual updates: the increase of the dual, the norm of subgradients, the regret.
 
-Source: Branson et al. (2013), supplement, section 2, *corrected*: losses up to ``largest_loss``, which the print has at
-1.
+Source: Branson et al. (2013), supplement, section 2, *corrected*: losses up to ``largest_loss``, where the paper
+assumes 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def dual_increase(value: float, squared_gradient: float, lam: float, t: int) -> 
     value : float
         f(w^{t-1}; Z_t) = lam/2 ||w^{t-1}||^2 + the hinge of the example.
     squared_gradient : float
-        ||g||^2 with g = lam w^{t-1} + v_t(y), y the best loss-augmented output at w^{t-1}, which is among the samples.
+        ||g||^2 with g = lam w^{t-1} + v_t(y), where y is the best loss-augmented output at w^{t-1} and is among the
+        samples.
     lam : float
         > 0.
     t : int
@@ -80,7 +81,7 @@ def subgradient_norm(lam: float, radius: float, largest_loss: float = 1.0) -> fl
 
 @of_floats
 def online_regret(lam: float, gradient: float, steps: int) -> float:
-    """G^2 (log T + 1) / (2 lam T): how far the mean of f(w^{t-1}; Z_t) over T steps is from min F_T / T, at most.
+    """G^2 (log T + 1) / (2 lam T): bound on the mean of f(w^{t-1}; Z_t) over T steps less min F_T / T.
 
     Parameters
     ----------
@@ -102,9 +103,9 @@ def online_regret(lam: float, gradient: float, steps: int) -> float:
 
     Notes
     -----
-    The same bounds the mean task loss of the predictions on the way (Theorem 2.1.1, with Lemma 2.6), and, after
-    complete passes, F_n at the mean of w^0, ..., w^{T-1} (Theorem 2.1.3). For the last iterate, which Theorem 2.1.2
-    names, it is not proved.
+    It also bounds the mean task loss of the predictions during the run (Theorem 2.1.1, with Lemma 2.6) and, after
+    complete passes, F_n at the mean of w^0, ..., w^{T-1} (Theorem 2.1.3). It is not proved for the last iterate, which
+    Theorem 2.1.2 claims.
 
     Source
     ------

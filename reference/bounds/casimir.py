@@ -1,8 +1,9 @@
-"""How fast the Casimir algorithm converges: Theorem 16 as a recursion, and the parameters of Corollaries 17 to 20.
+"""The convergence rates of the Casimir algorithm: Theorem 16 as a recursion, and the parameters of Corollaries 17 to
+20.
 
-Each corollary is a small object: ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)``, ``delta_k(k)`` for k = 1, 2, ... say how to
-run the algorithm (one row of Table 3 each), and ``bound`` says what F(w_k) - min F is then. The bounds are those of
-exact smoothings whose D is known (``entropy_width``, ``squared_l2_width``). Source: Pillutla et al., section 5.2.1.
+Each corollary is a small object: ``alpha_0``, ``kappa_k(k)``, ``mu_k(k)``, ``delta_k(k)`` for k = 1, 2, ... are the
+parameters of the algorithm (one row of Table 3 each), and ``bound`` is the bound on F(w_k) - min F. The bounds hold for
+exact smoothings with a known D (``entropy_width``, ``squared_l2_width``). Source: Pillutla et al., section 5.2.1.
 """
 
 from __future__ import annotations
@@ -66,11 +67,11 @@ def casimir_rates(choice: Choice) -> Iterator[Rate]:
     Raises
     ------
     ValueError
-        Parameters that the theorem does not admit.
+        Parameters outside the theorem's conditions.
 
     Source
     ------
-    Pillutla et al., Theorem 16, (30), its products and sums unrolled.
+    Pillutla et al., Theorem 16, (30), as a recursion.
     """
     alpha, c, R = choice.alpha_0, 1.0, 0.0
     kappa, mu = choice.kappa_k(1), 2 * choice.mu_k(1)
@@ -90,7 +91,7 @@ def casimir_rates(choice: Choice) -> Iterator[Rate]:
 
 @of_floats
 def start_gap(choice: Choice, gap: float, distance: float) -> float:
-    """Delta_0 of Theorem 16: what the start costs.
+    """Delta_0 of Theorem 16, the part of the bound that depends on the start.
 
     Delta_0 = gap + ((kappa_1 + lam) alpha_0^2 - lam alpha_0)/(2 (1 - alpha_0)) distance^2
 
@@ -131,7 +132,7 @@ class _StronglyConvex:
 
     @property
     def alpha_0(self) -> float:
-        """sqrt(q), which is every alpha_k."""
+        """sqrt(q), the value of every alpha_k."""
         return sqrt(self.lam / (self.lam + self.kappa))
 
     @property
@@ -187,15 +188,15 @@ class Corollary17(_StronglyConvex):
     def bound(self, k: int, gap: float, distance: float, D: float) -> float:
         """Bound on F(w_k) - min F for k >= 1: (2 - sqrt(q))/(1 - sqrt(q)) mu D + 2 (1 - sqrt(q)/2)^k gap.
 
-        gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. The print has 3 - sqrt(q): its bracket, bounded
-        by 2, is 1 for every k.
+        gap = F(w_0) - min F; the distance ||w_0 - w*|| is not needed. The paper prints 3 - sqrt(q); it bounds a bracket
+        by 2 that equals 1 for every k.
         """
         return (1 + 1 / self._complement) * self.mu * D + 2 * self.eta**k * gap
 
     def iterations(self, accuracy: float, gap: float, D: float) -> float:
         """Outer iterations after which F(w_k) - min F <= accuracy: (2/sqrt(q)) log(2 gap/(accuracy - c_q mu D)).
 
-        inf where the accuracy is not above c_q mu D = (2 - sqrt(q))/(1 - sqrt(q)) mu D.
+        inf if the accuracy is not above c_q mu D = (2 - sqrt(q))/(1 - sqrt(q)) mu D.
         Source: Pillutla et al., proof of Proposition 29.
         """
         rest = accuracy - (1 + 1 / self._complement) * self.mu * D
@@ -326,7 +327,7 @@ class Corollary20(_Convex):
     def bound(self, k: int, gap: float, distance: float, D: float) -> float:
         """Bound on F(w_k) - min F, k >= 1: max(1, log(k+1))/(k+1) (2 gap + kappa distance^2 + 27 mu D).
 
-        gap = F(w_0) - min F, distance = ||w_0 - w*||. At k = 1 the logarithm is below 1, and 1 stands for it.
+        gap = F(w_0) - min F, distance = ||w_0 - w*||. At k = 1 the logarithm is below 1 and is replaced by 1.
         """
         return max(1.0, log(k + 1)) / (k + 1) * (2 * gap + self.kappa * distance * distance + 27 * self.mu * D)
 

@@ -1,4 +1,4 @@
-"""How long the inner solver of the Casimir algorithm takes. Source: Pillutla et al., sections 5.2.3 and 5.3,
+"""Iterations of the inner solver of the Casimir algorithm. Source: Pillutla et al., sections 5.2.3 and 5.3,
 appendix D.3.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["accuracy_iterations", "inner_iterations", "log_rate_iterations", "sv
 
 @of_floats
 def accuracy_iterations(tau: float, C: float, ratio: float) -> float:
-    """Expected iterations of a linearly convergent method until its gap is at most a fraction of what it was.
+    """Expected iterations of a linearly convergent method until its gap is at most a fraction of the gap at the start.
 
     E[T] <= (1/tau) log(2 C ratio / tau) + 1  where E[gap after t] <= C (1 - tau)^t gap_0  and ratio = gap_0 / accuracy
 
@@ -29,7 +29,7 @@ def accuracy_iterations(tau: float, C: float, ratio: float) -> float:
     Returns
     -------
     float
-        0 where the start is accurate enough.
+        0 if the start is accurate enough.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def svrg_cost(kappa: float, *, lam: float, A: float, mu: float, n: int) -> float
 
 @of_floats
 def log_rate_iterations(accuracy: float) -> float:
-    """A k from which log(k)/k <= accuracy holds.
+    """A number from which on log(k)/k <= accuracy holds for every k.
 
     k >= max(1, (2/accuracy) log(2/accuracy))
 

@@ -1,4 +1,4 @@
-"""What the online proximal algorithm promises: each round's inequality, the regret of runs, balls that hold the
+"""Bounds of the online proximal algorithm: the inequality of each round, the regret of a run, balls that contain the
 optimum.
 
 Regret_T = sum_t [L_t(w_t) + R(w_t)] - min_w sum_t [L_t(w) + R(w)], R >= 0 with R(0) = 0, w_1 = 0, G >= ||g_t|| for all
@@ -26,14 +26,14 @@ __all__ = [
 def round_bound(
     comparator: float, squared_gradient: float, step_size: float, before: float, after: float, sigma: float = 0.0
 ) -> float:
-    """At least L_t(w_t) + R(w_{t+1}): comparator + gamma/2 ||g||^2 + (before - after)/(2 gamma) - sigma/2 before.
+    """Upper bound on L_t(w_t) + R(w_{t+1}): comparator + gamma/2 ||g||^2 + (before - after)/(2 gamma) - sigma/2 before.
 
     Parameters
     ----------
     comparator : float
         L_t(u) + R(u) of any u in the set.
     squared_gradient : float
-        ||g_t||^2 >= 0; G^2 will do.
+        ||g_t||^2 >= 0; G^2 is also valid.
     step_size : float
         gamma > 0 of the round.
     before, after : float
@@ -52,8 +52,8 @@ def round_bound(
 
     Source
     ------
-    Martins et al., Lemma 4 (11) and (12): proxes that do not increase the parts before them, as shrinkages do; one prox
-    needs nothing.
+    Martins et al., Lemma 4 (11) and (12): for several proxes, none may increase the regularizers before it, which
+    shrinkages satisfy; for one prox there is no condition.
     """
     gamma = number("step_size", step_size, positive=True)
     for name, value in (("squared_gradient", squared_gradient), ("before", before), ("after", after), ("sigma", sigma)):

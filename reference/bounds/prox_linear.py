@@ -1,4 +1,4 @@
-"""What the prox-linear algorithm promises. Source: Pillutla et al., section 6, appendix D.6."""
+"""Bounds of the prox-linear algorithm. Source: Pillutla et al., section 6, appendix D.6."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["prox_linear_steps", "prox_linear_work", "stationarity"]
 
 @of_floats
 def stationarity(eta: float, gap: float, tolerances: Sequence[float]) -> float:
-    """Bound on the least ||prox-gradient||^2 among the points that K inexact prox-linear steps began at.
+    """Bound on the least ||prox-gradient||^2 among the starting points of K inexact prox-linear steps.
 
     min_{k < K} ||rho_eta(w_k)||^2 <= (2/(eta K)) (F(w_0) - F* + sum_{k <= K} eps_k)
 
@@ -32,7 +32,7 @@ def stationarity(eta: float, gap: float, tolerances: Sequence[float]) -> float:
     Raises
     ------
     ValueError
-        Arguments out of range, no steps.
+        Arguments out of range; no tolerances.
 
     Source
     ------
@@ -47,7 +47,7 @@ def stationarity(eta: float, gap: float, tolerances: Sequence[float]) -> float:
 
 @of_floats
 def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> int:
-    """Steps after which the norm of the prox-gradient has been at most ``accuracy``, with eps_k = eps_0/k.
+    """Number of steps until the norm of the prox-gradient is at most ``accuracy`` at one of them, with eps_k = eps_0/k.
 
     K >= (2/a) log(2/a), a = eta accuracy^2 / (2 (gap + 4 eps_0)), and K >= 3
 
@@ -56,7 +56,7 @@ def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> 
     accuracy : float > 0
     eta : float > 0
     gap : float >= 0
-        F(w_0) - F*, or a bound on it: where task losses are >= 0, so is F, and F(w_0) is one.
+        F(w_0) - F*, or an upper bound on it. If task losses are >= 0, then F >= 0, and F(w_0) is such a bound.
     eps_0 : float > 0
 
     Returns
@@ -70,7 +70,7 @@ def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> 
 
     Source
     ------
-    Pillutla et al., proof of Proposition 37, *corrected*: the bound of Theorem 35 is to be at most accuracy^2. Remark
+    Pillutla et al., proof of Proposition 37, *corrected*: the bound of Theorem 35 has to be at most accuracy^2. Remark
     38 for the bound on the gap.
     """
     if not (accuracy > 0 and eta > 0 and gap >= 0 and eps_0 > 0):
@@ -81,7 +81,7 @@ def prox_linear_steps(accuracy: float, eta: float, gap: float, eps_0: float) -> 
 
 @of_floats
 def prox_linear_work(steps: int, *, n: int, eta: float, A: float, D: float, eps_0: float) -> float:
-    """SVRG steps of so many subproblems with eps_k = eps_0/k, up to constants and logarithms.
+    """SVRG steps for ``steps`` subproblems with eps_k = eps_0/k, up to constants and logarithms.
 
     sum_{k <= K} n + sqrt(eta A D n / eps_k)
 

@@ -36,10 +36,10 @@ def next_alpha(alpha: float, lam: float, kappa: float, kappa_next: float) -> flo
 
     Notes
     -----
-    The root as printed in (74), with s^2 = c_k alpha_{k-1}^2 and b = s^2 - d_k: since b <= s^2 < s its difference costs
-    no digits, and with its square root taken as a hypotenuse no scale over- or underflows. The condition on
-    alpha_{k-1}^2 is not checked: a root of an exact equality may lie a rounding below it, and the root exists without
-    it.
+    The root as printed in (74), with s^2 = c_k alpha_{k-1}^2 and b = s^2 - d_k: since b <= s^2 < s, the subtraction
+    loses no digits. The square root is computed as a hypotenuse, so that nothing over- or underflows. The condition on
+    alpha_{k-1}^2 is not checked: rounding may put the root of an exact equality slightly below it, and the root exists
+    without it.
 
     Source
     ------

@@ -1,4 +1,4 @@
-"""How far a smoothed max is from the max, and how smooth it is. Source: Pillutla et al., sections 2.2, 2.3.1 and
+"""The distance of a smoothed max from the max, and its smoothness. Source: Pillutla et al., sections 2.2, 2.3.1 and
 5.3.
 """
 
@@ -58,7 +58,7 @@ def squared_l2_width(m: int) -> float:
 
     Source
     ------
-    Pillutla et al., section 2.3.1, where 1/2 stands for it, and Theorem 16.
+    Pillutla et al., section 2.3.1, which has 1/2 in its place, and Theorem 16.
     """
     return 0.5 * (1 - 1 / _outputs(m))
 
@@ -87,8 +87,8 @@ def smoothness(norm: float, mu: float) -> float:
 
     Notes
     -----
-    A vector subtracted from every row of A changes the gradient by a constant only: the norm of the rows less their
-    mean, or less any centre, serves as well and is less.
+    A vector subtracted from every row of A changes the gradient by a constant only: the norm after subtracting the
+    rows' mean, or any centre, is valid too and usually smaller.
 
     Source
     ------

@@ -1,8 +1,9 @@
-"""What Martins et al. prove about proximity operators, as numbers: residuals (0 when the identity holds) and slacks
+"""Statements of Martins et al. about proximity operators, as numbers: residuals (0 when the identity holds) and slacks
 (>= 0 when the inequality holds).
 
 phi is any regularizer of ``reference.prox`` (or of another panel); x, y are arrays (..., p) of one namespace, and the
-results are (...,) unless said otherwise. Numbers are those of the 2010 paper, the supplement's in parentheses.
+results are (...,) unless said otherwise. Statements have the numbers of the 2010 paper, and in parentheses those of the
+supplement.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ __all__ = [
 def moreau(phi: Any, x: Array, step_size: float = 1.0) -> Array:
     """prox_{s phi}(x) + s prox_{phi*/s}(x/s) - x (..., p), a residual.
 
-    Source: Martins et al., Proposition 2 (6), equation (8), for s phi; it tests phi only if phi has its own
-    prox_conjugate.
+    Source: Martins et al., Proposition 2 (6), equation (8), for s phi. It holds trivially if phi has no
+    ``prox_conjugate`` of its own.
     """
     return phi.prox(x, step_size) + step_size * phi.prox_conjugate(x / step_size, 1.0 / step_size) - x
 
 
 def moreau_envelopes(phi: Any, x: Array, step_size: float = 1.0) -> Array:
-    """M_phi(x) + M_phi*(x) - ||x||^2 / 2, with s phi in the place of phi, a residual.
+    """M_phi(x) + M_phi*(x) - ||x||^2 / 2, with s phi in place of phi, a residual.
 
     s M_phi(x) + s min_v [phi*(v) + (s/2) ||v - x/s||^2] - ||x||^2 / 2
 
@@ -59,9 +60,9 @@ def equation_6(norms: Array, beta: Array) -> Array:
     """sum_k norms_k^2 / beta_k - (sum_k norms_k)^2 (...,), a slack: beta (..., p) in the simplex weighs the kernels,
     norms (..., p) are >= 0.
 
-    It is 0 at beta_k = norms_k / sum_l norms_l, and inf where a kernel has weight 0 and its group has not.
+    It is 0 at beta_k = norms_k / sum_l norms_l, and inf if a kernel has weight 0 and its group has a norm > 0.
 
-    Source: Martins et al., (5) to (7): the kernel sum_k beta_k K_k gives f the squared norm that is the least of the
+    Source: Martins et al., (5) to (7): the squared norm of f under the kernel sum_k beta_k K_k is the minimum of the
     first sum over f = sum_k f_k.
     """
     norms, beta = floats(norms=norms, beta=beta)
@@ -89,10 +90,9 @@ def kernel_expansion(steps: Array, factors: Array) -> Array:
     """alpha_s = gamma_s prod_{r >= s} factors_r (T,) for a group: theta = sum_s alpha_s (phi(x_s, y_s) - phi(x_s, v_s))
     after T rounds.
 
-    steps, factors (T,): of each round, the step and what the prox and the projection scale the group by: (b/b~) min(1,
-    radius/||theta~||), 0/0 being 0.
-    Where a gradient step also shrinks the weights by 1 - gamma sigma, the factor of that round has that too, and the
-    step is divided by it.
+    steps, factors (T,): the step of each round, and the factor by which the prox and the projection scale the group:
+    (b/b~) min(1, radius/||theta~||), where 0/0 is 0. If a gradient step also shrinks the weights by 1 - gamma sigma,
+    the factor of that round includes this factor, and the step is divided by it.
 
     Source: Martins et al., section 3.4.
     """
@@ -124,7 +124,7 @@ def corollary_3_sharper(phi: Any, x: Array, y: Array) -> Array:
 
     2 (phi(y) - phi(xbar)) - ||x - xbar||^2 - ||y - xbar||^2 + ||y - x||^2
 
-    Source: Martins et al., the proof of Corollary 3, which drops the term.
+    Source: Martins et al., the proof of Corollary 3; the statement drops this term.
     """
     return corollary_3(phi, x, y) - _square(x - phi.prox(x))
 
@@ -135,7 +135,8 @@ def proposition_1(phi: Any, psi: Any, groups: Any, x: Array) -> Array:
     For phi(x) = psi(||x_1||, ..., ||x_K||) and psi even in each coordinate; ``groups`` is a list of index lists that
     covers every coordinate once.
 
-    Source: Martins et al., Proposition 1 (5), *corrected*: "for some psi" is not enough.
+    Source: Martins et al., Proposition 1 (5), *corrected*: it does not hold "for some psi", but for psi even in each
+    coordinate.
     """
     norms = group_norms(groups, x)
     xp, b = array_namespace(x), psi.prox(norms)
@@ -190,11 +191,11 @@ def lemma_10(weights: Array, x0: Array, x: Array) -> Array:
 def lemma_10_exchange(a_j: Any, a_k: Any, u0_j: Any, u0_k: Any, eps: Any) -> Any:
     """2 (F(u~) - F(u*)) less eps^2 (a_j^2/a_k - a_j) + 2 a_j eps (u0_j - u0_k), for a_j <= a_k, a residual.
 
-    The exchange in the proof: u*_j = eps, u*_k = 0 become u~_j = 0, u~_k = eps a_j/a_k, which leaves sum_m a_m u_m as
-    it is. The arguments are numbers or arrays of one shape.
+    The exchange in the proof: u*_j = eps, u*_k = 0 become u~_j = 0, u~_k = eps a_j/a_k, which does not change sum_m a_m
+    u_m. The arguments are numbers or arrays of one shape.
 
-    Source: Martins et al., proof of Lemma 10 (11), case (i), *corrected*: the print lacks the second term, without
-    which the right-hand side is 0 for a_j = a_k and contradicts nothing.
+    Source: Martins et al., proof of Lemma 10 (11), case (i), *corrected*: the second term is missing in the paper.
+    Without it the right-hand side is 0 for a_j = a_k, and there is no contradiction.
     """
     moved = eps * a_j / a_k
     change = a_j * (u0_j**2 - (eps - u0_j) ** 2) + a_k * ((moved - u0_k) ** 2 - u0_k**2)
@@ -222,7 +223,7 @@ def split_point(weights: Array, x0: Array, lam: float) -> tuple[Array, Array]:
 
 
 def proposition_11(weights: Array, x0: Array, x: Array, lam: float) -> Array:
-    """How many entries of x are not 0, less rho (...,), a residual, for x the prox at x0 with d > 0.
+    """The number of non-zeros of x less rho (...,), a residual, for x the prox at x0 with d > 0.
 
     Source: Martins et al., Proposition 11 (12).
     """
@@ -234,7 +235,7 @@ def proposition_11(weights: Array, x0: Array, x: Array, lam: float) -> Array:
 def equation_34(weights: Array, x0: Array, x: Array, lam: float) -> Array:
     """lam sum_m a_m u*_m - tau with a = d^2, u* = |x| / d and tau from :func:`split_point`, a residual (d > 0).
 
-    Source: Martins et al., equation (34) (36), *corrected*: the print has sum_m u*_m on the left.
+    Source: Martins et al., equation (34) (36), *corrected*: the paper has sum_m u*_m on the left.
     """
     weights, x0, x = floats(weights=weights, x0=x0, x=x)
     xp = array_namespace(x)

@@ -1,12 +1,13 @@
-"""Online multiple kernel learning for sequences: which kernels, and what with each, learned together.
+"""Online multiple kernel learning for sequences: the kernels' weights and a predictor for each kernel are learned
+together.
 
 Over the groups of weights theta_k of a :class:`KernelSequenceModel`, the problem is
 
     min  (1/n) sum_i loss_i(f) + (lam/2) (sum_k ||theta_k||)^2 + (sigma/2) sum_k ||theta_k||^2
 
 and a round, with D the difference of the parts of the (expected) output and of the true one, takes a gradient step in
-every group, shrinks the groups' norms by the prox of the penalty, and scales the groups to their new norms, and back
-into a ball where one is given. Source: Martins et al. 2010, Algorithm 3, *corrected*.
+every group, shrinks the groups' norms by the prox of the penalty, and scales the groups to their new norms. If a radius
+is given, it then projects onto the ball of that radius. Source: Martins et al. 2010, Algorithm 3, *corrected*.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["MKL", "KernelProblem", "MKLState"]
 
 @dataclass(frozen=True)
 class KernelProblem:
-    """A model and what it has packed, with labels."""
+    """A model and its packed data, with labels."""
 
     model: KernelSequenceModel
     data: KernelData
@@ -41,7 +42,9 @@ class KernelProblem:
 
 
 class MKLState(NamedTuple):
-    """weights; mean: of w_1, ..., w_t, or the same, as asked; t: rounds done; norms: of the groups after each epoch."""
+    """weights; mean: the average of w_1, ..., w_t for average="uniform", else the weights; t: number of rounds done;
+    norms: those of the groups after each epoch.
+    """
 
     weights: KernelWeights
     mean: KernelWeights
@@ -51,10 +54,11 @@ class MKLState(NamedTuple):
 
 @dataclass(frozen=True)
 class MKL(Piece):
-    """Algorithm 3, *corrected*, on a :class:`KernelProblem` from ``model.zeros(data)``; what :func:`reference.mkl`
-    returns is ``weights``.
+    """Algorithm 3, *corrected*, on a :class:`KernelProblem` from ``model.zeros(data)``; :func:`reference.mkl` returns
+    the state's ``weights``.
 
-    penalty: of the groups' norms, such as ``SquaredL1(lam)``; step_size: a schedule. Other options are as there.
+    penalty: of the groups' norms, such as ``SquaredL1(lam)``; step_size: a schedule. That function describes the other
+    options.
     """
 
     penalty: Regularizer
@@ -79,7 +83,7 @@ class MKL(Piece):
         return state
 
     def steps(self, state: MKLState, rounds: int) -> np.ndarray:
-        """The step sizes of the rounds to come."""
+        """The step sizes of the next rounds."""
         return np.asarray(self.step_size(np.arange(state.t + 1, state.t + rounds + 1), self.sigma), dtype=np.float64)
 
     def round(self, problem: KernelProblem, state: MKLState, i: int, gamma: float) -> MKLState:
@@ -116,7 +120,7 @@ class MKL(Piece):
 def plus(
     A: Array, factor: float, data: KernelData, gram: Gram | None, i: int, D: Array, model: KernelSequenceModel
 ) -> Array:
-    """A with factor times D's parts of sequence i: as coefficients, or as the sum of explicit features."""
+    """A plus factor times the parts D of sequence i, as coefficients or as a sum of explicit features."""
     xp, first, last = array_namespace(A), int(data.offsets[i]), int(data.offsets[i + 1])
     if gram is None:
         rows = data.rows.take(np.arange(first, last))  # type: ignore[union-attr]
@@ -125,7 +129,7 @@ def plus(
 
 
 def towards(mean: KernelWeights, weights: KernelWeights, share: float) -> KernelWeights:
-    """mean + share (weights - mean); its norms are left to whoever asks."""
+    """mean + share (weights - mean), without norms."""
     coefficients = tuple(m + share * (A - m) for m, A in zip(mean.coefficients, weights.coefficients, strict=True))
     transitions = mean.transitions + share * (weights.transitions - mean.transitions)
     return mean._replace(

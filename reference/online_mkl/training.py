@@ -29,8 +29,8 @@ AVERAGES = ("last", "uniform")
 class MKLResult(Result):
     """A :class:`Result` whose x is a :class:`KernelWeights`.
 
-    beta (p,): the kernels' weights at x; norms (nit, p): the groups' norms after each epoch, of the last model,
-    whichever is returned.
+    beta (p,): the kernels' weights at x; norms (nit, p): the groups' norms after each epoch, those of the last model
+    even if the average is returned.
     """
 
     beta: np.ndarray = field(repr=False)
@@ -120,7 +120,7 @@ def mkl(
     data : KernelData
         Packed by it, with labels.
     lam : float >= 0
-        Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Needed, unless there is a penalty.
+        Weight of (1/2) (sum_k ||theta_k||)^2; C = 1/(lam n). Required unless ``penalty`` is given.
     step_size : float or schedule
         A number is a constant step; ``steps.InverseSqrt(eta0)`` is eta0/sqrt(t), ``steps.Pegasos()`` is 1/(sigma t).
     loss : {"hinge", "crf"}
@@ -130,11 +130,11 @@ def mkl(
     sigma : float >= 0
         Weight of (sigma/2) sum_k ||theta_k||^2, taken by the gradient step.
     radius : float > 0, optional
-        Scales all groups back to norm ``radius`` together; ``reference.bounds.optimum_radius`` is one that never cuts
-        the optimum off.
+        Scales all groups back to norm ``radius`` together; ``reference.bounds.optimum_radius`` is a radius whose ball
+        contains the optimum.
     average : {"last", "uniform"}
-        Which model is returned: the last, with the groups at 0 that the penalty left there, or the average of those
-        that the rounds began with.
+        Which model is returned: the last, in which the penalty may have set groups to 0, or the average of the models
+        at the start of each round.
     evaluate_every : int >= 1
         Epochs between rows of the history; the last epoch has one.
     callback : callable, optional
@@ -151,12 +151,12 @@ def mkl(
 
     Notes
     -----
-    A round costs O(n_i N L) a kernel for a sequence of n_i positions, where its Gram matrix is held.
+    A round costs O(n_i N L) a kernel for a sequence of n_i positions, if its Gram matrix is in memory.
 
     Source
     ------
     Martins et al., Algorithm 3, *corrected*: the prox is that of (gamma lam/2) ||.||_1^2, a ratio 0/0 is 0, and the
-    norms follow (17) with both lines mended: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2
+    norms follow (17) with both lines corrected: ||theta - gamma D||^2 = ||theta||^2 - 2 gamma <theta, D> + gamma^2
     ||D||^2.
 
     Examples

@@ -1,4 +1,4 @@
-"""Regularizers: value, prox, conjugate, Moreau envelope; and the selections that their proxes rest on."""
+"""Regularizers: value, prox, conjugate, Moreau envelope; and the selections that their proxes use."""
 
 from reference.prox.composite import Sequential, SparseGroupLasso, TreeGroupLasso
 from reference.prox.grouped import L21, ElasticNet, ElasticNetMKL, L21Ball, NonSparseMKL, SquaredL21

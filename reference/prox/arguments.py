@@ -1,6 +1,7 @@
-"""What every prox asks of its arguments, and the one place where an array is written in place.
+"""Checks of the arguments of proxes, and the only function that writes into an array.
 
-Work is done in float64 for every dtype, and rounded once at the end; a value beyond the range is inf, never nan.
+Computations are in float64 for every dtype, and are rounded once at the end. A value beyond the range is inf, never
+nan.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ overflow_is_inf = np.errstate(over="ignore")  # a decorator: NumPy does not warn
 
 
 class Point(NamedTuple):
-    """A checked argument (..., p): its namespace, its numbers in float64, the dtype to answer in."""
+    """A checked argument (..., p): its namespace, its numbers in float64, the dtype of the result."""
 
     xp: Any
     x: Array
@@ -37,32 +38,32 @@ class Point(NamedTuple):
         return cls(xp, xp.astype(x, xp.float64, copy=False), x.dtype)
 
     def back(self, result: Array) -> Array:
-        """A float64 result in the dtype that came in."""
+        """A float64 result in the argument's dtype."""
         return self.xp.astype(result, self.dtype, copy=False)
 
     def send(self, numbers: np.ndarray) -> Array:
-        """Host numbers, float64 or int64, beside x."""
+        """Host numbers, float64 or int64, on the device of x."""
         return self.xp.asarray(np.array(numbers), device=device(self.x))
 
 
 def not_empty(name: str, point: Point) -> None:
-    """Raise ValueError if there is nothing along the last axis."""
+    """Raise ValueError if the last axis is empty."""
     if point.x.shape[-1] == 0:
         raise ValueError(f"{name}: expected at least one number along the last axis, got shape {tuple(point.x.shape)}")
 
 
 def product(a: float, b: float) -> float:
-    """a b for scalars >= 0, held inside the positive floats: no inf, and 0 only if a or b is."""
+    """a b for scalars >= 0, clipped to the positive floats: never inf, and 0 only if a or b is 0."""
     return 0.0 if a == 0 or b == 0 else min(max(a * b, math.ulp(0.0)), sys.float_info.max)
 
 
 def slack(point: Point) -> float:
-    """The relative rounding that membership in a set forgives: 4096 units of the dtype that came in."""
+    """The relative tolerance of membership in a set: 4096 machine epsilons of the argument's dtype."""
     return 4096.0 * float(point.xp.finfo(point.dtype).eps)
 
 
 def into(out: Array | None, result: Array, *, name: str = "out") -> Array:
-    """``result``, written into ``out`` if there is one."""
+    """``result``, written into ``out`` if it is given."""
     if out is None:
         return result
     if type(out) is not type(result) or out.dtype != result.dtype or tuple(out.shape) != tuple(result.shape):

@@ -1,11 +1,12 @@
-"""What every regularizer can do, and the three ways in which a norm N becomes one.
+"""The methods of every regularizer, and the three regularizers that a norm N gives.
 
     tau N(x)            conjugate: the indicator of {N*(y) <= tau}
     (lam/2) N(x)^2      conjugate: N*(y)^2 / (2 lam)
     N(x) <= radius      conjugate: radius N*(y)
 
-with N*(y) = max {<x, y> : N(x) <= 1} the dual norm. N may be a seminorm (groups that leave coordinates out, weights of
-0): then N* is inf unless y is 0 there. Source: Martins et al. 2010, section 3.1; supplement, section A.
+with N*(y) = max {<x, y> : N(x) <= 1} the dual norm. N may be a seminorm that ignores some coordinates, those in no
+group or of weight 0: then N* is inf unless y is 0 at these coordinates. Source: Martins et al. 2010, section 3.1;
+supplement, section A.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ class Regularizer:
     """A convex, lower semicontinuous function of the last axis of x (..., p), by its value, prox and conjugate.
 
     A subclass defines ``_value(xp, x)``, ``_conjugate(xp, y)`` and ``_prox(xp, x, step_size)`` on checked float64
-    arrays; the rest follows, and may be overridden where a closed form exists.
+    arrays. The other methods are derived from these; override one that has a closed form.
     """
 
     ops: Any = selection  # the module that holds the selections; the accelerated panel has its own
 
     @overflow_is_inf
     def value(self, x: Array) -> Array:
-        """phi(x) (...,) of x (..., p); inf outside an indicator's set, where 4096 units of rounding are forgiven."""
+        """phi(x) (...,) of x (..., p); inf outside an indicator's set, with a tolerance of 4096 machine epsilons."""
         point = Point.of("x", x)
         return point.back(self._value(point))
 
@@ -66,7 +67,9 @@ class Regularizer:
 
     @overflow_is_inf
     def conjugate(self, y: Array) -> Array:
-        """phi*(y) = sup_x <x, y> - phi(x) (...,) of y (..., p); inf outside its domain (4096 units are forgiven)."""
+        """phi*(y) = sup_x <x, y> - phi(x) (...,) of y (..., p); inf outside its domain, with a tolerance of 4096
+        machine epsilons.
+        """
         point = Point.of("y", y)
         return point.back(self._conjugate(point))
 
@@ -74,7 +77,7 @@ class Regularizer:
     def prox_conjugate(self, y: Array, step_size: float = 1.0) -> Array:
         """argmin_v step_size phi*(v) + ||v - y||^2 / 2 (..., p), the prox of the conjugate.
 
-        Source: Martins et al., Proposition 2 (Moreau), where there is no shorter way.
+        Source: Martins et al., Proposition 2 (Moreau), unless a class has a closed form.
         """
         point = Point.of("y", y)
         return point.back(self._prox_conjugate(point, number("step_size", step_size, positive=True)))
@@ -102,14 +105,14 @@ class Regularizer:
         return point.x - step_size * self.prox(point.x / step_size, 1.0 / step_size)
 
     def __post_init__(self) -> None:
-        """Dataclasses check their fields here, each class its own."""
+        """Check the fields; each class checks its own."""
 
     def _lacks(self, method: str) -> TypeError:
         return TypeError(f"{type(self).__name__} does not say what it is: a subclass of Regularizer defines {method}")
 
 
 class OfNorm(Regularizer):
-    """A function of a norm N, which a subclass gives by ``_norm`` and its dual norm by ``_dual_norm``."""
+    """A function of a norm N. A subclass defines the norm, ``_norm``, and its dual norm, ``_dual_norm``."""
 
     def _norm(self, point: Point) -> Array:
         raise self._lacks("_norm")
@@ -194,7 +197,7 @@ class Ball(OfNorm):
 
 
 def checked_regularizer(name: str, part: Any) -> Regularizer:
-    """The part of a composite; TypeError unless it is a regularizer."""
+    """The part of a composite. Raises TypeError if it is not a regularizer."""
     if not isinstance(part, Regularizer):
         raise TypeError(f"{name}: expected a Regularizer such as L1(1.0), got {part!r}")
     return part
@@ -207,12 +210,12 @@ def indicator(xp: Any, inside: Array) -> Array:
 
 
 def half_square(xp: Any, lam: float, norm: Array) -> Array:
-    """(lam/2) norm^2 without needless overflow; 0 for lam = 0, of anything."""
+    """(lam/2) norm^2 without needless overflow; 0 for lam = 0, even if the norm is inf."""
     return (0.5 * lam * norm) * norm if lam > 0 else xp.zeros_like(norm)
 
 
 def largest(xp: Any, x: Array) -> Array:
-    """max |x_k| along the last axis (...,), 0 if there is none."""
+    """max |x_k| along the last axis (...,), 0 if the axis is empty."""
     return xp.max(
         xp.concat([xp.abs(x), xp.zeros((*x.shape[:-1], 1), dtype=x.dtype, device=device(x))], axis=-1), axis=-1
     )

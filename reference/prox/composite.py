@@ -2,7 +2,7 @@
 
 Applied in order, the proxes of R_1, ..., R_J are a prox of their sum if the R_j are norms of groups that form a tree
 and inner groups come first: l1 (groups of one coordinate) before the groups that hold them. In other orders, or for
-groups that cross, the result is another point: good enough for the algorithm's regret, but no prox of the sum.
+groups that cross, the result is not the prox of the sum, but the algorithm's regret bound still holds.
 
 Source: Martins et al. 2010, Algorithm 1 and section 3.2 ("other variants"); Jenatton et al. 2011 for the trees.
 """
@@ -31,7 +31,8 @@ class Sequential(Regularizer):
 
     ``prox`` is that sequence for any parts. It is the prox of the sum, and ``exact`` is True, if the parts are norms
     (``L1``, ``L21``, and the trees made of them) whose groups never cross and come inner before outer; then the
-    conjugate is the indicator of {y : prox(y) = 0}, as the sum is a norm. There is one part: all is that part's.
+    conjugate is the indicator of {y : prox(y) = 0}, as the sum is a norm. With only one part, every method is that of
+    the part.
 
     Parameters
     ----------
@@ -40,10 +41,10 @@ class Sequential(Regularizer):
     Raises
     ------
     TypeError
-        Parts that are not regularizers.
+        A part is not a regularizer.
     ValueError
-        No parts; and from ``conjugate``, ``prox_conjugate`` and ``envelope`` of a sequence that is not exact, with the
-        two groups that cross.
+        No parts. The methods ``conjugate``, ``prox_conjugate`` and ``envelope`` of a sequence that is not exact; the
+        message names the two groups that cross.
 
     Source
     ------
@@ -116,12 +117,12 @@ class SparseGroupLasso(Sequential):
     ----------
     tau : float >= 0
     groups : sequence of index arrays, or integer array (p,) of group numbers (-1: none)
-        Disjoint; a coordinate in no group has the l1 term alone.
+        Disjoint; a coordinate in no group has only the l1 term.
     group_tau : float >= 0
 
     Source
     ------
-    Martins et al., section 3.2 ("other variants"), with the order of the two proxes made definite: l1 first.
+    Martins et al., section 3.2 ("other variants"), which leaves the order of the two proxes open: l1 comes first.
     """
 
     inner_type: type[L1] = L1  # a seam: its prox is a selection
@@ -177,7 +178,7 @@ class TreeGroupLasso(Sequential):
 
 
 def _heights(members: Sequence[np.ndarray]) -> np.ndarray:
-    """How many groups lie inside each, one in another; ValueError if two cross."""
+    """The height of each group in the tree of groups. Raises ValueError if two groups cross."""
     p = max((int(group.max(initial=-1)) for group in members), default=-1) + 1
     outermost, height = np.full(p, -1), np.zeros(len(members), dtype=np.int64)  # the last group so far at a coordinate
     for k in sorted(range(len(members)), key=lambda k: len(members[k])):
@@ -195,7 +196,7 @@ def _heights(members: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _obstacle(parts: Sequence[Any]) -> str | None:
-    """What keeps the sequence of proxes from being the prox of the sum, in words; None if nothing does."""
+    """Why the sequence of proxes is not the prox of the sum, in words; None if it is."""
     if len(parts) == 1:
         return None
     for j, part in enumerate(parts):
@@ -216,7 +217,7 @@ def _obstacle(parts: Sequence[Any]) -> str | None:
 
 
 def _crossing(inner: Groups, outer: Groups | None) -> tuple[int, str] | None:
-    """A group that is neither inside one of the outer groups nor apart from all of them, and the other."""
+    """A group that crosses one of the outer groups, and that outer group."""
     if outer is None:
         return next(((k, f"coordinate {group[0]}") for k, group in enumerate(inner.members) if len(group) > 1), None)
     label = outer.label(max(inner.width, outer.width))

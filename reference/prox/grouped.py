@@ -1,4 +1,4 @@
-"""Regularizers of the l2 norms of disjoint groups: the group lasso, multiple kernel learning and their kin.
+"""Regularizers of the l2 norms of disjoint groups, such as the group lasso and multiple kernel learning.
 
 Each is psi(||x_1||, ..., ||x_K||), and its prox scales group k by b_k / n_k with n_k = ||x_k|| and b = prox_psi(n).
 
@@ -180,11 +180,11 @@ class NonSparseMKL(Regularizer):
     -----
     With u = ||x_k|| e^v and c = (s lam q/2) ||x_k||^(q-2) the equation is log(e^v + c e^((q-1)v)) = 0, convex and
     increasing in v. Newton's method from v = min(0, -log(c)/(q-1)), where the left side is in [0, log 2], therefore
-    falls to the root and never past it, for every q > 1 and at every scale: it needs no other safeguard.
+    decreases to the root without overshooting, for every q > 1 and at every scale. It needs no other safeguard.
 
     Source
     ------
-    Martins et al., section 3.2 ("other variants"), *corrected*: the printed equation has lam eta q where R = (1/2) sum
+    Martins et al., section 3.2 ("other variants"), *corrected*: the printed equation has lam eta q, but R = (1/2) sum
     ||.||^q gives half of that.
     """
 
@@ -291,7 +291,7 @@ class ElasticNetMKL(ElasticNet):
     tau : float >= 0
     sigma : float >= 0
     groups : sequence of index arrays, or integer array (p,) of group numbers (-1: none)
-        Disjoint; a coordinate in no group has the quadratic term alone.
+        Disjoint; a coordinate in no group has only the quadratic term.
 
     Source
     ------

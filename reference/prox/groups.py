@@ -1,7 +1,7 @@
-"""Groups of coordinates: the l2 norms of all of them at once, and the way back.
+"""Groups of coordinates: the l2 norms of all groups at once, and scaling each group by a factor.
 
-Prop. 1 of Martins et al. turns the prox of a function of group norms into the prox of a function of K numbers; this is
-the gathering and the scaling that it needs. Groups are host data: they decide shapes.
+Prop. 1 of Martins et al. turns the prox of a function of group norms into the prox of a function of K numbers. That
+takes the norms and the scaling that are here. Groups are data on the host, because they decide shapes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reference.prox.base import l2
 
 __all__ = ["Groups"]
 
-MOST = 2**31  # coordinates and groups: what is larger is a mistake, and would ask for memory
+MOST = 2**31  # the largest coordinate or group number; a larger one is a mistake, and would need much memory
 
 
 class Groups:
@@ -35,9 +35,9 @@ class Groups:
     members : tuple of int64 arrays
         The coordinates of each group, on the host.
     width : int
-        The least p that they fit.
+        The least p that the groups fit.
     exact : bool
-        Given as an array of p numbers: x must have that many coordinates.
+        Whether the groups were given as an array (p,): x must then have p coordinates.
     """
 
     def __init__(self, groups: Any) -> None:
@@ -101,7 +101,7 @@ class Groups:
 def _blocks(members: tuple[np.ndarray, ...]) -> tuple[list[np.ndarray], np.ndarray]:
     """Index matrices (groups, size) of groups of like size, padded by -1 to a power of two; and each group's row.
 
-    So the norms of all groups cost at most twice the work and one operation for each of log p sizes.
+    The norms of all groups then cost at most twice the work, and one operation for each of the log p sizes.
     """
     sizes = np.array([len(group) for group in members], dtype=np.int64)
     padded = 2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64)

@@ -204,13 +204,13 @@ class WeightedSquaredL1(HalfSquaredNorm):
     """(lam/2) (sum_m d_m |x_m|)^2 with weights d >= 0; a coordinate of weight 0 is free.
 
     prox: sign(x_m) max(|x_m| - tau d_m, 0), by selection. conjugate: max_m (|y_m| / d_m)^2 / (2 lam), inf if y_m is not
-    0 where d_m is.
+    0 at an m with d_m = 0.
 
     Parameters
     ----------
     lam : float >= 0
     weights : array (p,)
-        d, finite and >= 0; kept on the host, so that one regularizer serves every namespace.
+        d, finite and >= 0; kept on the host, so that one regularizer works in every namespace.
 
     Source
     ------
@@ -244,7 +244,7 @@ class WeightedSquaredL1(HalfSquaredNorm):
 
 
 def nonnegative_weights(weights: Any) -> np.ndarray:
-    """Weights on the host, float64, a copy that cannot be written."""
+    """Weights on the host, float64, a read-only copy."""
     (given,) = floats(weights=weights)
     values = np.array(host(given), dtype=np.float64)
     if values.ndim != 1 or not np.all(np.isfinite(values)) or np.any(values < 0):

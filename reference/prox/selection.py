@@ -1,8 +1,9 @@
 """Projections and proxes that select coordinates above a threshold: simplex, l1 ball, l1, squared l1.
 
-A projection, or the prox of a squared norm, sorts y = |x| (or x) in descending order, finds rho, how many coordinates
-stay positive, and moves all by the threshold that the first rho set. The lines are the papers', in float64: whether a
-coordinate within rounding of the threshold becomes 0 is left to rounding. ``accelerated`` decides it exactly.
+A projection, or the prox of a squared norm, sorts y = |x| (or x) in descending order, finds rho, the number of
+coordinates that stay positive, and moves all coordinates by the threshold that the first rho define. The lines are the
+papers', in float64. Rounding decides whether a coordinate very close to the threshold becomes 0; ``accelerated``
+decides it exactly.
 
 Source: Martins et al. 2010, section 3.1, Algorithm 2; supplement, Algorithm 4; Duchi et al. 2008 for the simplex.
 """
@@ -19,7 +20,7 @@ __all__ = ["project_l1_ball", "project_simplex", "prox_squared_l1", "prox_weight
 
 @overflow_is_inf
 def soft_threshold(x: Array, tau: float, *, out: Array | None = None) -> Array:
-    """The prox of tau ||.||_1: every coordinate moves by tau towards 0 and stops there.
+    """The prox of tau ||.||_1: every coordinate moves towards 0 by tau, but not past 0.
 
     soft(x, tau)_k = sign(x_k) max(|x_k| - tau, 0)
 
@@ -78,8 +79,7 @@ def project_simplex(x: Array, radius: float = 1.0, *, out: Array | None = None) 
 
     Notes
     -----
-    O(p log p). Equal coordinates stay equal. A number added to all of x changes nothing, beyond what rounding x + c
-    takes.
+    O(p log p). Equal coordinates stay equal. Adding c to all of x changes nothing but the rounding of x + c.
 
     Source
     ------
@@ -176,12 +176,12 @@ def prox_squared_l1(x: Array, lam: float, *, out: Array | None = None) -> Array:
 
 @overflow_is_inf
 def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array | None = None) -> Array:
-    """The prox of (lam/2) (sum_m d_m |x_m|)^2 with weights d >= 0; a coordinate of weight 0 is left alone.
+    """The prox of (lam/2) (sum_m d_m |x_m|)^2 with weights d >= 0; a coordinate of weight 0 does not change.
 
     z_m = sign(x_m) max(|x_m| - tau d_m, 0) with tau = lam S_rho / (1 + lam A_rho): u = |x| / d in descending order,
-    S_j = sum_{r<=j} d_r |x_r|, A_j = sum_{r<=j} d_r^2 and rho = max {j : u_(j) > lam S_j / (1 + lam A_j)}. The
-    fraction is largest at j = rho and is found by that: rounding would decide the condition for weights 1e8 times
-    apart.
+    S_j = sum_{r<=j} d_r |x_r|, A_j = sum_{r<=j} d_r^2 and rho = max {j : u_(j) > lam S_j / (1 + lam A_j)}. The code
+    finds rho as the j at which this fraction is largest, because rounding would decide the condition for weights 1e8
+    times apart.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def prox_weighted_squared_l1(x: Array, weights: Array, lam: float, *, out: Array
 
 
 def _simplex(xp: Any, x: Array, radius: float) -> Array:
-    x = x - xp.max(x, axis=-1, keepdims=True)  # moves theta alone, and keeps the radius from being lost in the sums
+    x = x - xp.max(x, axis=-1, keepdims=True)  # changes theta alone; the sums do not lose the radius
     mu = xp.sort(x, axis=-1, descending=True, stable=False)
     theta = (xp.cumulative_sum(mu, axis=-1) - radius) / _rank(xp, mu)
     rho = _last(xp, mu - theta > 0)

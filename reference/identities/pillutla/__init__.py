@@ -1,8 +1,8 @@
-"""What Pillutla et al. prove, as residuals and slacks.
+"""Statements of Pillutla et al. as residuals and slacks.
 
 A residual is 0 where an identity holds, a slack is >= 0 where an inequality holds, both up to rounding. The functions
-take what an oracle or an algorithm answered beside what it was asked, so that any implementation can be held against
-the paper.
+take the arguments and the results of an oracle or an algorithm, so that any implementation can be checked against the
+paper.
 """
 
 from reference.identities.pillutla.casimir import (

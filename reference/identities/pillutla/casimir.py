@@ -1,6 +1,7 @@
 """One outer iteration of the Casimir algorithm: Pillutla et al., sections 5.1 and 5.2.2, appendices D.3 and D.7.
 
-F is lam-strongly convex, F_kappa(w; z) = F(w) + (kappa/2) ||w - z||^2, its gap at a point what it is above its minimum.
+F is lam-strongly convex, F_kappa(w; z) = F(w) + (kappa/2) ||w - z||^2, and its gap at a point is its value there less
+its minimum.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = [
 
 
 def relative_accuracy_slack(gap: float, w: Array, z: Array, *, delta: float, kappa: float) -> Array:
-    """(delta kappa/2) ||w - z||^2 - gap: the inner solver may stop at w where this is >= 0.
+    """(delta kappa/2) ||w - z||^2 - gap: the inner solver may stop at w if this is >= 0.
 
     Source: Pillutla et al., (26).
     """
@@ -104,7 +105,7 @@ def approximate_prox_slack(
 
 
 def prox_center_slack(alpha: float, eta: float, optimum: Array, w: Array, v: Array) -> tuple[Array, Array]:
-    """The distance of r = alpha w* + (1 - alpha) w from the prox center z = eta v + (1 - eta) w: a slack, and what it
+    """The distance of r = alpha w* + (1 - alpha) w from the prox center z = eta v + (1 - eta) w: a slack, and its
     is.
 
     alpha (alpha - eta) ||w - w*||^2 + alpha eta ||v - w*||^2 - ||r - z||^2 = eta (alpha - eta) ||w - v||^2 >= 0
@@ -156,7 +157,7 @@ def one_step_slack(
     accuracy: float,
     smoothing: float,
 ) -> Array:
-    """What one outer iteration does to the potential: >= 0 for 0 < theta < 1.
+    """The bound on the potential after one outer iteration, as a slack: >= 0 for 0 < theta < 1.
 
     S_{k-1} + (mu_{k-1} - mu_k) D + eps_k/theta - (kappa_k/2) ||w_k - z_{k-1}||^2
         + (kappa_{k+1} eta_k alpha_k theta)/(2 (1 - alpha_k)) ||v_k - w*||^2 - S_k/(1 - alpha_k)
@@ -192,7 +193,7 @@ def one_step_slack(
 
 
 def three_points_slack(w: Array, z: Array, r: Array, theta: float) -> tuple[Array, Array]:
-    """A relaxed triangle inequality of squared distances for theta > 0: a slack, and what it is.
+    """A relaxed triangle inequality of squared distances for theta > 0: a slack, and its closed form.
 
     ||w - z||^2 - (1 - theta) ||w - r||^2 - (1 - 1/theta) ||r - z||^2 = ||theta (w - r) + (r - z)||^2/theta >= 0
 

@@ -37,8 +37,9 @@ def sparsity(z: Array, mu: float) -> Array:
 
     Notes
     -----
-    The bound on the right for k is the one on the left for k + 1, and they do not decrease: k counts those below mu.
-    They are added up as sum_{r<k} r (z_(r) - z_(r+1)), terms >= 0, without cancellation. Time O(m log m).
+    The right bound for k equals the left bound for k + 1, and the bounds do not decrease in k, so that k is the number
+    of left bounds below mu. They are summed as sum_{r<k} r (z_(r) - z_(r+1)), terms >= 0, without cancellation. Time
+    O(m log m).
 
     Source
     ------
@@ -128,7 +129,7 @@ def exactness_slack(z: Array, mu: float, K: int) -> Array:
     Returns
     -------
     array (...,)
-        inf where at most K scores are finite: there it is always exact.
+        inf if at most K scores are finite, where the strategy is always exact.
 
     Source
     ------
@@ -150,7 +151,7 @@ def subgradient_slack(value: Array, v: Array, w: Array, other_value: Array, othe
     value, other_value : array (...,)
         f(w) and f(w').
     v : array (..., d)
-        What a max, exp or exact top-K oracle answered at w.
+        The gradient that a max, exp or exact top-K oracle returned at w.
     w, other_w : array (..., d)
 
     Returns
@@ -166,7 +167,7 @@ def subgradient_slack(value: Array, v: Array, w: Array, other_value: Array, othe
 
 
 def exp_oracle_residuals(value: Array, v: Array, psi: Array, gradients: Array, mu: float) -> tuple[Array, Array]:
-    """The answer of the exp oracle less its definition over all listed outputs.
+    """The result of the exp oracle less its definition over all listed outputs.
 
     value - mu log sum_y exp(psi(y)/mu)  and  v - sum_y P(y) grad psi(y),
     P(y) = exp(psi(y)/mu) / sum_y' exp(psi(y')/mu)
@@ -197,7 +198,7 @@ def exp_oracle_residuals(value: Array, v: Array, psi: Array, gradients: Array, m
 
 
 def top_k_residuals(value: Array, v: Array, psi: Array, gradients: Array, mu: float) -> tuple[Array, Array]:
-    """The answer of the top-K oracle less its definition over the K best outputs.
+    """The result of the top-K oracle less its definition over the K best outputs.
 
     value - (sum_k u_k psi(y_k) + (mu/2)(1 - ||u||^2))  and  v - sum_k u_k grad psi(y_k),  u = projection of psi/mu
 

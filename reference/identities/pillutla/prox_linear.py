@@ -15,8 +15,8 @@ __all__ = ["inexactness_slack", "linearization_slack", "prox_linear_descent_slac
 def linearization_slack(value: float, model: float, z: Array, L: float) -> float:
     """(L/2) ||z||^2 - |F(w + z) - F(w + z; w)|, where every augmented score is L-smooth.
 
-    The augmented score psi(y) = score(y) + loss(y) - score(y_i) has the true output's score in it: its L is that of a
-    difference.
+    The augmented score psi(y) = score(y) + loss(y) - score(y_i) contains the true output's score, so that L is that of
+    a difference of scores.
 
     Source: Pillutla et al., Lemma 34.
     """
@@ -37,8 +37,8 @@ def prox_linear_descent_slack(
 ) -> float:
     """F(w_{k-1}) + tolerance - F(w_k) - (eta/2) ||prox-gradient||^2 for an inexact step with eta <= 1/L.
 
-    ``w`` (d,) is w_{k-1}, ``exact`` (d,) the minimiser of F_eta(.; w_{k-1}). Where the objective is convex in itself
-    more is true.
+    ``w`` (d,) is w_{k-1}, ``exact`` (d,) the minimiser of F_eta(.; w_{k-1}). For a convex objective a sharper
+    inequality holds.
 
     Source: Pillutla et al., Theorem 35; the sum over k is its bound.
     """

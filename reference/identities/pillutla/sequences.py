@@ -56,8 +56,8 @@ def auxiliary(
 def auxiliary_residuals(
     alpha: float, alpha_next: float, lam: float, kappa: float, kappa_next: float
 ) -> dict[str, float]:
-    """What holds between alpha, beta, gamma and eta, by the number of the equation; each divided by kappa_{k+1} + lam
-    where it is not a number without unit.
+    """Equations between alpha, beta, gamma and eta, by their numbers. Those that scale with kappa and lam are divided
+    by kappa_{k+1} + lam.
 
     (38)  (1 - alpha_k) gamma_k = (kappa_{k+1} + lam) alpha_k^2 - lam alpha_k
     (39)  gamma_{k+1} = (1 - alpha_k) gamma_k + lam alpha_k
@@ -135,13 +135,13 @@ def log_rate_slack(k: float, accuracy: float) -> float:
     Parameters
     ----------
     k : float
-        Refused below that number of iterations.
+        At least that number of iterations.
     accuracy : float > 0
 
     Raises
     ------
     ValueError
-        k too small for the lemma to speak of it.
+        k below that number.
 
     Source
     ------
@@ -153,7 +153,7 @@ def log_rate_slack(k: float, accuracy: float) -> float:
 
 
 def markov_iterations(tau: float, C: float, ratio: float) -> float:
-    """The most iterations that a method with E[gap after t] <= C (1 - tau)^t gap_0 can take on average.
+    """The largest expected number of iterations of a method with E[gap after t] <= C (1 - tau)^t gap_0.
 
     E[T] = sum_{t>=0} P(T > t) <= sum_{t>=0} min(1, C (1 - tau)^t ratio),  ratio = gap_0 / accuracy
 
@@ -168,7 +168,7 @@ def markov_iterations(tau: float, C: float, ratio: float) -> float:
 
 
 def markov_slack(tau: float, C: float, ratio: float) -> float:
-    """The bound on the expected iterations less 1/2, less what any method can take: >= 0, sharper than the lemma by
+    """The bound on the expected iterations less 1/2, less the largest expected number: >= 0, sharper than the lemma by
     1/2.
 
     Source: Pillutla et al., Lemma 49.

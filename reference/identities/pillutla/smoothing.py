@@ -24,7 +24,7 @@ __all__ = [
 
 
 def operator_norm(A: Array, alpha: int) -> Array:
-    """The norm ||A||_{2,alpha} of a matrix of m rows: how far A w moves in the dual norm of alpha for ||w||_2 = 1.
+    """The norm ||A||_{2,alpha} of a matrix of m rows: the largest dual norm of A w for ||w||_2 = 1.
 
     ||A||_{2,alpha} = max {<y, A x> : ||y||_alpha <= 1, ||x||_2 <= 1} = sup ||A x||_alpha^* / ||x||_2
 
@@ -113,7 +113,7 @@ def negative_entropy(u: Array) -> Array:
 def centred_squared_l2(u: Array) -> Array:
     """omega(u) = (||u||^2 - 1)/2 (...,), for u (..., m): between -(1 - 1/m)/2 and 0 on the simplex.
 
-    Source: Pillutla et al., section 2.3.1. Section 7.3 prints ||u||^2/2, which has the same gradients; Theorem 16 needs
+    Source: Pillutla et al., section 2.3.1. Section 7.3 has ||u||^2/2, with the same gradients; Theorem 16 requires
     omega <= 0.
     """
     (u,) = floats(u=u)
