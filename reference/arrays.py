@@ -217,7 +217,7 @@ def one_hot(xp: Any, index: Array, n: int, dtype: Any) -> Array:
 
 
 def shown(value: Any) -> str:
-    """``value`` as error messages show it; for an integer beyond 64 bits, its number of digits."""
+    """``value`` as error messages show it; of an integer beyond 64 bits only its length."""
     is_long = isinstance(value, int) and value.bit_length() > 64
     return f"an integer of {value.bit_length()} bits" if is_long else repr(value)
 

@@ -1,8 +1,8 @@
-"""Alignment: features of pairs of items, one weight a feature, and a matching that says which item goes with which.
+"""Alignment: features of pairs of items, one weight a feature, and a matching as the output.
 
-The score of an alignment is the sum over its pairs of <w, x_ij>, and w_null for each row left unaligned where that is
-allowed: each row then has a column of its own that stands for none, so that the structure is still a matching. Source:
-Taskar et al. (2005), "A discriminative matching approach to word alignment"; Pillutla et al., appendix C.3.
+The score of an alignment is the sum over its pairs of <w, x_ij>, and w_null for each unaligned row, if rows may stay
+unaligned. Each row then has an extra column of its own that means "none", so that the structure is still a matching.
+Source: Taskar et al. (2005), "A discriminative matching approach to word alignment"; Pillutla et al., appendix C.3.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AlignmentData(Packed):
     as_given = ("place",)
 
     def validate(self) -> None:
-        """Raise unless features are finite, and true columns such as there are, or -1, none of them twice."""
+        """Raise unless features are finite, and true columns are in range or -1, each at most once."""
         checked("place", self.place, Place)
         for i, x in enumerate(self.features):
             if not is_array_api_obj(x) or array_namespace(x) is not self.place.xp or x.dtype != self.place.dtype:
@@ -61,7 +61,7 @@ class AlignmentData(Packed):
 
 
 class AlignmentModel(LinearModel):
-    """Which of q items each of p items goes with, from features of the pairs.
+    """Aligns each of p items with one of q items, from features of the pairs.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class AlignmentModel(LinearModel):
         Whether rows and columns may stay unaligned: a row at score w_null, a weight of its own; a column at score 0.
         Otherwise min(p, q) pairs are aligned at any score.
     oracle : callable, optional
-        Answers in the place of ``Matching.best``, in training and prediction: from MatchingScores to (value,
-        columns), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx``
-        and ``by_scipy`` of ``accelerated.structures.matching`` are such. Model files do not hold it.
+        Used instead of ``Matching.best`` in training and prediction: from MatchingScores to (value, columns), with
+        value -inf if every output is forbidden. ``by_networkx`` and ``by_scipy`` of ``accelerated.structures.matching``
+        are examples. Model files do not store it.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class AlignmentModel(LinearModel):
         self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
+        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
         return {"n_features": self.n_features, "null": self.null}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> AlignmentData:
@@ -157,8 +157,9 @@ class AlignmentModel(LinearModel):
         return given.astype(np.int64)
 
     def check(self, data: AlignmentData) -> None:
-        """Raise ValueError if ``data`` was packed by a model of another number of features, or with rows that this one
-        cannot leave; TypeError if it was not packed."""
+        """Raise ValueError if ``data`` was packed by a model of another number of features, or has unaligned rows and
+        the model has no ``null``. Raise TypeError if it was not packed.
+        """
         if not isinstance(data, AlignmentData):
             raise not_packed(data)
         wrong = next((x.shape[2] for x in data.features if x.shape[2] != self.n_features), None)
@@ -169,13 +170,13 @@ class AlignmentModel(LinearModel):
                 self._columns(f"Y[{i}]", y, *x.shape[:2])
 
     def scores(self, data: AlignmentData, batch: np.ndarray, w: Array) -> MatchingScores:
-        """The scores of one example (batch of one) at weights w (d,): (p, q), or (p, q + p) with a column of none
-        for each row.
+        """The scores of one example (batch of one) at weights w (d,): (p, q), or with ``null`` (p, q + p), one extra
+        column for each row.
         """
         return self._scores(data, batch, w, -math.inf)
 
     def pushforward(self, data: AlignmentData, batch: np.ndarray, w: Array, dw: Array) -> MatchingScores:
-        """The change of the scores with dw (d,): 0 for pairs that are forbidden."""
+        """The change of the scores with dw (d,): 0 for forbidden pairs."""
         return self._scores(data, batch, dw, 0.0)
 
     def _scores(self, data: AlignmentData, batch: np.ndarray, w: Array, forbidden: float) -> MatchingScores:
@@ -202,9 +203,9 @@ class AlignmentModel(LinearModel):
     def task_loss(self, data: AlignmentData, batch: np.ndarray) -> MatchingScores:
         """Hamming loss as scores to add.
 
-        1 for each pair but the true one. Rows without a column cost 0 in the columns of none if truly so, else 1;
-        without ``null`` all columns are taken where p > q, and a pair of a row that truly has none costs 2: its own
-        error, and that of the row it displaced.
+        1 for each pair but the true one. An unaligned row costs 0 if it is truly unaligned, else 1. Without ``null``
+        and for p > q all columns are taken, and a pair of a truly unaligned row costs 2: its own error, and that of the
+        row that it displaces.
         """
         i = self._only(data, batch)
         true, q = self.true_columns(data)[i], data.features[i].shape[1]
@@ -237,8 +238,8 @@ class AlignmentModel(LinearModel):
         return [math.perm(max(p, q), min(p, q)) for p, q in shapes]
 
     def squared_diameters(self, data: AlignmentData) -> np.ndarray:
-        """(sum_i 2 max_j ||x_ij - mean_j x_ij||)^2 for each example: each item of the matched side moves its own
-        features only.
+        """(sum_i 2 max_j ||x_ij - mean_j x_ij||)^2 for each example: each item of the matched side contributes only its
+        own features.
         """
         return np.array([self._diameter(host(x).astype(np.float64)) ** 2 for x in data.features])
 
@@ -255,13 +256,13 @@ class AlignmentModel(LinearModel):
         return float(2 * spread.max(axis=1).sum())
 
     def true_columns(self, data: AlignmentData) -> tuple[np.ndarray, ...]:
-        """The columns (p_i,) of all examples; ValueError where the data was packed without."""
+        """The columns (p_i,) of all examples; ValueError if the data were packed without."""
         if data.columns is None:
             raise ValueError("Y: this data was packed without alignments; pack(X, Y) gives them")
         return data.columns
 
     def _own(self, data: AlignmentData, p: int) -> Array:
-        """Which columns of none are whose: the identity (p, p)."""
+        """The extra columns of the rows: the identity (p, p)."""
         return data.place.floats(np.eye(p))
 
     def _only(self, data: AlignmentData, batch: np.ndarray) -> int:
@@ -275,7 +276,7 @@ class AlignmentModel(LinearModel):
 
 
 def _check_columns(name: str, y: np.ndarray, q: int) -> np.ndarray:
-    """The columns that rows have, of y with -1 for none; ValueError for one out of range or taken twice."""
+    """The columns in y that are not -1. Raises ValueError for one out of range or taken twice."""
     if y.size and not -1 <= y.min() <= y.max() < q:
         raise ValueError(f"{name}: expected columns in 0..{q - 1}, or -1 for none, got {y.min()}..{y.max()}")
     taken = y[y >= 0]

@@ -1,7 +1,8 @@
 """The interface of a model: inputs and weights to scores, and gradients of scores back to weights.
 
-A model knows no loss function and no optimiser. It packs examples once; from packed data, a batch of example numbers
-and weights it gives the scores of a structure, and it takes a gradient with respect to scores back to the weights.
+A model is independent of loss functions and optimisers. It packs examples once. From packed data, a batch of example
+numbers and weights it computes the scores of a structure. It maps a gradient with respect to scores back to the
+weights.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class LinearModel:
     structure_type: Any
     size: int
     nonnegative: slice | None = None  # the weights that must be >= 0; None: all are free
-    oracle: Oracle | None = None  # finds best outputs in place of the structure
+    oracle: Oracle | None = None  # a function that finds best outputs instead of the structure
 
     def __repr__(self) -> str:
         """Sizes, and no arrays: ``SequenceModel(n_features=128, n_labels=26, size=4056)``."""
         return sized(self)
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> Any:
-        """Examples in the form that the other methods work on, checked, once."""
+        """Examples in the form that the other methods take, checked."""
         raise TypeError(f"{type(self).__name__} does not say how to pack examples: define pack(X, Y, *, like)")
 
     def check(self, data: Any) -> None:
@@ -50,7 +51,7 @@ class LinearModel:
             raise not_packed(data)
 
     def _answer_by(self, oracle: Oracle | None) -> None:
-        """Find best outputs by ``oracle``, with None by the structure. Raises TypeError if it is not callable."""
+        """Find best outputs by ``oracle``; None: by the structure. Raises TypeError if it is not callable."""
         if oracle is not None:
             self.structure_type, self.oracle = answered_by(self.structure_type, oracle), oracle
 
@@ -133,7 +134,9 @@ class LinearModel:
 
 
 def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of the entries ``values`` (nnz,) that share a group (nnz,) and a column: groups, columns and sums (m,)."""
+    """Sums of the entries ``values`` (nnz,) that have the same group (nnz,) and column: groups, columns and sums
+    (m,).
+    """
     cell = group * max(rows.width, 1) + host(rows.indices)
     if np.all(cell[1:] > cell[:-1]):  # sorted, without duplicates
         return group, host(rows.indices), values
@@ -142,7 +145,7 @@ def cell_sums(rows: Rows, group: np.ndarray, values: np.ndarray) -> tuple[np.nda
 
 
 def not_packed(data: Any) -> TypeError:
-    """The error for data that is not what the model's ``pack`` returns."""
+    """The error for data that the model's ``pack`` did not return."""
     return TypeError(f"data: expected what model.pack returned, got {type(data).__name__}")
 
 

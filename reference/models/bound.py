@@ -1,4 +1,4 @@
-"""A model together with its weights: what is called where a trained model is used."""
+"""A model bound to its weights, for prediction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class BoundModel:
         Raises
         ------
         ValueError, TypeError
-            What ``model.pack`` refuses.
+            The errors of ``model.pack``.
         InfeasibleError
             Every output of an input is forbidden.
         """

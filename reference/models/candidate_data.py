@@ -1,8 +1,9 @@
-"""Candidate boxes of images with a tensor of features each, packed: what localisation models of any kind score.
+"""Candidate boxes of images with a tensor of features each, packed, for localisation models of any kind.
 
 Boxes are (top, left, bottom, right) in pixels, half-open: rows top..bottom-1 and columns left..right-1. Features stay
-as they are given, on the host, memory-mapped perhaps; a piece of a batch at a time goes where the weights are, in their
-dtype. Source: Pillutla et al., section 7.1.2: candidates stand for all boxes, and the best of them for the true box.
+on the host as they are given, possibly memory-mapped. Piece by piece they are copied to the device and the dtype of the
+weights. Source: Pillutla et al., section 7.1.2: candidates replace all boxes, and the best candidate replaces the true
+box.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from reference.structures.boxes import checked_boxes, iou
 
 __all__ = ["CandidateData", "Candidates", "check_candidates", "pack_candidates", "pieces_of_equal_length"]
 
-PIECE = 2**22  # numbers that are looked at in one go
+PIECE = 2**22  # numbers that are checked at a time
 
 
 class Candidates(NamedTuple):
-    """The candidates of n images one after another, as a file keeps them: packing it copies no features.
+    """The candidates of n images, concatenated, as in a file. Packing it copies no features.
 
     boxes (N, 4) integers; features (N, ...) float32 or float64, in memory or memory-mapped; offsets (n + 1,) integers:
     image i has the candidates offsets[i]..offsets[i + 1] - 1.
@@ -38,11 +39,11 @@ class Candidates(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CandidateData(Packed):
-    """Packed images: what :class:`Candidates` holds, on the host, and for each image its best candidate.
+    """Packed images: the fields of :class:`Candidates`, on the host, and the best candidate of each image.
 
-    ``best`` (n,) int64: the candidate (a number within the image) that stands for the true box, or None without true
-    boxes; ``losses`` (N,) float64: 1 - IoU of each candidate and the best of its image. ``like`` is an empty array
-    where the weights are, in their dtype.
+    ``best`` (n,) int64: the candidate, numbered within its image, that replaces the true box; None without true boxes;
+    ``losses`` (N,) float64: 1 - IoU of each candidate and the best of its image. ``like`` is an empty array on the
+    weights' device, in their dtype.
     """
 
     boxes: np.ndarray
@@ -56,8 +57,9 @@ class CandidateData(Packed):
     counted = "candidates"
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide boxes and finite features into images of a candidate or more, and ``best``
-        are such."""
+        """Raise unless ``offsets`` divide boxes and finite features into images of at least one candidate each, and
+        ``best`` are candidates.
+        """
         x = self.features
         if not isinstance(x, np.ndarray) or x.dtype not in (np.float32, np.float64):
             raise TypeError(
@@ -99,11 +101,11 @@ class CandidateData(Packed):
 
     @property
     def place(self) -> Place:
-        """Where weights and scores live."""
+        """The place of weights and scores."""
         return Place.of(self.like)
 
     def candidates(self, piece: np.ndarray) -> np.ndarray:
-        """The numbers (b, m), within all candidates, of those of the images ``piece`` (b,), which have m each."""
+        """The candidates (b, m) of the images ``piece`` (b,), which have m each, numbered within all candidates."""
         starts = self.offsets[piece]
         lengths = self.offsets[np.asarray(piece) + 1] - starts
         m = int(lengths[0]) if len(lengths) else 0
@@ -113,11 +115,11 @@ class CandidateData(Packed):
         return numbers
 
     def tensors(self, candidates: np.ndarray) -> Array:
-        """The features (..., *shape) of candidates (...) numbered within all of them, where the weights are."""
+        """The features (..., *shape) of candidates (...) numbered within all of them, on the weights' device."""
         return self.place.floats(self.features[candidates])
 
     def truth(self) -> tuple[np.ndarray, np.ndarray]:
-        """``best`` and ``losses``. Raises ValueError where there are none."""
+        """``best`` and ``losses``. Raises ValueError if there are none."""
         if self.best is None or self.losses is None:
             raise ValueError("Y: this data was packed without true boxes; pack(X, Y) gives them")
         return self.best, self.losses
@@ -136,10 +138,10 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
     ----------
     X : Candidates, or sequence of n pairs (boxes, features)
         Boxes (m, 4) of integers with top < bottom and left < right, m >= 1; features (m, ...) float32 or float64, of
-        one dtype and of one shape for all candidates, finite. Pairs are put together in memory, once; of ``Candidates``
-        no features are copied.
+        one dtype and of one shape for all candidates, finite. Pairs are concatenated in memory. The features of
+        ``Candidates`` are not copied.
     Y : sequence of n boxes (4,), optional
-        True boxes. The candidate of the highest intersection over union takes its place (the first of several).
+        True boxes. The candidate with the highest intersection over union replaces it (the first of several).
     like : array, optional
         Namespace, device and dtype to compute in; default NumPy float64, also for other features.
 
@@ -182,8 +184,8 @@ def check_candidates(data: Any, shape: tuple[int, ...]) -> None:
 
 
 def pieces_of_equal_length(data: CandidateData, batch: np.ndarray, max_candidates: int) -> Iterator[np.ndarray]:
-    """The images ``batch`` in pieces of as many candidates each, of at most ``max_candidates`` together
-    (or a single image).
+    """The images ``batch`` in pieces whose images have equally many candidates, with at most ``max_candidates`` in a
+    piece of several images.
     """
     lengths = data.lengths[batch]
     order = np.argsort(lengths, kind="stable")
@@ -193,7 +195,7 @@ def pieces_of_equal_length(data: CandidateData, batch: np.ndarray, max_candidate
 
 
 def _given(X: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Candidates that lie one after another, checked."""
+    """Concatenated candidates, checked."""
     features, offsets = _features("X features", X.features), host(X.offsets, "X offsets")
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0 or offsets[0] != 0:
         raise ValueError(f"X offsets: expected integers (n + 1,) that start at 0, got {offsets.dtype} {offsets.shape}")
@@ -206,7 +208,7 @@ def _given(X: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _together(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs, checked, put one after another."""
+    """Pairs, checked and concatenated."""
     boxes: list[np.ndarray] = [np.zeros((0, 4), np.int64)]
     features: list[np.ndarray] = []
     for i, pair in enumerate(X):
@@ -231,7 +233,7 @@ def _together(X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _features(name: str, x: Any) -> np.ndarray:
-    """Features (m, ...) on the host as they are, not to be written to."""
+    """Features (m, ...) on the host, not copied; read-only."""
     if not (is_array_api_obj(x) and str(x.dtype).endswith(("float32", "float64"))):
         (x,) = floats(**{name: x})
     given = host(x, name)

@@ -1,6 +1,7 @@
-"""A model from a score function in PyTorch: any network, any structure; Jacobians come from automatic differentiation.
+"""A model from a score function in PyTorch: any network, any structure. Jacobians are computed by automatic
+differentiation.
 
-The user says how the parts of an input's outputs are scored, as a function of the weights or as a ``torch.nn.Module``.
+The user gives the scores of the parts of an input's outputs as a function of the weights or as a ``torch.nn.Module``.
 PyTorch is imported when such a model is made.
 """
 
@@ -29,8 +30,8 @@ __all__ = ["DifferentiableData", "DifferentiableModel"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DifferentiableData(Packed):
-    """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array where the
-    weights are.
+    """Packed examples: the inputs; how many parts each has (n,); the true outputs, or None; an empty array on the
+    weights' device.
     """
 
     inputs: tuple[Any, ...]
@@ -41,7 +42,7 @@ class DifferentiableData(Packed):
     as_given = ("inputs", "outputs")
 
     def validate(self) -> None:
-        """Raise unless there is a number of parts for each input, and an output, or none."""
+        """Raise unless each input has a number of parts, and an output if there are outputs."""
         check_indices("parts", self.parts, (len(self.inputs),))
         check_range("parts", self.parts, 0, 2**62)
         if self.outputs is not None and len(self.outputs) != len(self.inputs):
@@ -66,12 +67,12 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     structure_type : type
         A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
-        What each part adds to the loss of an output that has it, y being true; default 0.
+        The loss that each part adds to an output that contains it, where y is true; default 0.
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
-        Brings the p part scores to the structure's scores, as for ``ListModel``. Default: ``TableScores`` for a Table,
-        the bare vector for any other structure.
+        Converts the p part scores to the structure's scores, as for ``ListModel``. Default: ``TableScores`` for a
+        Table, the bare vector for any other structure.
 
     Raises
     ------
@@ -79,11 +80,11 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         PyTorch is not installed.
     ValueError
         From ``pack``, ``scores`` and ``task_loss``: scores that are not a vector, a different number of scores than
-        before, or nan from a module as it is, naming the example.
+        before, or nan from a module with its initial weights, naming the example.
 
     Notes
     -----
-    An example at a time: the price of a gradient is a forward and a backward pass, that of a Jacobian-vector product a
+    Examples are processed one at a time. A gradient costs a forward and a backward pass, a Jacobian-vector product a
     forward pass in dual numbers. Weights are NumPy float64 unless ``pack(X, Y, like=...)`` says otherwise; the function
     gets them as a tensor of that dtype (and device, if ``like`` is a tensor).
 
@@ -130,11 +131,11 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         *,
         shape: Callable[[Any, Array], Scores] | None = None,
     ) -> DifferentiableModel:
-        """The model whose scores are ``module(x)``, its weights the module's parameters one after another, without
-        those that are frozen.
+        """The model whose scores are ``module(x)``. Its weights are the module's parameters, flattened and
+        concatenated, except frozen ones.
 
         Weights are NumPy arrays of the parameters' dtype, unless ``pack(X, Y, like=...)`` says otherwise.
-        :meth:`initial` is what the module's parameters are; :meth:`write` puts trained weights there.
+        :meth:`initial` returns the module's parameters; :meth:`write` writes trained weights into them.
         """
         torch = _torch()
         if not isinstance(module, torch.nn.Module):
@@ -154,15 +155,15 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         return model
 
     def initial(self, data: DifferentiableData, rng: int | np.random.Generator | None = None) -> Array:
-        """The module's parameters as weights (d,); for a model of a bare function 0.1 times normal draws, as at 0 a
-        network may have no slope.
+        """The module's parameters as weights (d,); for a model of a bare function 0.1 times normal draws, as the
+        gradient of a network may be 0 at w = 0.
         """
         if self.module is None:
             return Place.of(data.like).floats(0.1 * generator(rng).standard_normal(self.size))
         return Place.of(data.like).floats(host(self._vector()))
 
     def write(self, w: Array) -> None:
-        """Put weights (d,) into the module's parameters. Raises ValueError for a model of a bare function."""
+        """Write weights (d,) into the module's parameters. Raises ValueError for a model of a bare function."""
         if self.module is None:
             raise ValueError("write: this model was made of a function, which has no parameters; of_module has")
         like, values = self._vector(), np.array(host(w))
@@ -171,8 +172,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         self.torch.nn.utils.vector_to_parameters(self.torch.as_tensor(values).to(like), self._parameters())
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> DifferentiableData:
-        """Inputs (n) and true outputs (n), in any form that the callables understand; each input is scored once, to
-        count its parts.
+        """Inputs (n) and true outputs (n), in any form that the callables accept. Each input is scored once, to count
+        its parts.
         """
         inputs = tuple(X)
         if Y is not None and len(Y) != len(inputs):
@@ -195,7 +196,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         return data
 
     def _count(self, data: DifferentiableData, i: int, w: Any) -> int:
-        """The number of parts of example i: it is scored once, at w."""
+        """The number of parts of example i, from its scores at w."""
         with self.torch.no_grad():
             scores = self._scored(data, i, w, counted=False)
         if self.module is not None and bool(self.torch.isnan(scores).any()):
@@ -221,8 +222,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
     def value_and_pushforward(
         self, data: DifferentiableData, batch: np.ndarray, w: Array, dw: Array
     ) -> tuple[Scores, Scores]:
-        """The scores at w, and their Jacobian there times dw (d,); forward-mode, or backward twice where an
-        operation has no forward mode.
+        """The scores at w, and their Jacobian there times dw (d,); by forward mode, or backward twice if an operation
+        has no forward mode.
         """
         i, point, direction = only(batch), self._tensor(w), self._tensor(dw)
 
@@ -231,7 +232,7 @@ class DifferentiableModel(FromCallables, NonlinearModel):
 
         try:
             value, slope = _dual_numbers(of, point, direction)
-        # PyTorch's words for: no forward mode; an error of the score itself comes again below
+        # PyTorch's message for "no forward mode"; an error in the score itself is raised again below
         except (NotImplementedError, RuntimeError):
             value, slope = self.torch.autograd.functional.jvp(of, point, direction)
         scores, change = (self._shaped(data, i, self._array(each.detach(), w)) for each in (value, slope))
@@ -289,18 +290,18 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         return values
 
     def _tensor(self, x: Array) -> Any:
-        """An array of weights or scores as a tensor: the same memory where it can be."""
+        """An array of weights or scores as a tensor, sharing memory if possible."""
         return x if is_torch_array(x) else self.torch.from_numpy(np.ascontiguousarray(host(x)).copy())
 
     def _array(self, values: Any, w: Array) -> Array:
-        """A tensor where the weights are, in their dtype."""
+        """A tensor on the weights' device, in their dtype."""
         return values.to(w.dtype) if is_torch_array(w) else Place.of(w).floats(values.cpu().numpy())
 
     def _vector(self) -> Any:
         return self.torch.nn.utils.parameters_to_vector(self._parameters()).detach().cpu()
 
     def _parameters(self) -> list[Any]:
-        """Those of the module that are not frozen."""
+        """The module's parameters that are not frozen."""
         return [parameter for parameter in self.module.parameters() if parameter.requires_grad]
 
 
@@ -314,9 +315,7 @@ def _dual_numbers(of: Callable[[Any], Any], point: Any, direction: Any) -> tuple
 
 @functools.cache
 def _forward_mode() -> Any:
-    """PyTorch's forward mode. What its first use loads is deprecated by PyTorch itself, which is no news for the
-    user.
-    """
+    """PyTorch's forward mode. Its first use gives deprecation warnings about PyTorch's own code, which are hidden."""
     torch = _torch()
     forward = torch.autograd.forward_ad
     with warnings.catch_warnings(), forward.dual_level():
@@ -336,10 +335,10 @@ def _torch() -> Any:
 
 
 def _refuse_training(torch: Any, module: Any) -> None:
-    """Scores must be a function of weights and input: no draws, no statistics of a batch."""
+    """Raise unless scores are a function of weights and input, without random draws or statistics of a batch."""
     kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.modules.batchnorm._NormBase, torch.nn.RReLU)
     for name, part in module.named_modules():
-        dropout = getattr(part, "dropout", None)  # of recurrent layers and attention, the probability
+        dropout = getattr(part, "dropout", None)  # the probability in recurrent layers and attention
         draws = isinstance(dropout, int | float) and dropout > 0
         if part.training and (draws or isinstance(part, kinds)):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Sequences packed for kernels, and weights over them."""
+"""Packed sequences for kernels, and weights over them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["KernelData", "KernelWeights", "checked_sequences", "offsets_of", "pi
 class KernelData(Packed):
     """Packed sequences: sequence i owns positions offsets[i]:offsets[i+1] of X (N, d); labels (N,), or None.
 
-    grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, where a group
-    is explicit.
+    grams: the Gram matrix of each kernel, None for an explicit group; rows: the sparse rows of X, scaled, if a group is
+    explicit.
     """
 
     X: Array
@@ -35,8 +35,9 @@ class KernelData(Packed):
     counted = "positions"
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the positions, each kernel's matrix is of them, and so are labels >= 0 and
-        sparse rows."""
+        """Raise unless ``offsets`` divide the positions, and the kernels' matrices, labels >= 0 and sparse rows have
+        the same number of positions.
+        """
         if not is_array_api_obj(self.X) or self.X.ndim != 2:
             raise ValueError(f"X: expected an array (N, d), got {getattr(self.X, 'shape', type(self.X).__name__)}")
         xp, N = array_namespace(self.X), int(self.X.shape[0])
@@ -63,11 +64,11 @@ class KernelData(Packed):
 
 
 class KernelWeights(NamedTuple):
-    """What was learned, and all that a prediction needs.
+    """The learned weights, with everything that a prediction needs.
 
     coefficients: of each group, (N, L) over the rows, or (d, L); transitions (q, L, L); squared_norms (p,) on the host;
-    rows (N, d): training positions. q: 1 where transitions are a group of their own (then the last of p) or free, and
-    the number of kernels where each has its own.
+    rows (N, d): training positions. q: 1 if transitions are a group of their own (then the last of p) or free, and the
+    number of kernels if each kernel has its own.
     """
 
     coefficients: tuple[Array, ...]
@@ -77,14 +78,14 @@ class KernelWeights(NamedTuple):
 
     @property
     def beta(self) -> np.ndarray:
-        """The groups' share (p,) in the sum of norms; all 0 where that is 0."""
+        """The groups' share (p,) in the sum of norms; all 0 if the sum is 0."""
         norms = np.sqrt(self.squared_norms)
         shares: np.ndarray = norms / total if (total := norms.sum()) > 0 else norms
         return shares
 
 
 def scaled(X: Array) -> Array:
-    """Rows (n, d) of length 1, but for those of zeros."""
+    """Rows (n, d) scaled to length 1; rows of zeros stay."""
     xp = array_namespace(X)
     top = xp.max(xp.abs(X), axis=1, keepdims=True) if X.shape[1] else xp.zeros_like(X)
     X = X / xp.where(top > 0, top, xp.ones_like(top))
@@ -100,8 +101,8 @@ def pieces(offsets: np.ndarray) -> list[tuple[int, int]]:
 
 
 def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
-    """Arrays (n_i, d) of finite numbers on the host, d the width, or that of the first; an error that names the
-    sequence otherwise.
+    """Arrays (n_i, d) of finite numbers on the host, d the width, by default that of the first. Errors name the
+    sequence.
     """
     each = [host(x, f"X[{i}]") for i, x in enumerate(X)]
     if width is None:
@@ -116,5 +117,5 @@ def checked_sequences(X: Any, width: int | None = None) -> list[np.ndarray]:
 
 
 def offsets_of(each: Sequence[np.ndarray]) -> np.ndarray:
-    """Where sequences begin that are laid out one after another, and the end (n + 1,)."""
+    """Where each of the concatenated sequences begins, and the end (n + 1,)."""
     return np.concatenate([[0], np.cumsum([len(x) for x in each])]).astype(np.int64)

@@ -1,9 +1,9 @@
-"""Kernels by name: in model files, and as ``--kernels`` has them.
+"""Kernels by name, for model files and the option ``--kernels``.
 
     linear  quadratic  gaussian[:SIGMA2]  polynomial:DEGREE  spline[:SHARE]  explicit  a+b+c (their average)
 
-linear, quadratic, polynomial and explicit have a unit diagonal, as in Martins et al. (2010); sigma^2 is 5 and the
-spline's share of zeros 0.95 where not said.
+linear, quadratic, polynomial and explicit have a unit diagonal, as in Martins et al. (2010); by default sigma^2 is 5
+and the spline's share of zeros 0.95.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ NAMES = {"linear": None, "quadratic": None, "gaussian": 5.0, "polynomial": None,
 
 
 def described(group: Any) -> list[Any]:
-    """A kernel or explicit group as [name, options], JSON-able.
+    """A kernel or explicit group as [name, options], for JSON.
 
     Raises
     ------
     TypeError
-        A kernel of yours, or a precomputed matrix: a file could not say what it is.
+        A kernel of the user's or a precomputed matrix, which a file cannot describe.
     """
     name = type(group).__name__
     if KINDS.get(name) is not type(group):
@@ -40,7 +40,7 @@ def described(group: Any) -> list[Any]:
 
 
 def restored(description: Any) -> Any:
-    """What was described; ValueError, TypeError or KeyError of what is no description."""
+    """The inverse of :func:`described`. Raises ValueError, TypeError or KeyError for an invalid description."""
     name, options = description
     if name == "Mean":
         return Mean([restored(part) for part in options])
@@ -48,12 +48,12 @@ def restored(description: Any) -> Any:
 
 
 def check_names(names: str) -> None:
-    """ValueError where --kernels names what is not known."""
+    """Raise ValueError if --kernels has an unknown name."""
     named(names, None)
 
 
 def named(names: str, X: Sequence[np.ndarray] | None) -> list[Kernel | Explicit]:
-    """The groups that ``--kernels`` asks for; X, the sequences to train on, decides how wide a spline is."""
+    """The groups that ``--kernels`` names. X, the training sequences, determines the width of a spline."""
     groups: list[Any] = []
     each = [name.strip() for name in names.split(",")]
     if twice := next((name for name in each if each.count(name) > 1), None):

@@ -1,4 +1,4 @@
-"""Sequences scored by kernels of their positions: each kernel a group of weights, held as coefficients over the
+"""Sequences scored by kernels of their positions. Each kernel is a group of weights, stored as coefficients over the
 training positions.
 
     f(y) = sum_k sum_t <theta_k, phi_k(x_t, y_t)> + sum_t T(y_{t-1}, y_t),
@@ -43,15 +43,15 @@ class KernelSequenceModel:
     labels : int or sequence of str
         Number of labels, or their names.
     transitions : {"own", "each", "free"}
-        The scores of neighbouring labels: a group of their own, weighed as the kernels are; a part of each group (a
-        kernel of labellings: with one kernel the plain structural SVM); or without penalty.
+        The scores of adjacent labels: a group of their own, with a weight as the kernels have; a part of each group (a
+        kernel of labellings; with one kernel this is the plain structural SVM); or without penalty.
     cost : array (L, L), optional
         Task loss of predicting label j for true label i, summed over positions; default: Hamming.
 
     Source
     ------
     Martins et al., section 4 (handwriting): "an indicator basis function to represent the correlation between
-    consecutive outputs"; which group it is in is not said.
+    consecutive outputs"; the paper does not say which group it is in.
     """
 
     structure_type = Chain
@@ -84,12 +84,12 @@ class KernelSequenceModel:
 
     @property
     def n_groups(self) -> int:
-        """p: the kernels, and the transitions where they are a group of their own."""
+        """p: the kernels, and the transitions if they are a group of their own."""
         return len(self.groups) + (self.transitions == "own")
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files; TypeError for kernels that a file could
-        not name.
+        """The constructor's arguments as JSON-able values, for model files; TypeError for kernels that a file cannot
+        describe.
         """
         return {
             "groups": [described(group) for group in self.groups],
@@ -111,7 +111,7 @@ class KernelSequenceModel:
         like : array, optional
             Namespace, device and dtype to compute in; default NumPy float64.
         storage, budget
-            As :class:`reference.gram.Gram` takes them; the budget in bytes is for all together.
+            As for :class:`reference.gram.Gram`; the budget in bytes is for all kernels together.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class KernelSequenceModel:
         return Gram.several(self._kernels(), X, storage, budget)
 
     def penalty(self, lam: float) -> Regularizer:
-        """(lam/2) (sum_k ||theta_k||)^2, a function of the norms: what ``mkl`` minimises if it is given no other."""
+        """(lam/2) (sum_k ||theta_k||)^2, a function of the norms, the default penalty of ``mkl``."""
         return SquaredL1(lam)
 
     def zeros(self, data: KernelData) -> KernelWeights:
@@ -179,7 +179,7 @@ class KernelSequenceModel:
         return self.with_tables(np.array(lengths), np.full(len(lengths), float(xp.sum(D.pairwise * D.pairwise))))
 
     def with_tables(self, kernels: np.ndarray, tables: np.ndarray) -> np.ndarray:
-        """(p,): what the kernels (K,) and the tables of transitions (q,) contribute, added up by group."""
+        """(p,): the contributions of the kernels (K,) and of the tables of transitions (q,), summed by group."""
         if self.transitions == "own":
             return np.append(kernels, tables[:1])
         return kernels + tables if self.transitions == "each" else kernels
@@ -236,7 +236,7 @@ class KernelSequenceModel:
     # prediction -------------------------------------------------------------------------------------------------------
 
     def support(self, weights: KernelWeights) -> KernelWeights:
-        """The same function by the training positions that have a coefficient other than 0 alone."""
+        """The same function with only the training positions that have a non-zero coefficient."""
         implicit = [host(A) for A in self._implicit(weights)]
         some = np.zeros(weights.rows.shape[0], bool)
         for A in implicit:
@@ -267,7 +267,7 @@ class KernelSequenceModel:
         return found
 
     def decode(self, unary: Array, offsets: np.ndarray, weights: KernelWeights) -> np.ndarray:
-        """The best labels (N,) of sequences laid out as packed ones are, from their scores (N, L)."""
+        """The best labels (N,) of concatenated sequences from their scores (N, L)."""
         pairwise = array_namespace(unary).sum(weights.transitions, axis=0)
         found = [np.zeros(0, np.int64)]
         for first, last in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
@@ -285,7 +285,8 @@ class KernelSequenceModel:
 
         Notes
         -----
-        O(d + p L) for a position and each training position with a coefficient other than 0, many positions at a time.
+        O(d + p L) for each pair of a position and a training position with a non-zero coefficient. Many positions are
+        computed at a time.
         """
         self.check_weights(weights)
         each = checked_sequences(X, width=self.width(weights))
@@ -317,7 +318,7 @@ class KernelSequenceModel:
             )
 
     def _labelled(self, weights: KernelWeights, each: Sequence[np.ndarray]) -> np.ndarray:
-        """The best labels of some sequences, one after another."""
+        """The best labels of some sequences, concatenated."""
         x = Place.of(weights.transitions).floats(np.concatenate(each).astype(np.float64))
         return self.decode(self.scores(x, weights), offsets_of(each), weights)
 

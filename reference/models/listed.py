@@ -1,6 +1,6 @@
 """A model from plain callables: any structure, any joint feature map, the generic loop.
 
-The user says what the features of each part are; scores, adjoint and gradient follow.
+The user gives the features of each part; scores, adjoint and gradient follow from them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ListData(Packed):
     as_given = ("inputs", "outputs")
 
     def validate(self) -> None:
-        """Raise unless there are features for each input, and an output, or none."""
+        """Raise unless each input has features, and an output if there are outputs."""
         for name in ("features", "outputs"):
             each = getattr(self, name)
             if each is not None and len(each) != len(self.inputs):
@@ -48,13 +48,13 @@ class ListData(Packed):
 
 
 class FromCallables:
-    """What models of a user's callables share: data with ``inputs`` and ``outputs``, one example at a time."""
+    """Base of models from a user's callables: data with ``inputs`` and ``outputs``, one example at a time."""
 
     structure_type: Any
     _shape: Any
 
     def _shaped(self, data: Any, i: int, values: Array) -> Scores:
-        """Numbers, one a part, as the structure takes them."""
+        """Numbers, one for each part, as the structure's scores."""
         if self._shape is not None:
             return self._shape(data.inputs[i], values)
         return TableScores(values) if issubclass(self.structure_type, Table) else values
@@ -65,7 +65,7 @@ class FromCallables:
         return data.outputs[i]
 
     def _true_parts(self, scores: Scores, y: Any) -> Scores:
-        """The parts of a true output. Raises ValueError also for -1, which to a Table is no output at all."""
+        """The parts of a true output. Raises ValueError also for -1, which is not an output of a Table."""
         structure = self.structure_type.unchecked(scores)
         parts = structure.parts(y)
         if isinstance(structure, Table) and int(y) < 0:
@@ -83,13 +83,13 @@ class ListModel(FromCallables, LinearModel):
     structure_type : type
         A :class:`Structure` over the scores that ``shape`` makes, such as ``Table`` (part = output).
     task_loss : callable (x, y) -> (p,), optional
-        What each part adds to the loss of an output that has it, y being true; default 0.
+        The loss that each part adds to an output that contains it, where y is true; default 0.
     size : int
         Number of weights d.
     shape : callable (x, values) -> scores, optional
-        Brings the p part scores to the structure's scores, e.g. ``lambda x, v: ChainScores(v[:a].reshape(n, L), ...)``.
-        The fields of the scores, flattened in order, must be the p parts in order. Default: ``TableScores`` for a
-        Table, the bare vector for any other structure.
+        Converts the p part scores to the structure's scores, e.g. ``lambda x, v: ChainScores(v[:a].reshape(n, L),
+        ...)``. The fields of the scores, flattened in order, must be the p parts in order. Default: ``TableScores`` for
+        a Table, the bare vector for any other structure.
 
     Raises
     ------
@@ -121,7 +121,7 @@ class ListModel(FromCallables, LinearModel):
         self._task_loss, self._shape = task_loss, shape
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> ListData:
-        """Inputs (n) and true outputs (n), in any form that the callables understand."""
+        """Inputs (n) and true outputs (n), in any form that the callables accept."""
         inputs = list(X)
         if Y is not None and len(Y) != len(inputs):
             raise ValueError(f"Y: expected {len(inputs)} outputs, one for each of X, got {len(Y)}")
@@ -170,7 +170,7 @@ class ListModel(FromCallables, LinearModel):
         return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1), initial=0.0) for x in tables])
 
     def tables(self, data: ListData) -> Iterator[np.ndarray] | None:
-        """The features (m, d) of each example's outputs, float64 on the host; None where the outputs are not listed."""
+        """The features (m, d) of each example's outputs, float64 on the host; None if the outputs are not listed."""
         return map(_dense, data.features) if self._is_listed() else None
 
     def _is_listed(self) -> bool:
@@ -208,6 +208,6 @@ def _dense(rows: Rows) -> np.ndarray:
 
 
 def only(batch: np.ndarray) -> int:
-    """The example of a batch of one."""
+    """The only example of a batch."""
     (i,) = batch
     return int(i)

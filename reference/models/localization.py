@@ -1,4 +1,4 @@
-"""Localisation: where in an image an object is, by a linear score of candidate boxes.
+"""Localisation: finds the box of an object in an image by a linear score of candidate boxes.
 
     score(y; w) = <w, phi(x, y)>,   loss(y) = 1 - IoU(y, y_true)
 
@@ -30,12 +30,12 @@ __all__ = ["CandidateData", "CandidateModel", "Candidates"]
 
 
 class CandidateModel(LinearModel):
-    """The best of an image's candidate boxes by a linear score of their features.
+    """Finds the best candidate box of an image by a linear score of features.
 
     score(y; w) = <w, phi_y>
 
     Outputs are numbers of candidates within their image; ``data.boxes_of(outputs)`` gives the boxes. The task loss is
-    1 - IoU with the candidate that stands for the true box. One model localises objects of one class.
+    1 - IoU with the candidate that replaces the true box. One model localises objects of one class.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class CandidateModel(LinearModel):
     Attributes
     ----------
     size : int
-        Number of weights: those features in C order.
+        Number of weights, one for each feature in C order.
 
     Examples
     --------
@@ -77,9 +77,9 @@ class CandidateModel(LinearModel):
         return {"shape": list(self.shape), "max_candidates": self.max_candidates}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> CandidateData:
-        """Images X (``Candidates``, or pairs of boxes and features) and true boxes Y (n, 4), checked, once.
+        """Images X (``Candidates``, or pairs of boxes and features) and true boxes Y (n, 4), checked.
 
-        No features are copied from ``Candidates``. See ``pack_candidates`` for the arguments and what is refused.
+        No features are copied from ``Candidates``. See ``pack_candidates`` for arguments and errors.
         """
         data = pack_candidates(X, Y, like=like)
         if data.n and data.shape != self.shape:
@@ -91,7 +91,7 @@ class CandidateModel(LinearModel):
         check_candidates(data, self.shape)
 
     def chunks(self, data: CandidateData, batch: np.ndarray) -> Iterator[np.ndarray]:
-        """Images of as many candidates each, at most ``max_candidates`` together."""
+        """Pieces of images with equally many candidates, at most ``max_candidates`` in each."""
         return pieces_of_equal_length(data, batch, self.max_candidates)
 
     def scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> TableScores:
@@ -107,11 +107,11 @@ class CandidateModel(LinearModel):
         return weights @ self._matrix(data, data.candidates(batch).ravel()[some])
 
     def task_loss(self, data: CandidateData, batch: np.ndarray) -> TableScores:
-        """1 - IoU (b, m) of each candidate and the one that stands for the true box."""
+        """1 - IoU (b, m) of each candidate and the one that replaces the true box."""
         return TableScores(data.place.floats(data.truth()[1][data.candidates(batch)]))
 
     def gold(self, data: CandidateData, batch: np.ndarray) -> TableScores:
-        """Indicators (b, m) of the candidates that stand for the true boxes."""
+        """Indicators (b, m) of the candidates that replace the true boxes."""
         here, best = data.place, data.truth()[0][batch]
         return TableScores(one_hot(here.xp, here.integers(best), data.candidates(batch).shape[1], here.dtype))
 
@@ -137,7 +137,7 @@ class CandidateModel(LinearModel):
         return np.array([4 * np.max(np.sum((x - x.mean(axis=0)) ** 2, axis=1)) for x in self.tables(data)])
 
     def _matrix(self, data: CandidateData, candidates: np.ndarray) -> Array:
-        """The features (k, d) of candidates (k,) where the weights are."""
+        """The features (k, d) of candidates (k,) on the weights' device."""
         return data.place.xp.reshape(data.tensors(candidates), (len(candidates), self.size))
 
     def tables(self, data: CandidateData) -> Iterator[np.ndarray]:

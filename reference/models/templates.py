@@ -1,16 +1,16 @@
-"""Templates of arc features: conjunctions of what is seen of a head, a modifier, what is between and how far apart they
-are.
+"""Templates of arc features: conjunctions of properties of a head, a modifier, the tokens between them and their
+distance.
 
 An atom is ``h.F`` or ``m.F``: a field F (word, tag, lemma, ...) of the head or the modifier; ``h+1.F``, ``m-2.F``: of a
-neighbour; ``b.tag``: of a token between, once for each different tag; ``direction``: on which side the head is;
-``distance``: the same, and how far. Derived fields are ``prefix`` and ``suffix``, a word's first five and last three
-letters. A template is a tuple of atoms, and a feature is a template with a value for each atom:
+neighbour; ``b.tag``: of a token between, once for each different tag; ``direction``: the side of the head;
+``distance``: the side and the distance. Derived fields are ``prefix`` and ``suffix``, a word's first five and last
+three letters. A template is a tuple of atoms, and a feature is a template with a value for each atom:
 
     key(template, values) = sum over the atoms a of mix(hash(value_a) + salt(template, a))   mod 2^64
 
-a random number for each value of each atom of each template (tabulation hashing), so that two features share a key, or
-its lowest b bits, as rarely as random numbers do. Sources: McDonald et al. (2005), "Online large-margin training of
-dependency parsers", Table 1, for the features; Carter and Wegman (1979), Zobrist (1970), for the hashing.
+a random number for each value of each atom of each template (tabulation hashing), so that two features collide in their
+keys, or in the lowest b bits, as rarely as random numbers do. Sources: McDonald et al. (2005), "Online large-margin
+training of dependency parsers", Table 1, for the features; Carter and Wegman (1979), Zobrist (1970), for the hashing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ _ATOM = re.compile(r"([hm])([+-][1-9])?\.([a-z]+)|b\.tag|direction|distance")
 
 
 def check_templates(templates: Iterable[Iterable[str]]) -> tuple[Template, ...]:
-    """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an unknown atom, or twice the
-    same.
-    """
+    """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an unknown or a repeated atom."""
     found = [tuple(template) if not isinstance(template, str) else (template,) for template in templates]
     for template in found:
         for atom in template:
@@ -62,8 +60,8 @@ def hashes(values: Iterable[str]) -> np.ndarray:
 
 
 def keys_of(template: Template, atom: str, hashed: np.ndarray) -> np.ndarray:
-    """The share (v,) uint64 of an atom in the keys of a template's features, for each of its values, hashed; 0 where
-    it is no atom of it.
+    """The share (v,) uint64 of an atom in the keys of a template's features, for each of its hashed values; 0 if the
+    template does not contain the atom.
     """
     if atom not in template:
         return np.zeros(len(hashed), np.uint64)
@@ -75,7 +73,7 @@ def _hash(text: str) -> int:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    """The finalizer of splitmix64 (Steele et al., 2014): a bijection of 64-bit numbers that leaves no pattern."""
+    """The finalizer of splitmix64 (Steele et al., 2014): a bijection of 64-bit numbers whose values look random."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: np.ndarray = x ^ (x >> np.uint64(31))
@@ -84,7 +82,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 # the templates that come with the package -----------------------------------------------------------------------------
 
-_ARC: tuple[Template, ...] = (  # each with the distance; the first of these sets also with the direction alone
+_ARC: tuple[Template, ...] = (  # each with the distance; the first of these sets also with only the direction
     ("h.word", "h.tag", "m.word", "m.tag"),
     ("h.tag", "m.word", "m.tag"),
     ("h.word", "h.tag", "m.tag"),
@@ -153,7 +151,7 @@ TEMPLATES: dict[str, tuple[Template, ...]] = {
 
 
 def named_templates(name: str) -> tuple[Template, ...]:
-    """A set of the package by its name; ValueError for another."""
+    """A set of the package by its name. Raises ValueError for another name."""
     if name not in TEMPLATES:
         raise ValueError(f"templates: expected {' or '.join(TEMPLATES)} or a sequence of templates, got {name!r}")
     return TEMPLATES[name]

@@ -1,15 +1,15 @@
-"""Templates of token features for taggers: windows of columns, what words look like, conjunctions.
+"""Templates of token features for taggers: windows of columns, shapes of words, conjunctions.
 
-An atom is a column with what is done to it and where it is looked up: ``word[-1]`` is the word before, ``tag`` or
+An atom is a column with a treatment and an offset: ``word[-1]`` is the word before, ``tag`` or
 ``tag[0]`` the token's own tag, ``word.suffix3[1]`` the last three letters of the next word. A template is an atom, or a
-conjunction ``word[-1]|tag[0]``, and gives the attribute ``word[-1]|tag[0]=the|NN`` where all its positions lie in the
-sentence, else none. ``tag[-2..2]`` stands for five templates. ``bias`` is the same everywhere, ``BOS`` and ``EOS`` are
+conjunction ``word[-1]|tag[0]``, and gives the attribute ``word[-1]|tag[0]=the|NN`` if all its positions are in the
+sentence. ``tag[-2..2]`` stands for five templates. ``bias`` is an attribute of every token, ``BOS`` and ``EOS`` are
 attributes of a sentence's first and last token. Numbers have one or two digits.
 
-What can be done to a column: lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper,
-digit, hyphen (1 where it is so or has one, else 0); prefix and suffix with a number of letters. In names, | and \\ of a
-value get a \\ before them: different attributes have different names. Source: Sha and Pereira (2003), "Shallow parsing
-with conditional random fields", Table 1, for what is looked at.
+The treatments are lower; shape (Xxx-00 for Abc-19); brief (its shape without repeats: Xx-0); title, upper, digit,
+hyphen (1 or 0); prefix and suffix with a number of letters. In names, | and \\ of a value get a \\ before them:
+different attributes have different names. Source: Sha and Pereira (2003), "Shallow parsing with conditional random
+fields", Table 1, for the choice of templates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Atom = tuple[str, str, int]
 
 _ATOM = re.compile(r"([A-Za-z]\w*)(?:\.([a-z]+)(\d{1,2})?)?(?:\[([+-]?\d{1,2})(?:\.\.([+-]?\d{1,2}))?\])?")
 _ALONE = ("bias", "BOS", "EOS")
-OUTSIDE = -1  # the number of what a token has not
+OUTSIDE = -1  # the number for "no attribute"
 
 _CHUNKS = (
     *_ALONE,
@@ -158,8 +158,8 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     ----------
     X : sequence of n sentences
         With a list of templates: mappings from names of columns to sequences of n_i strings. With None: sequences of
-        n_i attribute sets. With a function: anything it takes; the number of tokens is that of its first column, or
-        len(sentence) where it is no mapping. Or what this function found, which is returned as it is.
+        n_i attribute sets. With a function: its arguments; the number of tokens is that of the first column, or
+        len(sentence) if the sentence is not a mapping. A TokenAttributes is returned unchanged.
     templates : sequence of str, function or None
         As :func:`check_templates` returns them; or a function of a sentence and a position that gives an attribute set:
         a sequence of strings, or a mapping from strings to numbers (a string s for a number means the attribute
@@ -197,7 +197,7 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
 
 
 def _written_out(template: str) -> list[str]:
-    """A template in full, or those that a range stands for."""
+    """A template written out, or the templates of a range."""
     if not isinstance(template, str):
         raise ValueError(f"templates: expected strings such as word[-1] or word|tag, got {template!r}")
     if template in _ALONE:
@@ -232,7 +232,7 @@ def _known(treatment: str, letters: str | None) -> bool:
     return treatment in _CUTS and int(letters) > 0 if letters else treatment in _TREATMENTS
 
 
-# what is done to a value ----------------------------------------------------------------------------------------------
+# treatments of values -------------------------------------------------------------------------------------------------
 
 
 def _shape(value: str) -> str:
@@ -266,7 +266,9 @@ def _treated(treatment: str, values: Iterable[str]) -> list[str]:
 
 
 class _Window:
-    """Columns of all sentences in a row, values as numbers; what a template sees at each token."""
+    """The columns of all sentences, concatenated, with values as numbers, and the attributes of each token by a
+    template.
+    """
 
     def __init__(self, X: Any, offsets: np.ndarray) -> None:
         self.X, self.offsets = X, offsets
@@ -275,7 +277,7 @@ class _Window:
         self.kept: dict[tuple[str, str], tuple[np.ndarray, list[str]]] = {}
 
     def template(self, template: str) -> tuple[np.ndarray, list[str]]:
-        """(N,) a number for what each token has, OUTSIDE where it has nothing, and the names of the numbers."""
+        """(N,) the number of each token's attribute, OUTSIDE if it has none, and the names of the numbers."""
         places = np.arange(len(self.first))
         if template in _ALONE:
             here = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
@@ -293,14 +295,14 @@ class _Window:
         return ids, [f"{template}={value}" for value in values]
 
     def atom(self, column: str, treatment: str, offset: int) -> tuple[np.ndarray, list[str]]:
-        """(N,) the number of each token's value, OUTSIDE where there is none, and the values."""
+        """(N,) the number of each token's value, OUTSIDE if there is none, and the values."""
         numbers, values = self.column(column, treatment)
         places = np.arange(len(numbers)) + offset
         inside = (places >= self.first) & (places < self.end)
         return np.where(inside, numbers[np.where(inside, places, 0)] if len(numbers) else numbers, OUTSIDE), values
 
     def column(self, column: str, treatment: str) -> tuple[np.ndarray, list[str]]:
-        """(N,) numbers of the values of a column, and these, escaped, in the order in which they are met."""
+        """(N,) numbers of the values of a column, and the escaped values in order of first occurrence."""
         if (column, treatment) not in self.kept:
             index: dict[str, int] = {}
             if treatment == "":
@@ -315,7 +317,7 @@ class _Window:
 
 
 def column_of(values: Sequence[str], treatment: str) -> list[str]:
-    """The values of one sentence's column after a treatment, escaped, as they stand in the names of attributes."""
+    """The values of one sentence's column after a treatment, escaped as in the names of attributes."""
     return _escaped(_treated(treatment, values) if treatment else values)
 
 
@@ -328,7 +330,7 @@ _ESCAPE, _ESCAPED = re.compile(r"([|\\])"), re.compile(r"\\([|\\])")
 
 
 def checked_length(name: str, x: Any, columns: list[str]) -> int:
-    """Number of tokens of a sentence; the columns are there, of strings, of one length."""
+    """Number of tokens of a sentence. Raises unless all columns exist, hold strings and have one length."""
     if not isinstance(x, Mapping):
         raise TypeError(f"{name}: expected a mapping from columns to sequences of strings, got {type(x).__name__}")
     missing = [column for column in columns if column not in x]
@@ -353,7 +355,7 @@ def _tokens(x: Any) -> int:
 
 
 def _attribute_sets(X: list[list[Any]]) -> TokenAttributes:
-    """Attributes given one by one, for each token a sequence of strings or a mapping from strings to numbers."""
+    """Attributes from the user: for each token a sequence of strings or a mapping from strings to numbers."""
     index: dict[str, int] = {}
     numbers: list[int] = []
     values: list[float] = []

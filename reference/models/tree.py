@@ -1,10 +1,10 @@
 """Labelled trees: features at each node, one weight for each feature and label, and weights of (parent's label, child's
 label).
 
-Sequence labelling where a node has a parent in the place of a predecessor (Pillutla et al., section 2.1: a score that
+Sequence labelling with a parent instead of a predecessor (Pillutla et al., section 2.1: a score that
 decomposes over the nodes and edges of a tree). Weights are one vector w (d,): first a matrix (F + 1, L), the L weights
-of a feature side by side, then the matrix of pairs (L, L). The last feature is our own: it is active on roots, so that
-nothing else knows of them.
+of a feature side by side, then the matrix of pairs (L, L). The model adds the last feature, which is active on roots;
+roots need no other special case.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ __all__ = ["TreeData", "TreeModel"]
 class TreeData(Packed):
     """Packed trees: tree i owns nodes offsets[i]:offsets[i+1].
 
-    rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, each counted within its tree,
-    -1 for roots; labels (N,) int64 in the rows' place, or None.
+    rows: features of all N nodes; offsets (n+1,) NumPy int64; parents (N,) NumPy int64, numbered within their tree, -1
+    for roots; labels (N,) int64 in the rows' place, or None.
     """
 
     rows: Rows
@@ -55,7 +55,8 @@ class TreeData(Packed):
 
     def validate(self) -> None:
         """Raise unless ``offsets`` divide the rows, the parents make a forest of each tree, and each node has a label
-        >= 0, or none."""
+        >= 0 if there are labels.
+        """
         N = checked("rows", self.rows, Rows).n
         check_offsets("offsets", self.offsets, N, "nodes")
         check_indices("parents", self.parents, (N,))
@@ -91,8 +92,8 @@ class TreeModel(LinearModel):
     cost : array (L, L), optional
         Task loss of predicting label j for true label i, summed over nodes; default: Hamming, 1 where they differ.
     oracle : callable, optional
-        Answers in the place of ``Tree.best``, in training and prediction: from TreeScores to (value, labels), with
-        value -inf where all is forbidden. The structure answers all other questions. Model files do not hold it.
+        Used instead of ``Tree.best`` in training and prediction: from TreeScores to (value, labels), with value -inf if
+        every output is forbidden. Model files do not store it.
 
     Attributes
     ----------
@@ -131,8 +132,8 @@ class TreeModel(LinearModel):
         ----------
         X : sequence of n pairs (features, parents)
             Features: a dense array (p_i, F), a CSR matrix, a Rows, or a list of p_i lists of active columns; parents
-            (p_i,): the parent of each node, counted within its tree, -1 for a root. Trees of no nodes and forests are
-            fine.
+            (p_i,): the parent of each node, numbered within its tree, -1 for a root. Trees without nodes and forests
+            are allowed.
         Y : sequence of n label sequences, optional
             Each (p_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
         like : array, optional
@@ -232,7 +233,7 @@ class TreeModel(LinearModel):
         return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
 
     def _true(self, data: TreeData, i: int) -> Array:
-        """The labels (p,) of tree i; ValueError where the data was packed without."""
+        """The labels (p,) of tree i. Raises ValueError if the data were packed without."""
         if data.labels is None:
             raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
         return data.labels[int(data.offsets[i]) : int(data.offsets[i + 1])]
@@ -242,7 +243,7 @@ class TreeModel(LinearModel):
 
 
 def _only(data: TreeData, batch: np.ndarray) -> int:
-    """The one example of a piece."""
+    """The only example of a piece."""
     (i,) = all_of(data.n, batch)
     return int(i)
 
@@ -266,7 +267,7 @@ def _parents(name: str, parents: Any, p: int) -> np.ndarray:
 
 
 def _with_roots(each: list[Rows], is_root: np.ndarray, width: int) -> Rows:
-    """Host rows one below the other, with one more column, of number ``width``, active on the roots."""
+    """Rows on the host, concatenated, with one more column, number ``width``, active on the roots."""
     counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(rows.indptr) for rows in each)])
     ends = np.cumsum(counts)[is_root]
     return Rows.unchecked(

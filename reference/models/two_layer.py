@@ -24,16 +24,16 @@ from reference.structures.table import TableScores
 
 __all__ = ["TwoLayerModel", "elu"]
 
-REMEMBERED = 2**28  # bytes of hidden units that are kept about one point
-WRITTEN = 2**29  # bytes of Jacobians that are
-OWN = (  # what is remembered and written out is of these
+REMEMBERED = 2**28  # bytes of hidden units kept for one point
+WRITTEN = 2**29  # bytes of Jacobians kept
+OWN = (  # only these models keep hidden units or write out Jacobians
     *("scores", "pushforward", "pullback", "value_and_pushforward", "value_and_pullback", "gold", "gold_scores"),
     *("task_loss", "split", "_both", "_units", "_mapped", "_outer", "_features"),
 )
 
 
 class TwoLayerModel(NonlinearModel, CandidateModel):
-    """The best of an image's candidate boxes by a score with one hidden layer; for ``prox_linear`` or ``sgd``.
+    """Finds the best candidate box of an image by a score with one hidden layer; for ``prox_linear`` or ``sgd``.
 
     score(y; W1, W2) = < elu(phi_y * W1), W2 >
 
@@ -60,11 +60,11 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
     Notes
     -----
-    Scores cost C m P multiplications a candidate, and so do Jacobian-vector products about a point that was asked about
-    before (:meth:`NonlinearModel.at`; hidden units are then kept, up to 256 MB); gradients as much for each candidate
-    that has a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians about each of its
-    points, if they take at most 512 MB in the features' dtype: its subproblems are then those of linear scores. At
-    w = 0 all slopes vanish, so that runs begin at :meth:`initial`.
+    Scores cost C m P multiplications a candidate, and so do Jacobian-vector products at a point that was evaluated
+    before (:meth:`NonlinearModel.at` keeps hidden units, up to 256 MB). Gradients cost as much for each candidate with
+    a weight. For a hinge over NumPy weights, ``prox_linear`` writes out the Jacobians at each of its points, if they
+    take at most 512 MB in the features' dtype. Its subproblems then have linear scores. At w = 0 all slopes vanish, so
+    that runs begin at :meth:`initial`.
 
     Source
     ------
@@ -83,7 +83,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
     True
     """
 
-    linear = CandidateModel  # what a linearised one is, with its Jacobians written out
+    linear = CandidateModel  # the linearised model with its Jacobians written out
 
     def __init__(self, shape: Any, hidden: int = 16, *, max_candidates: int = 2048) -> None:
         CandidateModel.__init__(self, shape, max_candidates=max_candidates)
@@ -149,19 +149,21 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         return self.scores(data, batch, w), self.pullback(data, batch, w, g)
 
     def gold_scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> Array:
-        """The scores (b,) of the candidates that stand for the true boxes, at weights w (d,)."""
+        """The scores (b,) of the candidates that replace the true boxes, at weights w (d,)."""
         return self._outer(self._units(data, data.offsets[batch] + data.truth()[0][batch], w), w)
 
     def at(self, data: CandidateData, w: Array) -> NonlinearModel:
-        """The model that keeps the hidden units of the images that it was asked about, if all fit into 256 MB."""
+        """A model that keeps the hidden units of the images that it evaluates, if those of all images fit into 256
+        MB.
+        """
         size = 2 * len(data.boxes) * self.places * self.hidden * host(w[:0]).dtype.itemsize
         return _Remembering(self) if self._is_plain() and size <= REMEMBERED else self
 
     def explicit(
         self, data: CandidateData, w: Array, center: Array
     ) -> tuple[CandidateModel, CandidateData, float] | None:
-        """The linearised model as a linear one of candidates whose features are Jacobians (N, d), if these fit into
-        512 MB on the host.
+        """The linearised model as a linear model of candidates whose features are the Jacobians (N, d), if these fit
+        into 512 MB on the host.
         """
         best, losses = data.truth()
         if (
@@ -190,7 +192,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         return self.linear((self.size,), max_candidates=self.max_candidates), written, 4 * widest
 
     def _is_plain(self) -> bool:
-        """Whether scores and losses are those of this class, not of a subclass that has its own."""
+        """Whether scores and losses are those of this class, not overridden by a subclass."""
         return all(getattr(type(self), name) is getattr(TwoLayerModel, name) for name in OWN)
 
     def squared_norms(self, data: CandidateData) -> None:  # type: ignore[override]
@@ -236,9 +238,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
 
 
 class _Remembering(TwoLayerModel):
-    """A two-layer model evaluated at one point w. It keeps what :meth:`_both` answers there, for each image
-    once.
-    """
+    """A two-layer model evaluated at one point w. It keeps the result of :meth:`_both` for each image."""
 
     def __init__(self, model: TwoLayerModel) -> None:
         vars(self).update(vars(model))
@@ -266,7 +266,7 @@ class _Remembering(TwoLayerModel):
 
 
 def _runs(images: np.ndarray, rows: np.ndarray) -> tuple[list[int], list[np.ndarray]]:
-    """The images (k,) of rows (k,) without repetition of neighbours, and the rows of each."""
+    """The images of ``rows`` (k,), without adjacent repetitions, and the rows of each."""
     starts = np.flatnonzero(np.diff(images, prepend=-1))
     return images[starts].tolist(), np.split(rows, starts[1:]) if len(starts) else []
 

@@ -106,7 +106,7 @@ def approximate_prox_slack(
 
 def prox_center_slack(alpha: float, eta: float, optimum: Array, w: Array, v: Array) -> tuple[Array, Array]:
     """The distance of r = alpha w* + (1 - alpha) w from the prox center z = eta v + (1 - eta) w: a slack, and its
-    is.
+    closed form.
 
     alpha (alpha - eta) ||w - w*||^2 + alpha eta ||v - w*||^2 - ||r - z||^2 = eta (alpha - eta) ||w - v||^2 >= 0
 
