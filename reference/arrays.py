@@ -351,8 +351,9 @@ class Rows(Packed):
                     f"{name}: expected a two-dimensional array (positions, features), got shape {tuple(x.shape)}"
                 )
             dense = host(x)
-            at, indices = np.nonzero(dense)
-            indptr, data, columns = _offsets(np.bincount(at, minlength=len(dense))), dense[at, indices], dense.shape[1]
+            rows, indices = np.nonzero(dense)
+            indptr = _offsets(np.bincount(rows, minlength=len(dense)))
+            data, columns = dense[rows, indices], dense.shape[1]
         elif hasattr(x, "tocsr"):
             raise TypeError(
                 f"{name}: expected a CSR matrix (rows compressed), got {type(x).__name__}; .tocsr() makes one"

@@ -66,13 +66,13 @@ def append(file: IO[bytes], path: str | Path, content: bytes) -> None:
     """Add to the end of a file that was opened for appending without a buffer: all of the content, or nothing. Raises
     OSError with the name of ``path`` if it cannot be written.
     """
-    found = os.fstat(file.fileno())
+    status = os.fstat(file.fileno())
     try:
         while content:  # a nearly full disk may take only a part
             content = content[file.write(content) :]
     except BaseException as problem:
-        if stat.S_ISREG(found.st_mode):
-            os.ftruncate(file.fileno(), found.st_size)
+        if stat.S_ISREG(status.st_mode):
+            os.ftruncate(file.fileno(), status.st_size)
         if isinstance(problem, OSError):
             raise _named(problem, path) from None
         raise

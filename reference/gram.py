@@ -108,11 +108,11 @@ class Gram:
 
     def _sparse(self) -> Rows:
         pieces = [host(self.block(i, min(i + PIECE, self.n))) for i in range(0, self.n, PIECE)]
-        at = [np.nonzero(piece) for piece in pieces]
-        counts = [np.bincount(rows, minlength=len(piece)) for (rows, _), piece in zip(at, pieces, strict=True)]
+        nonzeros = [np.nonzero(piece) for piece in pieces]
+        counts = [np.bincount(rows, minlength=len(piece)) for (rows, _), piece in zip(nonzeros, pieces, strict=True)]
         place = reference.arrays.Place.of(self.X)
-        columns = np.concatenate([np.zeros(0, np.int64), *(c for _, c in at)])
-        data = np.concatenate([np.zeros(0), *(piece[where] for where, piece in zip(at, pieces, strict=True))])
+        columns = np.concatenate([np.zeros(0, np.int64), *(c for _, c in nonzeros)])
+        data = np.concatenate([np.zeros(0), *(piece[places] for places, piece in zip(nonzeros, pieces, strict=True))])
         indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *counts]))]).astype(np.int64)
         return Rows.unchecked(indptr, place.integers(columns), place.floats(data), self.n)
 

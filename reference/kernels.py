@@ -276,11 +276,11 @@ class Function(Kernel):
             raise TypeError(f"block: expected a callable, got {type(self.block).__name__}")
 
     def _block(self, xp: Any, X: Array, Y: Array) -> Array:
-        (found,) = floats(block=self.block(X, Y))
-        if tuple(found.shape) != (X.shape[0], Y.shape[0]):
-            raise ValueError(f"block: expected shape {(X.shape[0], Y.shape[0])}, got {tuple(found.shape)}")
-        refuse_nan_and_inf("block", found, forbidden=False)
-        return found
+        (block,) = floats(block=self.block(X, Y))
+        if tuple(block.shape) != (X.shape[0], Y.shape[0]):
+            raise ValueError(f"block: expected shape {(X.shape[0], Y.shape[0])}, got {tuple(block.shape)}")
+        refuse_nan_and_inf("block", block, forbidden=False)
+        return block
 
     def diagonal(self, X: Array) -> Array:
         X, _ = checked_rows(X, X)
@@ -317,8 +317,8 @@ class Precomputed(Kernel):
     def diagonal(self, X: Array) -> Array:
         X, _ = checked_rows(X, X)
         xp = array_namespace(self.matrix)
-        where = self._numbers("X", X)
-        return xp.take(xp.reshape(self.matrix, (-1,)), where * (self.matrix.shape[0] + 1))
+        numbers = self._numbers("X", X)
+        return xp.take(xp.reshape(self.matrix, (-1,)), numbers * (self.matrix.shape[0] + 1))
 
     def _numbers(self, name: str, x: Array) -> Array:
         numbers, N = host(x), int(self.matrix.shape[0])

@@ -133,22 +133,22 @@ def _whole(objective: StructuralHinge | Weighted) -> StructuralHinge:
 
 def _with_model(objective: O, model: LinearModel, data: Any = None, squared_diameter: float | None = None) -> O:
     """The objective with another model of its data, or of other data."""
-    found = copy.copy(objective)
-    if isinstance(found, Weighted):
-        found.objective = _with_model(found.objective, model, data, squared_diameter)
-        return found
-    for name in [name for name in vars(found) if isinstance(getattr(type(found), name, None), cached_property)]:
-        del vars(found)[name]
+    copied = copy.copy(objective)
+    if isinstance(copied, Weighted):
+        copied.objective = _with_model(copied.objective, model, data, squared_diameter)
+        return copied
+    for name in [name for name in vars(copied) if isinstance(getattr(type(copied), name, None), cached_property)]:
+        del vars(copied)[name]
     if data is not None:  # its smoothness, if computed before
-        curvature = squared_diameter / 4 if squared_diameter and isinstance(found.smoothing, Entropy) else None
-        vars(found).update(data=data, _squared_diameter=squared_diameter, _curvature=curvature)
-    found.model, found._like = model, model.zeros(found.data)
-    return found
+        curvature = squared_diameter / 4 if squared_diameter and isinstance(copied.smoothing, Entropy) else None
+        vars(copied).update(data=data, _squared_diameter=squared_diameter, _curvature=curvature)
+    copied.model, copied._like = model, model.zeros(copied.data)
+    return copied
 
 
 def _with_one(v: Array) -> Array:
     return array_namespace(v).concat([v, Place.of(v).floats([1.0])])
 
 
-def _without_one(found: Corners) -> Corners:
-    return Corners(found.directions[..., :-1], found.losses + found.directions[..., -1], found.count)
+def _without_one(corners: Corners) -> Corners:
+    return Corners(corners.directions[..., :-1], corners.losses + corners.directions[..., -1], corners.count)

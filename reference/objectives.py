@@ -316,12 +316,12 @@ class StructuralHinge:
         xp = place.xp
         directions, losses, count = [], [], []
         for i in batch:
-            found = list(self._planes(w, i, choose))
-            missing = k - len(found)
-            rows = [direction for direction, _ in found] + [xp.zeros_like(w)] * missing
+            planes = list(self._planes(w, i, choose))
+            missing = k - len(planes)
+            rows = [direction for direction, _ in planes] + [xp.zeros_like(w)] * missing
             directions.append(xp.stack(rows))
-            losses.append([loss for _, loss in found] + [-np.inf] * missing)
-            count.append(len(found))
+            losses.append([loss for _, loss in planes] + [-np.inf] * missing)
+            count.append(len(planes))
         shape = (len(batch), k)
         together = xp.stack(directions) if directions else place.zeros((*shape, self.model.size))
         return Corners(together, xp.reshape(place.floats(losses), shape), place.integers(count))
@@ -457,8 +457,8 @@ def _total(value: Any) -> float:
     return float(xp.sum(xp.astype(value, xp.int64) if value.dtype == xp.bool else value))
 
 
-def _labels(found: KBest) -> Iterator[Any]:
+def _labels(k_best: KBest) -> Iterator[Any]:
     """The outputs of the one example of a batch (or of no batch), from the best on."""
-    batch = (slice(None),) * found.count.ndim
-    for j in range(int(array_namespace(found.count).sum(found.count))):
-        yield found.labels[(*batch, j, ...)]
+    batch = (slice(None),) * k_best.count.ndim
+    for j in range(int(array_namespace(k_best.count).sum(k_best.count))):
+        yield k_best.labels[(*batch, j, ...)]

@@ -150,8 +150,8 @@ class Weighted(OfObjective):
         """The best output and k - 1 drawn ones as planes of s_i f_i; as :meth:`StructuralHinge.sampled_corners`."""
         return self._scaled(self.objective.sampled_corners(w, batch, k, mu, rng, sampler), batch)
 
-    def _scaled(self, found: Corners, batch: Any) -> Corners:
-        directions, losses, count = found
+    def _scaled(self, corners: Corners, batch: Any) -> Corners:
+        directions, losses, count = corners
         place = Place.of(directions)
         xp, s = place.xp, place.floats(self.weights[all_of(self.n, batch)])
         finite = xp.where(losses > -xp.inf, losses, xp.zeros_like(losses))

@@ -100,8 +100,8 @@ class LinearModel:
     def gold_scores(self, data: Any, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of a piece's true outputs at weights w (d,), one for each example."""
         gold = self.gold
-        found = [inner(self.scores(data, one, w), gold(data, one)) for one in batch[:, None]]
-        return Place.of(w).floats(found)
+        scores = [inner(self.scores(data, one, w), gold(data, one)) for one in batch[:, None]]
+        return Place.of(w).floats(scores)
 
     def predict(self, data: Any, batch: np.ndarray | None, w: Array) -> list[Any]:
         """The best output of each example of the batch (None: all), in the batch's order.
@@ -117,12 +117,12 @@ class LinearModel:
         check_weights(self, w, self.zeros(data))
         refuse_nan_and_inf("w", w)
         batch = all_of(data.n, batch)
-        found: list[Any] = [None] * data.n
+        outputs: list[Any] = [None] * data.n
         for piece in self.chunks(data, batch):
-            _, outputs = self.structure_type.unchecked(self.scores(data, piece, w)).best()
-            for i, output in zip(piece, self._split(data, piece, outputs), strict=True):
-                found[i] = output
-        return [found[i] for i in batch]
+            _, best = self.structure_type.unchecked(self.scores(data, piece, w)).best()
+            for i, output in zip(piece, self._split(data, piece, best), strict=True):
+                outputs[i] = output
+        return [outputs[i] for i in batch]
 
     def bound(self, w: Array) -> BoundModel:
         """The model with weights w (d,), for use: see :class:`BoundModel`."""
@@ -176,8 +176,8 @@ def check_labels(labels: Any, n: int, xp: Any) -> None:
     if labels is None:
         return
     if not is_array_api_obj(labels) or array_namespace(labels) is not xp or labels.dtype != xp.int64:
-        found = getattr(labels, "dtype", type(labels).__name__)
-        raise TypeError(f"labels: expected int64 in the namespace of the features, got {found}")
+        dtype = getattr(labels, "dtype", type(labels).__name__)
+        raise TypeError(f"labels: expected int64 in the namespace of the features, got {dtype}")
     if tuple(labels.shape) != (n,):
         raise ValueError(f"labels: expected shape ({n},), one for each position, got {tuple(labels.shape)}")
     check_range("labels", host(labels), 0, 2**62)

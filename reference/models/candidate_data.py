@@ -164,12 +164,12 @@ def pack_candidates(X: Any, Y: Any = None, *, like: Array | None = None) -> Cand
         raise ValueError(f"Y: expected {n} boxes, one for each image of X, got {len(Y)}")
     best, losses = np.zeros(n, np.int64), np.zeros(len(boxes))
     for i in range(n):
-        here = slice(offsets[i], offsets[i + 1])
-        overlap = iou(boxes[here], checked_boxes(f"Y[{i}]", Y[i], (4,)))
+        candidates = slice(offsets[i], offsets[i + 1])
+        overlap = iou(boxes[candidates], checked_boxes(f"Y[{i}]", Y[i], (4,)))
         best[i] = np.argmax(overlap)
         if overlap[best[i]] == 0:
             raise ValueError(f"Y[{i}]: no candidate of X[{i}] touches the true box {np.asarray(host(Y[i])).tolist()}")
-        losses[here] = 1.0 - iou(boxes[here], boxes[here][best[i]])
+        losses[candidates] = 1.0 - iou(boxes[candidates], boxes[candidates][best[i]])
     return CandidateData(lock(boxes), features, lock(offsets), lock(best), lock(losses), empty)
 
 

@@ -283,8 +283,8 @@ class DifferentiableModel(FromCallables, NonlinearModel):
         """The user's scores of example i, checked."""
         values = self.score(w, data.inputs[i])
         if not isinstance(values, self.torch.Tensor) or values.ndim != 1:
-            found = f"shape {tuple(values.shape)}" if hasattr(values, "shape") else type(values).__name__
-            raise ValueError(f"score: expected a tensor (p,) of scores for example {i}, got {found}")
+            kind = f"shape {tuple(values.shape)}" if hasattr(values, "shape") else type(values).__name__
+            raise ValueError(f"score: expected a tensor (p,) of scores for example {i}, got {kind}")
         if counted and len(values) != data.parts[i]:
             raise ValueError(f"score: expected {data.parts[i]} scores for example {i}, as before, got {len(values)}")
         return values

@@ -150,10 +150,10 @@ class KernelSequenceModel:
 
     def zeros(self, data: KernelData) -> KernelWeights:
         """Weights of zero in the data's place."""
-        here, (N, d), L = Place.of(data.X), data.X.shape, self.n_labels
-        coefficients = tuple(here.zeros((N if isinstance(group, Kernel) else d, L)) for group in self.groups)
+        place, (N, d), L = Place.of(data.X), data.X.shape, self.n_labels
+        coefficients = tuple(place.zeros((N if isinstance(group, Kernel) else d, L)) for group in self.groups)
         tables = len(self.groups) if self.transitions == "each" else 1
-        return KernelWeights(coefficients, here.zeros((tables, L, L)), np.zeros(self.n_groups), data.X)
+        return KernelWeights(coefficients, place.zeros((tables, L, L)), np.zeros(self.n_groups), data.X)
 
     def group_scores(self, data: KernelData, i: int, weights: KernelWeights) -> list[Array]:
         """<theta_k, phi_k(x_t, l)> (n, L) of sequence i, for each kernel and explicit group."""
@@ -202,12 +202,12 @@ class KernelSequenceModel:
 
         each: the :meth:`group_scores` of sequence i.
         """
-        here = Place.of(data.X)
-        xp, first, last = here.xp, int(data.offsets[i]), int(data.offsets[i + 1])
+        place = Place.of(data.X)
+        xp, first, last = place.xp, int(data.offsets[i]), int(data.offsets[i + 1])
         true = data.labels[first:last]  # type: ignore[index]
-        unary = sum(each, here.zeros((last - first, self.n_labels)))
+        unary = sum(each, place.zeros((last - first, self.n_labels)))
         if loss == "hinge":
-            unary = unary + xp.take(here.floats(self.cost), true, axis=0)
+            unary = unary + xp.take(place.floats(self.cost), true, axis=0)
         chain = self.structure_type.unchecked(ChainScores(unary, xp.sum(weights.transitions, axis=0), None))
         if loss == "crf":
             value, parts = chain.expectation()
@@ -243,37 +243,37 @@ class KernelSequenceModel:
             some |= np.any(A != 0, axis=1)
         if some.all():
             return weights
-        at, xp = Place.of(weights.rows).integers(np.flatnonzero(some)), array_namespace(weights.rows)
+        positions, xp = Place.of(weights.rows).integers(np.flatnonzero(some)), array_namespace(weights.rows)
         kept = tuple(
-            xp.take(A, at, axis=0) if isinstance(group, Kernel) else A
+            xp.take(A, positions, axis=0) if isinstance(group, Kernel) else A
             for group, A in zip(self.groups, weights.coefficients, strict=True)
         )
-        return weights._replace(coefficients=kept, rows=xp.take(weights.rows, at, axis=0))
+        return weights._replace(coefficients=kept, rows=xp.take(weights.rows, positions, axis=0))
 
     def scores(self, X: Array, weights: KernelWeights) -> Array:
         """Scores (n, L) of the labels at the positions X (n, d), transitions left out; groups of norm 0 cost
         nothing.
         """
-        xp, here = array_namespace(X), Place.of(X)
+        xp, place = array_namespace(X), Place.of(X)
         terms = [(group, A) for group, A in zip(self.groups, weights.coefficients, strict=True) if bool(xp.any(A != 0))]
-        found = here.zeros((X.shape[0], self.n_labels))
+        total = place.zeros((X.shape[0], self.n_labels))
         of_kernels = [(group, A) for group, A in terms if isinstance(group, Kernel)]
         matrices = blocks([group for group, _ in of_kernels], X, weights.rows)
         for K, (_, A) in zip(matrices, of_kernels, strict=True):
-            found = found + xp.matmul(K, A)
+            total = total + xp.matmul(K, A)
         for group, A in terms:
             if isinstance(group, Explicit):
-                found = found + xp.matmul(scaled(X) if group.unit_diagonal else X, A)
-        return found
+                total = total + xp.matmul(scaled(X) if group.unit_diagonal else X, A)
+        return total
 
     def decode(self, unary: Array, offsets: np.ndarray, weights: KernelWeights) -> np.ndarray:
         """The best labels (N,) of concatenated sequences from their scores (N, L)."""
         pairwise = array_namespace(unary).sum(weights.transitions, axis=0)
-        found = [np.zeros(0, np.int64)]
+        labels = [np.zeros(0, np.int64)]
         for first, last in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             chain = self.structure_type.unchecked(ChainScores(unary[first:last, :], pairwise, None))
-            found.append(host(chain.best()[1]))
-        return np.concatenate(found)
+            labels.append(host(chain.best()[1]))
+        return np.concatenate(labels)
 
     def predict(self, weights: KernelWeights, X: Any) -> list[np.ndarray]:
         """The best labelling (n_i,) of each of X, sequences of arrays (n_i, d).
@@ -292,8 +292,8 @@ class KernelSequenceModel:
         each = checked_sequences(X, width=self.width(weights))
         some, offsets = self.support(weights), offsets_of(each)
         labels = self._each(lambda lo, hi: self._labelled(some, each[lo:hi]), pieces(offsets))
-        found = np.concatenate([np.zeros(0, np.int64), *labels])
-        return [found[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+        flat = np.concatenate([np.zeros(0, np.int64), *labels])
+        return [flat[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
 
     def width(self, weights: KernelWeights) -> int:
         """d: the features of a position."""

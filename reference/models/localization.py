@@ -112,8 +112,8 @@ class CandidateModel(LinearModel):
 
     def gold(self, data: CandidateData, batch: np.ndarray) -> TableScores:
         """Indicators (b, m) of the candidates that replace the true boxes."""
-        here, best = data.place, data.truth()[0][batch]
-        return TableScores(one_hot(here.xp, here.integers(best), data.candidates(batch).shape[1], here.dtype))
+        place, best = data.place, data.truth()[0][batch]
+        return TableScores(one_hot(place.xp, place.integers(best), data.candidates(batch).shape[1], place.dtype))
 
     def gold_scores(self, data: CandidateData, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of those candidates at weights w (d,)."""

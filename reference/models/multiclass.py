@@ -132,13 +132,13 @@ class MulticlassModel(LinearModel):
 
     def task_loss(self, data: MulticlassData, batch: np.ndarray) -> TableScores:
         """cost[true class] (b, L)."""
-        here = data.rows.place
-        return TableScores(here.xp.take(here.floats(self.cost), self._true(data, batch), axis=0))
+        place = data.rows.place
+        return TableScores(place.xp.take(place.floats(self.cost), self._true(data, batch), axis=0))
 
     def gold(self, data: MulticlassData, batch: np.ndarray) -> TableScores:
         """Indicators (b, L) of the true classes."""
-        here = data.rows.place
-        return TableScores(one_hot(here.xp, self._true(data, batch), self.n_labels, here.dtype))
+        place = data.rows.place
+        return TableScores(one_hot(place.xp, self._true(data, batch), self.n_labels, place.dtype))
 
     def gold_scores(self, data: MulticlassData, batch: np.ndarray, w: Array) -> Array:
         """The scores (b,) of the true classes at weights w (d,)."""

@@ -1,7 +1,7 @@
-"""Models whose scores are a smooth function of the weights, and what linearising one about a point makes of it.
+"""Models whose scores are a smooth function of the weights, and their linearisations about a point.
 
-A nonlinear model answers what a linear one does, and ``pushforward``, the Jacobian of its scores at w times dw,
-besides; its ``pullback`` is the adjoint of that. About a point w_k, scores are replaced by
+A nonlinear model has the methods of a linear one, and ``pushforward``, the Jacobian of its scores at w times dw. Its
+``pullback`` is the adjoint of that. About a point w_k, scores are replaced by
 
     g(w_k) + J(w_k) (w - w_k),   w = center + v
 
@@ -26,9 +26,10 @@ __all__ = ["HomogeneousModel", "LinearizedModel", "NonlinearModel", "is_linear"]
 class NonlinearModel(LinearModel):
     """A model whose scores are continuously differentiable in the weights; subclass it for a new one.
 
-    A subclass answers what one of :class:`LinearModel` does, with ``pullback(data, batch, w, g)`` the adjoint of the
-    Jacobian at w, and ``pushforward(data, batch, w, dw)``, the Jacobian times dw. :meth:`value_and_pushforward` and
-    :meth:`value_and_pullback` are for those that get both at the price of little more than one.
+    A subclass defines the methods that one of :class:`LinearModel` does, with ``pullback(data, batch, w, g)`` the
+    adjoint of the Jacobian at w, and ``pushforward(data, batch, w, dw)``, the Jacobian times dw.
+    :meth:`value_and_pushforward` and :meth:`value_and_pullback` are for models that compute both at little more than
+    the cost of one.
     """
 
     def pushforward(self, data: Any, batch: np.ndarray, w: Array, dw: Array) -> Scores:
@@ -46,22 +47,20 @@ class NonlinearModel(LinearModel):
         return self.scores(data, batch, w), self.pullback(data, batch, w, g)
 
     def at(self, data: Any, w: Array) -> NonlinearModel:
-        """The model for many questions about one point w (d,): itself, or one that remembers what it has computed
-        there.
-        """
+        """The model for many calls at one point w (d,): the model itself, or one that caches its results there."""
         return self
 
     def explicit(self, data: Any, w: Array, center: Array) -> tuple[Any, Any, float] | None:
         """The model linearised about w (d,) with its Jacobians written out, or None (here: always).
 
-        A linear model in v, where weights are center + v; data for it, with what is constant in the linearised scores,
-        less that of the true output, in the task loss; and a bound on the squared diameter of any example's features.
+        A linear model in v, where weights are center + v; data for it, whose task loss includes the constants of the
+        linearised scores, less that of the true output; and a bound on the squared diameter of any example's features.
         """
         return None
 
 
 class _Delegating(LinearModel):
-    """A model that asks another one for all but scores and gradients."""
+    """A model that delegates everything but scores and gradients to another model."""
 
     def __init__(self, model: LinearModel) -> None:
         self.model, self.structure_type, self.size = model, model.structure_type, model.size
@@ -95,11 +94,11 @@ class LinearizedModel(_Delegating):
     ----------
     model : model with ``scores``, ``pushforward`` and ``pullback``
     data : packed data
-        What it will be asked about.
+        The data that it will be evaluated on.
     w : array (d,)
         The point w_k.
     center : array (d,), optional
-        What v = 0 stands for; default w_k.
+        The point that v = 0 means; default w_k.
     """
 
     def __init__(self, model: LinearModel, data: Any, w: Array, center: Array | None = None) -> None:
@@ -133,11 +132,12 @@ class LinearizedModel(_Delegating):
 
 
 class HomogeneousModel(_Delegating):
-    """A linearised model with one weight t more, that of the constant: scores t [g(w_k) + J(w_k) (center - w_k)] +
+    """A linearised model with an additional weight t, that of the constant: scores t [g(w_k) + J(w_k) (center - w_k)] +
     J(w_k) v at (v, t).
 
-    They are linear in (v, t), and those of the linearised model at t = 1, so that planes and dual points of the
-    linearised problem are those of this one: the last entry of a gradient (d + 1,) belongs to the constant.
+    They are linear in (v, t), and equal the linearised model's at t = 1. Planes and dual points of the linearised
+    problem are therefore planes and dual points of this one: the last entry of a gradient (d + 1,) belongs to the
+    constant.
     """
 
     def __init__(self, linearized: LinearizedModel) -> None:
@@ -151,26 +151,26 @@ class HomogeneousModel(_Delegating):
 
     def scores(self, data: Any, batch: np.ndarray, v: Array) -> Scores:
         """The scores of a piece of a batch at (v, t) (d + 1,)."""
-        here, t = self.linearized, float(v[-1])
-        if is_linear(here.model):
-            return here.model.scores(data, batch, t * here.center + v[:-1])
-        value, slope = _value_and_pushforward(here.at_w, data, batch, here.w, t * here.offset + v[:-1])
+        point, t = self.linearized, float(v[-1])
+        if is_linear(point.model):
+            return point.model.scores(data, batch, t * point.center + v[:-1])
+        value, slope = _value_and_pushforward(point.at_w, data, batch, point.w, t * point.offset + v[:-1])
         return add(slope, value, t) if t != 1 else add(value, slope)
 
     def pullback(self, data: Any, batch: np.ndarray, v: Array, g: Scores) -> Array:
         """The adjoint, a gradient (d + 1,)."""
-        here = self.linearized
-        if is_linear(here.model):
-            gradient = here.model.pullback(data, batch, here.center, g)
-            constant = inner(here.model.scores(data, batch, here.center), g)
+        point = self.linearized
+        if is_linear(point.model):
+            gradient = point.model.pullback(data, batch, point.center, g)
+            constant = inner(point.model.scores(data, batch, point.center), g)
         else:
-            value, gradient = _value_and_pullback(here.at_w, data, batch, here.w, g)
-            constant = inner(value, g) + inner(here.offset, gradient)
+            value, gradient = _value_and_pullback(point.at_w, data, batch, point.w, g)
+            constant = inner(value, g) + inner(point.offset, gradient)
         return array_namespace(gradient).concat([gradient, Place.of(gradient).floats([constant])])
 
 
 def is_linear(model: LinearModel) -> bool:
-    """Whether the Jacobian of the scores is said to be the scores themselves."""
+    """Whether the model declares its scores linear: their Jacobian is the scores themselves."""
     return getattr(type(model), "pushforward", None) is LinearModel.pushforward
 
 

@@ -1,15 +1,15 @@
-"""Dependency parsing: each token's head from features of the arc between the two, one weight a feature.
+"""Dependency parsing: the head of each token, from features of arcs, with a weight for each feature.
 
 score(y) = sum_m sum_{f in features(y_m, m)} w_f over the tokens m = 1..n with heads y_m in 0..n, 0 the root. Features
-are made from templates (:mod:`reference.models.templates`) when a sentence is scored. Packed data hold only what each
-token adds to the keys of its arcs' features,
+are made from templates (:mod:`reference.models.templates`) when a sentence is scored. Packed data hold only the
+contributions of each token to the keys of its arcs' features,
 
     key = H[h, t] + M[m, t] + R[r(h, m), t]  (+ B[b, t] for each different tag b between)   mod 2^64
 
-for head h, modifier m, template t and reach r (direction and distance). Of a key, the number of the weight is its
-lowest ``bits`` bits, or its place in a vocabulary; a feature that the vocabulary lacks has no weight. Or each template
-has a block of weights of its own, t 2^bits and on or its own vocabulary: then templates are groups of weights. Source:
-Martins et al., section 4; McDonald et al. (2005).
+for head h, modifier m, template t and reach r (direction and distance). The number of a key's weight is its lowest
+``bits`` bits, or its position in a vocabulary. A feature that is not in the vocabulary has no weight. With blocks each
+template has weights of its own, from t 2^bits on or by its own vocabulary; then templates are groups of weights.
+Source: Martins et al., section 4; McDonald et al. (2005).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from reference.structures.arborescence import Arborescence, ArborescenceScores
 
 __all__ = ["ParsingData", "ParsingModel"]
 
-BITS = {False: 20, True: 15}  # where none are given: for all templates together, for each with blocks
+BITS = {False: 20, True: 15}  # defaults: for all templates together; for each template with blocks
 DERIVED = {"prefix": slice(None, 5), "suffix": slice(-3, None)}  # of words
-ROOT, OUTSIDE = "\0root", "\0outside"  # values that no file has
+ROOT, OUTSIDE = "\0root", "\0outside"  # values that do not occur in files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ParsingData(Packed):
-    """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All but
-    ``place`` is NumPy's.
+    """Packed sentences: sentence i owns positions offsets[i]:offsets[i+1], the first of them the root. All arrays are
+    NumPy's.
 
     head_keys, modifier_keys (P, T) uint64: H and M at each position; tags (P,) int64: rows of between_keys (V, T - S)
-    uint64, the templates from S on having ``b.tag``; heads (P,) int64, -1 for roots, or None.
+    uint64, for the templates from S on, which have ``b.tag``; heads (P,) int64, -1 for roots, or None.
     """
 
     offsets: np.ndarray
@@ -60,8 +60,9 @@ class ParsingData(Packed):
     counted = "positions"
 
     def validate(self) -> None:
-        """Raise unless ``offsets`` divide the positions, tags are rows of the keys between, and the heads of each
-        sentence are a tree."""
+        """Raise unless ``offsets`` divide the positions, tags are rows of ``between_keys``, and the heads of each
+        sentence are a tree.
+        """
         if check_templates(self.templates) != self.templates:
             raise ValueError(f"templates: expected tuples, those with b.tag last, got {self.templates}")
         T = len(self.templates)
@@ -87,7 +88,7 @@ class ParsingData(Packed):
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of tokens of each sentence (n,), roots not counted."""
+        """Number of tokens of each sentence (n,), without roots."""
         return np.diff(self.offsets) - 1
 
     def positions(self, i: int) -> slice:
@@ -117,39 +118,39 @@ class ParsingModel(LinearModel):
     Parameters
     ----------
     templates : str or sequence of tuples of str
-        "20" or "100", sets that come with the package, or templates of your own, such as
+        "20" or "100" for a set of the package, or a list of templates such as
         ``[("h.tag", "m.tag", "distance")]``.
     bits : int, optional
-        Features are hashed to 2^bits weights, unless there is a vocabulary; default 20. With ``blocks``: to 2^bits for
-        each template; default 15.
+        Without a vocabulary, features are hashed to 2^bits weights; default 20. With ``blocks``: to 2^bits for each
+        template; default 15.
     vocabulary : sequence of int, optional
         The keys of the features that have a weight, as :meth:`vocabulary` finds them. With ``blocks``: such a sequence
         for each template.
     single_root : bool
         Whether exactly one token has the root as its head.
     blocks : bool
-        Whether each template has weights of its own, one template after another, so that templates can be groups of a
-        regularizer.
+        Whether each template has weights of its own, so that templates can be groups of a regularizer. The blocks are
+        concatenated.
     oracle : callable, optional
-        Answers in the place of ``Arborescence.best``, in training and prediction: from ArborescenceScores to (value,
-        heads), with value -inf where all is forbidden. The structure answers all other questions. ``by_networkx`` of
-        ``accelerated.structures.arborescence`` is one, with ``single_root`` as ``partial(by_networkx,
-        single_root=True)``. Model files do not hold it.
+        Used instead of ``Arborescence.best`` in training and prediction: from ArborescenceScores to (value, heads),
+        with value -inf if every output is forbidden. An example is ``by_networkx`` of
+        ``accelerated.structures.arborescence``, with ``single_root`` as ``partial(by_networkx, single_root=True)``.
+        Model files do not store it.
 
     Attributes
     ----------
     size : int
         Number of weights d.
     templates : tuple of tuples of str
-        In the order of their blocks: as given, those with ``b.tag`` last.
+        In the order of their blocks: as given, but those with ``b.tag`` last.
     bounds : int64 array
         Block t is bounds[t]:bounds[t + 1]; without blocks there is one, 0:d.
 
     Notes
     -----
     The task loss is Hamming: the number of tokens with another head than the true one. Memory of packed data: 16 bytes
-    for each token and template. Keys of 64 bits are taken to be different where features are: among m features two
-    share one with probability m^2 / 2^65.
+    for each token and template. Different features are assumed to have different keys of 64 bits. Among m features, two
+    have the same key with probability m^2 / 2^65.
 
     Source
     ------
@@ -164,7 +165,8 @@ class ParsingModel(LinearModel):
     >>> [heads.tolist() for heads in model.predict(model.pack([{"tag": ["D", "N", "V", "D", "N"]}]), None, w)]
     [[2, 3, 0, 5, 3]]
 
-    Templates as groups: one that does not pay is at exactly zero (Martins et al., Algorithm 3, with explicit features):
+    Templates as groups: a template that does not help has a norm of exactly zero (Martins et al., Algorithm 3, with
+    explicit features):
 
     >>> from reference import SquaredL21, online_proximal, steps
     >>> model = ParsingModel([("h.tag", "m.tag"), ("distance",), ("h.tag",), ("m.tag",)], bits=4, blocks=True)
@@ -213,7 +215,7 @@ class ParsingModel(LinearModel):
         self._reach = _reach_keys(self.templates)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
+        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
         return {
             "templates": [list(template) for template in self.templates],
             "bits": self.bits,
@@ -224,20 +226,20 @@ class ParsingModel(LinearModel):
 
     @property
     def groups(self) -> np.ndarray:
-        """The template of each weight (d,) int64, as regularizers of groups take it; ValueError for a model without
-        blocks.
+        """The template of each weight (d,) int64, in the form for regularizers of groups. Raises ValueError for a model
+        without blocks.
         """
         self._needs_blocks("groups")
         return np.repeat(np.arange(len(self.templates)), np.diff(self.bounds))
 
     def template_norms(self, w: Array) -> np.ndarray:
-        """||w_t|| for each template t (T,), float64 on the host; ValueError for a model without blocks."""
+        """||w_t|| for each template t (T,), float64 on the host. Raises ValueError for a model without blocks."""
         self._needs_blocks("template_norms")
         weights = np.asarray(host(w), np.float64)
         if weights.shape != (self.size,):
             raise ValueError(f"w: expected shape {(self.size,)}, got {weights.shape}")
         tops = np.array([np.max(np.abs(block), initial=0.0) for block in self._by_block(weights)])
-        units = np.where(tops > 0, tops, 1.0)  # so that squares are in range
+        units = np.where(tops > 0, tops, 1.0)  # so that squares do not overflow
         scaled = [np.linalg.norm(block / unit) for block, unit in zip(self._by_block(weights), units, strict=True)]
         norms: np.ndarray = tops * scaled
         return norms
@@ -247,7 +249,7 @@ class ParsingModel(LinearModel):
             raise ValueError(f"{what}: templates share weights; ParsingModel(..., blocks=True) gives each its own")
 
     def _by_block(self, values: Any) -> Any:
-        """Values of all weights (d,), cut into blocks where there are any."""
+        """Values of all weights (d,), split into blocks if the model has them."""
         if not self.blocks:
             return values
         return [values[a:b] for a, b in itertools.pairwise(self.bounds.tolist())]
@@ -258,8 +260,8 @@ class ParsingModel(LinearModel):
         Parameters
         ----------
         X : sequence of n mappings
-            From names of fields to sequences of n_i strings: what the templates name, prefix and suffix excepted, which
-            are made from "word"; other fields are left alone. n_i may be 0.
+            From names of fields to sequences of n_i strings, for all fields that the templates name; "prefix" and
+            "suffix" are made from "word". Other fields are ignored. n_i may be 0.
         Y : sequence of n integer sequences (n_i,), optional
             The head of each token, 1 to n_i, or 0 for the root: a tree.
         like : array, optional
@@ -272,8 +274,8 @@ class ParsingModel(LinearModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or make
-            no tree, several roots where the model has one.
+            Naming the sentence, for fields that are missing or of unequal length, heads that are out of range or do not
+            form a tree, several roots with ``single_root``.
         """
         lengths = np.array([_length(f"X[{i}]", x, self._fields()) for i, x in enumerate(X)], np.int64)
         offsets = np.concatenate([[0], np.cumsum(lengths + 1)]).astype(np.int64)
@@ -332,8 +334,8 @@ class ParsingModel(LinearModel):
         return above
 
     def check(self, data: ParsingData) -> None:
-        """Raise ValueError if ``data`` was packed by a model of other templates, or with trees this one does not
-        have; TypeError if it was not packed.
+        """Raise ValueError if ``data`` was packed by a model of other templates, or has trees that this model excludes.
+        Raise TypeError if it was not packed.
         """
         if not isinstance(data, ParsingData):
             raise not_packed(data)
@@ -344,8 +346,8 @@ class ParsingModel(LinearModel):
                 self._tree(f"Y[{i}]", data.heads[data.positions(i)][1:], int(data.lengths[i]))
 
     def vocabulary(self, data: ParsingData, least: int = 1) -> Any:
-        """The keys (m,) uint64, in order, of the features that occur on true arcs at least so many times; with blocks,
-        of each template's.
+        """The sorted keys (m,) uint64 of the features that occur on true arcs at least ``least`` times; with blocks,
+        for each template.
 
         Parameters
         ----------
@@ -360,13 +362,13 @@ class ParsingModel(LinearModel):
         """
         self.check(data)
         integer("least", least, 1)
-        found, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+        kept, owners = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
         for i in range(data.n):
             arcs, keys, templates = self._arc_features(data, i)
             true = host(self._true(data, i)).reshape(-1)[arcs] > 0
-            found.append(keys[true])
+            kept.append(keys[true])
             owners.append(templates[true])
-        keys, first, times = np.unique(np.concatenate(found), return_index=True, return_counts=True)
+        keys, first, times = np.unique(np.concatenate(kept), return_index=True, return_counts=True)
         often = times >= least
         if not self.blocks:
             return keys[often]
@@ -374,19 +376,19 @@ class ParsingModel(LinearModel):
         return [keys[often & (owner == t)] for t in range(len(self.templates))]
 
     def arc_keys(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """The features of sentence i's arcs: arcs (e,) in order, (m - 1)(n_i + 1) + h for modifier m and head h, and
+        """The features of sentence i's arcs: arcs (e,) sorted, (m - 1)(n_i + 1) + h for modifier m and head h, and
         keys (e,) uint64.
         """
         return self._arc_features(data, i)[:2]
 
     def _arc_features(self, data: ParsingData, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """As :meth:`arc_keys`, and the template (e,) of each feature."""
-        where, n = data.positions(i), int(data.lengths[i])
+        positions, n = data.positions(i), int(data.lengths[i])
         m, h = np.nonzero(np.arange(1, n + 1)[:, None] != np.arange(n + 1))
-        keys = data.head_keys[where][h] + data.modifier_keys[where][m + 1] + self._reach[_reach(h, m + 1)]
+        keys = data.head_keys[positions][h] + data.modifier_keys[positions][m + 1] + self._reach[_reach(h, m + 1)]
         arcs, simple = np.broadcast_to((m * (n + 1) + h)[:, None], keys.shape), self.simple
-        tags = data.tags[where]
-        seen = np.cumsum(tags[:, None] == np.unique(tags), axis=0)  # tokens with each tag, up to each position
+        tags = data.tags[positions]
+        seen = np.cumsum(tags[:, None] == np.unique(tags), axis=0)  # number of tokens with each tag up to each position
         low, high = np.minimum(h, m + 1), np.maximum(h, m + 1)
         arc, tag = np.nonzero(seen[high - 1] > seen[low])
         between = keys[arc, simple:] + data.between_keys[np.unique(tags)[tag]]
@@ -397,8 +399,8 @@ class ParsingModel(LinearModel):
         return together[order], np.concatenate([keys[:, :simple].reshape(-1), between.reshape(-1)])[order], every[order]
 
     def features(self, data: ParsingData, i: int) -> Rows:
-        """The features of sentence i's arcs as sparse rows (n_i (n_i + 1), d), a row for each arc; none for a token
-        as its own head.
+        """The features of sentence i's arcs as sparse rows (n_i (n_i + 1), d), a row for each arc; empty for a token as
+        its own head.
         """
         arcs, keys, templates = self._arc_features(data, i)
         if self.keys is None:
@@ -409,8 +411,8 @@ class ParsingModel(LinearModel):
         else:
             ranks = np.searchsorted(self.keys, keys, sorter=self._ranks)
             numbers = self._ranks[np.minimum(ranks, self.size - 1)]
-            known = self.keys[numbers] == keys
-            arcs, numbers = arcs[known], numbers[known]
+            listed = self.keys[numbers] == keys
+            arcs, numbers = arcs[listed], numbers[listed]
         n = int(data.lengths[i])
         indptr = np.searchsorted(arcs, np.arange(n * (n + 1) + 1))
         return Rows.unchecked(indptr, data.place.integers(numbers), data.place.floats(np.ones(len(numbers))), self.size)
@@ -445,7 +447,7 @@ class ParsingModel(LinearModel):
         return [1 if n == 0 else (n + (not self.single_root)) ** (n - 1) for n in data.lengths.tolist()]
 
     def true_heads(self, data: ParsingData) -> np.ndarray:
-        """The heads (P,) of all positions, -1 for roots; ValueError where the data was packed without."""
+        """The heads (P,) of all positions, -1 for roots; ValueError if the data were packed without."""
         if data.heads is None:
             raise ValueError("Y: this data was packed without heads; pack(X, Y) gives them")
         return data.heads
@@ -464,16 +466,14 @@ class ParsingModel(LinearModel):
 
 
 class _Columns:
-    """The fields of all sentences, position after position, as numbers of their different values."""
+    """The fields of all sentences, concatenated, with their values as numbers."""
 
     def __init__(self, X: Sequence[Mapping[str, Sequence[str]]], offsets: np.ndarray) -> None:
         self.X, self.offsets, self.size = X, offsets, int(offsets[-1])
         self._known: dict[str | None, tuple[np.ndarray, np.ndarray]] = {}
 
     def numbered(self, field: str | None, offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """The number (P,) of the value that each position's neighbour at an offset has, and the values, hashed;
-        None: equal costs.
-        """
+        """The number (P,) of the value at an offset from each position, and the hashed values."""
         if field not in self._known:
             self._known[field] = self._read(field)
         numbers, names = self._known[field]
@@ -484,19 +484,19 @@ class _Columns:
 
     def _read(self, field: str | None) -> tuple[np.ndarray, np.ndarray]:
         number: dict[str, int] = {ROOT: 0, OUTSIDE: 1}
-        found = []
+        numbers = []
         for x, length in zip(self.X, np.diff(self.offsets).tolist(), strict=True):
-            found.append(0)
+            numbers.append(0)
             if field is None:
                 values: Sequence[str] = [OUTSIDE] * (length - 1)
             else:
                 values = [value[DERIVED[field]] for value in x["word"]] if field in DERIVED else x[field]
-            found.extend(number.setdefault(value, len(number)) for value in values)
-        return np.array(found, np.int64), hashes(number)
+            numbers.extend(number.setdefault(value, len(number)) for value in values)
+        return np.array(numbers, np.int64), hashes(number)
 
 
 def _length(name: str, x: Any, fields: list[str]) -> int:
-    """The number of tokens of a sentence that has these fields."""
+    """The number of tokens of a sentence. Raises unless it has these fields."""
     if not isinstance(x, Mapping):
         raise TypeError(f'{name}: expected fields, such as {{"word": [...], "tag": [...]}}, got {type(x).__name__}')
     missing = [field for field in fields if field not in x]
@@ -512,11 +512,11 @@ def _length(name: str, x: Any, fields: list[str]) -> int:
 
 
 def _vocabulary(name: str, keys: Any) -> np.ndarray:
-    """The keys as uint64, in order."""
-    found = np.array(keys, np.uint64)
-    if found.ndim != 1 or np.any(found[1:] <= found[:-1]):
+    """The keys as uint64, sorted."""
+    vocabulary = np.array(keys, np.uint64)
+    if vocabulary.ndim != 1 or np.any(vocabulary[1:] <= vocabulary[:-1]):
         raise ValueError(f"{name}: expected keys in rising order, as ParsingModel.vocabulary gives them")
-    return found
+    return vocabulary
 
 
 def _vocabularies(lists: Any, templates: tuple[Template, ...]) -> list[np.ndarray]:
@@ -528,14 +528,14 @@ def _vocabularies(lists: Any, templates: tuple[Template, ...]) -> list[np.ndarra
             f"gives them with blocks, got {len(lists)} "
             f"{'lists' if np.ndim(lists[0] if len(lists) else 0) else 'numbers'}"
         )
-    found = [_vocabulary(f"vocabulary[{t}]", keys) for t, keys in enumerate(lists)]
-    if len(np.unique(np.concatenate(found))) < sum(map(len, found)):
+    vocabularies = [_vocabulary(f"vocabulary[{t}]", keys) for t, keys in enumerate(lists)]
+    if len(np.unique(np.concatenate(vocabularies))) < sum(map(len, vocabularies)):
         raise ValueError("vocabulary: expected different keys in different templates, got one twice")
-    return found
+    return vocabularies
 
 
 def _reach(h: np.ndarray, m: np.ndarray) -> np.ndarray:
-    """Rows of the reach keys: the bin of |h - m|, and as many rows on for heads on the right."""
+    """Rows of the reach keys: the bin of |h - m| for heads on the left, and D more for heads on the right."""
     rows: np.ndarray = np.searchsorted(DISTANCES, np.abs(h - m), side="right") - 1 + len(DISTANCES) * (h > m)
     return rows
 
@@ -548,6 +548,6 @@ def _reach_keys(templates: tuple[Template, ...]) -> np.ndarray:
 
 
 def _only(data: ParsingData, batch: np.ndarray) -> int:
-    """The one sentence of a piece."""
+    """The only sentence of a piece."""
     (i,) = all_of(data.n, batch)
     return int(i)

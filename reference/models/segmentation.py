@@ -1,11 +1,11 @@
-"""Segmentation: the nodes of a graph are background (0) or foreground (1), and neighbours prefer to agree.
+"""Segmentation: the nodes of a graph are background (0) or foreground (1), and adjacent nodes tend to agree.
 
     score(y; w) = sum_v y_v <w_node, x_v> - sum_e [y_a != y_b] <w_edge, g_e>,   e = (a, b),   g_e >= 0, w_edge >= 0
 
 An image is a triple: features x of its p nodes (p, F), edges (e, 2), features g of its edges (e, G). The signs of g and
 w_edge make every score supermodular, so that a minimum cut finds the best labelling (Pillutla et al., section 4.2.1 and
-Theorem 47), in training too: the task loss, the number of wrong nodes, is a sum over nodes. Weights are one vector w
-(F + G,), w_node first; w_edge must be >= 0.
+Theorem 47). This also holds in training, because the task loss, the number of wrong nodes, is a sum over nodes. Weights
+are one vector w (F + G,), w_node first; w_edge must be >= 0.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = ["SegmentationData", "SegmentationModel", "grid_edges"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SegmentationData(Packed):
-    """Packed images: for each its node features (p, F), edges (e, 2), edge features (e, G) and labels (p,), the
-    integers on the host.
+    """Packed images: node features (p, F), edges (e, 2), edge features (e, G) and labels (p,) of each image. Integers
+    are on the host.
     """
 
     features: tuple[Rows, ...]
@@ -39,7 +39,7 @@ class SegmentationData(Packed):
     labels: tuple[np.ndarray, ...] | None
 
     def validate(self) -> None:
-        """Raise unless edges join nodes that there are, with features >= 0, and nodes have labels 0 or 1, or none."""
+        """Raise unless edges join existing nodes, edge features are >= 0, and labels, if given, are 0 or 1."""
         for name in ("edges", "edge_features", "labels"):
             each = getattr(self, name)
             if each is not None and len(each) != len(self.features):
@@ -59,7 +59,7 @@ class SegmentationData(Packed):
 
 
 class SegmentationModel(LinearModel):
-    """Foreground against background on graphs, grids above all, by weights of node features and of edge features.
+    """Separates foreground from background on graphs, usually grids, by weights of node features and of edge features.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class SegmentationModel(LinearModel):
     n_edge_features : int
         Number of features G of an edge, all of them >= 0.
     oracle : callable, optional
-        Answers in the place of ``Cut.best``, in training and prediction: from CutScores to (value, labels), with
-        value -inf where all is forbidden. The structure answers all other questions.
-        ``accelerated.structures.cut.by_networkx`` is one. Model files do not hold it.
+        Used instead of ``Cut.best`` in training and prediction: from CutScores to (value, labels), with value -inf if
+        every output is forbidden. ``accelerated.structures.cut.by_networkx`` is an example. Model files do not store
+        it.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class SegmentationModel(LinearModel):
         self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
+        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
         return {"n_features": self.n_features, "n_edge_features": self.n_edge_features}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SegmentationData:
@@ -114,7 +114,7 @@ class SegmentationModel(LinearModel):
         ----------
         X : sequence of n triples (features, edges, edge_features)
             Features (p, F) and edge features (e, G) >= 0 as dense arrays, CSR matrices, Rows or lists of active
-            columns; edges (e, 2) integers in 0..p-1. No node is joined to itself; p = 0 and e = 0 are fine.
+            columns; edges (e, 2) integers in 0..p-1. No edge joins a node to itself; p = 0 and e = 0 are allowed.
         Y : sequence of n arrays (p,), optional
             Labels, 0 or 1 (or booleans) for each node.
         like : array, optional
@@ -144,17 +144,17 @@ class SegmentationModel(LinearModel):
         """
         if not isinstance(data, SegmentationData):
             raise not_packed(data)
-        for what, rows, width in (
+        for part, rows, width in (
             ("features", data.features, self.n_features),
             ("edge features", data.edge_features, self.n_edge_features),
         ):
             wrong = next((r.width for r in rows if r.width != width), width)
             if wrong != width:
-                raise ValueError(f"data: packed with {wrong} {what}, the model has {width}: it is another model's")
+                raise ValueError(f"data: packed with {wrong} {part}, the model has {width}: it is another model's")
 
     def scores(self, data: SegmentationData, batch: np.ndarray, w: Array) -> CutScores:
-        """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError
-        where w_edge < 0.
+        """The scores of one image (batch of one) at weights w (d,): unary (p, 2), pairwise (e, 2, 2). ValueError if
+        w_edge < 0.
         """
         i, (node, edge) = _only(batch), self.split(w)
         check_edge_weights(edge)
@@ -211,7 +211,7 @@ class SegmentationModel(LinearModel):
         return rows, edges, edge_rows
 
     def _scores(self, data: SegmentationData, i: int, foreground: Array, strength: Array) -> CutScores:
-        """Scores from those of the foreground (p, 1) and what each edge (e, 1) takes off where its ends differ."""
+        """Scores from those of the foreground (p, 1) and the penalty of each edge (e, 1) whose ends differ."""
         xp = array_namespace(foreground)
         unary = xp.concat([xp.zeros_like(foreground), foreground], axis=1)
         apart = self._place(data).floats(1.0 - np.eye(2))
@@ -246,7 +246,7 @@ def grid_edges(height: int, width: int, connectivity: int = 4) -> np.ndarray:
     Raises
     ------
     ValueError, TypeError
-        A side below 0, another connectivity.
+        A side below 0; a connectivity that is not 4 or 8.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def _check_edges(name: str, edges: np.ndarray, p: int) -> None:
 
 
 def _check_edge_features(name: str, rows: Rows, edges: np.ndarray) -> None:
-    """Raise unless there is a row of numbers >= 0 for each edge."""
+    """Raise unless each edge has a row of numbers >= 0."""
     if rows.n != len(edges):
         raise ValueError(f"{name}: expected {len(edges)} rows, one for each edge, got {rows.n}")
     entries = host(rows.data)

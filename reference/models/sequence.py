@@ -1,12 +1,12 @@
 """Sequence labelling: features at each position, one weight for each feature and label, and transition weights.
 
 The joint feature map of a linear-chain CRF or structural SVM (Pillutla et al., Example 5, with start and stop weights
-counted as the errata say). Weights are one vector w (d,): first a matrix (F, L), the L weights of a feature side by
-side, then the transition matrix (L, L). Start and stop weights are two more features, active on a sequence's first and
-last position, so no other code treats them specially.
+counted correctly). Weights are one vector w (d,): first a matrix (F, L), the L weights of a feature side by side, then
+the transition matrix (L, L). Start and stop weights are two more features, active on a sequence's first and last
+position, so that no other code has a special case for them.
 
-Padding. ``scores`` lays the b sequences of a piece out as (b, n) with n the longest; ``place`` (b, n) holds, for each
-cell, the number of its position among the piece's own positions, and their count P for a cell past the end:
+Padding. ``scores`` arranges the b sequences of a piece as (b, n), where n is the length of the longest. ``place`` (b,
+n) has the number of each cell's position among the P positions of the piece, and P for a cell past the end:
 
     lengths (3, 1)  ->  place  0 1 2      flat rows 0 1 2 3, row 4 = P stands for padding
                                3 4 4
@@ -137,7 +137,7 @@ class SequenceModel(LinearModel):
         ----------
         X : sequence of n items
             Each a dense array (n_i, F), a CSR matrix, a Rows, or a list of n_i lists of active columns. Length 0 is
-            fine.
+            allowed.
         Y : sequence of n label sequences, optional
             Each (n_i,) integer indices, or label names (a string counts as a sequence of one-letter names).
         like : array, optional
@@ -168,12 +168,13 @@ class SequenceModel(LinearModel):
         return ChainData(packed, lock(offsets), labels)
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
-        """All positions of X as host rows, and the offsets of the sequences."""
+        """All positions of X as rows on the host, and the offsets of the sequences."""
         if len(X) and all(_plain(x) and x.ndim == 2 and x.shape[1] == self.n_features for x in X):
             offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
             together = np.concatenate(list(X))
-            if together.dtype.kind in "fiub" and np.all(np.isfinite(together)):  # else one by one, to name the sequence
+            if together.dtype.kind in "fiub" and np.all(np.isfinite(together)):
                 return Rows.of(together, width=self.n_features), offsets
+        # one by one, so that errors name the sequence
         each = [Rows.of(x, width=self.n_features, name=f"X[{i}]") for i, x in enumerate(X)]
         offsets = np.concatenate([[0], np.cumsum([r.n for r in each])]).astype(np.int64)
         return _stacked(each, self.n_features), offsets
@@ -240,18 +241,18 @@ class SequenceModel(LinearModel):
     def task_loss(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The task loss as scores to add: cost[true label, label] at each position."""
         positions, place = _layout(data.offsets, batch)
-        here = data.rows.place
-        true = here.xp.take(self.true_labels(data), here.integers(positions))
-        flat = here.xp.take(here.floats(self.cost), true, axis=0)
+        home = data.rows.place
+        true = home.xp.take(self.true_labels(data), home.integers(positions))
+        flat = home.xp.take(home.floats(self.cost), true, axis=0)
         return ChainScores(
-            self._padded(data, flat, place), here.zeros((self.n_labels, self.n_labels)), self._lengths(data, batch)
+            self._padded(data, flat, place), home.zeros((self.n_labels, self.n_labels)), self._lengths(data, batch)
         )
 
     def gold(self, data: ChainData, batch: np.ndarray) -> ChainScores:
         """The indicator of the true labellings' parts, shaped like the scores."""
-        labels, here = self._gold_labels(data, batch), data.rows.place
+        labels, home = self._gold_labels(data, batch), data.rows.place
         shape = ChainScores(
-            here.zeros((*labels.shape, self.n_labels)), here.zeros((self.n_labels,) * 2), self._lengths(data, batch)
+            home.zeros((*labels.shape, self.n_labels)), home.zeros((self.n_labels,) * 2), self._lengths(data, batch)
         )
         parts: ChainScores = self.structure_type.ops.parts(shape, labels)
         return parts
@@ -263,9 +264,9 @@ class SequenceModel(LinearModel):
     def _gold_labels(self, data: ChainData, batch: np.ndarray) -> Array:
         """True labels of a piece (b, n), -1 in the padding."""
         positions, place = _layout(data.offsets, batch)
-        here, xp = data.rows.place, data.rows.place.xp
-        true = xp.concat([xp.take(self.true_labels(data), here.integers(positions)), here.integers([-1])])
-        return xp.reshape(xp.take(true, here.integers(place.ravel())), place.shape)
+        home, xp = data.rows.place, data.rows.place.xp
+        true = xp.concat([xp.take(self.true_labels(data), home.integers(positions)), home.integers([-1])])
+        return xp.reshape(xp.take(true, home.integers(place.ravel())), place.shape)
 
     def zeros(self, data: ChainData) -> Array:
         """Weights of zero (d,) in the data's place."""
@@ -278,17 +279,17 @@ class SequenceModel(LinearModel):
         return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
 
     def true_labels(self, data: ChainData) -> Array:
-        """The labels (N,) of all positions; ValueError if the data was packed without labels."""
+        """The labels (N,) of all positions; ValueError if the data were packed without labels."""
         if data.labels is None:
             raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
         return data.labels
 
     def _padded(self, data: ChainData, flat: Array, place: np.ndarray) -> Array:
         """Rows (P, L) of a piece's positions as (b, n, L), with 0 in the padding."""
-        here = data.rows.place
-        longer = here.xp.concat([flat, here.zeros((1, self.n_labels))])
-        return here.xp.reshape(
-            here.xp.take(longer, here.integers(place.ravel()), axis=0), (*place.shape, self.n_labels)
+        home = data.rows.place
+        longer = home.xp.concat([flat, home.zeros((1, self.n_labels))])
+        return home.xp.reshape(
+            home.xp.take(longer, home.integers(place.ravel()), axis=0), (*place.shape, self.n_labels)
         )
 
     def _lengths(self, data: ChainData, batch: np.ndarray) -> Array | None:
@@ -305,7 +306,7 @@ def _plain(x: Any) -> bool:
 
 
 def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (P,) of the batch's sequences, and place (b, n): the diagram in the module's docstring."""
+    """Positions (P,) of the batch's sequences, and place (b, n): see the diagram in the module's docstring."""
     batch = all_of(len(offsets) - 1, batch)
     starts, lengths = offsets[batch], offsets[batch + 1] - offsets[batch]
     ends = np.cumsum(lengths)
@@ -316,7 +317,7 @@ def _layout(offsets: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _stacked(each: list[Rows], width: int) -> Rows:
-    """Host rows, concatenated vertically."""
+    """Rows on the host, concatenated."""
     counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(r.indptr) for r in each)])
     return Rows.unchecked(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -327,15 +328,15 @@ def _stacked(each: list[Rows], width: int) -> Rows:
 
 
 def _with_boundaries(rows: Rows, offsets: np.ndarray, first_column: int) -> Rows:
-    """Host rows with two more columns: one active on each sequence's first position, one on its last."""
+    """Rows on the host with two more columns: one active on each sequence's first position, one on its last."""
     nonempty = offsets[:-1] < offsets[1:]
-    at = np.concatenate([offsets[:-1][nonempty], offsets[1:][nonempty] - 1])  # rows, the first ones and the last ones
-    columns = np.repeat([first_column, first_column + 1], len(at) // 2)
-    by_row = np.argsort(at, kind="stable")
-    at, columns = at[by_row], columns[by_row]
-    behind = rows.indptr[at + 1]  # each row's own entries
+    row = np.concatenate([offsets[:-1][nonempty], offsets[1:][nonempty] - 1])  # rows, the first ones and the last ones
+    columns = np.repeat([first_column, first_column + 1], len(row) // 2)
+    by_row = np.argsort(row, kind="stable")
+    row, columns = row[by_row], columns[by_row]
+    behind = rows.indptr[row + 1]  # each row's own entries
     return Rows.unchecked(
-        rows.indptr + np.concatenate([[0], np.cumsum(np.bincount(at, minlength=rows.n))]),
+        rows.indptr + np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows.n))]),
         np.insert(rows.indices, behind, columns),
         np.insert(rows.data, behind, 1.0),
         first_column + 2,

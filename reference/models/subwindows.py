@@ -3,7 +3,7 @@
     score(y; w) = sum over the pixels p of y of <w, x_p>,   loss(y) = 1 - IoU(y, y_true)
 
 The best boxes are found by efficient subwindow search. Source: Pillutla et al., section 4.2.2, after Lampert et al.
-(2008): a pixel has the visual word of the local feature at its place, or none.
+(2008): a pixel has the visual word of its local feature, or none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["SubwindowData", "SubwindowModel"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SubwindowData(Packed):
-    """Packed images: features of each one's pixels (H W, F), row by row, its sides (H, W) and the true boxes (n, 4)
+    """Packed images: features of the pixels (H W, F), row by row, and sides (H, W) of each image; the true boxes (n, 4)
     on the host, or None.
     """
 
@@ -37,7 +37,7 @@ class SubwindowData(Packed):
     truth: np.ndarray | None
 
     def validate(self) -> None:
-        """Raise unless each image has a row for each of its pixels, and its true box lies within."""
+        """Raise unless each image has a row for each pixel, and contains its true box."""
         if len(self.sides) != len(self.features):
             raise ValueError(f"sides: expected {len(self.features)} pairs, one for each image, got {len(self.sides)}")
         for i, (rows, (H, W)) in enumerate(zip(self.features, self.sides, strict=True)):
@@ -58,7 +58,7 @@ class SubwindowData(Packed):
 
 
 class SubwindowModel(LinearModel):
-    """The best of all boxes of an image by a linear score of its pixels' features.
+    """Finds the best of all boxes of an image by a linear score of its pixels' features.
 
     score(y; w) = sum over the pixels p of y of <w, x_p>
 
@@ -69,8 +69,8 @@ class SubwindowModel(LinearModel):
     n_features : int
         Number of features F of a pixel, or of visual words.
     oracle : callable, optional
-        Answers in the place of ``Boxes.best``, in training and prediction: from BoxScores to (value, box), with value
-        -inf where all is forbidden. The structure answers all other questions. Model files do not hold it.
+        Used instead of ``Boxes.best`` in training and prediction: from BoxScores to (value, box), with value -inf if
+        every output is forbidden. Model files do not store it.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class SubwindowModel(LinearModel):
         self._answer_by(oracle)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments but ``oracle`` as JSON-able values, for model files."""
+        """The constructor's arguments except ``oracle``, as values for JSON, for model files."""
         return {"n_features": self.n_features}
 
     def pack(self, X: Any, Y: Any = None, *, like: Array | None = None) -> SubwindowData:
@@ -108,8 +108,7 @@ class SubwindowModel(LinearModel):
         Parameters
         ----------
         X : sequence of n arrays
-            Features (H, W, F) of each pixel, floats; or visual words (H, W), integers in 0..F-1, -1 where there is
-            none.
+            Features (H, W, F) of each pixel, floats; or visual words (H, W), integers in 0..F-1, or -1 for none.
         Y : sequence of n boxes (4,), optional
             Integers, within the image.
         like : array, optional
@@ -172,7 +171,7 @@ class SubwindowModel(LinearModel):
         return [H * (H + 1) // 2 * (W * (W + 1) // 2) for H, W in data.sides]
 
     def squared_diameters(self, data: SubwindowData) -> np.ndarray:
-        """(sum_p ||x_p||)^2 for each image: two boxes differ by pixels that one of them has."""
+        """(sum_p ||x_p||)^2 for each image: two boxes differ by the pixels that only one of them contains."""
         squares = [np.bincount(host(rows.row_ids()), host(rows.data).astype(np.float64) ** 2) for rows in data.features]
         return np.array([np.sum(np.sqrt(each)) ** 2 for each in squares])
 

@@ -1,10 +1,10 @@
 """Tagging sentences: a linear chain over attributes of tokens, named by strings, with weights for attribute-label
 pairs.
 
-Of the weights of a SequenceModel, a matrix of attributes and labels and one of transitions, a tagger may have all, or
-only those of pairs that training data has; the others are 0 and no parameters. Label sequences that a scheme
-(BIO, IOB1, IOBES) does not have may be forbidden: a score of -inf for what may not follow, begin or end. Sources:
-Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
+The weights are a matrix of attributes and labels and a matrix of transitions, as in SequenceModel. A tagger may have
+all of them, or only those of pairs that occur in training data; the others are 0 and are not parameters. Label
+sequences that are invalid in a scheme (BIO, IOB1, IOBES) may be forbidden: labels that may not follow, begin or end get
+a score of -inf. Sources: Pillutla et al., Example 5 and section 7.1.1; Lafferty et al. (2001).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ class TaggingModel(SequenceModel):
     ----------
     labels : sequence of str
     templates : str, sequence of str, function or None
-        "chunks", "entities", "words" (sets that come with the package), or templates such as
+        "chunks", "entities", "words" (sets of the package), or templates such as
         ``["bias", "word[-2..2]", "word|tag"]`` (:mod:`reference.models.token_templates`); a function of a sentence and
         a position that gives a list of strings, or a dictionary from strings to numbers; None: sentences are lists of
         such lists or dictionaries.
     vocabulary : sequence of str, optional
-        The attributes that have weights; others are left out.
+        The attributes that have weights; others are ignored.
     bits : int, optional
         Instead of a vocabulary: attributes are hashed to 2^bits // L rows of L weights.
     pairs : sequence of int, optional
-        The attribute-label pairs that have a weight, ``row * L + label``, in order; None: all.
+        The attribute-label pairs that have a weight, ``row * L + label``, sorted; None: all.
     label_pairs : sequence of int, optional
-        The transitions that have a weight, ``label * L + next label``, in order; None: all that are allowed.
+        The transitions that have a weight, ``label * L + next label``, sorted; None: all that are allowed.
     transitions : {"bio", "iob1", "iobes"}, optional
-        Forbid all label sequences but those of a scheme.
+        Forbid all label sequences that are invalid in this scheme.
     cost : array (L, L), optional
         Task loss of predicting label j for true label i; default: Hamming.
     max_cells : int
@@ -60,7 +60,7 @@ class TaggingModel(SequenceModel):
     size : int
         Number of weights: pairs, then transitions.
     width : int
-        Number of attributes (or rows they are hashed to).
+        Number of attributes, or of rows that they are hashed to.
 
     Raises
     ------
@@ -69,8 +69,7 @@ class TaggingModel(SequenceModel):
 
     Notes
     -----
-    No weights for starts and stops: BOS and EOS are attributes. Hashing is the same in every process and never by
-    chance.
+    There are no weights for starts and stops, because BOS and EOS are attributes. Hashing is the same in every process.
 
     Source
     ------
@@ -144,11 +143,11 @@ class TaggingModel(SequenceModel):
         ----------
         X, Y : sentences and their labels, names, as :meth:`pack` takes them
         templates, bits, transitions, cost
-            As above; without bits, the vocabulary is what occurs in X.
+            As above; without bits, the vocabulary has the attributes that occur in X.
         pairs : {"observed", "all"}
             Weights for the attribute-label pairs and the transitions that occur in the data, or for all.
         least : int >= 1
-            The vocabulary has the attributes that occur at least so many times.
+            The vocabulary has the attributes that occur at least ``least`` times.
 
         Returns
         -------
@@ -162,20 +161,20 @@ class TaggingModel(SequenceModel):
         if not labels or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"Y: expected names of labels, got {labels}")
         given = templates if templates is None or callable(templates) else check_templates(templates)
-        found = attributes_of(X, given)
+        attributes = attributes_of(X, given)
         vocabulary = None
         if bits is None:
-            times = np.bincount(found.numbers, minlength=len(found.names))
-            vocabulary = [found.names[i] for i in np.flatnonzero(times >= least).tolist()]
+            times = np.bincount(attributes.numbers, minlength=len(attributes.names))
+            vocabulary = [attributes.names[i] for i in np.flatnonzero(times >= least).tolist()]
         settings: dict[str, Any] = {"vocabulary": vocabulary, "bits": bits, "transitions": transitions, "cost": cost}
         model = cls(labels, given, **settings)
         if pairs == "all":
             return model
-        data = model._packed(found, Y, None)
+        data = model._packed(attributes, Y, None)
         return cls(labels, given, pairs=model.observed(data), label_pairs=model.observed_transitions(data), **settings)
 
     def settings(self) -> dict[str, Any]:
-        """The constructor's arguments as JSON-able values, for model files; TypeError where templates are a
+        """The constructor's arguments as JSON-able values, for model files. Raises TypeError if templates are a
         function.
         """
         if callable(self.templates):
@@ -201,9 +200,9 @@ class TaggingModel(SequenceModel):
         Parameters
         ----------
         X : sequence of n sentences
-            As the templates need them: with a list of templates, mappings from columns to sequences of n_i strings;
-            with None, sequences of n_i lists of strings or dictionaries from strings to numbers; with a function, what
-            that takes. Or their TokenAttributes.
+            With a list of templates, mappings from columns to sequences of n_i strings; with None, sequences of n_i
+            lists of strings or dictionaries from strings to numbers; with a function, its arguments. Or their
+            TokenAttributes.
         Y : sequence of n label sequences, optional
             Each (n_i,) names or indices.
         like : array, optional
@@ -216,26 +215,25 @@ class TaggingModel(SequenceModel):
         Raises
         ------
         ValueError, TypeError
-            Naming the sentence, for columns or labels that do not fit, and for labels that ``transitions`` does not
-            allow.
+            Naming the sentence, for columns or labels of wrong lengths, and for labels that ``transitions`` forbids.
         """
         return self._packed(attributes_of(X, self.templates), Y, like)
 
-    def _packed(self, found: TokenAttributes, Y: Any, like: Array | None) -> ChainData:
-        data = super().pack(found, Y, like=like)
+    def _packed(self, attributes: TokenAttributes, Y: Any, like: Array | None) -> ChainData:
+        data = super().pack(attributes, Y, like=like)
         if data.labels is not None and self.transitions is not None:
             self._check_labels(self._true(data), data.offsets)
         return data
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
-        """The rows of tokens whose attributes have been found: those that have a weight, by their numbers."""
-        known = np.array(self._rows_of(X.names), np.int64)[X.numbers] if X.names else X.numbers
-        kept = known >= 0
+        """The rows of tokens from their attributes, with the numbers of those that have a weight."""
+        row = np.array(self._rows_of(X.names), np.int64)[X.numbers] if X.names else X.numbers
+        kept = row >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr].astype(np.int64)
-        return Rows(indptr, known[kept], X.values[kept], self.width), X.offsets
+        return Rows(indptr, row[kept], X.values[kept], self.width), X.offsets
 
     def _rows_of(self, names: list[str]) -> Any:
-        """The row of each attribute, -1 where it has none."""
+        """The row of each attribute, or -1."""
         if self.bits is not None:
             return (hashes(names) % np.uint64(self.width)).astype(np.int64)
         return [self._index.get(name, -1) for name in names]
@@ -248,7 +246,7 @@ class TaggingModel(SequenceModel):
         return host(self.true_labels(data))
 
     def _check_labels(self, labels: np.ndarray, offsets: np.ndarray) -> None:
-        """Raise ValueError at the first label sequence that the scheme does not have."""
+        """Raise ValueError at the first label sequence that is invalid in the scheme."""
         follows, begins, ends = (mask == 0.0 for mask in self._forbidden)
         for i, (a, b) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
             y = labels[a:b]
@@ -275,8 +273,8 @@ class TaggingModel(SequenceModel):
         labels = self._true(data)
         inside = np.ones(len(labels), dtype=bool)
         inside[data.offsets[:-1][data.offsets[:-1] < len(labels)]] = False
-        at = np.flatnonzero(inside)
-        return np.unique(labels[at - 1] * self.n_labels + labels[at])
+        later = np.flatnonzero(inside)
+        return np.unique(labels[later - 1] * self.n_labels + labels[later])
 
     @property
     def restricted(self) -> bool:
@@ -286,20 +284,20 @@ class TaggingModel(SequenceModel):
     # scores -----------------------------------------------------------------------------------------------------------
 
     def scores(self, data: ChainData, batch: np.ndarray, w: Array) -> ChainScores:
-        """As SequenceModel's, and -inf for what the scheme does not allow."""
-        found = super().scores(data, batch, w)
+        """As SequenceModel's, with -inf for what the scheme forbids."""
+        scores = super().scores(data, batch, w)
         if self.transitions is None:
-            return found
+            return scores
         place, lengths = data.rows.place, data.lengths[batch]
         follows, begins, ends = self._forbidden
-        mask = np.zeros(tuple(found.unary.shape))
+        mask = np.zeros(tuple(scores.unary.shape))
         if len(full := np.flatnonzero(lengths)):
             mask[full, 0] += begins
             mask[full, lengths[full] - 1] += ends
-        return ChainScores(found.unary + place.floats(mask), found.pairwise + place.floats(follows), found.lengths)
+        return ChainScores(scores.unary + place.floats(mask), scores.pairwise + place.floats(follows), scores.lengths)
 
     def pushforward(self, data: ChainData, batch: np.ndarray, w: Array, dw: Array) -> ChainScores:
-        """The scores at dw (d,), without those that are -inf for all weights."""
+        """The scores at dw (d,), without the -inf of forbidden labels."""
         return super().scores(data, batch, dw)
 
     def pullback(self, data: ChainData, batch: np.ndarray, w: Array, g: ChainScores) -> Array:
@@ -310,15 +308,15 @@ class TaggingModel(SequenceModel):
         return array_namespace(whole).take(whole, data.rows.place.integers(self.cells), axis=0)
 
     def split(self, w: Array) -> tuple[Array, Array]:
-        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 where there
-        is no weight.
+        """Weights (d,) as the matrix (F, L) of attributes and labels and that of transitions (L, L), 0 for pairs
+        without a weight.
         """
         place = Place.of(w)
         longer = place.xp.concat([w, place.zeros((1,))])
         return super().split(place.xp.take(longer, place.integers(self._places), axis=0))
 
     def counts(self, data: ChainData) -> list[int]:
-        """The number of label sequences that each sentence may have."""
+        """The number of allowed label sequences of each sentence."""
         if self.transitions is None:
             return super().counts(data)
         each = (self.scores(data, np.array([i]), self.zeros(data)) for i in range(data.n))
@@ -326,8 +324,8 @@ class TaggingModel(SequenceModel):
 
     @cached_property
     def cells(self) -> np.ndarray:
-        """(d,): where each weight lies in the matrix of attributes and labels, in C order, and the transitions after
-        it.
+        """(d,): the position of each weight in the matrix of attributes and labels, in C order, followed by that of
+        transitions.
         """
         whole = self.width * self.n_labels
         pairs = np.arange(whole) if self.pairs is None else self.pairs
@@ -335,15 +333,15 @@ class TaggingModel(SequenceModel):
 
     @cached_property
     def _places(self) -> np.ndarray:
-        """The inverse of ``cells``: the number of the weight at each place, d where there is none."""
+        """The inverse of ``cells``: the number of the weight at each position, or d."""
         places = np.full((self.width + self.n_labels) * self.n_labels, self.size)
         places[self.cells] = np.arange(self.size)
         return places
 
 
 def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a scheme allows: (L, L) whether the second label may follow the first, (L,) may begin a sentence, (L,) may
-    end one.
+    """The labels that a scheme allows: (L, L) whether the second label may follow the first; (L,) begin a sentence;
+    (L,) end one.
 
     bio: I-X only after B-X or I-X. iob1: B-X only after B-X or I-X. iobes: I-X and E-X after B-X or I-X and nowhere
     else.
@@ -351,7 +349,7 @@ def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.n
     Raises
     ------
     ValueError
-        An unknown scheme, labels that do not belong to it.
+        An unknown scheme, labels that are invalid in it.
     """
     L = len(labels)
     if scheme is None:
@@ -364,7 +362,7 @@ def allowed(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.n
         raise ValueError(
             f"transitions: expected labels O and {', '.join(p + '-X' for p in prefixes)} for {scheme}, got {wrong!r}"
         )
-    every = ("O", *labels)  # a sentence begins and ends as if next to O
+    every = ("O", *labels)  # a sentence begins and ends as if O were next to it
     table = np.array([[_may_follow(a, b, scheme) for b in every] for a in every])
     if not np.any(table[0, 1:]):
         raise ValueError(f"transitions: none of the labels {', '.join(labels)} may begin a sentence in {scheme}")

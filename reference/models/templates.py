@@ -31,8 +31,8 @@ _ATOM = re.compile(r"([hm])([+-][1-9])?\.([a-z]+)|b\.tag|direction|distance")
 
 def check_templates(templates: Iterable[Iterable[str]]) -> tuple[Template, ...]:
     """Templates as tuples of atoms, those with ``b.tag`` last; ValueError for an unknown or a repeated atom."""
-    found = [tuple(template) if not isinstance(template, str) else (template,) for template in templates]
-    for template in found:
+    tuples = [tuple(template) if not isinstance(template, str) else (template,) for template in templates]
+    for template in tuples:
         for atom in template:
             if not isinstance(atom, str) or _ATOM.fullmatch(atom) is None:
                 raise ValueError(
@@ -40,11 +40,11 @@ def check_templates(templates: Iterable[Iterable[str]]) -> tuple[Template, ...]:
                 )
         if not template or len(set(template)) < len(template):
             raise ValueError(f"templates: expected one atom or more, each once, got {template}")
-    if not found:
+    if not tuples:
         raise ValueError("templates: expected at least one")
-    if len({frozenset(template) for template in found}) < len(found):
+    if len({frozenset(template) for template in tuples}) < len(tuples):
         raise ValueError("templates: expected different ones")
-    return tuple(sorted(found, key=lambda template: "b.tag" in template))
+    return tuple(sorted(tuples, key=lambda template: "b.tag" in template))
 
 
 def atoms_of(templates: Iterable[Template], side: str) -> list[tuple[str, int, str]]:

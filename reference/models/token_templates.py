@@ -103,11 +103,11 @@ def check_templates(templates: str | Iterable[str]) -> tuple[str, ...]:
     written = [each for template in templates for each in _written_out(template)]
     if not written:
         raise ValueError("templates: expected at least one")
-    known: set[str] = set()
+    earlier: set[str] = set()
     for template in written:
-        if template in known:
+        if template in earlier:
             raise ValueError(f"templates: expected different ones, got {template} twice")
-        known.add(template)
+        earlier.add(template)
     return tuple(written)
 
 
@@ -129,13 +129,13 @@ def load_templates(path: str | Path) -> tuple[str, ...]:
         raise ValueError(f"{path}: not a TOML file: too many brackets within one another") from None
     except ValueError as problem:
         raise ValueError(f"{path}: not a TOML file: {problem}") from None
-    found = content.get("templates")
-    if set(content) != {"templates"} or not isinstance(found, list) or not all(isinstance(t, str) for t in found):
+    listed = content.get("templates")
+    if set(content) != {"templates"} or not isinstance(listed, list) or not all(isinstance(t, str) for t in listed):
         raise ValueError(
             f'{path}: expected templates = ["bias", "word[-2..2]", ...], got {", ".join(content) or "nothing"}'
         )
     try:
-        return check_templates(found)
+        return check_templates(listed)
     except ValueError as problem:
         raise ValueError(f"{path}: {problem}") from None
 
@@ -280,8 +280,8 @@ class _Window:
         """(N,) the number of each token's attribute, OUTSIDE if it has none, and the names of the numbers."""
         places = np.arange(len(self.first))
         if template in _ALONE:
-            here = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
-            return np.where(here, 0, OUTSIDE), [template]
+            has = {"bias": places >= 0, "BOS": places == self.first, "EOS": places == self.end - 1}[template]
+            return np.where(has, 0, OUTSIDE), [template]
         first, *rest = atoms_of(template)
         ids, values = self.atom(*first)
         for atom in rest:
@@ -369,10 +369,10 @@ def _attribute_sets(X: list[list[Any]]) -> TokenAttributes:
             counts.append(len(numbers) - before)
     offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])]).astype(np.int64)
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    found = np.array(values, np.float64)
-    if not np.all(np.isfinite(found)):
-        raise ValueError(f"X: expected finite numbers, got {found[~np.isfinite(found)][0]}")
-    return TokenAttributes(offsets, indptr, np.array(numbers, np.int64), found, list(index))
+    numbers_of = np.array(values, np.float64)
+    if not np.all(np.isfinite(numbers_of)):
+        raise ValueError(f"X: expected finite numbers, got {numbers_of[~np.isfinite(numbers_of)][0]}")
+    return TokenAttributes(offsets, indptr, np.array(numbers, np.int64), numbers_of, list(index))
 
 
 def _named_values(name: str, given: Any) -> Iterator[tuple[str, float]]:

@@ -162,11 +162,11 @@ class TreeModel(LinearModel):
         if Y is not None:
             if len(Y) != len(each):
                 raise ValueError(f"Y: expected {len(each)} label sequences, one for each of X, got {len(Y)}")
-            found = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
-            for i, (y, tree) in enumerate(zip(found, each, strict=True)):
+            indices = [label_indices(f"Y[{i}]", y, self.labels) for i, y in enumerate(Y)]
+            for i, (y, tree) in enumerate(zip(indices, each, strict=True)):
                 if len(y) != tree.n:
                     raise ValueError(f"Y[{i}]: expected {tree.n} labels, one for each node of X[{i}], got {len(y)}")
-            labels = lock(rows.place.integers(np.concatenate([np.zeros(0, np.int64), *found])))
+            labels = lock(rows.place.integers(np.concatenate([np.zeros(0, np.int64), *indices])))
         return TreeData(rows, lock(offsets), lock(parents), labels)
 
     def check(self, data: TreeData) -> None:
@@ -192,15 +192,15 @@ class TreeModel(LinearModel):
 
     def task_loss(self, data: TreeData, batch: np.ndarray) -> TreeScores:
         """The task loss as scores to add: cost[true label, label] at each node."""
-        i, here = _only(data, batch), data.rows.place
-        unary = here.xp.take(here.floats(self.cost), self._true(data, i), axis=0)
-        return TreeScores(unary, here.zeros((self.n_labels,) * 2), data.parents[data.nodes(i)])
+        i, place = _only(data, batch), data.rows.place
+        unary = place.xp.take(place.floats(self.cost), self._true(data, i), axis=0)
+        return TreeScores(unary, place.zeros((self.n_labels,) * 2), data.parents[data.nodes(i)])
 
     def gold(self, data: TreeData, batch: np.ndarray) -> TreeScores:
         """The indicator of the true labelling's parts, shaped like the scores."""
-        i, here = _only(data, batch), data.rows.place
+        i, place = _only(data, batch), data.rows.place
         true = self._true(data, i)
-        unary, pairwise = here.zeros((true.shape[0], self.n_labels)), here.zeros((self.n_labels,) * 2)
+        unary, pairwise = place.zeros((true.shape[0], self.n_labels)), place.zeros((self.n_labels,) * 2)
         shape = TreeScores(unary, pairwise, data.parents[data.nodes(i)])
         parts: TreeScores = self.structure_type.ops.parts(shape, true)
         return parts
@@ -256,14 +256,14 @@ def _parents(name: str, parents: Any, p: int) -> np.ndarray:
             f"{name}: expected the parents of {p} nodes, integers (-1: a root), "
             f"got {given.dtype} of shape {given.shape}"
         )
-    found = given.astype(np.int64)
-    if p and not -1 <= found.min() <= found.max() < p:
-        raise ValueError(f"{name}: expected parents in -1..{p - 1}, got {found.min()}..{found.max()}")
+    checked: np.ndarray = given.astype(np.int64)
+    if p and not -1 <= checked.min() <= checked.max() < p:
+        raise ValueError(f"{name}: expected parents in -1..{p - 1}, got {checked.min()}..{checked.max()}")
     try:
-        order(found)
+        order(checked)
     except ValueError as problem:
         raise ValueError(f"{name}: {problem}") from None
-    return found
+    return checked
 
 
 def _with_roots(each: list[Rows], is_root: np.ndarray, width: int) -> Rows:

@@ -175,16 +175,16 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         jacobians = np.empty((len(data.boxes), self.size), data.features.dtype)
         constants, inputs, widest = np.empty(len(data.boxes)), self.channels * self.hidden, 0.0
         for i in range(data.n):
-            here = slice(data.offsets[i], data.offsets[i + 1])
-            rows = np.arange(here.start, here.stop)
+            own = slice(data.offsets[i], data.offsets[i + 1])
+            rows = np.arange(own.start, own.stop)
             units, slopes = self._both(data, rows, w)
             features = np.reshape(self._features(data, rows), (len(rows), self.places, self.channels))
-            first, second = jacobians[here, :inputs], jacobians[here, inputs:]  # reshaped, they stay parts of the whole
+            first, second = jacobians[own, :inputs], jacobians[own, inputs:]  # reshaped, they stay parts of the whole
             first.reshape(-1, self.channels, self.hidden)[...] = np.matmul(features.transpose(0, 2, 1), slopes)
             second.reshape(-1, self.hidden, self.places)[...] = units.transpose(0, 2, 1)
-            constants[here] = self._outer(units, w) + jacobians[here] @ (center - w)
-            constants[here] -= constants[here][best[i]]
-            block = jacobians[here]
+            constants[own] = self._outer(units, w) + jacobians[own] @ (center - w)
+            constants[own] -= constants[own][best[i]]
+            block = jacobians[own]
             true = block[best[i]]
             distances = np.einsum("kd,kd->k", block, block) - 2 * (block @ true) + true @ true
             widest = max(widest, float(np.max(distances)))
@@ -227,10 +227,10 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         """The features (k, ...) of candidates rows where the weights are; neighbours are not copied on the host."""
         flat = rows.ravel()
         if len(flat) and flat[-1] - flat[0] == len(flat) - 1 and np.all(np.diff(flat) == 1):
-            found = data.features[flat[0] : flat[-1] + 1]
-            if isinstance(data.like, np.ndarray) and found.dtype == data.like.dtype:
-                return np.asarray(found)
-            return data.place.floats(found)
+            block = data.features[flat[0] : flat[-1] + 1]
+            if isinstance(data.like, np.ndarray) and block.dtype == data.like.dtype:
+                return np.asarray(block)
+            return data.place.floats(block)
         return data.tensors(flat)
 
     def _table(self, rows: np.ndarray, values: Array) -> TableScores:

@@ -89,9 +89,9 @@ class Rounds(Solver):
             "none: the online proximal algorithm keeps no dual point",
         )
 
-    def result(self, found: Result, run: Run, state: MKLState | None) -> MKLResult:
-        norms = () if state is None else state.norms[: found.nit]
-        return MKLResult(**vars(found), beta=found.x.beta, norms=np.array(norms).reshape(-1, self.model.n_groups))
+    def result(self, plain: Result, run: Run, state: MKLState | None) -> MKLResult:
+        norms = () if state is None else state.norms[: plain.nit]
+        return MKLResult(**vars(plain), beta=plain.x.beta, norms=np.array(norms).reshape(-1, self.model.n_groups))
 
 
 @runs(epochs=20, rng=None)
@@ -181,8 +181,8 @@ def mkl(
     penalty = model.penalty(lam) if penalty is None else penalty
     box = MKL(penalty, schedule_of(step_size), loss, sigma, radius, average)
     solver = Rounds(box, lam, evaluate_every, model)
-    found = minimize(KernelProblem(model, data), solver, every=evaluate_every, **run)
-    return cast(MKLResult, found)
+    result = minimize(KernelProblem(model, data), solver, every=evaluate_every, **run)
+    return cast(MKLResult, result)
 
 
 def objective(model: KernelSequenceModel, data: KernelData, weights: KernelWeights, rules: MKL) -> float:

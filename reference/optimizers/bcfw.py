@@ -131,11 +131,11 @@ def joined(working_set: WorkingSet, direction: Array, loss: float, w: Array, cap
         directions = xp.concat([working_set.directions, direction[None, :]])
         return WorkingSet(directions, np.append(working_set.losses, loss), np.append(working_set.alpha, 0.0), False)
     place = int(idle[np.argmin(scores(working_set, w)[idle])])
-    here = np.arange(len(working_set.alpha)) == place
+    chosen = np.arange(len(working_set.alpha)) == place
     directions = xp.concat(
         [working_set.directions[:place, :], direction[None, :], working_set.directions[place + 1 :, :]]
     )
-    return WorkingSet(directions, np.where(here, loss, working_set.losses), working_set.alpha, False)
+    return WorkingSet(directions, np.where(chosen, loss, working_set.losses), working_set.alpha, False)
 
 
 def scores(working_set: WorkingSet, w: Array) -> np.ndarray:

@@ -174,7 +174,7 @@ class TreeGroupLasso(Sequential):
             raise ValueError(f"weights: expected {len(members)} numbers, one a group, got {len(weights)}")
         height = _heights(members)
         levels = [np.flatnonzero(height == h) for h in range(max(height, default=0) + 1)]
-        super().__init__([L21(1.0, [members[k] for k in at], weights=weights[at]) for at in levels])
+        super().__init__([L21(1.0, [members[k] for k in level], weights=weights[level]) for level in levels])
 
 
 def _heights(members: Sequence[np.ndarray]) -> np.ndarray:
@@ -203,15 +203,14 @@ def _obstacle(parts: Sequence[Any]) -> str | None:
         if not hasattr(part, "levels") or not getattr(part, "exact", True):
             return f"part {j} ({type(part).__name__}) is no norm of groups that form a tree"
     levels = [(j, level) for j, part in enumerate(parts) for level in part.levels]
-    for at, (i, inner) in enumerate(levels):
-        for j, outer in levels[at + 1 :]:
-            found = None if inner is None else _crossing(inner, outer)
-            if found is not None:
-                k, other = found
+    for place, (i, inner) in enumerate(levels):
+        for j, outer in levels[place + 1 :]:
+            crossing = None if inner is None else _crossing(inner, outer)
+            if crossing is not None:
+                k, other = crossing
                 return (
                     f"group {k} of part {i} ({type(parts[i]).__name__}) is neither inside nor outside {other} of "
-                    f"part {j} "
-                    f"({type(parts[j]).__name__}): groups must not cross, and inner ones come first"
+                    f"part {j} ({type(parts[j]).__name__}): groups must not cross, and inner ones come first"
                 )
     return None
 

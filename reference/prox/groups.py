@@ -72,11 +72,11 @@ class Groups:
         *batch, p = x.shape
         self._check(p)
         padded = xp.concat([x, point.send(np.zeros((*batch, 1)))], axis=-1)
-        found = [point.send(np.zeros((*batch, 0)))]
+        parts = [point.send(np.zeros((*batch, 0)))]
         for index in self._blocks:
             part = xp.take(padded, point.send(np.where(index < 0, p, index).reshape(-1)), axis=-1)
-            found.append(l2(xp, xp.reshape(part, (*batch, *index.shape))))
-        return xp.take(xp.concat(found, axis=-1), point.send(self._back), axis=-1)
+            parts.append(l2(xp, xp.reshape(part, (*batch, *index.shape))))
+        return xp.take(xp.concat(parts, axis=-1), point.send(self._back), axis=-1)
 
     def scale(self, point: Point, factors: Array) -> Array:
         """x with group k multiplied by factors[..., k] (..., K); coordinates in no group stay."""
