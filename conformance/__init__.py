@@ -6,7 +6,7 @@
 import importlib.util
 import os
 
-# by its path: what Python finds as diptych may be another's
+# by its path, because the name diptych may be a folder of the user's
 _spec = importlib.util.spec_from_file_location(
     f"{__name__}.installation", os.path.join(os.path.dirname(os.path.dirname(__file__)), "diptych", "installation.py")
 )

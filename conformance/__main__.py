@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def suite(arguments: list[str]) -> int:
-    """Run pytest over this package with its own plugin and settings; leave nothing behind."""
+    """Run pytest over this package with its own plugin and settings, without leaving files."""
     if message := options.missing(arguments):
         print(message, file=sys.stderr)
         return 2

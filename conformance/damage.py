@@ -33,7 +33,7 @@ def damaged(content: bytes, rng: np.random.Generator) -> Iterator[bytes]:
 
 
 def rebuilt(content: bytes, members: dict[str, bytes]) -> bytes:
-    """The zip with these contents of its members, directory and checksums as they should be."""
+    """The zip with these contents of its members, and a valid directory and checksums."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, each in {**_members(content), **members}.items():
@@ -75,7 +75,9 @@ def _number_changed(content: bytes, rng: np.random.Generator) -> bytes:
 
 
 def _member_changed(content: bytes, rng: np.random.Generator) -> bytes:
-    """A member damaged, emptied, left out, or what another one holds; of a JSON header in an array, a value."""
+    """The zip with a member damaged, emptied, removed or replaced by another one, or with one value of a JSON header
+    changed.
+    """
     members = _members(content)
     names = list(members)
     name, other = (names[rng.integers(len(names))] for _ in range(2))
@@ -118,7 +120,7 @@ def _places(x: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _json(content: bytes) -> Any:
-    """What a text, or one of its lines, holds as JSON; None where none is an object or a list."""
+    """The JSON value of a text or of one of its lines; None if none is an object or a list."""
     for text in (content, *content.split(b"\n")[:4]):
         try:
             found = json.loads(text)

@@ -1,4 +1,4 @@
-"""The smallest of everything: models and data with no features, labels, positions, nodes, edges, rows or columns to
+"""The smallest instances: models and data with no features, labels, positions, nodes, edges, rows or columns to
 speak of.
 
 A case is a function from a panel to a model, with inputs and true outputs; ``learners`` runs everything that learns on

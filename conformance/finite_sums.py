@@ -1,4 +1,4 @@
-"""Finite sums for tests of optimisers: plain ones, and what their optimum is by a generic solver."""
+"""Finite sums for tests of optimisers: plain ones, and their optimum by a generic solver."""
 
 from __future__ import annotations
 

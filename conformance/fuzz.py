@@ -81,7 +81,7 @@ def _fuzz(name: str, seconds: int, findings: Path) -> int:
     def changed(content: bytes, most: int, seed: int) -> bytes:
         rng = np.random.default_rng(seed)
         if content and rng.random() < 0.7:
-            with contextlib.suppress(Exception):  # content that is damaged already may be no zip or JSON any more
+            with contextlib.suppress(Exception):  # damaged content may not be a zip or JSON any more
                 return next(damaged(content, rng))[:most]
         return bytes(atheris.Mutate(content, most))
 

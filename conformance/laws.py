@@ -1,4 +1,4 @@
-"""What any structure owes its own enumeration: one function, for ours and for yours.
+"""The laws of structures and regularizers, checked by enumeration, for structures of the package and of users.
 
 Give it a small instance of a structure that answers ``enumerate``; whatever else the structure answers is checked.
 """

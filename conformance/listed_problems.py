@@ -8,7 +8,7 @@ from conformance.listed_crf import ListedCRF, as_list_model, classes, sequences
 
 
 def listed_outputs(rng, sizes, d):
-    """Random features for examples of so many outputs each; the truth drawn."""
+    """Random features for examples with these numbers of outputs, and random true outputs."""
     A, gold = [], []
     for m in sizes:
         F = rng.normal(size=(d, m))
@@ -54,7 +54,7 @@ def collinear(backend, rng):
 
 
 def absent_class(backend, rng):
-    """Four classes, of which the data have two; 0/1 features; one column empty."""
+    """Four classes, two of which occur in the data; 0/1 features; one column is empty."""
     X = (rng.random((8, 4)) < 0.5).astype(float)
     X[:, 3] = 0.0
     return _classes(backend, X, rng.integers(0, 2, 8), 4)
@@ -86,7 +86,7 @@ def words(backend, rng):
 
 
 def words_without_a_label(backend, rng):
-    """Three labels, of which the data have two; 0/1 features; no start and stop weights."""
+    """Three labels, two of which occur in the data; 0/1 features; no start and stop weights."""
     lengths = (3, 1, 2)
     X = [(rng.random((n, 2)) < 0.5).astype(float) for n in lengths]
     return _words(backend, X, [rng.integers(0, 2, n) for n in lengths], 3, start_stop=False)

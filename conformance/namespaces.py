@@ -81,7 +81,7 @@ NAMESPACES: dict[str, Callable[[str], Send]] = {
     "jax": _jax,
 }
 
-# What a run without --namespace computes on: the namespace and the device of each space.
+# The spaces of a run without --namespace: the namespace and the device of each.
 SPACES: dict[str, tuple[str, str]] = {
     "numpy": ("numpy", "cpu"),
     "array_api_strict": ("array_api_strict", "CPU_DEVICE"),
@@ -96,9 +96,9 @@ DTYPES = {"array_api_strict": ("float32",), "array_api_strict:device1": ("float6
 
 
 def spaces(names: list[str], device: str | None = None) -> tuple[list[Space], dict[str, str]]:
-    """The spaces to run on, each in its dtypes, and what keeps the others from running.
+    """The spaces to run on, each in its dtypes, and the reasons why the others do not run.
 
-    Without names: all, on the devices that a host has. With names, namespaces or spaces, those and no others, each on
+    Without names: all, on the devices that a host has. With names of namespaces or spaces, only those, each on
     ``device`` if given.
 
     Raises
@@ -118,7 +118,7 @@ def spaces(names: list[str], device: str | None = None) -> tuple[list[Space], di
             if names:
                 raise ValueError(f"--namespace {namespace}: not installed ({problem})") from None
             missing[name] = str(problem)
-        except Exception as problem:  # each library has its own way to say so
+        except Exception as problem:  # libraries differ in this
             reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
             raise ValueError(f"--device {where}: {namespace} does not compute there: {reason}") from None
         else:

@@ -1,4 +1,4 @@
-"""The suite's own options: what pytest is told of them, and the help that shows them first."""
+"""The suite's own options: their definitions for pytest, and the help that shows them first."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def seed_of(examples: int | None, seed: int | None) -> int | None:
 
 
 def missing(arguments: list[str]) -> str | None:
-    """What to say if a package that the suite needs with these arguments is not installed."""
+    """The message if a package that these arguments need is not installed."""
     packages = ["pytest", "hypothesis"]
     if any(word.startswith(("-n", "--numprocesses", "--dist")) for word in arguments):
         packages.append("xdist")

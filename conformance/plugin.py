@@ -22,7 +22,7 @@ from conformance import namespaces, options
 from conformance.reports import Report
 
 PANELS = ("reference", "accelerated")
-PROMISES = ("exact selections",)  # what a module may promise beyond rounding, in its __conformance_promises__
+PROMISES = ("exact selections",)  # values of a module's __conformance_promises__: more than equality up to rounding
 _BACKENDS = pytest.StashKey[list[str]]()
 _SPACES: list[namespaces.Space] = []  # of this run
 _MISSING: dict[str, str] = {}
@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(name, **settings)
 
 
-@pytest.hookimpl(tryfirst=True)  # hypothesis reads its seed in its own hook
+@pytest.hookimpl(tryfirst=True)  # hypothesis reads its seed in a hook
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # thousands of tests are made and none is freed: looking for garbage takes two fifths of the time
     home = tempfile.TemporaryDirectory()  # whatever hypothesis would leave in the working folder
@@ -205,7 +205,7 @@ def _in_first_tier(item: pytest.Item) -> bool:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What ``--report`` says of a test beside its outcome: the backend, and the instance that hypothesis ended with."""
+    """Further fields of ``--report``: the backend, and the last instance of hypothesis."""
     report = yield
     given = item.callspec.params if hasattr(item, "callspec") else {}
     backend = given.get("backend", given.get("other"))

@@ -1,4 +1,4 @@
-"""Every reader of files, with a small valid file for it: what damaged copies are made of."""
+"""Every reader of files, with a small valid file, of which damaged copies are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others use, held to our laws: ``python -m conformance.adapters`` makes docs/OTHER_LIBRARIES.md.
+"""Our laws on other libraries: ``python -m conformance.adapters`` makes docs/OTHER_LIBRARIES.md.
 
 An adapter is one file here. It maps scores to a library's own and the answers back, under the names of our structures,
 and does nothing else. It has
@@ -39,7 +39,7 @@ LIBRARIES = PANELS + ADAPTERS
 
 
 class NotOffered(Exception):
-    """An instance that the library has no counterpart for, and why."""
+    """An instance without a counterpart in the library, and the reason."""
 
 
 def adapter(name: str) -> ModuleType:

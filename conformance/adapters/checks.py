@@ -1,4 +1,4 @@
-"""What a law asserts of a library's answer: that it is the enumeration's."""
+"""What a law asserts: a library's result equals that of enumeration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Wrong(Exception):
 
 
 class Asked:
-    """A structure and what is true of it. Answers come one for each member of a batch; without one, for one member."""
+    """A structure and its true answers, one for each member of a batch; without a batch, one."""
 
     def __init__(self, structure: Any, instance: dict[str, Any], listings: list[Listing]) -> None:
         self.structure, self.instance, self.listings = structure, instance, listings
@@ -33,7 +33,7 @@ class Asked:
         return list(answer) if self.batched else [answer]
 
     def near(self, found: Any, truth: Any, least: float = 0.0) -> bool:
-        """Up to rounding of scores; ``least``: the size of what is not in proportion to them."""
+        """Equality up to rounding of the scores. ``least``: the size of the terms that do not scale with them."""
         with np.errstate(invalid="ignore"):
             off = np.abs(np.asarray(found, np.float64) - truth)
         return bool(np.all((off <= TOLERANCE * max(least, self.size) + ROUNDED) | (np.asarray(found) == truth)))
@@ -44,7 +44,7 @@ def _is_score(field: Any) -> bool:
 
 
 def check(method: str, kind: str, structure: Any, instance: dict[str, Any], listings: list[Listing], k: int) -> None:
-    """Ask a structure for one method. Raises Wrong, or what the library raises."""
+    """Check one method of a structure. Raises Wrong, or the library's own error."""
     asked = Asked(structure, instance, listings)
     if kind == NOTHING:
         nothing(structure, method)
@@ -56,7 +56,7 @@ def check(method: str, kind: str, structure: Any, instance: dict[str, Any], list
 
 
 def nothing(structure: Any, method: str) -> None:
-    """Where every output is forbidden, the answer is an exception, or -inf, or no output."""
+    """If every output is forbidden, the result is an exception, or -inf, or no output."""
     try:
         answer = structure.topk(1) if method == "topk" else getattr(structure, method)()
     except NotOffered:
@@ -128,7 +128,7 @@ def marginals(asked: Asked) -> None:
 
 
 def equal(asked: Asked, found: Any, truth: Any) -> None:
-    """Probabilities: off by what sums of the scores are rounded by, and no more."""
+    """Probabilities: equal up to the rounding of sums of scores."""
     with np.errstate(invalid="ignore"):
         off = np.abs(np.asarray(found, np.float64) - truth)
     if not np.all(off <= TOLERANCE + 1e-14 * asked.size):

@@ -135,7 +135,7 @@ def met(k: int = 1, **fields: Any) -> tuple[dict[str, Any], int]:
 
 
 PATH = [[0, -np.inf, 1, -np.inf], [-np.inf, 0, -np.inf, 1], [-np.inf, -np.inf, 0, -np.inf]]  # the one tree: 1, 2, 3
-MET = {  # by structure, method and kind: instances that are too rare to be drawn, asked first
+MET = {  # by structure, method and kind: instances that random draws would rarely give; they come first
     ("Chain", "best", LARGE): met(unary=[[-1e10, -1e10], [0, 0]], pairwise=[[0, 0], [0, 0]]),
     ("Chain", "log_partition", LARGE): met(unary=[[-1e10, -1e10], [0, 0]], pairwise=[[0, 0], [0, 0]]),
     ("Arborescence", "best", FORBIDDEN): met(values=PATH),

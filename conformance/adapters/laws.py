@@ -1,4 +1,4 @@
-"""The laws: what each structure is asked, on which instances; and how a library is held to one of them."""
+"""The laws: the methods and instances that each structure is checked on, and the check of a library by one of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VERDICTS = ("fails", "holds", "not offered")
 
 
 class Law(NamedTuple):
-    """What a structure is asked, and on which kind of instances."""
+    """A method of a structure, and a kind of instances."""
 
     structure: str
     method: str
@@ -61,7 +61,7 @@ class Outcome(NamedTuple):
 
 
 ANSWERS = ("best", "topk", "log_partition", "marginals", "log_probability")
-KINDS = ("ordinary", FORBIDDEN, LARGE, SMALL, MIXED, SINGLE)  # asked of all
+KINDS = ("ordinary", FORBIDDEN, LARGE, SMALL, MIXED, SINGLE)  # for all structures
 ROOTS = ("one root", f"one root and {FORBIDDEN}")
 ASKED = {  # the methods of each structure, and its kinds beside KINDS
     "Chain": (ANSWERS, ("one label", RAGGED, PADDED)),
@@ -71,7 +71,7 @@ ASKED = {  # the methods of each structure, and its kinds beside KINDS
     "Cut": (("best",), ()),
     "Matching": (("best",), (RECTANGLES,)),
 }
-SOME = {MORE: ("topk",), NOTHING: ("best", "topk", "log_partition"), KEPT: ("best", "log_partition")}  # asked of these
+SOME = {MORE: ("topk",), NOTHING: ("best", "topk", "log_partition"), KEPT: ("best", "log_partition")}  # for these
 LAWS = tuple(
     Law(structure, method, kind)
     for structure, (methods, kinds) in ASKED.items()
@@ -160,7 +160,7 @@ def ask(law: Law, structure: type, instance: dict[str, Any], k: int) -> Outcome:
 
 
 def offers(structure: type, law: Law) -> bool:
-    """Whether the library's structure has what the law asks: batches, single roots, the method."""
+    """Whether the library's structure has what the law requires: batches, single roots, the method."""
     arguments = inspect.signature(structure).parameters
     if law.kind in (RAGGED, PADDED) and "lengths" not in arguments:
         return False

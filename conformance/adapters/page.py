@@ -45,7 +45,7 @@ Results = Mapping[str, Mapping[Law, Outcome]]  # by library
 
 
 def table(results: Results) -> str:
-    """For a terminal: a line for each law and library that offers it, what fails with its instance."""
+    """For a terminal: a line for each law and library that offers it; failures with their instances."""
     lines = []
     for law in LAWS:
         found = {name: outcomes[law] for name, outcomes in results.items()}
@@ -58,7 +58,7 @@ def table(results: Results) -> str:
 
 
 def offered(results: Results, name: str, law: Law) -> bool:
-    """Whether a library offers the structure of a law at all."""
+    """Whether a library offers the structure of a law."""
     return any(
         outcome.verdict != "not offered" for each, outcome in results[name].items() if each.structure == law.structure
     )
@@ -114,7 +114,7 @@ def title_of(name: str) -> str:
 
 
 def failures(name: str, outcomes: Mapping[Law, Outcome]) -> list[str]:
-    """What fails, by the note that says what was seen by hand: the smallest instance of each law."""
+    """Failures, grouped by the note of the check by hand, with the smallest instance of each law."""
     failed = {law: outcome for law, outcome in outcomes.items() if outcome.verdict == "fails"}
     notes: dict[str, list[Law]] = {}
     for law in failed:

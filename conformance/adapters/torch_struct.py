@@ -20,7 +20,7 @@ MAPPING = {
     "SpanTree": "`TreeCRF` in float64 with one nonterminal.",
 }
 
-NOTES = {  # what was seen by hand, and the laws that it explains
+NOTES = {  # what a check by hand found, and the laws that it explains
     "`lengths` have to name the padded length: the library asserts that one of them does.": [
         f"Chain.{method}, batch with padding"
         for method in ("best", "topk", "log_partition", "marginals", "log_probability")

@@ -1,4 +1,4 @@
-"""Counted work, held to kept values: what a change makes cheaper or dearer, whatever the machine does beside it.
+"""Counts of work, compared with recorded values. Unlike times, they do not depend on the machine's load.
 
 ``python -m conformance.counts`` prints each count beside its kept value, ``record`` keeps the new ones. The suite fails
 where they differ, in either direction. ``within`` is how much rounding may move a count on another processor: 0 for
@@ -30,8 +30,8 @@ KEPT = Path(__file__).parent / "kept.json"
 
 
 class Count(NamedTuple):
-    """measure: the work; unit: of what; within: the relative change that rounding may make; warm: whether a process
-    that has compiled its kernels can measure it quickly.
+    """measure: counts the work; unit: the unit of the count; within: the relative change that rounding may cause; warm:
+    whether a process that has compiled its kernels can measure it quickly.
     """
 
     measure: Callable[[], float]

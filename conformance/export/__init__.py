@@ -26,7 +26,7 @@ from reference.files import save_bytes
 __all__ = ["COUNT", "FORMAT", "KINDS", "document", "main", "text"]
 
 FORMAT = "diptych instances"
-VERSION = 1  # of the format, and of what a seed gives: one more wherever either changes
+VERSION = 1  # version of the format and of the instances of a seed; to be raised if either changes
 COUNT = len(NATURES)
 KINDS = (*SPACES, *PROXES)
 READING = {

@@ -36,7 +36,7 @@ class Listed(NamedTuple):
 
 
 def answers(space: Space, inputs: Inputs, mus: Sequence[float], k: int) -> dict[str, Any]:
-    """All that a file says of an instance; what has no answer where every output is forbidden is null."""
+    """All answers of a file for an instance; null for those that do not exist because every output is forbidden."""
     outputs = listed(space, inputs)
     size = _size(inputs)
     told: dict[str, Any] = {"count": len(outputs), "best": None}
@@ -120,7 +120,7 @@ def _smoothed(scores: list[Fraction], mu: Fraction) -> tuple[list[Fraction], Fra
 def _expected(
     space: Space, inputs: Inputs, outputs: list[Listed], p: Sequence[Any], zero: Any, tolerance: float
 ) -> dict[str, Any]:
-    """The expected parts, in the shapes of the scores: what positions share is summed."""
+    """The expected parts in the shapes of the scores, summed over positions that share scores."""
     shapes = {field: inputs[field].shape for field in space.shapes(inputs)}
     add: Callable[[Any, Any], Any] = WORKING.add if isinstance(zero, Decimal) else lambda a, b: a + b
     sums = {(field, index): zero for field, shape in shapes.items() for index in indices(shape)}
@@ -143,7 +143,7 @@ def _total(values: Sequence[Decimal]) -> Decimal:
 
 
 def _size(inputs: Inputs) -> float:
-    """The sum of the magnitudes of all finite scores: what rounding is relative to."""
+    """The sum of the magnitudes of all finite scores, to which rounding is relative."""
     floats = [v for given in inputs.values() for v in (given.values if isinstance(given, Array) else [given])]
     return math.fsum(abs(v) for v in floats if type(v) is float and v > NOTHING)
 

@@ -20,7 +20,7 @@ TINY, HUGE = 2.0**-1000, 2.0**990  # 9.3e-302 and 1.0e298
 
 
 class Draws:
-    """Integers from a key: an instance's numbers depend on its own key alone."""
+    """Integers from a key: the numbers of an instance depend only on its key."""
 
     def __init__(self, *key: object) -> None:
         digest = hashlib.sha256("/".join(map(str, key)).encode()).digest()
@@ -35,18 +35,20 @@ class Draws:
         return among[self.between(0, len(among) - 1)]
 
     def chance(self, one_in: int) -> bool:
-        """True once in so many times."""
+        """True with probability 1/one_in."""
         return self.between(1, one_in) == 1
 
 
 class Nature(NamedTuple):
-    """What scores are like. exact_sums: every sum of them, in any order, is a float64. mus: temperatures to sum at."""
+    """The distribution of scores. exact_sums: every sum of them, in any order, is a float64. mus: temperatures of
+    sums.
+    """
 
     what: str
     score: Callable[[Draws], float]
     mus: tuple[float, ...] = (1.0, 0.25)
     exact_sums: bool = True
-    forbidden: int = 0  # one score in so many is -inf, but not every output; 1: all scores are
+    forbidden: int = 0  # one score in this number is -inf, but not every output; 1: all scores are
     size: str = "few"  # or "one", or "none": as small as the structure allows
 
     def scores(self, draws: Draws, *shape: int) -> Array:

@@ -16,8 +16,8 @@ __all__ = ["hold"]
 def hold(backend: Any, instance: dict[str, Any], exactly: tuple[str, ...] = ()) -> int:
     """How many answers the backend gives as the instance has them; AssertionError at the first that differs.
 
-    Answers are near by the instance's tolerance, and equal for those named in ``exactly``. What a structure says that
-    it cannot answer (``supports``) is not asked.
+    Answers are near by the instance's tolerance, and equal for those named in ``exactly``. Methods that a structure
+    does not support are skipped.
     """
     asked = 0
     for name, got, expected in _answers(backend, instance):
@@ -47,7 +47,7 @@ def inputs(instance: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answers(backend: Any, instance: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Name, what the backend says, what the file says."""
+    """Name, the backend's answer, the file's answer."""
     told, given, kind = instance["answers"], inputs(instance), getattr(backend, instance["kind"])
     if instance["kind"] in SPACES:
         yield from _structure(backend, kind(**given), instance)

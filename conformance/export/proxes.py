@@ -1,6 +1,6 @@
 """Projections and proxes, drawn, with exact answers: a support is right where it is that of the point it leads to.
 
-All supports are tried. Arithmetic is on rationals; a norm that is no rational is taken to 90 digits.
+All supports are tried. Arithmetic is on rationals; an irrational norm is computed to 90 digits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ VANISHING = Fraction(1, 10**60)  # below it, relative to the largest |x|, a numb
 
 
 class Prox(NamedTuple):
-    """A projection or prox: its formula, the names of its drawn parameters, the answer (of x and of these by name)."""
+    """A projection or prox: its formula, the names of its random parameters, and its exact value as a function of x and
+    of these parameters.
+    """
 
     formula: str
     parameters: tuple[str, ...]
@@ -35,7 +37,9 @@ class Prox(NamedTuple):
 
 
 def simplex(x: Vector, radius: Fraction) -> Vector:
-    """The nearest point of {u >= 0, sum u = radius}: the support is all numbers that are no less than one of them."""
+    """The nearest point of {u >= 0, sum u = radius}: the support has all numbers that are at least as large as one of
+    its members.
+    """
     for least in sorted(set(x), reverse=True):
         support = [v for v in x if v >= least]
         theta = (sum(support, ZERO) - radius) / len(support)
@@ -163,7 +167,7 @@ PROXES = {
 
 
 class Points(NamedTuple):
-    """What x is like; its scale is that of a radius and of tau, too. most: coordinates."""
+    """The distribution of x; a radius and tau have the same scale. most: the largest number of coordinates."""
 
     what: str
     number: Callable[[Draws], float]

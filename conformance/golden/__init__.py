@@ -1,4 +1,4 @@
-"""Golden runs: what the learners came to, recorded, for a change that is to keep behaviour to be held against.
+"""Golden runs: recorded results of the learners. A change that keeps behaviour must not change them.
 
 The runs are a table of small problems and options (:mod:`conformance.golden.runs`), in public names only. Their records
 (:mod:`conformance.golden.records`) hold weights, rows of history without seconds, certificates, messages, counts and
@@ -10,5 +10,5 @@ errors.
     python -m conformance.golden sway              says which runs make much of little: another machine would differ
     there
 
-The values say what was, not what is right: that is for the other tests.
+The values record what was, not what is right; the other tests are for that.
 """

@@ -10,7 +10,7 @@ from conformance.golden import records
 from conformance.golden.runs import FAMILIES, recorded_runs
 
 PANELS = ("reference", "accelerated")
-SWAY = 1e-13  # of all numbers given, many times what rounding does to them
+SWAY = 1e-13  # relative change of all given numbers, much larger than rounding
 
 
 def main(arguments: list[str]) -> int:

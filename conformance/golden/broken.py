@@ -31,7 +31,7 @@ def broken(P: Problems) -> Runs:
             for last in (
                 0,
                 15,
-            ):  # at once, and in the third epoch, or in the second where an example is asked for twice
+            ):  # at once, and in the third epoch (the second if each example is evaluated twice an epoch)
                 if last == 0 or title != "lbfgs":
                     yield f"{title}/{error.__name__} at {last}", partial(learner, Failing(P, last, error), w0)
         yield f"{title}/callback", partial(learner, P.objective("plain"), w0, callback=failing)

@@ -1,8 +1,8 @@
-"""What the golden runs learn from: small models with drawn features and different costs, so that outputs rarely tie.
+"""The data of the golden runs: small models with random features and different costs, so that outputs rarely tie.
 
 Numbers are those of NumPy's ``RandomState``, whose draws no version changes. ``sway`` multiplies each by 1 + sway u, u
 in
-[-1, 1]: what a run makes of that, it may make of another machine's rounding.
+[-1, 1]: where this changes a run, another machine's rounding may change it too.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Problems:
 
 
 def mine(kind: type) -> type:
-    """A subclass that changes nothing: no kernel may be used for it. Of a model, it reads the features alike."""
+    """A subclass that changes nothing, for which no kernel may be used. A model's features are registered for it."""
     found = type("Mine", (kind,), {})
     register(found, known_of(kind))
     return found
@@ -108,7 +108,7 @@ def sparse(P: Problems) -> tuple[Any, Any]:
 
 
 def tags(P: Problems, restricted: bool = True) -> tuple[Any, Any]:
-    """Sentences of weighted attributes; weights for what occurs, under the BIO scheme, or for all pairs."""
+    """Sentences of weighted attributes; weights for the pairs that occur, with the BIO scheme, or for all pairs."""
     values = [np.abs(P.numbers(20 + i, len(y), 2)) for i, y in enumerate(BIO)]
     X = [[{f"a{t % 3}": float(v[0]), f"b{len(v) % 2}": float(v[1])} for t, v in enumerate(each)] for each in values]
     options = {"pairs": "observed", "transitions": "bio"} if restricted else {"pairs": "all"}
@@ -202,7 +202,7 @@ def subset(P: Problems) -> tuple[Any, Any]:
 
 
 def restricted(P: Problems) -> tuple[Any, Any]:
-    """What is left of the sequences without some weights."""
+    """The problem of the sequences without some of the weights."""
     model, data = P.model("chain")
     smaller = restrict(model, np.arange(0, model.size, 2))
     return smaller, smaller.narrow(data)

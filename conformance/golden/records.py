@@ -1,10 +1,10 @@
-"""What is kept of a run, where it is kept, and how two records differ.
+"""The record of a run, its file, and the differences of two records.
 
 A record has all that a user sees but seconds: every field of the result, its history column by column, warnings; or the
 error's type and message. Of NamedTuples and lists it has the leaves. Floats are written by ``repr``, which keeps their
 bits.
 
-Messages are compared word by word; what has a point or an exponent in them is compared as a number. They are kept
+Messages are compared word by word; words with a point or an exponent are compared as numbers. They are kept
 without
 the names of folders, addresses and modules below a panel, which may move; and SciPy's underscores are spaces, as in
 some of
@@ -57,7 +57,7 @@ def write(backend: str, records: dict[str, Any]) -> None:
 
 
 def record(run: Callable[[], Any]) -> dict[str, Any]:
-    """Run it, and keep what came; a run may return a result, or a dictionary of such and of what else is to be kept."""
+    """Run it and record the outcome. A run may return a result, or a dictionary of results and other values."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:
@@ -72,7 +72,7 @@ def record(run: Callable[[], Any]) -> dict[str, Any]:
 
 
 def words(message: str) -> str:
-    """A message without what is of one machine or version."""
+    """A message without the parts that depend on the machine or version."""
     for pattern, place in PLACES:
         message = pattern.sub(place, message)
     return message.replace("_", " ") if message.startswith(("CONVERGENCE", "STOP")) else message
@@ -98,7 +98,7 @@ def leaves(x: Any) -> Any:
 
 
 def columns(rows: list[Any]) -> Any:
-    """Rows of the same fields column by column, without columns of nothing; any other list as it is."""
+    """Rows of the same fields as columns, without columns of None; any other list unchanged."""
     if not rows or not all(isinstance(row, dict) and row.keys() == rows[0].keys() for row in rows):
         return rows
     together = {name: [row[name] for row in rows] for name in rows[0]}
@@ -108,7 +108,7 @@ def columns(rows: list[Any]) -> Any:
 def all_differences(
     then: dict[str, Any], now: dict[str, Any], families: Iterable[str], bits: bool = False
 ) -> Iterator[str]:
-    """What differs between the records of these families, with the run's name; a run that only one side has, too."""
+    """The differences between the records of these families, with the run's name; also runs that only one side has."""
     names = {name for name in (*then, *now) if name.split("/")[0] in families}
     for name in sorted(names):
         if name not in then or name not in now:
@@ -118,7 +118,7 @@ def all_differences(
 
 
 def differences(recorded: Any, found: Any, bits: bool = False, field: str = "", scale: float = 0.0) -> Iterator[str]:
-    """What differs between two records, one line each: the field, what was recorded, what was found.
+    """The differences between two records, a line each: the field, the recorded and the new value.
 
     Without ``bits``, numbers differ where they are further apart than 1e-9 of the recorded one or of ``scale``: of
     weights,

@@ -1,4 +1,4 @@
-"""Golden runs of what is wrong, by learner: errors, and what becomes of starts that are not refused."""
+"""Golden runs with invalid arguments, by learner: errors, and the results of unusual starts that are accepted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused(P: Problems) -> Runs:
         count = {"iterations": 2} if learner in ("lbfgs", "prox_linear") else {"epochs": 2}
         random = {} if learner == "lbfgs" else {"rng": 0}
         for title, w0 in starts.items():
-            if learner == "lbfgs" and title == "nan":  # what SciPy makes of it is its own
+            if learner == "lbfgs" and title == "nan":  # the result is up to SciPy
                 continue
             yield f"{learner}/w0 {title}", P.run(getattr(B, learner), "chain/log", w0=w0, **count, **random)
     objectives = {
@@ -109,7 +109,7 @@ def refused(P: Problems) -> Runs:
 
 
 def options(P: Problems) -> dict[str, tuple[str, Wrong]]:
-    """For each learner a problem that it takes, and what it does not take of options."""
+    """For each learner a problem that it accepts, and options that it rejects."""
     lam, B = P.lam, P.backend
     step: Wrong = [{"step_size": 0.0}, {"step_size": "a"}]
     tol: Wrong = [{"tol": -1.0}, {"tol": float("nan")}]

@@ -104,7 +104,7 @@ def cut_in_two(
     whole: dict[str, Any],
     half: dict[str, Any],
 ) -> Any:
-    """What a run comes to that goes on from the checkpoint of another; ``whole`` may have another learner or
+    """The result of a run that resumes from the checkpoint of another; ``whole`` may have another learner or
     problem."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         path = Path(folder) / "run.npz"
@@ -122,7 +122,7 @@ def elsewhere(
 
 
 def cut_in_three(P: Problems) -> Any:
-    """A run that goes on from a file and leaves its own there, for another to go on from."""
+    """A run that resumes from a file and overwrites it with its own checkpoint, from which another run resumes."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         path = Path(folder) / "run.npz"
         called(P, "sgd", "chain/log", {"epochs": 1})(checkpoint=path)
@@ -131,7 +131,7 @@ def cut_in_three(P: Problems) -> Any:
 
 
 def from_file(P: Problems, content: bytes) -> Any:
-    """A run that is to go on from a file that is no checkpoint."""
+    """A run that tries to resume from a file that is not a checkpoint."""
     with TemporaryDirectory(prefix=FOLDER) as folder:
         path = Path(folder) / "run.npz"
         path.write_bytes(content)

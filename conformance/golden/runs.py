@@ -33,12 +33,12 @@ FAMILIES: dict[str, Callable[[Problems], Iterator[tuple[str, Callable[[], Any]]]
 
 
 def recorded_runs(backend: Any, families: Iterable[str] = tuple(FAMILIES), sway: float = 0.0) -> dict[str, Any]:
-    """Name to record of what these families come to now."""
+    """The record of each run of these families, by name."""
     return {name: record(run) for name, run in runs(backend, families, sway).items()}
 
 
 def runs(backend: Any, families: Iterable[str] = tuple(FAMILIES), sway: float = 0.0) -> dict[str, Callable[[], Any]]:
-    """Name to run, of these families; each is to be called once."""
+    """The runs of these families, by name; each may be called once."""
     problems, found = Problems(backend, sway), {}
     for family in families:
         for name, run in FAMILIES[family](problems):

@@ -1,4 +1,6 @@
-"""Finite sums that are none of ours: what the learners take that ask for ``n`` and ``value_and_gradient`` alone."""
+"""Finite sums that are not of the package: objectives for the learners that need only ``n`` and
+``value_and_gradient``.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ class Uneven(Plain):
 
 
 class Failing(Plain):
-    """The same, which raises an error when a batch is asked for the ``last``-th time; for 0, when anything is."""
+    """The same, but the ``last``-th evaluation of a batch raises an error; for 0, every evaluation does."""
 
     def __init__(self, P: Any, last: int, error: type[BaseException]) -> None:
         super().__init__(P)

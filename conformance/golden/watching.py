@@ -1,4 +1,4 @@
-"""Callbacks of golden runs: they stop a run, and write down what they are shown."""
+"""Callbacks of golden runs: they stop a run, and record their arguments."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Watch:
 
 
 def stopped(run: partial[Any], last: int, how: str = "true") -> Callable[[], Any]:
-    """The run, stopped by its callback after so many rows."""
+    """The run, stopped by its callback after a number of rows."""
     return partial(run, callback=Watch(last, how))
 
 
 def watched(run: partial[Any]) -> Callable[[], Any]:
-    """The run, with what its callback was shown."""
+    """The run, with the arguments of its callback."""
 
     def both() -> dict[str, Any]:
         watch = Watch()

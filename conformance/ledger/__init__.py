@@ -1,4 +1,4 @@
-"""The claims ledger: each numbered statement of the papers, whether it holds, where it is in the code, what checks it.
+"""The claims ledger: each numbered statement of the papers, whether it holds, its place in the code, and its tests.
 
 Each paper has a file of rows beside this one. ``python -m conformance.ledger`` prints them as a Markdown page,
 ``--json`` as JSON. The suite reads them: a row without code or test fails, and so does a row printed wrong whose test
@@ -42,7 +42,7 @@ class Claim:
 
     code: dotted names in ``reference`` (in ``diptych`` where they begin with that); tests: ``module::function``, the
     module without its folder. printed, rejected_by: the form as printed, where it is wrong, and the test that shows it
-    wrong. condition: what the statement needs beyond the print.
+    wrong. condition: what the statement requires beyond the paper's words.
     """
 
     label: str
@@ -98,5 +98,5 @@ def _test(name: str) -> str:
 
 
 def _anchor(title: str) -> str:
-    """What Markdown viewers call a heading in links: lower case, punctuation dropped, a hyphen for each blank."""
+    """The name of a heading in links of Markdown viewers: lower case, punctuation dropped, a hyphen for each blank."""
     return "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c in "-_")

@@ -21,12 +21,12 @@ FIRST = 25  # functions of a first round, a case of each: most mutants are notic
 
 
 def explained() -> dict[str, str]:
-    """Reasons of mutants that no test can or need notice, by name."""
+    """The reasons why some mutants need not be noticed, by name."""
     return {row["name"]: row["reason"] for row in tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["mutant"]}
 
 
 def files(given: list[str]) -> list[Path]:
-    """The Python files among, and below, what was given.
+    """The given Python files, and those in the given folders.
 
     Raises
     ------

@@ -19,7 +19,7 @@ __all__ = ["LIMIT", "Judge"]
 
 ROOT = Path(__file__).parents[2]
 USAGE, NOTHING = 4, 5  # exit statuses of pytest
-LIMIT = 30.0  # seconds beyond ten times what the tests take: a mutant may run forever
+LIMIT = 30.0  # seconds beyond ten times the tests' time, because a mutant may run forever
 
 
 class Judge:
@@ -31,7 +31,8 @@ class Judge:
         for name in ("pytest", "hypothesis.strategies", "numba", "networkx", "scipy.optimize", "scipy.sparse.linalg"):
             importlib.import_module(name)
         assert "reference" not in sys.modules, "a module that may be mutated is imported already"
-        # kernels take constants from the reference: what a mutant compiles must not stay in the cache of the user
+        # kernels take constants from the reference, so that those compiled for a mutant must not stay in the user's
+        # cache
         self._folder = tempfile.TemporaryDirectory()
         cache = Path(self._folder.name) / "kernels"
         if (kept := _kernels()) is not None:
@@ -39,7 +40,7 @@ class Judge:
         os.environ["NUMBA_CACHE_DIR"] = str(cache)
 
     def verdict(self, mutant: Mutant, tests: list[str], seconds: float, tier: str = "first") -> str:
-        """ "killed", "survived" or "timeout": what these tests, which take so long, say of the mutant."""
+        """ "killed", "survived" or "timeout": the outcome of these tests, which take ``seconds`` without the mutant."""
         code = self._exit_status(mutant, tests, seconds, tier)
         if code in (USAGE, NOTHING):
             file = ROOT / mutant.name.split("::")[0]
@@ -66,7 +67,7 @@ class Judge:
 
 
 def _kernels() -> Path | None:
-    """The folder of compiled kernels, asked of another process: this one must not import them."""
+    """The folder of compiled kernels, found by another process, because this one must not import them."""
     code = "import accelerated.kernel as k; print(k.cache_folder() or '')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     folder = Path(done.stdout.strip())

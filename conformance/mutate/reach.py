@@ -47,7 +47,7 @@ class Reach:
 
 
 def recorded(folder: Path, processes: int) -> Reach:
-    """The record of the suite as it is, made now where the sources changed since."""
+    """The record of the suite, renewed if the sources have changed."""
     stamp = hashlib.sha256()
     for path in sorted([*(ROOT / "reference").rglob("*.py"), *(ROOT / "conformance").rglob("test_*.py")]):
         stamp.update(path.read_bytes())
@@ -76,7 +76,7 @@ def recorded(folder: Path, processes: int) -> Reach:
 
 
 def _drawn(items: list[pytest.Item]) -> bool:
-    """Whether these cases of a function draw their instances, so that any of them reaches what the others do."""
+    """Whether these cases of a function draw their instances, so that each of them reaches the same lines."""
     import hypothesis
 
     return hypothesis.is_hypothesis_test(getattr(items[0], "obj", None))
