@@ -256,7 +256,7 @@ class AlignmentModel(LinearModel):
         return float(2 * spread.max(axis=1).sum())
 
     def true_columns(self, data: AlignmentData) -> tuple[np.ndarray, ...]:
-        """The columns (p_i,) of all examples; ValueError if the data were packed without."""
+        """The columns (p_i,) of all examples; ValueError if the data were packed without alignments."""
         if data.columns is None:
             raise ValueError("Y: this data was packed without alignments; pack(X, Y) gives them")
         return data.columns

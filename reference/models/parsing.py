@@ -447,7 +447,7 @@ class ParsingModel(LinearModel):
         return [1 if n == 0 else (n + (not self.single_root)) ** (n - 1) for n in data.lengths.tolist()]
 
     def true_heads(self, data: ParsingData) -> np.ndarray:
-        """The heads (P,) of all positions, -1 for roots; ValueError if the data were packed without."""
+        """The heads (P,) of all positions, -1 for roots; ValueError if the data were packed without heads."""
         if data.heads is None:
             raise ValueError("Y: this data was packed without heads; pack(X, Y) gives them")
         return data.heads

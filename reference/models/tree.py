@@ -233,7 +233,7 @@ class TreeModel(LinearModel):
         return xp.reshape(w[:cut], (self.width, self.n_labels)), xp.reshape(w[cut:], (self.n_labels, self.n_labels))
 
     def _true(self, data: TreeData, i: int) -> Array:
-        """The labels (p,) of tree i. Raises ValueError if the data were packed without."""
+        """The labels (p,) of tree i. Raises ValueError if the data were packed without labels."""
         if data.labels is None:
             raise ValueError("Y: this data was packed without labels; pack(X, Y) gives them")
         return data.labels[int(data.offsets[i]) : int(data.offsets[i + 1])]

@@ -242,21 +242,21 @@ class _Remembering(TwoLayerModel):
 
     def __init__(self, model: TwoLayerModel) -> None:
         vars(self).update(vars(model))
-        self.known: dict[int, tuple[Array, Array]] = {}
+        self.evaluations: dict[int, tuple[Array, Array]] = {}
 
     def _both(self, data: CandidateData, rows: np.ndarray, w: Array) -> tuple[Array, Array]:
         flat = rows.ravel()
         images = np.searchsorted(data.offsets, flat, side="right") - 1
         parts = []
         for i, inside in zip(*_runs(images, flat), strict=True):
-            if i not in self.known:
-                self.known[i] = super()._both(data, np.arange(data.offsets[i], data.offsets[i + 1]), w)
+            if i not in self.evaluations:
+                self.evaluations[i] = super()._both(data, np.arange(data.offsets[i], data.offsets[i + 1]), w)
             own = inside - data.offsets[i]
             if len(own) == data.offsets[i + 1] - data.offsets[i] and np.all(np.diff(own) == 1):
-                parts.append(self.known[i])
+                parts.append(self.evaluations[i])
             else:
                 index, xp = data.place.integers(own), array_namespace(w)
-                parts.append(tuple(xp.take(each, index, axis=0) for each in self.known[i]))
+                parts.append(tuple(xp.take(each, index, axis=0) for each in self.evaluations[i]))
         if not parts:
             return super()._both(data, rows, w)
         if len(parts) == 1:
