@@ -69,7 +69,7 @@ def test_known_mistakes_are_caught(folders):
         "-p",
         "conformance.meta.cases",
         "--examples",
-        "400",
+        "200",
         "--seed",
         "0",
         "-k",
