@@ -174,8 +174,9 @@ def interrupted(objective, at, after, patched):
 
     for counterpart in {each for known in TABLE.values() for each in known if "sweep" in vars(each)}:
         patched.setattr(counterpart, "sweep", counted(counterpart.sweep))
-    for name in ("value_and_gradient", "linearize", "corners"):
-        setattr(objective, name, counted(getattr(objective, name)))
+    for name in ("value", "value_and_gradient", "linearize", "corners"):
+        if hasattr(objective, name):
+            setattr(objective, name, counted(getattr(objective, name)))
     return objective
 
 
