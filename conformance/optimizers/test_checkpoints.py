@@ -39,7 +39,7 @@ def test_what_differs_is_named(backend, tmp_path):
         ({"mu": 0.5}, "mu = None, this one has 0.5"),
         ({"average": "last"}, "average = weighted, this one has last"),
         ({"batch_size": 2}, "batch_size = 1, this one has 2"),
-        ({"step_size": 0.5}, r"step_size = Pegasos\(.*\), this one has Constant\(gamma0=0.5\)"),
+        ({"step_size": 0.5}, r"step_size = None, this one has Constant\(gamma0=0.5\)"),
         ({"rng": 1}, "rng = 0, this one has 1"),
         ({"epochs": 2}, "epochs: .*run.npz has done 3, got 2"),
         ({"objective": loss_of(backend, "hinge", *chains(backend))}, "objective = LogLoss, this one has Structural"),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Unpack, cast
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from reference.arrays import Array, floats, integer, number, squared_norm
 from reference.optimizers.base import Objective, value_of
 from reference.optimizers.nonnegative import constraint
 from reference.optimizers.sgd import SGD, SGDState
-from reference.steps import Pegasos, Schedule
+from reference.steps import Pegasos
 from reference.training.arguments import (
     CheckedSchedule,
     check_objective,
@@ -27,16 +27,29 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
+from reference.training.smoothness import Backtracking
 from reference.training.solver import Ending, Solver
 
 __all__ = ["sgd"]
 
 AVERAGES = ("last", "uniform", "weighted")
+TRIED = 10  # examples that the default step is found on
+
+
+class Descending(NamedTuple):
+    """A state of SGD. offset: of the default schedule, None before its search; calls: oracle calls of the search."""
+
+    state: SGDState
+    offset: float | None = None
+    calls: int = 0
 
 
 @dataclass(frozen=True)
 class Descent(Solver):
-    """A run of :class:`SGD`."""
+    """A run of :class:`SGD`. The default steps are ``Pegasos(offset)``; the offset is found before the first pass."""
+
+    steps: Backtracking
+    default: bool
 
     name: ClassVar[str] = "sgd"
     convex: ClassVar[bool] = False
@@ -45,7 +58,7 @@ class Descent(Solver):
 
     @property
     def asked(self) -> dict[str, Any]:
-        return super().asked | {"step_size": self.box.step_size.schedule}
+        return super().asked | {"step_size": None if self.default else self.box.step_size.schedule}
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)
@@ -58,12 +71,40 @@ class Descent(Solver):
         check_start(start, constraint(objective))
         return start
 
-    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> SGDState:
-        state: SGDState = self.box.init(objective, *floats(w0=w0))
-        return state
+    def init(self, objective: Objective, w0: Array, rng: np.random.Generator) -> Descending:
+        return Descending(self.box.init(objective, *floats(w0=w0)))
 
-    def evaluate(self, objective: Objective, state: SGDState) -> Report:
-        return Report(state.mean, regularised(objective, state.mean, self.box.lam, self.box.mu))
+    def epoch(self, objective: Objective, state: Descending, rng: np.random.Generator) -> Descending:
+        if not self.default:
+            return Descending(self.box.epoch(objective, state.state, rng))
+        offset, calls = state.offset, state.calls
+        if offset is None:
+            offset, calls = self.search(objective, state.state.x)
+        box = replace(self.box, step_size=CheckedSchedule(Pegasos(offset)))
+        return Descending(box.epoch(objective, state.state, rng), offset, calls)
+
+    def search(self, objective: Objective, w: Array) -> tuple[float, int]:
+        """The offset, and the oracle calls of the search: the first step is at most min(1/(lam n), 1), and about 4/L.
+
+        Halving it in powers of two makes both panels find the same steps.
+        """
+        n, lam = objective.n, self.box.lam
+        offset = max(n, 1.0 / lam)
+        few = np.unique(np.linspace(0, n - 1, TRIED).astype(np.int64))
+        L, calls = self.steps.least(objective, w, self.box.mu, few)
+        excess = L * (1.0 / (lam * offset)) / 4.0
+        return (offset * 2.0 ** round(np.log2(excess)) if 1.0 < excess < np.inf else offset), calls
+
+    def evaluate(self, objective: Objective, state: Descending) -> Report:
+        epochs, mean = state.state.t // -(-objective.n // self.box.batch_size), state.state.mean
+        value = regularised(objective, mean, self.box.lam, self.box.mu)
+        return Report(mean, value, calls=state.calls + epochs * objective.n)
+
+    def saved(self, state: Descending) -> Any:
+        return state if self.default else state.state
+
+    def restored(self, objective: Objective, saved: Any) -> Descending:
+        return cast(Descending, saved) if self.default else Descending(saved)
 
     def ending(self, run: Run, state: Any, tol: float | None) -> Ending:
         average = self.box.average
@@ -102,9 +143,9 @@ def sgd(
     mu : float, optional
         Smoothing, passed to the objective.
     step_size : float or schedule, optional
-        Step size. A number is a constant step; default ``steps.Pegasos(offset=max(n, 1/lam))``, which starts at
-        min(1/(lam n), 1) and needs lam > 0. The default ignores the scale of the features: use shorter steps for large
-        features.
+        Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. Its first step
+        is min(1/(lam n), 1), halved until it is about 4/L or less, where L is the largest change of a gradient over a
+        unit step from the start, among ten examples.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.
@@ -133,21 +174,16 @@ def sgd(
     >>> [model.labels[y] for y in model.predict(data, None, result.x)]
     ['a', 'b', 'b']
     >>> result.nit, result.oracle_calls, result.iterate
-    (20, 60, 'weighted average')
+    (20, 66, 'weighted average')
     """
     check_objective(objective)
-    box = SGD(lam, CheckedSchedule(_schedule(step_size, objective.n, lam)), mu, batch_size, average)
-    return minimize(objective, Descent(box), w0, **run)
+    schedule = Pegasos() if step_size is None else schedule_of(step_size)
+    if step_size is None and number("lam", lam) == 0:
+        raise ValueError("step_size: lam = 0 has no default step size; give one")
+    box = SGD(lam, CheckedSchedule(schedule), mu, batch_size, average)
+    return minimize(objective, Descent(box, Backtracking(), step_size is None), w0, **run)
 
 
 def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:
     """F(w) + lam/2 ||w||^2."""
     return value_of(objective, w, mu) + 0.5 * lam * squared_norm(w)
-
-
-def _schedule(step_size: Any, n: int, lam: float) -> Schedule:
-    if step_size is not None:
-        return schedule_of(step_size)
-    if number("lam", lam) == 0:
-        raise ValueError("step_size: lam = 0 has no default step size; give one")
-    return Pegasos(offset=max(n, 1.0 / lam))
