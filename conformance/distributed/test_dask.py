@@ -1,0 +1,70 @@
+"""Objectives over partitions on workers of Dask: the same bits, also when workers are killed."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from conformance.distributed.test_partitioned import LOADERS, Drawn, bits
+from diptych.distributed import Partitioned
+from reference import LogLoss, SequenceModel, lbfgs
+
+distributed = pytest.importorskip("distributed")
+pytestmark = pytest.mark.beyond("starts clusters of processes")
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def client(request):
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(request.param, **options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+def test_any_number_of_workers_gives_the_same_bits(client):
+    for name in ("reference", "accelerated"):
+        sp = importlib.import_module(name)
+        once = bits(sp, None)
+        assert bits(sp, client) == once
+        assert bits(sp, client.get_executor(pure=False)) == once
+
+
+def deadly(folder, model, data):
+    """A log loss that kills its process at a gradient, once for each file in a folder."""
+
+    class Deadly(LogLoss):
+        calls = 0
+
+        def value_and_gradient(self, w, batch=None, mu=None):
+            self.calls += 1
+            if self.calls > 2 and (armed := sorted(Path(folder).iterdir())):
+                armed[0].unlink()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().value_and_gradient(w, batch, mu)
+
+    return Deadly(model, data)
+
+
+deadly.mu, deadly.loss_augmented = 1.0, False
+
+
+def test_a_worker_killed_twice_changes_no_bit(client, tmp_path):
+    once = bits(importlib.import_module("reference"), None)
+    for name in ("first", "second"):
+        (tmp_path / name).touch()
+    objective = Partitioned(LOADERS, SequenceModel(2, 3), partial(deadly, str(tmp_path)), client)
+    assert lbfgs(objective, lam=0.05, iterations=20).x.tobytes() == once
+    assert not list(tmp_path.iterdir())  # it was killed twice
+
+
+def test_an_error_of_a_loader_is_the_callers(client, tmp_path):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("a X\nb\n")
+    from diptych.distributed import ColumnFile
+
+    with pytest.raises(ValueError, match=r"bad\.txt.*line 2"):
+        Partitioned([Drawn(0), ColumnFile(str(bad))], SequenceModel(2, 3), LogLoss, client)

@@ -1,0 +1,233 @@
+"""Objectives over partitions: the whole objective's values, with the same bits for any workers."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.tolerances import close
+from diptych.distributed import ColumnFile, Part, Partitioned, WorkersLost, column_parts
+from diptych.distributed.partitions import objective_of
+from diptych.distributed.transports import TreeSum
+from reference import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sequences drawn from a seed; picklable, as every loader is."""
+
+    seed: int
+
+    def __call__(self) -> tuple[list[Any], list[Any]]:
+        rng = np.random.default_rng(self.seed)
+        lengths = rng.integers(0, 6, size=3 + self.seed % 3)
+        return [rng.normal(size=(n, 2)) for n in lengths], [rng.integers(0, 3, size=n).tolist() for n in lengths]
+
+
+LOADERS = [Drawn(seed) for seed in range(5)]
+
+
+def whole(sp, loss):
+    model = sp.SequenceModel(2, 3)
+    parts = [load() for load in LOADERS]
+    X, Y = ([each for part in parts for each in part[i]] for i in (0, 1))
+    return loss(model, model.pack(X, Y))
+
+
+def losses(sp):
+    smooth = partial(sp.StructuralHinge, smoothing=sp.smoothings.Entropy())
+    return [(sp.LogLoss, None), (sp.StructuralHinge, None), (smooth, 0.4)]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13])
+def test_sums_have_one_tree_whatever_comes_first(n):
+    """The tree's sum by recursion, in exact arithmetic of intervals: a pair (a, b) records how it was made."""
+
+    class Made:
+        def __init__(self, how):
+            self.how = how
+
+        def __add__(self, other):
+            return Made((self.how, other.how))
+
+    def pairs(level):
+        while len(level) > 1:
+            level = [tuple(level[i : i + 2]) if i + 1 < len(level) else level[i] for i in range(0, len(level), 2)]
+        return level[0]
+
+    for seed in range(6):
+        tree = TreeSum(n)
+        for k in np.random.default_rng(seed).permutation(n).tolist():
+            tree.add(k, Made(k))
+        assert tree.total.how == pairs(list(range(n)))
+
+
+def test_sums_are_exact_on_rationals():
+    numbers = [Fraction(1, k + 1) for k in range(11)]
+    tree = TreeSum(11)
+    for k, x in enumerate(numbers):
+        tree.add(k, x)
+    assert tree.total == sum(numbers)
+
+
+def test_values_are_those_of_the_whole(backend):
+    sp = backend.module
+    for loss, mu in losses(sp):
+        one = whole(sp, loss)
+        parts = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
+        w = np.random.default_rng(0).normal(size=one.model.size)
+        assert parts.n == one.n
+        close(parts.value(w, None, mu), one.value(w, None, mu))
+        for ours, theirs in zip(
+            parts.value_and_gradient(w, None, mu), one.value_and_gradient(w, None, mu), strict=True
+        ):
+            close(ours, theirs)
+        for ours, theirs in zip(parts.linearize(w, None, mu), one.linearize(w, None, mu), strict=True):
+            close(ours, theirs)
+        assert (parts.smoothness(mu) is None) == (one.smoothness(mu) is None)
+        if one.smoothness(mu) is not None:
+            close(parts.smoothness(mu), one.smoothness(mu))
+        close(parts.width(), one.width())
+
+
+def test_the_optimum_is_that_of_the_whole(backend):
+    sp = backend.module
+    ours = sp.lbfgs(Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss), lam=0.05, tol=1e-8)
+    theirs = sp.lbfgs(whole(sp, sp.LogLoss), lam=0.05, tol=1e-8)
+    assert ours.success
+    close(ours.fun, theirs.fun)
+    close(ours.x, theirs.x, scale=1e3)
+
+
+def bits(sp, executor, loaders=LOADERS, **options):
+    objective = Partitioned(loaders, sp.SequenceModel(2, 3), sp.LogLoss, executor, **options)
+    return sp.lbfgs(objective, lam=0.05, iterations=20).x.tobytes()
+
+
+def test_threads_and_limits_of_memory_change_no_bit(backend):
+    sp = backend.module
+    once = bits(sp, None)
+    for workers in (1, 2, 3):
+        with ThreadPoolExecutor(workers) as pool:
+            assert bits(sp, pool) == once
+    sizes = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss).sizes
+    assert bits(sp, None, memory=max(size.nbytes for size in sizes)) == once  # one partition is kept at a time
+
+
+@pytest.mark.beyond("starts processes")
+def test_processes_change_no_bit(backend):
+    sp = backend.module
+    once = bits(sp, None)
+    for workers in (1, 2, 3):
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            assert bits(sp, pool) == once
+
+
+@pytest.mark.beyond("starts processes")
+def test_a_lost_process_ends_the_run_with_a_word():
+    sp = importlib.import_module("reference")
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(WorkersLost, match="cannot replace it"):
+        Partitioned([Drawn(0), Dies()], sp.SequenceModel(2, 3), sp.LogLoss, pool)
+
+
+@dataclass(frozen=True)
+class Dies:
+    """A loader that ends its process."""
+
+    def __call__(self) -> None:
+        import os
+
+        os._exit(1)
+
+
+def test_a_partition_is_loaded_once_if_memory_allows(backend):
+    sp, times = backend.module, []
+
+    def load():
+        times.append(1)
+        return Drawn(0)()
+
+    objective = Partitioned([load, Drawn(1)], sp.SequenceModel(2, 3), sp.LogLoss)
+    for _ in range(3):
+        objective.value(objective.zeros())
+    assert len(times) == 1
+    limit = max(size.nbytes for size in objective.sizes)
+    objective = Partitioned([load, Drawn(1)], sp.SequenceModel(2, 3), sp.LogLoss, memory=limit)
+    for _ in range(3):
+        objective.value(objective.zeros())
+    assert len(times) == 5  # once to be measured, once an evaluation
+
+
+def test_a_partition_beyond_the_limit_says_how_to_split(backend):
+    sp = backend.module
+    size = Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss).sizes[0].nbytes
+    with pytest.raises(MemoryError, match=r"^partition 0 \(Drawn\(seed=0\)\) takes .* split it into at least 3 part"):
+        Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss, memory=-(-size // 3))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"loaders": []}, TypeError, "^loaders: expected at least one callable"),
+        ({"loaders": [3]}, TypeError, "^loaders: expected at least one callable"),
+        ({"loss": "log"}, TypeError, "^loss: expected a callable such as LogLoss, got 'log'"),
+        ({"executor": 4}, TypeError, "^executor: expected None, an executor .* got int"),
+        ({"memory": 0}, ValueError, "^memory: "),
+    ],
+)
+def test_wrong_arguments_are_named(backend, options, error, message):
+    sp = backend.module
+    given = {"loaders": LOADERS, "model": sp.SequenceModel(2, 3), "loss": sp.LogLoss, **options}
+    with pytest.raises(error, match=message):
+        Partitioned(**given)
+
+
+def test_batches_and_wrong_weights_are_refused(backend):
+    sp = backend.module
+    objective = Partitioned(LOADERS[:1], sp.SequenceModel(2, 3), sp.LogLoss)
+    with pytest.raises(UnsupportedError, match="^batch: "):
+        objective.value_and_gradient(objective.zeros(), [0])
+    with pytest.raises(ValueError, match="^w: expected a NumPy array of 21 weights"):
+        objective.value(np.zeros(3))
+
+
+def test_loaders_of_files_name_file_and_line(tmp_path, backend):
+    sp = backend.module
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text("a X\nb Y\n\nb Y\n\nc X\n")
+    bad.write_text("a X\nb\n")
+    X, Y = ColumnFile(str(good))()
+    model = sp.TaggingModel.of(X, Y, ["bias", "word"])
+    objective = Partitioned(column_parts([good], 2), model, sp.LogLoss)
+    assert objective.n == 3 and [size.n for size in objective.sizes] == [1, 2]
+    close(objective.value(objective.zeros()), sp.LogLoss(model, model.pack(X, Y)).value(objective.zeros()))
+    with pytest.raises(ValueError, match=r"bad\.txt.*line 2"):
+        Partitioned(column_parts([good, bad]), model, sp.LogLoss)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 7])
+def test_parts_are_the_whole(parts):
+    X, Y = Drawn(2)()
+    pieces = [Part(Drawn(2), part, parts)() for part in range(parts)]
+    sizes = [len(y) for _, y in pieces]
+    assert list(itertools.chain.from_iterable(y for _, y in pieces)) == Y and max(sizes) - min(sizes) <= 1
+    for ours, theirs in zip(itertools.chain.from_iterable(x for x, _ in pieces), X, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_what_is_kept_is_of_its_own_objective(backend):
+    """Two objectives with other losses over the same loaders do not share what a process keeps."""
+    sp = backend.module
+    log, hinge = (Partitioned(LOADERS[:2], sp.SequenceModel(2, 3), loss) for loss in (sp.LogLoss, sp.StructuralHinge))
+    w = np.ones(21)
+    assert log.value(w) != hinge.value(w)
+    assert objective_of(log._job, 0).objective is objective_of(log._job, 0).objective

@@ -1,0 +1,11 @@
+"""Training over partitions of data that no process holds as a whole: on one machine, or on many through Dask.
+
+The result has the same bits for any number of workers of one kind of processor, and after workers were lost: each
+partition is summed by itself, and sums are added in a fixed tree.
+"""
+
+from diptych.distributed.loaders import ColumnFile, Part, column_parts
+from diptych.distributed.objective import Partitioned
+from diptych.distributed.transports import WorkersLost
+
+__all__ = ["ColumnFile", "Part", "Partitioned", "WorkersLost", "column_parts"]

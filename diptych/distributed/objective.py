@@ -1,0 +1,152 @@
+"""An objective whose examples lie in partitions."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from diptych.distributed.loaders import Loader
+from diptych.distributed.partitions import Job, Size, Sums, measured, summed
+from diptych.distributed.transports import transport_of
+from reference.arrays import Array, floats
+from reference.models.base import integer
+from reference.objectives import Linearization
+from reference.structures.base import UnsupportedError
+
+__all__ = ["Partitioned"]
+
+
+class Partitioned:
+    """The mean of the losses of all examples, which lie in partitions.
+
+    Parameters
+    ----------
+    loaders : sequence of callables
+        Each is called without arguments by a worker, perhaps more than once, and returns X and Y of a partition, for
+        ``model.pack``. They travel to workers, so that they must be picklable.
+    model : model
+        Of NumPy weights.
+    loss : callable
+        From the model and a partition's packed data to an objective: ``sp.LogLoss``, ``sp.StructuralHinge`` or
+        ``functools.partial(sp.StructuralHinge, smoothing=...)``. The panel of this class computes.
+    executor : executor or client, optional
+        ``concurrent.futures`` threads or processes, a ``distributed.Client``, or its ``get_executor()``; default: this
+        process, one partition after another.
+    memory : int, optional
+        Bytes of packed partitions that a process keeps; others are loaded again when they are needed.
+
+    Attributes
+    ----------
+    n : int
+        Number of examples.
+    sizes : list of Size
+        Examples and bytes of each partition.
+
+    Raises
+    ------
+    TypeError, ValueError
+        No loaders; an executor of another kind; the loaders' errors, which name file and line.
+    MemoryError
+        A packed partition that exceeds ``memory`` alone.
+    WorkersLost
+        Workers ended, and the executor does not replace them.
+
+    Notes
+    -----
+    Values and gradients have the same bits for any number of workers, as long as the processors are of one kind: a
+    partition is summed by one task, and sums are added in a fixed tree. Weights travel to each worker once an
+    evaluation.
+
+    Examples
+    --------
+    >>> import numpy as np, reference as sp
+    >>> def words(): return [np.eye(2), np.eye(2)[:1]], [[0, 1], [0]]
+    >>> model = sp.SequenceModel(2, 2)
+    >>> objective = Partitioned([words, words], model, sp.LogLoss)
+    >>> objective.n
+    4
+    >>> whole = sp.LogLoss(model, model.pack(*[2 * each for each in words()]))
+    >>> abs(sp.lbfgs(objective, lam=0.1).fun - sp.lbfgs(whole, lam=0.1).fun) < 1e-9
+    True
+    """
+
+    def __init__(
+        self,
+        loaders: Sequence[Loader],
+        model: Any,
+        loss: Callable[[Any, Any], Any],
+        executor: Any = None,
+        *,
+        memory: int | None = None,
+    ) -> None:
+        if len(loaders) == 0 or not all(map(callable, loaders)):
+            raise TypeError(f"loaders: expected at least one callable, got {list(loaders)[:3]}")
+        if not callable(loss):
+            raise TypeError(f"loss: expected a callable such as LogLoss, got {loss!r}")
+        if memory is not None:
+            integer("memory", memory, 1)
+        self.model, self.transport = model, transport_of(executor)
+        kind: Any = getattr(loss, "func", loss)
+        self.mu: float = kind.mu
+        self.loss_augmented: bool = kind.loss_augmented
+        self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
+        self._job = self.transport.send(Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory))
+        self.sizes: list[Size] = self.transport.each(measured, len(loaders), self._job)
+        self.n = sum(size.n for size in self.sizes)
+
+    @property
+    def nonnegative(self) -> slice | None:
+        """The weights that must be >= 0; None: all are free."""
+        return getattr(self.model, "nonnegative", None)
+
+    def zeros(self) -> np.ndarray:
+        """Weights of zero (d,)."""
+        return np.zeros(self.model.size)
+
+    def value(self, w: Array, batch: Any = None, mu: float | None = None) -> float:
+        """The value of :meth:`value_and_gradient` alone."""
+        return self._sums(w, batch, "value", mu).value / self.n
+
+    def value_and_gradient(self, w: Array, batch: Any = None, mu: float | None = None) -> tuple[float, np.ndarray]:
+        """The mean of the losses over all examples, and its gradient (d,).
+
+        Raises
+        ------
+        UnsupportedError
+            A batch: single examples cannot be evaluated from here.
+        ValueError, TypeError, InfeasibleError
+            As :meth:`reference.StructuralHinge.value_and_gradient`.
+        """
+        sums = self._sums(w, batch, "gradient", mu)
+        return sums.value / self.n, sums.gradient / self.n
+
+    def linearize(self, w: Array, batch: Any = None, mu: float | None = None) -> Linearization:
+        """As :meth:`reference.StructuralHinge.linearize`, over all examples."""
+        sums = self._sums(w, batch, "linearize", mu)
+        return Linearization(sums.value / self.n, sums.gradient / self.n, sums.task_loss / self.n, sums.exact / self.n)
+
+    def smoothness(self, mu: float | None = None) -> float | None:
+        """As :meth:`reference.StructuralHinge.smoothness`: the largest of all partitions."""
+        mu = self.mu if mu is None else mu
+        bounds = [size.smoothness for size in self.sizes if size.smoothness is not None]
+        return None if mu == 0 or len(bounds) < len(self.sizes) else max(bounds) / mu
+
+    def width(self) -> float:
+        """D: smoothing at mu adds at most mu D to any example's loss."""
+        return max(size.width for size in self.sizes)
+
+    def _sums(self, w: Array, batch: Any, question: str, mu: float | None) -> Sums:
+        if batch is not None:
+            raise UnsupportedError("batch: Partitioned evaluates all examples at once, got a batch")
+        (w,) = floats(w=w)
+        if not isinstance(w, np.ndarray) or w.shape != (self.model.size,):
+            raise ValueError(f"w: expected a NumPy array of {self.model.size} weights, got shape {tuple(w.shape)}")
+        sent = self.transport.send(w)
+        try:
+            sums: Sums = self.transport.reduce(summed, len(self.sizes), self._job, sent, rest=(question, mu))
+            return sums
+        finally:
+            self.transport.forget(sent)

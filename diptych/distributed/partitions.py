@@ -1,0 +1,119 @@
+"""What a worker does: it keeps packed partitions under a limit of memory, and sums losses over one at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.distributed.loaders import Loader
+
+__all__ = ["Job", "Size", "Sums", "measured", "nbytes_of", "summed"]
+
+
+class Job(NamedTuple):
+    """What all tasks of an objective share; it travels to each worker once.
+
+    name: different for each objective. loss: from model and packed data to an objective. memory: bytes of packed
+    partitions that a process keeps; None: no limit.
+    """
+
+    name: str
+    loaders: tuple[Loader, ...]
+    model: Any
+    loss: Callable[[Any, Any], Any]
+    memory: int | None
+
+
+class Size(NamedTuple):
+    """A partition: number of examples, bytes when packed, and constants of its loss."""
+
+    n: int
+    nbytes: int
+    width: float
+    smoothness: float | None  # at mu = 1, None where unknown or the loss takes no other mu
+
+
+class Sums(NamedTuple):
+    """Sums over the examples of a partition: losses, gradients (d,) (or None), task losses, exact calls."""
+
+    value: float
+    gradient: Any
+    task_loss: float
+    exact: float
+
+    def __add__(self, other: Any) -> Sums:
+        gradient = None if self.gradient is None else self.gradient + other.gradient
+        return Sums(self.value + other.value, gradient, self.task_loss + other.task_loss, self.exact + other.exact)
+
+
+class _Kept(NamedTuple):
+    objective: Any
+    nbytes: int
+
+
+_KEPT: OrderedDict[tuple[str, int], _Kept] = OrderedDict()  # of this process, least recently used first
+_LOCK = threading.Lock()
+
+
+def objective_of(job: Job, k: int) -> _Kept:
+    """The loss over partition k, loaded and packed unless this process has kept it.
+
+    Raises
+    ------
+    MemoryError
+        The packed partition alone exceeds the limit; says in how many parts it would fit.
+    """
+    with _LOCK:
+        if (job.name, k) in _KEPT:
+            _KEPT.move_to_end((job.name, k))
+            return _KEPT[job.name, k]
+    X, Y = job.loaders[k]()
+    data = job.model.pack(X, Y)
+    nbytes = nbytes_of(data)
+    if job.memory is not None and nbytes > job.memory:
+        raise MemoryError(
+            f"partition {k} ({job.loaders[k]}) takes {nbytes:,} bytes when packed, the limit is {job.memory:,}: split "
+            f"it into at least {-(-nbytes // job.memory)} partitions"
+        )
+    kept = _Kept(job.loss(job.model, data), nbytes)
+    with _LOCK:
+        _KEPT[job.name, k] = kept
+        while job.memory is not None and sum(each.nbytes for each in _KEPT.values()) > job.memory:
+            _KEPT.popitem(last=False)
+    return kept
+
+
+def nbytes_of(data: Any) -> int:
+    """Bytes of the arrays in packed data."""
+    if hasattr(data, "nbytes"):
+        return int(data.nbytes)
+    if dataclasses.is_dataclass(data):
+        return sum(nbytes_of(getattr(data, field.name)) for field in dataclasses.fields(data))
+    if isinstance(data, tuple | list):
+        return sum(map(nbytes_of, data))
+    return 0
+
+
+def measured(job: Job, k: int) -> Size:
+    """The size of partition k."""
+    objective, nbytes = objective_of(job, k)
+    smoothness = objective.smoothness(1.0) if hasattr(objective, "smoothness") else None
+    return Size(objective.n, nbytes, objective.width(), smoothness)
+
+
+def summed(job: Job, w: np.ndarray, k: int, question: str, mu: float | None) -> Sums:
+    """The sums over partition k at weights w (d,). question: "value", "gradient" or "linearize"."""
+    objective, _ = objective_of(job, k)
+    n = objective.n
+    if question == "value":
+        return Sums(n * objective.value(w, None, mu), None, 0.0, 0.0)
+    if question == "gradient":
+        value, gradient = objective.value_and_gradient(w, None, mu)
+        return Sums(n * value, n * gradient, 0.0, 0.0)
+    value, gradient, task_loss, exact = objective.linearize(w, None, mu)
+    return Sums(n * value, n * gradient, n * task_loss, n * exact)

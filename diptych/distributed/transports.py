@@ -1,0 +1,239 @@
+"""How tasks reach workers: in this process, through an executor of ``concurrent.futures``, or through Dask.
+
+Each transport sends an object once, as a reference that tasks carry, and adds the tasks' results in a fixed tree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import shutil
+import tempfile
+import uuid
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Transport", "TreeSum", "WorkersLost", "transport_of"]
+
+Task = Callable[..., Any]
+
+
+class WorkersLost(RuntimeError):
+    """Workers ended, and the executor cannot replace them."""
+
+
+class TreeSum:
+    """The sum of n results in a fixed tree, whatever the order in which they come.
+
+    Results 2j and 2j + 1 are added, then these sums in the same way; the last of an odd number goes up alone. Two
+    neighbours are added as soon as both are there, so that few are held.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._widths = [n]
+        while self._widths[-1] > 1:
+            self._widths.append(-(-self._widths[-1] // 2))
+        self._held: dict[tuple[int, int], Any] = {}
+
+    def add(self, k: int, result: Any) -> None:
+        """Result k."""
+        for level, width in enumerate(self._widths[:-1]):
+            sibling = k ^ 1
+            if sibling < width:
+                if (level, sibling) not in self._held:
+                    self._held[level, k] = result
+                    return
+                other = self._held.pop((level, sibling))
+                result = result + other if k < sibling else other + result
+            k //= 2
+        self._held[len(self._widths) - 1, 0] = result
+
+    @property
+    def total(self) -> Any:
+        """The sum of all."""
+        return self._held[len(self._widths) - 1, 0]
+
+
+class Transport(ABC):
+    """Runs tasks ``task(*references' objects, k, *rest)`` for k in range(n)."""
+
+    repeated = 0  # tasks that were run again after a worker was lost
+
+    @abstractmethod
+    def send(self, thing: Any) -> Any:
+        """A reference to an object, for :meth:`each` and :meth:`reduce`; the object travels once to each worker."""
+
+    @abstractmethod
+    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+        """Pairs of k and the result, as they come."""
+
+    def each(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> list[Any]:
+        """The results in order."""
+        found = dict(self.results(task, n, references, rest))
+        return [found[k] for k in range(n)]
+
+    def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
+        """The sum of the results, in the tree of :class:`TreeSum`."""
+        tree = TreeSum(n)
+        for k, result in self.results(task, n, references, rest):
+            tree.add(k, result)
+        return tree.total
+
+    def forget(self, reference: Any) -> None:  # noqa: B027, nothing to do in most
+        """The object is needed no more."""
+
+
+class Here(Transport):
+    """One task after another in this process, or in threads of it."""
+
+    def __init__(self, executor: ThreadPoolExecutor | None = None) -> None:
+        self.executor = executor
+
+    def send(self, thing: Any) -> Any:
+        return thing
+
+    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+        if self.executor is None:
+            return ((k, task(*references, k, *rest)) for k in range(n))
+        futures = {self.executor.submit(task, *references, k, *rest): k for k in range(n)}
+        return _completed(futures)
+
+
+class InFile(NamedTuple):
+    """An object in a file that the processes of one machine can read."""
+
+    path: str
+
+
+_READ: dict[str, Any] = {}  # of this process: the last objects that it read from files
+_MOST_READ = 4
+
+
+def _with_files(task: Task, references: tuple[InFile, ...], k: int, rest: tuple[Any, ...]) -> Any:
+    things = []
+    for reference in references:
+        if reference.path not in _READ:
+            _READ[reference.path] = pickle.loads(Path(reference.path).read_bytes())
+            while len(_READ) > _MOST_READ:
+                del _READ[next(iter(_READ))]
+        things.append(_READ[reference.path])
+    return task(*things, k, *rest)
+
+
+class Processes(Transport):
+    """An executor of processes of this machine, which read what is sent from files."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        self.folder = tempfile.mkdtemp(prefix="diptych-")
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+    def send(self, thing: Any) -> InFile:
+        path = os.path.join(self.folder, uuid.uuid4().hex)
+        Path(path).write_bytes(pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL))
+        return InFile(path)
+
+    def forget(self, reference: InFile) -> None:
+        Path(reference.path).unlink(missing_ok=True)
+
+    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+        try:
+            futures = {self.executor.submit(_with_files, task, references, k, rest): k for k in range(n)}
+            yield from _completed(futures)
+        except BrokenExecutor as problem:
+            raise WorkersLost(
+                f"a worker process ended, and {type(self.executor).__name__} cannot replace it; Dask can. A checkpoint "
+                "of the run can be resumed"
+            ) from problem
+
+
+def _completed(futures: dict[Any, int]) -> Iterable[tuple[int, Any]]:
+    try:
+        for future in as_completed(futures):
+            yield futures.pop(future), future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+class Dask(Transport):
+    """A client of Dask. Tasks of a worker that is lost run again elsewhere, from their loaders."""
+
+    tries = 5  # evaluations in all, if what was sent was lost with its last worker
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._things: dict[str, Any] = {}  # what was sent, by the key of its future
+        self._futures: dict[str, Any] = {}
+
+    def send(self, thing: Any) -> str:
+        name = uuid.uuid4().hex
+        self._things[name] = thing
+        return name
+
+    def forget(self, reference: str) -> None:
+        self._things.pop(reference, None)
+        self._futures.pop(reference, None)
+
+    def _future(self, name: str) -> Any:
+        if name not in self._futures or self._futures[name].status in ("cancelled", "lost", "error"):
+            (self._futures[name],) = self.client.scatter([self._things[name]], broadcast=True, hash=False)
+        return self._futures[name]
+
+    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+        from distributed import as_completed as completed
+
+        missing = set(range(n))
+        for attempt in itertools.count(1):
+            sent = [self._future(name) for name in references]
+            futures = {self.client.submit(task, *sent, k, *rest, pure=False): k for k in sorted(missing)}
+            lost: BaseException | None = None
+            for future in completed(list(futures)):  # type: ignore[no-untyped-call]
+                if future.status == "finished":
+                    missing.discard(futures[future])
+                    yield futures[future], future.result()
+                elif _is_loss(future):
+                    lost = future.exception() if future.status == "error" else None
+                else:
+                    future.result()  # raises the task's own error
+            if not missing:
+                return
+            if attempt == self.tries:
+                raise WorkersLost(f"{len(missing)} of {n} tasks were lost with their workers {attempt} times") from lost
+            self.repeated += len(missing)
+            for name in references:
+                self._futures.pop(name, None)
+
+
+def _is_loss(future: Any) -> bool:
+    """Whether a future ended because of its worker, not because of its task."""
+    from distributed import KilledWorker
+
+    if future.status in ("cancelled", "lost"):
+        return True
+    return isinstance(future.exception(), KilledWorker)
+
+
+def transport_of(executor: Any) -> Transport:
+    """The transport for an executor; None: this process.
+
+    Raises
+    ------
+    TypeError
+        ``executor`` is neither an executor nor a client of Dask.
+    """
+    if executor is None or isinstance(executor, ThreadPoolExecutor):
+        return Here(executor)
+    client = getattr(executor, "_client", executor)  # of client.get_executor()
+    if hasattr(client, "scatter") and hasattr(client, "submit"):
+        return Dask(client)
+    if isinstance(executor, Executor):
+        return Processes(executor)
+    raise TypeError(
+        f"executor: expected None, an executor of concurrent.futures or a client of Dask, got {type(executor).__name__}"
+    )
