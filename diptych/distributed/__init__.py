@@ -7,5 +7,6 @@ partition is summed by itself, and sums are added in a fixed tree.
 from diptych.distributed.loaders import ColumnFile, Part, column_parts
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.transports import WorkersLost
+from diptych.distributed.vocabulary import tagging_model
 
-__all__ = ["ColumnFile", "Part", "Partitioned", "WorkersLost", "column_parts"]
+__all__ = ["ColumnFile", "Part", "Partitioned", "WorkersLost", "column_parts", "tagging_model"]
