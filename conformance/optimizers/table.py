@@ -47,7 +47,7 @@ class Optimiser(NamedTuple):
 
 TWO, LONG = ("last", "uniform"), {"step_size": 1e200}
 OPTIMISERS = {
-    "sgd": Optimiser("entropy", {"mu": 0.5}, (2, 1), averages=("last", "uniform", "weighted"), too_long=LONG),
+    "sgd": Optimiser("entropy", {"mu": 0.5}, None, averages=("last", "uniform", "weighted"), too_long=LONG),
     "online_proximal": Optimiser(
         "entropy", {"mu": 0.5, "step_size": 0.2}, averages=TWO, too_long={"sigma": 1.0, **LONG}
     ),

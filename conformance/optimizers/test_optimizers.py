@@ -56,11 +56,22 @@ def test_schedules_are_their_formulas(backend, problem):
         close(schedule(t, lam), formula(t))
         result = backend.sgd(problem, lam=lam, step_size=schedule, epochs=2, average="last", rng=1)
         close(result.x, by_hand(problem, problem.zeros(), lam, formula, 1, 2, 1)[-1])
-    result = backend.sgd(problem, lam=lam, epochs=2, average="last", rng=1)
-    close(
-        result.x,
-        by_hand(problem, problem.zeros(), lam, lambda t: 1 / (lam * (t + max(problem.n, 1 / lam))), 1, 2, 1)[-1],
-    )
+
+
+def test_default_steps_are_the_best_of_halvings(backend, problem):
+    """On passes over a few examples, from min(1/(lam n), 1) on; oracle calls of the search are counted."""
+    lam, n = 0.05, problem.n
+    some = np.unique(np.linspace(0, n - 1, max(n // 50, 5)).astype(int))
+    schedules = [backend.steps.Pegasos(max(n, 1 / lam) * 2.0**j) for j in range(12)]
+    ends = []
+    for schedule in schedules:
+        box = backend.boxes.SGD(lam, schedule)
+        w = box.sweep(problem, box.init(problem, problem.zeros()), some).x
+        ends.append(problem.value_and_gradient(w, some)[0] + 0.5 * lam * float(w @ w))
+    best = int(np.argmin(ends))
+    found = backend.sgd(problem, lam=lam, epochs=2, rng=1)
+    close(found.x, backend.sgd(problem, lam=lam, step_size=schedules[best], epochs=2, rng=1).x)
+    assert found.oracle_calls == 2 * n + 2 * len(some) * (best + 4)  # three more that are no lower
 
 
 def test_lbfgs_solves_and_certifies(backend, problem):

@@ -108,8 +108,8 @@ def traits(objective: Examples) -> Traits:
     )
 
 
-def value_of(objective: Objective, w: Array, mu: float | None) -> float:
-    """F(w) over all examples, by ``objective.value`` if it has that method: a gradient costs more."""
+def value_of(objective: Objective, w: Array, mu: float | None, batch: Any = None) -> float:
+    """F(w) over a batch (None: all examples), by ``objective.value`` if it has that method: a gradient costs more."""
     if hasattr(objective, "value"):
-        return float(objective.value(w, None, mu))
-    return float(objective.value_and_gradient(w, None, mu)[0])
+        return float(objective.value(w, batch, mu))
+    return float(objective.value_and_gradient(w, batch, mu)[0])

@@ -27,13 +27,11 @@ from reference.training.minimize import minimize
 from reference.training.public import RunOptions, runs
 from reference.training.result import Report, Result
 from reference.training.run import Run
-from reference.training.smoothness import Backtracking
 from reference.training.solver import Ending, Solver
 
 __all__ = ["sgd"]
 
 AVERAGES = ("last", "uniform", "weighted")
-TRIED = 10  # examples that the default step is found on
 
 
 class Descending(NamedTuple):
@@ -48,7 +46,6 @@ class Descending(NamedTuple):
 class Descent(Solver):
     """A run of :class:`SGD`. The default steps are ``Pegasos(offset)``; the offset is found before the first pass."""
 
-    steps: Backtracking
     default: bool
 
     name: ClassVar[str] = "sgd"
@@ -79,21 +76,28 @@ class Descent(Solver):
             return Descending(self.box.epoch(objective, state.state, rng))
         offset, calls = state.offset, state.calls
         if offset is None:
-            offset, calls = self.search(objective, state.state.x)
+            offset, calls = self.search(objective, state.state)
         box = replace(self.box, step_size=CheckedSchedule(Pegasos(offset)))
         return Descending(box.epoch(objective, state.state, rng), offset, calls)
 
-    def search(self, objective: Objective, w: Array) -> tuple[float, int]:
-        """The offset, and the oracle calls of the search: the first step is at most min(1/(lam n), 1), and about 4/L.
+    def search(self, objective: Objective, state: SGDState) -> tuple[float, int]:
+        """The offset of the default steps, and the oracle calls of its search.
 
-        Halving it in powers of two makes both panels find the same steps.
+        Each candidate makes a pass over one example in fifty. The first step starts at min(1/(lam n), 1) and is halved
+        until three times in a row the objective of these examples ends no lower.
         """
-        n, lam = objective.n, self.box.lam
+        n, lam, mu = objective.n, self.box.lam, self.box.mu
+        some = np.unique(np.linspace(0, n - 1, max(n // 50, 5)).astype(np.int64))
         offset = max(n, 1.0 / lam)
-        few = np.unique(np.linspace(0, n - 1, TRIED).astype(np.int64))
-        L, calls = self.steps.least(objective, w, self.box.mu, few)
-        excess = L * (1.0 / (lam * offset)) / 4.0
-        return (offset * 2.0 ** round(np.log2(excess)) if 1.0 < excess < np.inf else offset), calls
+        chosen, lowest, tried = offset, np.inf, 0
+        while offset <= 8 * chosen:
+            box = replace(self.box, step_size=CheckedSchedule(Pegasos(offset)))
+            w = box.sweep(objective, state, some).x
+            value = value_of(objective, w, mu, some) + 0.5 * lam * squared_norm(w)
+            if value < lowest:
+                chosen, lowest = offset, value
+            offset, tried = 2.0 * offset, tried + 1
+        return chosen, 2 * tried * len(some)
 
     def evaluate(self, objective: Objective, state: Descending) -> Report:
         epochs, mean = state.state.t // -(-objective.n // self.box.batch_size), state.state.mean
@@ -143,9 +147,8 @@ def sgd(
     mu : float, optional
         Smoothing, passed to the objective.
     step_size : float or schedule, optional
-        Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. Its first step
-        is min(1/(lam n), 1), halved until it is about 4/L or less, where L is the largest change of a gradient over a
-        unit step from the start, among ten examples.
+        Step size. A number is a constant step; default ``steps.Pegasos(offset)``, which needs lam > 0. The first step
+        is min(1/(lam n), 1), or that halved as often as helps in a pass over one example in fifty.
     batch_size : int
     average : {"weighted", "uniform", "last"}
         Which iterate is returned: 2/(T^2+T) sum_t t w_t, (1/T) sum_t w_t, or w_T.
@@ -174,14 +177,14 @@ def sgd(
     >>> [model.labels[y] for y in model.predict(data, None, result.x)]
     ['a', 'b', 'b']
     >>> result.nit, result.oracle_calls, result.iterate
-    (20, 66, 'weighted average')
+    (20, 84, 'weighted average')
     """
     check_objective(objective)
     schedule = Pegasos() if step_size is None else schedule_of(step_size)
     if step_size is None and number("lam", lam) == 0:
         raise ValueError("step_size: lam = 0 has no default step size; give one")
     box = SGD(lam, CheckedSchedule(schedule), mu, batch_size, average)
-    return minimize(objective, Descent(box, Backtracking(), step_size is None), w0, **run)
+    return minimize(objective, Descent(box, step_size is None), w0, **run)
 
 
 def regularised(objective: Objective, w: Array, lam: float, mu: float | None) -> float:
