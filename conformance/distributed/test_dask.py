@@ -31,6 +31,7 @@ def test_any_number_of_workers_gives_the_same_bits(client):
         once = bits(sp, None)
         assert bits(sp, client) == once
         assert bits(sp, client.get_executor(pure=False)) == once
+    assert Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client).repeated == 0
 
 
 def deadly(folder, model, data):
@@ -59,6 +60,7 @@ def test_a_worker_killed_twice_changes_no_bit(client, tmp_path):
     objective = Partitioned(LOADERS, SequenceModel(2, 3), partial(deadly, str(tmp_path)), client)
     assert lbfgs(objective, lam=0.05, iterations=20).x.tobytes() == once
     assert not list(tmp_path.iterdir())  # it was killed twice
+    assert objective.repeated >= 2
 
 
 def test_an_error_of_a_loader_is_the_callers(client, tmp_path):

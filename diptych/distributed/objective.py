@@ -102,6 +102,11 @@ class Partitioned:
         """The weights that must be >= 0; None: all are free."""
         return getattr(self.model, "nonnegative", None)
 
+    @property
+    def repeated(self) -> int:
+        """How many tasks had to run again because their workers were lost."""
+        return self.transport.repeated
+
     def zeros(self) -> np.ndarray:
         """Weights of zero (d,)."""
         return np.zeros(self.model.size)

@@ -62,7 +62,10 @@ class TreeSum:
 class Transport(ABC):
     """Runs tasks ``task(*references' objects, k, *rest)`` for k in range(n)."""
 
-    repeated = 0  # tasks that were run again after a worker was lost
+    @property
+    def repeated(self) -> int:
+        """Tasks that ran again after workers were lost."""
+        return 0
 
     @abstractmethod
     def send(self, thing: Any) -> Any:
@@ -167,7 +170,13 @@ class Dask(Transport):
     tries = 5  # evaluations in all, if what was sent was lost with its last worker
 
     def __init__(self, client: Any) -> None:
+        from diptych.distributed import repeats
+
         self.client = client
+        if client.run_on_scheduler(repeats.count) is None:
+            client.register_plugin(repeats.Repeats())
+        self._before = client.run_on_scheduler(repeats.count)
+        self._sent_again = 0
         self._things: dict[str, Any] = {}  # what was sent, by the key of its future
         self._futures: dict[str, Any] = {}
 
@@ -179,6 +188,13 @@ class Dask(Transport):
     def forget(self, reference: str) -> None:
         self._things.pop(reference, None)
         self._futures.pop(reference, None)
+
+    @property
+    def repeated(self) -> int:
+        """Tasks that ran again, or that were sent again, because their workers were lost."""
+        from diptych.distributed import repeats
+
+        return int(self.client.run_on_scheduler(repeats.count) - self._before + self._sent_again)
 
     def _future(self, name: str) -> Any:
         if name not in self._futures or self._futures[name].status in ("cancelled", "lost", "error"):
@@ -205,7 +221,7 @@ class Dask(Transport):
                 return
             if attempt == self.tries:
                 raise WorkersLost(f"{len(missing)} of {n} tasks were lost with their workers {attempt} times") from lost
-            self.repeated += len(missing)
+            self._sent_again += len(missing)
             for name in references:
                 self._futures.pop(name, None)
 
