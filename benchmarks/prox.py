@@ -1,4 +1,5 @@
-"""Projections and proxes by selection into an existing array, one core, beside NumPy's sort and a copy.
+"""Projections and proxes by selection into an existing array, one core, beside NumPy's sort, Michelot's
+algorithm and a copy.
 
 ``python docs/figures.py selection`` prints ns per element for a million elements, the worst of three inputs:
 `figures`.
@@ -31,6 +32,16 @@ def simplex_by_sort(x: np.ndarray, out: np.ndarray, radius: float = 1.0) -> np.n
     return np.maximum(out, 0.0, out=out)
 
 
+def simplex_by_michelot(x: np.ndarray, out: np.ndarray, radius: float = 1.0) -> np.ndarray:
+    """The projection by Michelot's algorithm (1986): drop what is below the threshold of the rest, until nothing is."""
+    kept, theta = x, (x.sum() - radius) / len(x)
+    while (above := kept > theta).sum() < len(kept):
+        kept = kept[above]
+        theta = (kept.sum() - radius) / len(kept)
+    np.subtract(x, theta, out=out)
+    return np.maximum(out, 0.0, out=out)
+
+
 def functions(x: np.ndarray, out: np.ndarray) -> dict[str, Callable[[], Any]]:
     """The timed functions: name to a call that writes ``out``."""
     p, total = len(x), float(np.abs(x).sum())
@@ -38,6 +49,7 @@ def functions(x: np.ndarray, out: np.ndarray) -> dict[str, Callable[[], Any]]:
     return {
         "copy": lambda: np.copyto(out, x),
         "sort": lambda: simplex_by_sort(x, out),
+        "Michelot": lambda: simplex_by_michelot(x, out),
         "soft threshold": lambda: accelerated.soft_threshold(x, 0.5, out=out),
         "simplex": lambda: accelerated.project_simplex(x, 1.0, out=out),
         "simplex, 1 % of l1": lambda: accelerated.project_simplex(x, total / 100, out=out),
