@@ -119,33 +119,24 @@ class OneSentence:
         self.run()
 
 
+OURS = """
+import sys
+import accelerated as sp
+from benchmarks.taggers import peak
+from diptych.files.columns import load_columns
+sentences = load_columns(sys.argv[1])
+Y = [x["label"] for x in sentences]
+model = sp.TaggingModel.of(sentences, Y, "chunks")
+data = model.pack(sentences, Y)
+del sentences, Y
+{call}
+print(peak())
+"""
 TRAIN = {  # processes that read, train and print their peak memory in KiB
-    "L-BFGS": """
-import sys
-from benchmarks.taggers import peak
-import accelerated as sp
-from diptych.files.columns import load_columns
-sentences = load_columns(sys.argv[1])
-Y = [x["label"] for x in sentences]
-model = sp.TaggingModel.of(sentences, Y, "chunks")
-data = model.pack(sentences, Y)
-del sentences, Y
-sp.lbfgs(sp.LogLoss(model, data), lam=2 / data.n, iterations=50)
-print(peak())
-""",
-    "exponentiated gradient": """
-import sys
-from benchmarks.taggers import peak
-import accelerated as sp
-from diptych.files.columns import load_columns
-sentences = load_columns(sys.argv[1])
-Y = [x["label"] for x in sentences]
-model = sp.TaggingModel.of(sentences, Y, "chunks")
-data = model.pack(sentences, Y)
-del sentences, Y
-sp.exponentiated_gradient(sp.LogLoss(model, data), lam=2 / data.n, epochs=5, rng=0)
-print(peak())
-""",
+    "L-BFGS": OURS.format(call="sp.lbfgs(sp.LogLoss(model, data), lam=2 / data.n, iterations=50)"),
+    "exponentiated gradient": OURS.format(
+        call="sp.exponentiated_gradient(sp.LogLoss(model, data), lam=2 / data.n, epochs=5, rng=0)"
+    ),
     "crfsuite": """
 import sys
 from benchmarks.taggers import Crfsuite, peak
