@@ -13,7 +13,7 @@ import accelerated.arrays
 import reference.models.tagging as reference
 from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.tagging import Lookup
-from accelerated.compiled.problems.pairs import Pairs
+from accelerated.compiled.problems.pairs import Pairs, lay_out
 from accelerated.compiled.problems.weights import Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, tagged
@@ -114,39 +114,13 @@ class TaggingModel(reference.TaggingModel):
         """The features with a row (indptr, indices, data), and the pairs: those of other features, and -inf for labels
         that may not begin or end a sequence.
         """
-        weights, rows = self._weights, data.rows
-        _, attributes, counted = entries(rows)
-        row = weights.row[attributes]
-        in_row = row >= 0
-        indptr = np.concatenate([[0], np.cumsum(in_row)])[rows.indptr]
-        position = np.repeat(np.arange(rows.n), np.diff(rows.indptr))[~in_row]
-        times = weights.many[attributes[~in_row]]
-        before = np.cumsum(times) - times
-        pair = np.repeat(weights.first[attributes[~in_row]] - before, times) + np.arange(int(np.sum(times)))
-        position, values = np.repeat(position, times), np.repeat(counted[~in_row], times)
-        slots, labels = weights.slots[weights.pairs[pair]], weights.labels[pair]
-        nonempty = np.flatnonzero(data.lengths)
-        for mask, places in (
-            (self._forbidden[1], data.offsets[nonempty]),
-            (self._forbidden[2], data.offsets[nonempty + 1] - 1),
-        ):
-            never = np.flatnonzero(mask < 0)
-            position = np.concatenate([position, np.repeat(places, len(never))])
-            labels = np.concatenate([labels, np.tile(never, len(places))])
-            slots = np.concatenate([slots, np.full(len(places) * len(never), weights.shape[0] * weights.shape[1] - 1)])
-            values = np.concatenate([values, np.ones(len(places) * len(never))])
-        order = np.argsort(position, kind="stable")
-        where = np.concatenate([[0], np.cumsum(np.bincount(position, minlength=rows.n))])
-        W_row, W_column = np.divmod(slots[order], weights.shape[1])
-        transitions = np.zeros(self.n_labels**2)
-        transitions[self.label_pairs] = 1.0
-        pairs = Pairs(
-            where.astype(np.int64),
-            W_row.astype(np.uint32),
-            W_column.astype(np.uint32),
-            labels[order].astype(np.uint32),
-            values[order],
-            weights.free,
-            transitions.reshape(self.n_labels, self.n_labels),
+        cells, (_, begins, ends) = self._weights, self._forbidden
+        W_row, W_column = np.divmod(cells.slots[cells.pairs], cells.shape[1])
+        lists = cells.first, cells.many, W_row, W_column, cells.labels
+        never = np.flatnonzero(begins < 0), np.flatnonzero(ends < 0)
+        *rows, where, of, columns, labels, values = lay_out(
+            view("offsets", data.offsets, np.int64), *entries(data.rows), cells.row, *lists, *never, cells.shape
         )
-        return indptr.astype(np.int64), row[in_row], counted[in_row], pairs
+        transitions = np.zeros((self.n_labels, self.n_labels))
+        transitions.reshape(-1)[self.label_pairs] = 1.0
+        return *rows, Pairs(where, of, columns, labels, values, cells.free, transitions)

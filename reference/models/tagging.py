@@ -227,10 +227,10 @@ class TaggingModel(SequenceModel):
 
     def _positions(self, X: Any) -> tuple[Rows, np.ndarray]:
         """The rows of tokens from their attributes, with the numbers of those that have a weight."""
-        row = np.array(self._rows_of(X.names), np.int64)[X.numbers] if X.names else X.numbers
-        kept = row >= 0
+        row = np.array(self._rows_of(X.names), np.int64)
+        kept = row[X.numbers] >= 0
         indptr = np.concatenate([[0], np.cumsum(kept)])[X.indptr].astype(np.int64)
-        return Rows(indptr, row[kept], X.values[kept], self.width), X.offsets
+        return Rows(indptr, row[X.numbers[kept]], X.values[kept], self.width), X.offsets
 
     def _rows_of(self, names: list[str]) -> Any:
         """The row of each attribute, or -1."""

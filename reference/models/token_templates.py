@@ -180,17 +180,16 @@ def attributes_of(X: Any, templates: Sequence[str] | Extractor | None) -> TokenA
     columns = columns_of(templates)
     lengths = [checked_length(f"X[{i}]", x, columns) for i, x in enumerate(X)]
     window = _Window(X, np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64))
-    each = [window.template(template) for template in templates]
-    first = np.cumsum([0, *(len(names) for _, names in each)])
-    table = np.stack(
-        [np.where(ids == OUTSIDE, OUTSIDE, ids + start) for (ids, _), start in zip(each, first, strict=False)], 1
-    )
+    table = np.full((int(window.offsets[-1]), len(templates)), OUTSIDE, np.int32)
+    names: list[str] = []
+    for column, template in enumerate(templates):
+        ids, more = window.template(template)
+        table[:, column] = np.where(ids == OUTSIDE, OUTSIDE, ids + len(names))
+        names += more
     present = table != OUTSIDE
     numbers = table[present]
     indptr = np.concatenate([[0], np.cumsum(np.sum(present, axis=1))]).astype(np.int64)
-    return TokenAttributes(
-        window.offsets, indptr, numbers, np.ones(len(numbers)), [name for _, names in each for name in names]
-    )
+    return TokenAttributes(window.offsets, indptr, numbers, np.broadcast_to(1.0, numbers.shape), names)
 
 
 # templates ------------------------------------------------------------------------------------------------------------

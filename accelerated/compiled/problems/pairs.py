@@ -19,6 +19,7 @@ __all__ = [
     "add_of_label",
     "add_of_labels",
     "gather_pairs",
+    "lay_out",
     "may_change",
     "no_pairs",
     "rows_of",
@@ -54,6 +55,57 @@ def no_pairs(n_labels: int) -> Pairs:
         np.zeros((0, 0), np.uint8),
         np.ones((n_labels, n_labels)),
     )
+
+
+@kernel
+def lay_out(offsets, indptr, features, values, row, first, many, rows, columns, labels, begins, ends, shape):
+    """Features as those with a row of W (indptr, indices, data) and the pairs of the others (the first five of Pairs).
+
+    Feature j has row row[j], or, if that is -1, pairs first[j]:first[j]+many[j] of ``rows``, ``columns`` and
+    ``labels``. A sequence's first position also has a pair for each label of ``begins``, its last for each of ``ends``,
+    with the last weight of W, which has the given shape.
+    """
+    N = len(indptr) - 1
+    whole, single = np.zeros(N + 1, np.int64), np.zeros(N + 1, np.int64)
+    for i in range(len(offsets) - 1):
+        if offsets[i] < offsets[i + 1]:
+            single[offsets[i] + 1] += len(begins)
+            single[offsets[i + 1]] += len(ends)
+    for p in range(N):
+        for e in range(indptr[p], indptr[p + 1]):
+            j = features[e]
+            if row[j] >= 0:
+                whole[p + 1] += 1
+            else:
+                single[p + 1] += many[j]
+        whole[p + 1] += whole[p]
+        single[p + 1] += single[p]
+    indices, data = np.empty(whole[N], np.int64), np.empty(whole[N])
+    of_row, of_column, of_label = (
+        np.empty(single[N], np.uint32),
+        np.empty(single[N], np.uint32),
+        np.empty(single[N], np.uint32),
+    )
+    of_value = np.empty(single[N])
+    for i in range(len(offsets) - 1):
+        for p in range(offsets[i], offsets[i + 1]):
+            a, b = whole[p], single[p]
+            for e in range(indptr[p], indptr[p + 1]):
+                j = features[e]
+                if row[j] >= 0:
+                    indices[a], data[a] = row[j], values[e]
+                    a += 1
+                else:
+                    for q in range(first[j], first[j] + many[j]):
+                        of_row[b], of_column[b], of_label[b], of_value[b] = rows[q], columns[q], labels[q], values[e]
+                        b += 1
+            for end in range(2):
+                if p == (offsets[i], offsets[i + 1] - 1)[end]:
+                    for label in (begins, ends)[end]:
+                        of_row[b], of_column[b] = shape[0] - 1, shape[1] - 1
+                        of_label[b], of_value[b] = label, 1.0
+                        b += 1
+    return whole, indices, data, single, of_row, of_column, of_label, of_value
 
 
 @inlined
