@@ -7,7 +7,7 @@ outputs takes about 8 n^2 + 16 m^2 + 8 n m bytes (the letters, 6251 words: some 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,19 @@ from reference.optimizers.base import Cornered
 from reference.optimizers.bcfw import BCFWState, WorkingSet
 
 __all__ = ["BCFW", "BCFWState", "WorkingSet"]
+
+
+class Alpha(NamedTuple):
+    """The weights of outputs: those of example i are alpha[slots[i] : slots[i] + outputs[i]]."""
+
+    alpha: np.ndarray
+    slots: np.ndarray
+    outputs: np.ndarray
+
+    def places(self, slots: np.ndarray) -> np.ndarray:
+        """The places of all weights, if example i has slots[i]."""
+        first = np.cumsum(self.outputs) - self.outputs
+        return np.repeat(slots - first, self.outputs) + np.arange(int(np.sum(self.outputs)))
 
 
 class BCFW(reference.BCFW):
@@ -52,3 +65,20 @@ class BCFW(reference.BCFW):
         x = like(model.flat(*w), state.x)
         mean_x = like(model.flat(*mean), state.x) if averaging else x
         return BCFWState(x, progress.loss, mean_x, progress.mean_loss, progress.t, sets)
+
+    def alpha(self, state: BCFWState) -> Any:
+        sets: Any = state.sets
+        if isinstance(sets, WorkingSets):
+            return Alpha(sets.alpha.copy(), sets.slots.copy(), sets.outputs.copy())
+        return super().alpha(state)
+
+    def between(self, state: BCFWState, alpha: Any, gamma: float) -> BCFWState:
+        sets: Any = state.sets
+        if not isinstance(sets, WorkingSets):
+            return super().between(state, alpha, gamma)
+        if not isinstance(alpha, Alpha):  # before the first epoch, all weight is on the true outputs
+            ones = np.ones(len(sets.outputs), np.int64)
+            alpha = Alpha(np.ones(len(ones)), np.arange(len(ones)), ones)
+        mixed = gamma * sets.alpha
+        mixed[alpha.places(sets.slots)] += (1.0 - gamma) * alpha.alpha[alpha.places(alpha.slots)]
+        return state._replace(sets=sets._replace(alpha=mixed))

@@ -49,16 +49,16 @@ class SVRG(reference.SVRG):
         value, gradient, *_ = target._kept(x, np.arange(target.n), temperature, kept)
         return Remembered(x, value / target.n, gradient / target.n, kept)  # type: ignore[return-value]
 
-    def sweep(self, problem: Subproblem, s: Snapshot, order: np.ndarray, gamma: float) -> Array:
+    def sweep(self, problem: Subproblem, s: Snapshot, w: Array, order: np.ndarray, gamma: float) -> Array:
         objective, lam, kappa, mu, center = problem
         target: Any = objective
         packed, model, mu = problem_of(target, target._mu(mu)), target.model, target._mu(mu)
-        x, gradient = view("w0", s.x), view("gradient", s.gradient)
+        w, x, gradient = view("w", w), view("w0", s.x), view("gradient", s.gradient)
         pull = -gradient if center is None else kappa * view("center", center) - gradient
-        if packed is None or len(order) == 0 or not finite(x, pull):
-            return super().sweep(problem, s, order, gamma)
+        if packed is None or len(order) == 0 or not finite(w, x, pull):
+            return super().sweep(problem, s, w, order, gamma)
         a, averaged = 1.0 / (1.0 + gamma * (lam + kappa)), self.average != "last"
-        start, shift, w = (model.padded(v) for v in (x, a * gamma * pull, x))
-        sums, steps = zeros_like(w, any=averaged), Steps(order, gamma, a, averaged)
-        svrg_epoch(packed, touched_of(target), steps, mu, kept_of(s), start, shift, w, sums)
-        return like(model.flat(*sums) / len(order) if averaged else model.flat(*w), s.x)
+        start, shift, weights = (model.padded(v) for v in (x, a * gamma * pull, w))
+        sums, steps = zeros_like(weights, any=averaged), Steps(order, gamma, a, averaged)
+        svrg_epoch(packed, touched_of(target), steps, mu, kept_of(s), start, shift, weights, sums)
+        return like(model.flat(*sums) / len(order) if averaged else model.flat(*weights), s.x)

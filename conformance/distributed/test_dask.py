@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from conformance.distributed.test_methods import METHODS
+from conformance.distributed.test_methods import bits as method_bits
 from conformance.distributed.test_partitioned import LOADERS, Drawn, bits
 from diptych.distributed import Partitioned
 from reference import LogLoss, SequenceModel, lbfgs
@@ -32,6 +34,12 @@ def test_any_number_of_workers_gives_the_same_bits(client):
         assert bits(sp, client) == once
         assert bits(sp, client.get_executor(pure=False)) == once
     assert Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client).repeated == 0
+
+
+def test_every_method_has_the_same_bits_on_any_number_of_workers(client):
+    sp = importlib.import_module("reference")
+    for name in METHODS:
+        assert method_bits(sp, name, client) == method_bits(sp, name), name
 
 
 def deadly(folder, model, data):

@@ -4,9 +4,12 @@ The result has the same bits for any number of workers of one kind of processor,
 partition is summed by itself, and sums are added in a fixed tree.
 """
 
+import diptych.distributed.passes
+import diptych.distributed.sparse  # noqa: F401, both register what the panels look up
+from diptych.distributed.ascent import cocoa
 from diptych.distributed.loaders import ColumnFile, Part, column_parts
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.transports import WorkersLost
 from diptych.distributed.vocabulary import tagging_model
 
-__all__ = ["ColumnFile", "Part", "Partitioned", "WorkersLost", "column_parts", "tagging_model"]
+__all__ = ["ColumnFile", "Part", "Partitioned", "WorkersLost", "cocoa", "column_parts", "tagging_model"]

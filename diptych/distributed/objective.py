@@ -88,10 +88,10 @@ class Partitioned:
             raise TypeError(f"loss: expected a callable such as LogLoss, got {loss!r}")
         if memory is not None:
             integer("memory", memory, 1)
-        self.model, self.transport = model, transport_of(executor)
-        kind: Any = getattr(loss, "func", loss)
-        self.mu: float = kind.mu
-        self.loss_augmented: bool = kind.loss_augmented
+        self.model, self.memory, self.transport = model, memory, transport_of(executor)
+        self.kind: Any = getattr(loss, "func", loss)
+        self.mu: float = self.kind.mu
+        self.loss_augmented: bool = self.kind.loss_augmented
         self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
         self._job = self.transport.send(Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory))
         self.sizes: list[Size] = self.transport.each(measured, len(loaders), self._job)
@@ -139,9 +139,47 @@ class Partitioned:
         bounds = [size.smoothness for size in self.sizes if size.smoothness is not None]
         return None if mu == 0 or len(bounds) < len(self.sizes) else max(bounds) / mu
 
+    def local_smoothness(self, mu: float | None = None) -> float:
+        """As :meth:`reference.StructuralHinge.local_smoothness`: the largest of all partitions."""
+        mu = self.mu if mu is None else mu
+        return np.inf if mu == 0 else max(size.local_smoothness for size in self.sizes) / mu
+
     def width(self) -> float:
         """D: smoothing at mu adds at most mu D to any example's loss."""
         return max(size.width for size in self.sizes)
+
+    def parts(self, examples: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Examples by partition: pairs of its number and of the examples' numbers in it, in the order in which each
+        partition comes first.
+        """
+        ends = np.cumsum([size.n for size in self.sizes])
+        partition = np.searchsorted(ends, examples, side="right")
+        met = partition[np.sort(np.unique(partition, return_index=True)[1])]
+        return [(k, examples[partition == k] - ends[k] + self.sizes[k].n) for k in met.tolist()]
+
+    def ask(self, task: Callable[..., Any], k: int, w: np.ndarray, *rest: Any) -> Any:
+        """The result of ``task(job, w, k, *rest)`` on one partition; w travels to the worker that does it."""
+        sent = self.transport.send(w)
+        try:
+            return self.transport.one(task, k, self._job, sent, rest=rest)
+        finally:
+            self.transport.forget(sent)
+
+    def ask_all(self, task: Callable[..., Any], thing: Any) -> list[Any]:
+        """The results of ``task(job, thing, k)`` on all partitions; the thing travels once to each worker."""
+        sent = self.transport.send(thing)
+        try:
+            return self.transport.each(task, len(self.sizes), self._job, sent)
+        finally:
+            self.transport.forget(sent)
+
+    def sum_of(self, task: Callable[..., Any], thing: Any) -> Any:
+        """The sum of ``task(job, thing, k)`` over partitions, in a fixed tree."""
+        sent = self.transport.send(thing)
+        try:
+            return self.transport.reduce(task, len(self.sizes), self._job, sent)
+        finally:
+            self.transport.forget(sent)
 
     def _sums(self, w: Array, batch: Any, question: str, mu: float | None) -> Sums:
         if batch is not None:

@@ -35,7 +35,8 @@ class Size(NamedTuple):
     n: int
     nbytes: int
     width: float
-    smoothness: float | None  # at mu = 1, None where unknown or the loss takes no other mu
+    smoothness: float | None  # at mu = 1, None where unknown
+    local_smoothness: float  # at mu = 1, inf where unknown
 
 
 class Sums(NamedTuple):
@@ -102,8 +103,7 @@ def nbytes_of(data: Any) -> int:
 def measured(job: Job, k: int) -> Size:
     """The size of partition k."""
     objective, nbytes = objective_of(job, k)
-    smoothness = objective.smoothness(1.0) if hasattr(objective, "smoothness") else None
-    return Size(objective.n, nbytes, objective.width(), smoothness)
+    return Size(objective.n, nbytes, objective.width(), objective.smoothness(1.0), objective.local_smoothness(1.0))
 
 
 def summed(job: Job, w: np.ndarray, k: int, question: str, mu: float | None) -> Sums:

@@ -60,7 +60,7 @@ class TreeSum:
 
 
 class Transport(ABC):
-    """Runs tasks ``task(*references' objects, k, *rest)`` for k in range(n)."""
+    """Runs tasks ``task(*references' objects, k, *rest)`` for numbers k."""
 
     @property
     def repeated(self) -> int:
@@ -69,21 +69,28 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, thing: Any) -> Any:
-        """A reference to an object, for :meth:`each` and :meth:`reduce`; the object travels once to each worker."""
+        """A reference to an object, for the methods below; the object travels once to each worker."""
 
     @abstractmethod
-    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+    def results(
+        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
+    ) -> Iterable[Any]:
         """Pairs of k and the result, as they come."""
+
+    def one(self, task: Task, k: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
+        """The result for k."""
+        ((_, result),) = self.results(task, [k], references, rest)
+        return result
 
     def each(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> list[Any]:
         """The results in order."""
-        found = dict(self.results(task, n, references, rest))
+        found = dict(self.results(task, range(n), references, rest))
         return [found[k] for k in range(n)]
 
     def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
         """The sum of the results, in the tree of :class:`TreeSum`."""
         tree = TreeSum(n)
-        for k, result in self.results(task, n, references, rest):
+        for k, result in self.results(task, range(n), references, rest):
             tree.add(k, result)
         return tree.total
 
@@ -100,10 +107,12 @@ class Here(Transport):
     def send(self, thing: Any) -> Any:
         return thing
 
-    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+    def results(
+        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
+    ) -> Iterable[Any]:
         if self.executor is None:
-            return ((k, task(*references, k, *rest)) for k in range(n))
-        futures = {self.executor.submit(task, *references, k, *rest): k for k in range(n)}
+            return ((k, task(*references, k, *rest)) for k in ks)
+        futures = {self.executor.submit(task, *references, k, *rest): k for k in ks}
         return _completed(futures)
 
 
@@ -144,9 +153,11 @@ class Processes(Transport):
     def forget(self, reference: InFile) -> None:
         Path(reference.path).unlink(missing_ok=True)
 
-    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+    def results(
+        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
+    ) -> Iterable[Any]:
         try:
-            futures = {self.executor.submit(_with_files, task, references, k, rest): k for k in range(n)}
+            futures = {self.executor.submit(_with_files, task, references, k, rest): k for k in ks}
             yield from _completed(futures)
         except BrokenExecutor as problem:
             raise WorkersLost(
@@ -201,10 +212,13 @@ class Dask(Transport):
             (self._futures[name],) = self.client.scatter([self._things[name]], broadcast=True, hash=False)
         return self._futures[name]
 
-    def results(self, task: Task, n: int, references: tuple[Any, ...], rest: tuple[Any, ...]) -> Iterable[Any]:
+    def results(
+        self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
+    ) -> Iterable[Any]:
         from distributed import as_completed as completed
 
-        missing = set(range(n))
+        missing = set(ks)
+        n = len(missing)
         for attempt in itertools.count(1):
             sent = [self._future(name) for name in references]
             futures = {self.client.submit(task, *sent, k, *rest, pure=False): k for k in sorted(missing)}

@@ -28,5 +28,5 @@ class Pass:
     def __call__(self) -> np.ndarray:
         """A full gradient, then a step for each example."""
         start = self.box.snapshot(self.objective, self.x, self.mu)
-        x: np.ndarray = self.box.sweep(self.problem, start, self.order, 1 / 30)
+        x: np.ndarray = self.box.sweep(self.problem, start, start.x, self.order, 1 / 30)
         return x

@@ -119,6 +119,24 @@ class BCFW(Piece):
         mean_loss = state.mean_loss + share * (loss - state.mean_loss)
         return BCFWState(x, loss, mean, mean_loss, t, {**state.sets, i: working_set})
 
+    def alpha(self, state: BCFWState) -> Any:
+        """The weights alpha_i of the outputs in the sets, for :meth:`between`."""
+        return {i: one.alpha for i, one in state.sets.items()}
+
+    def between(self, state: BCFWState, alpha: Any, gamma: float) -> BCFWState:
+        """The state with (1 - gamma) alpha + gamma times its own alpha, and its own x and loss.
+
+        alpha: that of one epoch earlier. In an epoch, outputs join a set behind the others, or in the place of an
+        output of weight 0, so that the others keep their places.
+        """
+        sets = {}
+        for i, one in state.sets.items():
+            earlier = np.zeros(len(one.alpha))
+            before = alpha.get(i, np.ones(1))  # all weight on the true output
+            earlier[: len(before)] = before
+            sets[i] = one._replace(alpha=(1.0 - gamma) * earlier + gamma * one.alpha)
+        return state._replace(sets=sets)
+
 
 def joined(working_set: WorkingSet, direction: Array, loss: float, w: Array, capacity: int) -> WorkingSet:
     """The set with one more output, unless one of the same direction and loss is in it already."""

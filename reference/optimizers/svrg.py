@@ -44,13 +44,12 @@ class SVRG(InnerPass):
     def epoch(self, objective: Objective, s: Snapshot, rng: np.random.Generator) -> Snapshot:
         """The snapshot after one pass from ``s``, in a new random order."""
         problem = Subproblem(objective, self.lam, 0.0, self.mu, None)
-        w = self.sweep(problem, s, rng.permutation(objective.n), self.step_size)
+        w = self.sweep(problem, s, s.x, rng.permutation(objective.n), self.step_size)
         return self.snapshot(objective, w, self.mu)
 
-    def sweep(self, problem: Subproblem, s: Snapshot, order: np.ndarray, gamma: float) -> Array:
-        """A step for each example in ``order``; returns the last iterate or the iterates' mean (d,)."""
-        objective, mu = problem.objective, problem.mu
-        w = mean = s.x
+    def sweep(self, problem: Subproblem, s: Snapshot, w: Array, order: np.ndarray, gamma: float) -> Array:
+        """A step from w (d,) for each example in ``order``; returns the last iterate or the iterates' mean (d,)."""
+        objective, mu, mean = problem.objective, problem.mu, w
         for t in range(len(order)):
             one = order[t : t + 1]
             _, g = objective.value_and_gradient(w, one, mu)
@@ -63,4 +62,4 @@ class SVRG(InnerPass):
     def one_pass(
         self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
     ) -> tuple[Array, int, Any]:
-        return self.sweep(problem, at, order, step_size), len(order), None
+        return self.sweep(problem, at, at.x, order, step_size), len(order), None

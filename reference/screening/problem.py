@@ -33,9 +33,9 @@ import numpy as np
 from reference.arrays import Array, Place, floats, host, number, refuse_nan_and_inf
 from reference.models.nonlinear import NonlinearModel
 from reference.objectives import LogLoss
-from reference.screening.registry import feature_range, feature_totals, listed_spread
+from reference.screening.registry import bound_of
 from reference.screening.restricted import checked_columns, restrict
-from reference.screening.scored import Answer, scored_of
+from reference.screening.scored import Answer, known_as_scores, scored_of
 from reference.structures.base import UnsupportedError
 
 __all__ = ["ElasticNetCRF", "State", "beta_max"]
@@ -94,7 +94,8 @@ class Features:
         """Bounds on sqrt(sum_i R_ij^2) (d,); None if the model has none."""
         if self.whole is not None:
             return None if self.whole.range is None else self.whole.range[self.columns]
-        return feature_range(self.problem.objective.model, self.problem.objective.data)
+        bound: np.ndarray | None = bound_of(self.problem.objective, "feature_range")
+        return bound
 
     @cached_property
     def spread(self) -> Any:
@@ -102,17 +103,17 @@ class Features:
         if self.whole is not None:
             spread = self.whole.spread
             return None if spread is None else type(spread)(*(x[self.columns] for x in spread))
-        return listed_spread(self.problem.objective.model, self.problem.objective.data)
+        return bound_of(self.problem.objective, "listed_spread")
 
     @cached_property
     def farthest(self) -> np.ndarray | None:
         """Bounds on n |G_j(theta)| over all theta (d,), with slack for rounding; None if the model has none."""
         if self.whole is not None:
             return None if self.whole.farthest is None else self.whole.farthest[self.columns]
-        model, data = self.problem.objective.model, self.problem.objective.data
-        totals = feature_totals(model, data)
+        totals = bound_of(self.problem.objective, "feature_totals")
         if totals is None:
             return None
+        model, data = self.problem.objective.model, self.problem.objective.data
         w, gold = model.zeros(data), np.zeros(model.size)
         for piece in model.chunks(data, np.arange(data.n)):
             gold += host(model.pullback(data, piece, w, model.gold(data, piece))).astype(np.float64)
@@ -363,7 +364,7 @@ def beta_max(objective: LogLoss) -> float:
 
 def check_log_loss(objective: Any) -> None:
     """Raise unless the objective is a log loss with linear scores and unconstrained weights."""
-    if not isinstance(objective, LogLoss):
+    if not isinstance(objective, LogLoss) and not known_as_scores(objective):
         raise TypeError(f"objective: expected LogLoss(model, data), got {type(objective).__name__}")
     if isinstance(objective.model, NonlinearModel):
         raise UnsupportedError(

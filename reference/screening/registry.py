@@ -7,6 +7,7 @@ inherits no bounds: register them for it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ __all__ = [
     "FeatureTotals",
     "Known",
     "ListedSpread",
+    "bound_of",
     "feature_range",
     "feature_totals",
     "known_of",
@@ -88,6 +90,16 @@ def register(model: type, known: Known) -> None:
 def known_of(model: type) -> Known:
     """The :class:`Known` registered for exactly this type of models; an empty one if there is none."""
     return _KNOWN.get(model, Known())
+
+
+@singledispatch
+def bound_of(objective: Any, name: str) -> Any:
+    """The bound ``name``, a field of :class:`Known`, on the features of an objective's examples; None if there is none.
+
+    Register another function for objectives without ``data``.
+    """
+    function = getattr(known_of(type(objective.model)), name)
+    return None if function is None else function(objective.model, objective.data)
 
 
 def feature_range(model: Any, data: Any) -> np.ndarray | None:

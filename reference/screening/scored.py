@@ -24,7 +24,7 @@ from reference.objectives import LogLoss, StructuralHinge
 from reference.structures.scores import Scores, add, inner, score_fields
 from reference.structures.table import Table
 
-__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
+__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "known_as_scores", "scored_of"]
 
 MOST_SCORES = 2**25  # the most scores to keep
 MOST_FEATURES, BLOCK = 2**27, 2**22  # the most features for a Hessian, and for a block of it
@@ -253,6 +253,11 @@ def scored_of(objective: LogLoss) -> Scored:
 def made(objective: LogLoss) -> Scored:
     """:func:`by_scores`, unless another function is registered for the type of the objective."""
     return by_scores(objective)
+
+
+def known_as_scores(objective: Any) -> bool:
+    """Whether a function is registered for the type of an objective."""
+    return made.dispatch(type(objective)) is not made.dispatch(object)
 
 
 def by_scores(objective: LogLoss) -> Scored:

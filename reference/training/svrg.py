@@ -66,7 +66,7 @@ class Backtracked(Solver):
     def epoch(self, objective: Objective, state: Tried, rng: np.random.Generator) -> Tried:
         box, snapshot, order = self.box, state.at, rng.permutation(objective.n)
         gamma, guess = self.steps.propose(objective, state.guess, snapshot.x, order, box.mu, box.lam)
-        w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), snapshot, order, gamma)
+        w = box.sweep(Subproblem(objective, box.lam, 0.0, box.mu, None), snapshot, snapshot.x, order, gamma)
         started = time.perf_counter()
         after = box.snapshot(objective, w, box.mu)
         later = time.perf_counter() - started

@@ -1,0 +1,206 @@
+"""CoCoA: the dual never falls, is that of the dual variables, and reaches one machine's optimum."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from conformance.distributed.test_partitioned import LOADERS, Drawn, whole
+from conformance.tolerances import close
+from diptych.distributed import Partitioned, cocoa
+from diptych.distributed.ascent import CoCoA, Round, passed
+from diptych.distributed.duals import Duals, Stand
+from diptych.distributed.partitions import objective_of
+from reference import UnsupportedError
+from reference.training.counterparts import counterpart
+
+LAM = 0.05
+
+
+def local_of(sp, log_loss, **options):
+    return sp.boxes.ExponentiatedGradient(LAM, 1.0, 0.3) if log_loss else sp.boxes.BCFW(LAM, **options)
+
+
+@pytest.mark.parametrize("log_loss", [False, True])
+def test_the_dual_never_falls_and_bounds_the_optimum(backend, log_loss):
+    sp = backend.module
+    loss = sp.LogLoss if log_loss else sp.StructuralHinge
+    best = (sp.exponentiated_gradient if log_loss else sp.bcfw)(whole(sp, loss), lam=LAM, tol=1e-8, rng=0, epochs=900)
+    rows = []
+    objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
+    result = cocoa(objective, lam=LAM, epochs=60, tol=0.0, rng=0, callback=lambda row, w: rows.append(row))
+    duals = np.array([row.dual for row in rows])
+    assert np.all(np.diff(duals) >= -1e-13) and duals[-1] <= best.fun + 1e-9
+    assert all(row.objective >= best.fun - 1e-9 for row in rows)
+    assert np.all(np.diff([row.objective for row in rows]) <= 0)  # the best so far
+    gap = result.fun - duals[-1]
+    close(result.certificate, gap)
+    assert -1e-12 <= result.fun - best.fun <= gap and gap <= 2e-2 * result.fun
+    w = result.x
+    close(result.fun, whole(sp, loss).value(w) + 0.5 * LAM * float(w @ w))
+
+
+def test_one_partition_is_one_machine(backend):
+    """With one partition, sigma = 1 and whole steps: exponentiated gradient itself, at the same random numbers."""
+    sp = backend.module
+    objective = Partitioned([Drawn(2)], sp.SequenceModel(2, 3), sp.LogLoss)
+    duals: list[float] = []
+    cocoa(objective, lam=LAM, epochs=3, tol=0.0, rng=0, callback=lambda row, w: duals.append(row.dual))
+    model = sp.SequenceModel(2, 3)
+    one = sp.LogLoss(model, model.pack(*Drawn(2)()))
+    box = counterpart(local_of(sp, True), one)
+    state, rng = box.init(one, one.zeros()), np.random.default_rng(0)
+    for dual in duals:
+        state = box.epoch(one, state, np.random.default_rng(rng.integers(2**63, size=1)[0]))
+        close(dual, float(np.mean(state.values)) - 0.5 * LAM * float(state.x @ state.x))
+
+
+@pytest.mark.parametrize("cached_passes", [0, 5])
+def test_the_state_of_a_mixed_step_is_its_dual_variables(tmp_path, cached_passes):
+    """w and the value of the line search, recomputed from the working sets in the files."""
+    import reference as sp
+
+    objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.StructuralHinge)
+    box = CoCoA(LAM, local_of(sp, False, cached_passes=cached_passes), Duals(str(tmp_path), False))
+    state, rng, steps = box.init(objective), np.random.default_rng(0), []
+    for _ in range(8):
+        before, state = state, box.epoch(objective, state, rng)
+        steps.append(state.step)
+        w, value = np.zeros(21), 0.0
+        for k in range(len(LOADERS)):
+            sets, alpha, _ = box.duals.read(k, state.stand.number)
+            for one in box.local.between(sets, alpha, state.stand.share).sets.values():
+                assert abs(np.sum(one.alpha) - 1.0) < 1e-12 and np.all(one.alpha >= 0)
+                w -= one.alpha @ one.directions / (LAM * objective.n)
+                value += one.alpha @ one.losses / objective.n
+        close(state.x, w)
+        close(state.value, value)
+        line_search_is_exact(before, state)
+    assert min(steps) < 1.0  # some steps are shares
+
+
+def line_search_is_exact(before, state):
+    """No other point of the segment that is within reach has a higher dual."""
+
+    def dual(x, value):
+        return value - 0.5 * LAM * float(x @ x)
+
+    gamma = state.step
+    u, rise = (state.x - before.x) / gamma, (state.value - before.value) / gamma
+    best = dual(state.x, state.value)
+    for other in np.linspace(0.0, 1.0, 21):
+        assert dual(before.x + other * u, before.value + other * rise) <= best + 1e-12
+
+
+def test_the_sets_of_both_panels_mix_alike():
+    """The file form differs; what is mixed does not: states after one mixed step give the same next round."""
+    import accelerated
+    import reference
+
+    rounds = []
+    for sp in (reference, accelerated):
+        duals: list[float] = []
+        objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.StructuralHinge)
+        cocoa(objective, lam=LAM, epochs=10, tol=0.0, rng=0, callback=lambda row, w, to=duals: to.append(row.dual))
+        rounds.append(duals)
+    close(np.array(rounds[0]), np.array(rounds[1]))
+
+
+@pytest.mark.parametrize("log_loss", [False, True])
+def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, backend, log_loss):
+    """At random weights and seeds: the rise of the dual is at least the sum of the local problems' rises."""
+    sp = backend.module
+    loss = sp.LogLoss if log_loss else sp.StructuralHinge
+    objective, K = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss), len(LOADERS)
+    lam_n, local, duals = LAM * objective.n / K, local_of(sp, log_loss), Duals(str(tmp_path), False)
+    w, values = objective.zeros(), np.zeros(K)
+    for number in (1, 2, 3):
+        now = Round(w, local, lam_n, float(K), np.arange(K) + 9 * number, duals, Stand(number - 1, 1.0), number, ())
+        changes = [passed(objective._job, now, k) for k in range(K)]
+        rises = [(change.value - value) / objective.n for change, value in zip(changes, values, strict=True)]
+        local_rises = [
+            rise - LAM * float(w @ change.u) - K * LAM / 2 * change.square
+            for rise, change in zip(rises, changes, strict=True)
+        ]
+        u = sum(change.u for change in changes)
+        close(sum(change.square for change in changes), sum(float(change.u @ change.u) for change in changes))
+        rise = sum(rises) - LAM * float(w @ u) - LAM / 2 * float(u @ u)
+        assert rise >= sum(local_rises) - 1e-12
+        if number > 1 or not log_loss:  # the first visit of exponentiated gradient may fall
+            assert min(local_rises) >= -1e-12
+        w, values = w + u, np.array([change.value for change in changes])
+
+
+def test_files_of_few_rounds_stay(tmp_path, backend):
+    sp = backend.module
+    for loss in (sp.LogLoss, sp.StructuralHinge):
+        folder = tmp_path / loss.__name__
+        objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
+        cocoa(objective, lam=LAM, epochs=12, tol=0.0, rng=0, folder=folder)
+        assert len(list(folder.iterdir())) <= 6 * len(LOADERS)  # four accepted rounds, perhaps a rejected one
+
+
+@pytest.mark.parametrize("log_loss", [False, True])
+def test_a_run_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path, backend, log_loss):
+    sp, path = backend.module, tmp_path / "run.npz"
+    loss = sp.LogLoss if log_loss else sp.StructuralHinge
+    objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
+    whole_run = cocoa(objective, lam=LAM, epochs=9, tol=0.0, rng=0)
+    cocoa(objective, lam=LAM, epochs=4, tol=0.0, rng=0, checkpoint=path)
+    resumed = cocoa(objective, lam=LAM, epochs=9, tol=0.0, rng=0, resume=path)
+    assert resumed.x.tobytes() == whole_run.x.tobytes() and resumed.fun == whole_run.fun
+    for file in (tmp_path / "run.npz.duals").iterdir():
+        file.unlink()
+    with pytest.raises(FileNotFoundError, match="^folder: .*no dual variables of partition"):
+        cocoa(objective, lam=LAM, epochs=9, tol=0.0, rng=0, resume=path)
+
+
+def test_wrong_arguments_are_named(backend):
+    sp = backend.module
+    model = sp.SequenceModel(2, 3)
+    hinge, log = (Partitioned(LOADERS, model, loss) for loss in (sp.StructuralHinge, sp.LogLoss))
+    smooth = Partitioned(LOADERS, model, partial(sp.StructuralHinge, smoothing=sp.smoothings.Entropy()))
+    with pytest.raises(TypeError, match="^objective: expected a Partitioned objective"):
+        cocoa(whole(sp, sp.LogLoss), lam=LAM)
+    with pytest.raises(UnsupportedError, match="^objective: cocoa needs LogLoss or an unsmoothed"):
+        cocoa(smooth, lam=LAM)
+    with pytest.raises(ValueError, match="^lam: "):
+        cocoa(log, lam=0.0)
+    with pytest.raises(TypeError, match="^local: expected a box of BCFW"):
+        cocoa(hinge, lam=LAM, local=local_of(sp, True))
+    with pytest.raises(ValueError, match="^local: expected BCFW with line search"):
+        cocoa(hinge, lam=LAM, local=local_of(sp, False, line_search=False))
+    with pytest.raises(ValueError, match="^evaluate_every: "):
+        cocoa(log, lam=LAM, evaluate_every=0)
+
+
+def test_examples_without_a_choice(backend):
+    """Empty sequences alone: nothing to learn, and the gap is 0."""
+    sp = backend.module
+
+    def empty():
+        return [np.zeros((0, 2))], [[]]
+
+    for loss in (sp.StructuralHinge, sp.LogLoss):
+        result = cocoa(Partitioned([empty, empty], sp.SequenceModel(2, 3), loss), lam=LAM, epochs=3, rng=0)
+        assert result.fun == 0.0 and not np.any(result.x)
+
+
+def test_a_task_can_be_repeated(tmp_path, backend):
+    """A pass made twice from the same files writes the same and changes the same."""
+    sp = backend.module
+    for log_loss in (False, True):
+        loss = sp.LogLoss if log_loss else sp.StructuralHinge
+        objective = Partitioned(LOADERS, sp.SequenceModel(2, 3), loss)
+        duals = Duals(str(tmp_path / loss.__name__), True)
+        seeds, local = np.arange(5), local_of(sp, log_loss)
+        w = objective.zeros()
+        for number in (1, 2, 3):
+            stand = Stand(number - 1, 1.0 if log_loss else 0.7)
+            now = Round(w, local, LAM * objective.n, 1.0, seeds, duals, stand, number, ())
+            once, again = (passed(objective._job, now, 0) for _ in range(2))
+            assert once.u.tobytes() == again.u.tobytes() and once[1:] == again[1:]
+            w = w + stand.share * once.u
+        assert objective_of(objective._job, 0).objective.n == objective.sizes[0].n

@@ -1,0 +1,143 @@
+"""Methods over partitions: the whole objective's optimum and iterates, with the same bits for any workers."""
+
+from __future__ import annotations
+
+import importlib
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+from conformance.distributed.test_partitioned import LOADERS, whole
+from conformance.tolerances import close
+from diptych.distributed import Partitioned, cocoa
+from reference import UnsupportedError
+
+LAM = 0.05
+
+
+def smoothed(sp):
+    return partial(sp.StructuralHinge, smoothing=sp.smoothings.Entropy())
+
+
+def sparse(sp, objective, solver, **options):
+    return sp.solve_sparse(objective, beta=0.05, tol=1e-9, solver=solver, **options)
+
+
+METHODS = {  # from the panel: the loss, and the training of an objective over partitions
+    "lbfgs": (lambda sp: sp.LogLoss, lambda sp, F: sp.lbfgs(F, lam=LAM, iterations=15)),
+    "cutting_planes": (lambda sp: sp.StructuralHinge, lambda sp, F: sp.cutting_planes(F, lam=LAM, epochs=10)),
+    "svrg": (lambda sp: sp.LogLoss, lambda sp, F: sp.svrg(F, lam=LAM, epochs=4, rng=0)),
+    "casimir": (smoothed, lambda sp, F: sp.casimir(F, lam=LAM, epochs=6, rng=0)),
+    "casimir, adaptive": (smoothed, lambda sp, F: sp.casimir_svrg_adapt(F, lam=LAM, epochs=6, rng=0)),
+    "casimir, gradients": (smoothed, lambda sp, F: sp.casimir(F, lam=LAM, epochs=6, inner="gradient", rng=0)),
+    "proximal gradient": (lambda sp: sp.LogLoss, lambda sp, F: sparse(sp, F, sp.AcceleratedProximalGradient())),
+    "proximal Newton": (lambda sp: sp.LogLoss, lambda sp, F: sparse(sp, F, sp.ProximalNewton())),
+    "cocoa, hinge": (lambda sp: sp.StructuralHinge, lambda sp, F: cocoa(F, lam=LAM, epochs=8, rng=0)),
+    "cocoa, log loss": (lambda sp: sp.LogLoss, lambda sp, F: cocoa(F, lam=LAM, epochs=8, rng=0)),
+}
+
+
+def trained(sp, name, executor=None, **options):
+    loss, train = METHODS[name]
+    return train(sp, Partitioned(LOADERS, sp.SequenceModel(2, 3), loss(sp), executor, **options))
+
+
+def bits(sp, name, executor=None, **options):
+    result = trained(sp, name, executor, **options)
+    return result.x.tobytes(), result.fun, str(result.certificate)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_threads_and_limits_of_memory_change_no_bit(backend, name):
+    sp = backend.module
+    once = bits(sp, name)
+    for workers in (1, 2, 3):
+        with ThreadPoolExecutor(workers) as pool:
+            assert bits(sp, name, pool) == once
+    sizes = Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss).sizes
+    assert bits(sp, name, memory=max(size.nbytes for size in sizes)) == once
+
+
+@pytest.mark.beyond("starts processes")
+def test_processes_change_no_bit():
+    sp = importlib.import_module("reference")
+    for workers in (1, 2):
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            for name in METHODS:
+                assert bits(sp, name, pool) == bits(sp, name), name
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_both_panels_agree(name):
+    ours, theirs = (trained(importlib.import_module(panel), name) for panel in ("accelerated", "reference"))
+    close(ours.fun, theirs.fun)
+    close(ours.x, theirs.x, scale=1e3)
+
+
+@pytest.mark.parametrize("name", ["svrg", "proximal gradient", "proximal Newton"])
+def test_the_optimum_is_that_of_the_whole(backend, name):
+    sp = backend.module
+    one, parts = whole(sp, sp.LogLoss), Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss)
+    if name == "svrg":
+        ours, best = sp.svrg(parts, lam=LAM, tol=1e-9, rng=0), sp.lbfgs(one, lam=LAM, tol=1e-10)
+    else:
+        _, train = METHODS[name]
+        ours, best = train(sp, parts), train(sp, one)
+        assert ours.nit == best.nit and len(ours.screenings) == len(best.screenings) > 0
+    assert ours.success
+    close(ours.fun, best.fun, scale=1e3)
+    close(ours.x, best.x, scale=1e6)
+
+
+def test_a_pass_is_that_of_the_whole_in_the_same_order(backend):
+    """SVRG's sweep over partitions is its sweep over all examples, in the order grouped by partitions."""
+    sp = backend.module
+    one, parts = whole(sp, sp.LogLoss), Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss)
+    from reference.optimizers.subproblem import Subproblem
+    from reference.training.counterparts import counterpart
+
+    rng = np.random.default_rng(0)
+    order, (w, start, center) = rng.permutation(one.n), rng.normal(size=(3, one.model.size))
+    ends = np.cumsum([size.n for size in parts.sizes])
+    partition = np.searchsorted(ends, order, side="right")
+    met = list(dict.fromkeys(partition.tolist()))
+    grouped = np.concatenate([order[partition == k] for k in met])
+    assert [k for k, _ in parts.parts(order)] == met
+    inside = [examples + ends[k] - parts.sizes[k].n for k, examples in parts.parts(order)]
+    assert np.array_equal(np.concatenate(inside), grouped)
+    results = []
+    for objective, examples in ((one, grouped), (parts, order)):
+        box = counterpart(sp.boxes.SVRG(), objective)
+        snapshot = box.snapshot(objective, start, None)
+        results.append(box.sweep(Subproblem(objective, 0.1, 0.2, None, center), snapshot, w, examples, 0.3))
+    close(results[0], results[1])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize("rule", ["L1GapRule", None])
+def test_screening_over_partitions_is_screening(backend, alpha, rule):
+    sp = backend.module
+    one, parts = whole(sp, sp.LogLoss), Partitioned(LOADERS, sp.SequenceModel(2, 3), sp.LogLoss)
+    close(sp.beta_max(parts), sp.beta_max(one))
+    options = {"alpha": alpha, "beta": 0.1 * sp.beta_max(one), "tol": 1e-9}
+    options["rule"] = None if rule is None else getattr(sp, rule)()
+    ours, theirs = (sp.solve_sparse(objective, **options) for objective in (parts, one))
+    assert ours.success and np.array_equal(ours.support, theirs.support)
+    assert [s.kept for s in ours.screenings] == [s.kept for s in theirs.screenings]
+    close(ours.x, theirs.x, scale=1e3)
+
+
+def test_what_partitions_cannot_do_is_refused(backend):
+    sp = backend.module
+    log, hinge = (Partitioned(LOADERS, sp.SequenceModel(2, 3), loss) for loss in (sp.LogLoss, sp.StructuralHinge))
+    with pytest.raises(UnsupportedError, match="^batch: "):
+        sp.sgd(log, lam=LAM)
+    with pytest.raises(UnsupportedError, match="^average: over partitions"):
+        sp.svrg(log, lam=LAM, average="uniform", rng=0)
+    with pytest.raises(UnsupportedError, match="CountRule"):
+        sp.solve_sparse(log, beta=0.1, rule=sp.CountRule())
+    with pytest.raises(TypeError, match="^objective: expected partitions of LogLoss"):
+        sp.solve_sparse(hinge, beta=0.1)

@@ -1,0 +1,87 @@
+"""Passes over single examples that lie in partitions: SVRG, and the passes of Casimir.
+
+A pass visits the partitions one after another, in the order in which the drawn order of the examples first meets them,
+and the examples of a partition in that order. So the weights travel once a partition, and the number of workers changes
+nothing; full gradients are computed by all workers at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from diptych.distributed.objective import Partitioned
+from diptych.distributed.partitions import Job, objective_of
+from reference.arrays import Array
+from reference.optimizers.subproblem import Snapshot, Subproblem
+from reference.optimizers.svrg import SVRG
+from reference.structures.base import UnsupportedError
+from reference.training.counterparts import counterpart, register
+from reference.training.smoothness import TRIED, Backtracking
+
+__all__ = ["PartitionedBacktracking", "PartitionedSVRG"]
+
+
+def swept(job: Job, given: tuple[Any, ...], w: np.ndarray, k: int, order: np.ndarray, gamma: float) -> np.ndarray:
+    """The weights (d,) after a step from w for each example in ``order`` of partition k."""
+    objective = objective_of(job, k).objective
+    snapshot, lam, kappa, mu, center = given
+    box = counterpart(SVRG(), objective)
+    after: np.ndarray = box.sweep(Subproblem(objective, lam, kappa, mu, center), snapshot, w, order, gamma)
+    return after
+
+
+def tried(job: Job, w: np.ndarray, k: int, method: str, *options: Any) -> tuple[float, int]:
+    """A method of :class:`Backtracking` on examples of partition k."""
+    objective = objective_of(job, k).objective
+    answer: tuple[float, int] = getattr(counterpart(Backtracking(), objective), method)(objective, w, *options)
+    return answer
+
+
+class PartitionedSVRG(SVRG):
+    def sweep(self, problem: Subproblem, s: Snapshot, w: Array, order: np.ndarray, gamma: float) -> Array:
+        if self.average != "last":
+            raise UnsupportedError(f"average: over partitions only the last iterate is known, got {self.average!r}")
+        objective: Any = problem.objective
+        given = s, problem.lam, problem.kappa, problem.mu, problem.center
+        sent = objective.transport.send(given)
+        try:
+            for k, examples in objective.parts(order):
+                at = objective.transport.send(w)
+                w = objective.transport.one(swept, k, objective._job, sent, at, rest=(examples, gamma))
+                objective.transport.forget(at)
+        finally:
+            objective.transport.forget(sent)
+        return w
+
+
+class PartitionedBacktracking(Backtracking):
+    # the same bounds, tested on examples of the partition that the pass visits first
+
+    def propose(self, objective: Any, guess: Any, w: Array, order: np.ndarray, mu: Any, curvature: float) -> Any:
+        if self.step_size is None:
+            order = _first(objective, order)
+        return super().propose(objective, guess, w, order, mu, curvature)
+
+    def least(self, objective: Any, w: Array, mu: float | None, batch: np.ndarray) -> tuple[float, int]:
+        ((k, examples),) = objective.parts(batch)
+        answer: tuple[float, int] = objective.ask(tried, k, w, "least", mu, examples)
+        return answer
+
+    def find(
+        self, objective: Any, w: Array, mu: float | None, batch: np.ndarray, start: float, limit: float
+    ) -> tuple[float, int]:
+        ((k, examples),) = objective.parts(batch)
+        answer: tuple[float, int] = objective.ask(tried, k, w, "find", mu, examples, start, limit)
+        return answer
+
+
+def _first(objective: Partitioned, order: np.ndarray) -> np.ndarray:
+    """The first examples of a pass, at most TRIED, all of one partition."""
+    k, examples = objective.parts(order)[0]
+    return examples[:TRIED] + sum(size.n for size in objective.sizes[:k])
+
+
+register(SVRG, Partitioned, None, PartitionedSVRG)
+register(Backtracking, Partitioned, None, PartitionedBacktracking)
