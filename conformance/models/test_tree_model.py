@@ -246,7 +246,7 @@ def test_loops_agree_from_one_state(other, rng, mu):
             found += [state.x, state.mean]
         if mu != 0.0:
             subproblem, snapshot = Subproblem(objective, 0.1, 0.2, mu, center), svrg.snapshot(objective, w, mu)
-            found += [svrg.sweep(subproblem, snapshot, order, 0.1)]
+            found += [svrg.sweep(subproblem, snapshot, snapshot.x, order, 0.1)]
             found += [saga.one_pass(subproblem, saga.snapshot(objective, w, mu), order, 0.1, None)[0]]
             steps = counterpart(Backtracking(), objective)
             found += [np.array(steps.find(objective, w, mu, order, 1e-3, np.inf))]

@@ -27,7 +27,7 @@ def passes_of(backend, problem, lam, kappa, average, mu, gamma=0.2):
     x, z = rng.normal(size=(2, model.size))
     box, subproblem = counterpart(SVRG(average=average), loss), Subproblem(loss, lam, kappa, mu, z if kappa else None)
     for _ in range(3):
-        x = box.sweep(subproblem, box.snapshot(loss, x, mu), rng.permutation(loss.n), gamma)
+        x = box.sweep(subproblem, box.snapshot(loss, x, mu), x, rng.permutation(loss.n), gamma)
         yield x
 
 
@@ -76,7 +76,7 @@ def test_fused_passes_over_the_best_outputs_agree(other, kappa, smoothing):
         subproblem = Subproblem(loss, 0.01, kappa, 1.0, z if kappa else None)
         for average in ("uniform", "last"):
             box = counterpart(SVRG(average=average), loss)
-            x = box.sweep(subproblem, box.snapshot(loss, x, 1.0), np.arange(20), 0.02)
+            x = box.sweep(subproblem, box.snapshot(loss, x, 1.0), x, np.arange(20), 0.02)
         found.append(x)
     np.testing.assert_allclose(found[1], found[0], rtol=1e-11, atol=1e-11)
 
@@ -97,7 +97,7 @@ def test_answers_kept_with_the_snapshot_are_those_asked_again(backend, rng, smoo
     kept, asked = box.snapshot(loss, x, 0.5), SVRG().snapshot(loss, x, 0.5)
     np.testing.assert_allclose(kept.value, asked.value, rtol=1e-13)
     np.testing.assert_allclose(kept.gradient, asked.gradient, rtol=1e-12, atol=1e-13)
-    ours, theirs = (box.sweep(subproblem, start, order, 0.1) for start in (kept, asked))
+    ours, theirs = (box.sweep(subproblem, start, start.x, order, 0.1) for start in (kept, asked))
     np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
 
 

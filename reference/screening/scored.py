@@ -24,7 +24,7 @@ from reference.objectives import LogLoss, StructuralHinge
 from reference.structures.scores import Scores, add, inner, score_fields
 from reference.structures.table import Table
 
-__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "known_as_scores", "scored_of"]
+__all__ = ["Answer", "Pieces", "Whole", "by_scores", "descend", "scored_of"]
 
 MOST_SCORES = 2**25  # the most scores to keep
 MOST_FEATURES, BLOCK = 2**27, 2**22  # the most features for a Hessian, and for a block of it
