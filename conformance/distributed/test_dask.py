@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +15,8 @@ import pytest
 from conformance.distributed.test_methods import METHODS
 from conformance.distributed.test_methods import bits as method_bits
 from conformance.distributed.test_partitioned import LOADERS, Drawn, bits
-from diptych.distributed import Partitioned
-from reference import LogLoss, SequenceModel, lbfgs
+from diptych.distributed import Partitioned, cocoa
+from reference import LogLoss, SequenceModel, StructuralHinge, lbfgs
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.beyond("starts clusters of processes")
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.beyond("starts clusters of processes")
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def client(request):
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
     with distributed.LocalCluster(request.param, **options) as cluster, distributed.Client(cluster) as client:
         yield client
 
@@ -78,3 +80,49 @@ def test_an_error_of_a_loader_is_the_callers(client, tmp_path):
 
     with pytest.raises(ValueError, match=r"bad\.txt.*line 2"):
         Partitioned([Drawn(0), ColumnFile(str(bad))], SequenceModel(2, 3), LogLoss, client)
+
+
+def test_a_worker_that_stops_is_given_up():
+    """SIGSTOP: it sends no heartbeat, so that its tasks run elsewhere after the scheduler's worker-ttl."""
+    import dask
+
+    once = bits(importlib.import_module("reference"), None)
+    with dask.config.set({"distributed.scheduler.worker-ttl": "2 s"}):
+        options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+        with distributed.LocalCluster(2, **options) as cluster, distributed.Client(cluster) as client:
+            objective = Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client)
+            process = next(iter(client.run(os.getpid).values()))
+            os.kill(process, signal.SIGSTOP)
+            assert lbfgs(objective, lam=0.05, iterations=20).x.tobytes() == once
+            assert objective.repeated > 0
+
+
+@pytest.mark.parametrize("log_loss", [False, True])
+def test_a_scheduler_that_is_gone_leaves_a_checkpoint(tmp_path, log_loss):
+    """The run ends with its best weights; resumed in this process alone, it has the bits of an undisturbed run."""
+    import dask
+
+    loss = LogLoss if log_loss else StructuralHinge
+    options = {"lam": 0.05, "epochs": 8, "tol": 0.0, "rng": 0}
+    here = Partitioned(LOADERS, SequenceModel(2, 3), loss)
+    undisturbed, path, file = cocoa(here, **options), tmp_path / "run.npz", tmp_path / "scheduler.json"
+    names = "--scheduler-file", str(file), "--dashboard-address", ":0"
+    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", *names]
+    work = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", *names]
+    with dask.config.set({"distributed.comm.timeouts.connect": "2 s"}):
+        scheduler = subprocess.Popen(start, stderr=subprocess.DEVNULL)
+        worker = subprocess.Popen(work, stderr=subprocess.DEVNULL)
+        try:
+            with distributed.Client(scheduler_file=str(file)) as client:
+                client.wait_for_workers(1, timeout=60)
+                objective = Partitioned(LOADERS, SequenceModel(2, 3), loss, client)
+                ends = lambda row, w: scheduler.kill() if row.epoch == 3 else None  # noqa: E731
+                cut = cocoa(objective, checkpoint=path, callback=ends, **options)
+        finally:
+            scheduler.kill()
+            worker.kill()
+            scheduler.wait()
+            worker.wait()
+    assert cut.interrupted and "the scheduler at tcp://" in cut.message and cut.message.endswith("is gone")
+    assert cut.fun <= min(row.objective for row in cut.history) and len(cut.history) == 3
+    assert cocoa(here, resume=path, **options).x.tobytes() == undisturbed.x.tobytes()

@@ -8,23 +8,27 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import queue
 import shutil
 import tempfile
 import uuid
+import warnings
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor, as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from reference.training.run import Lost
 
 __all__ = ["Transport", "TreeSum", "WorkersLost", "transport_of"]
 
 Task = Callable[..., Any]
 
 
-class WorkersLost(RuntimeError):
-    """Workers ended, and the executor cannot replace them."""
+class WorkersLost(Lost):
+    """Workers ended, and the executor cannot replace them; or the scheduler is gone. A run ends as by Ctrl-C."""
 
 
 class TreeSum:
@@ -161,8 +165,7 @@ class Processes(Transport):
             yield from _completed(futures)
         except BrokenExecutor as problem:
             raise WorkersLost(
-                f"a worker process ended, and {type(self.executor).__name__} cannot replace it; Dask can. A checkpoint "
-                "of the run can be resumed"
+                f"a worker process ended, and {type(self.executor).__name__} cannot replace it; Dask can"
             ) from problem
 
 
@@ -178,15 +181,16 @@ def _completed(futures: dict[Any, int]) -> Iterable[tuple[int, Any]]:
 class Dask(Transport):
     """A client of Dask. Tasks of a worker that is lost run again elsewhere, from their loaders."""
 
-    tries = 5  # evaluations in all, if what was sent was lost with its last worker
+    tries = 5  # evaluations in all, if tasks were lost with their workers
+    poll = 1.0  # seconds between two looks at the connection to the scheduler
 
     def __init__(self, client: Any) -> None:
         from diptych.distributed import repeats
 
-        self.client = client
+        self.client, self._address = client, client.scheduler.address
         if client.run_on_scheduler(repeats.count) is None:
             client.register_plugin(repeats.Repeats())
-        self._before = client.run_on_scheduler(repeats.count)
+        self._before = self._ran_again = client.run_on_scheduler(repeats.count)
         self._sent_again = 0
         self._things: dict[str, Any] = {}  # what was sent, by the key of its future
         self._futures: dict[str, Any] = {}
@@ -205,32 +209,40 @@ class Dask(Transport):
         """Tasks that ran again, or that were sent again, because their workers were lost."""
         from diptych.distributed import repeats
 
-        return int(self.client.run_on_scheduler(repeats.count) - self._before + self._sent_again)
+        if self.client.status == "running":
+            self._ran_again = self.client.run_on_scheduler(repeats.count)
+        return int(self._ran_again - self._before + self._sent_again)
 
     def _future(self, name: str) -> Any:
+        """The object as the result of a task: workers take it from one another, and if all that have it are lost, the
+        scheduler, which keeps the task, runs it again. Scattered data would be lost with their worker.
+        """
         if name not in self._futures or self._futures[name].status in ("cancelled", "lost", "error"):
-            (self._futures[name],) = self.client.scatter([self._things[name]], broadcast=True, hash=False)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+                self._futures[name] = self.client.submit(_same, self._things[name], pure=False)
         return self._futures[name]
 
     def results(
         self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
     ) -> Iterable[Any]:
-        from distributed import as_completed as completed
-
         missing = set(ks)
         n = len(missing)
         for attempt in itertools.count(1):
             sent = [self._future(name) for name in references]
             futures = {self.client.submit(task, *sent, k, *rest, pure=False): k for k in sorted(missing)}
             lost: BaseException | None = None
-            for future in completed(list(futures)):  # type: ignore[no-untyped-call]
-                if future.status == "finished":
-                    missing.discard(futures[future])
-                    yield futures[future], future.result()
-                elif _is_loss(future):
+            for future in self._completed(futures):
+                if _is_loss(future):
                     lost = future.exception() if future.status == "error" else None
-                else:
-                    future.result()  # raises the task's own error
+                    continue
+                try:
+                    result = future.result()  # or raises the task's own error
+                except CancelledError as problem:  # the result was lost after it was there
+                    lost = problem
+                    continue
+                missing.discard(futures[future])
+                yield futures[future], result
             if not missing:
                 return
             if attempt == self.tries:
@@ -238,6 +250,32 @@ class Dask(Transport):
             self._sent_again += len(missing)
             for name in references:
                 self._futures.pop(name, None)
+
+    def _completed(self, futures: Iterable[Any]) -> Iterable[Any]:
+        """Futures as they end.
+
+        Raises
+        ------
+        WorkersLost
+            The scheduler is gone.
+        """
+        ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        waiting = list(futures)
+        for future in waiting:
+            future.add_done_callback(ended.put)
+        for _ in waiting:
+            while True:
+                try:
+                    future = ended.get(timeout=self.poll)
+                    break
+                except queue.Empty:
+                    if self.client.status in ("closing", "closed"):
+                        raise WorkersLost(f"the scheduler at {self._address} is gone") from None
+            yield future
+
+
+def _same(thing: Any) -> Any:
+    return thing
 
 
 def _is_loss(future: Any) -> bool:

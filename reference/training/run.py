@@ -18,11 +18,15 @@ from reference.training.checkpoints import read_checkpoint, write_checkpoint
 from reference.training.identity import check_identity, identity, numbers_of, path_of, same_value
 from reference.training.result import Callback, Report, Result, Row, wants_to_stop
 
-__all__ = ["Point", "Run", "aside"]
+__all__ = ["Lost", "Point", "Run", "aside"]
 
 SHARE = 10  # spend at most 1/10 of the run on writing checkpoints
 
 _aside: ContextVar[float] = ContextVar("aside", default=0.0)  # all seconds set aside so far in this thread
+
+
+class Lost(RuntimeError):
+    """What computes the objective is gone. The run ends as by Ctrl-C: with the best iterate, and with a checkpoint."""
 
 
 @contextmanager
@@ -113,6 +117,7 @@ class Run:
         self.history: list[Row] = []
         self.n = int(objective.n)
         self.seconds, self.stopped, self.interrupted, self.calls_before = 0.0, False, False, 0
+        self.why = ""
         self._begun, self._moving, self._saved, self._next_save = False, False, 0, 0.0
         point = Point(start, np.nan, None)
         self._done = Done(0, point, point)
@@ -130,7 +135,8 @@ class Run:
     def __exit__(self, kind: Any, problem: Any, trace: Any) -> bool:
         self._quiet.__exit__(kind, problem, trace)
         del self.history[self._done.rows :]
-        self.interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.interrupted = kind is not None and issubclass(kind, (KeyboardInterrupt, Lost))
+        self.why = str(problem) if isinstance(problem, Lost) else ""
         if self._begun and self._done.rows > self._saved and not (self._moving and self.form is not None):
             self._save()
         return self.interrupted
@@ -237,6 +243,7 @@ class Run:
                 message += ", of which this is the one of lowest objective"
             if self.checkpoint is not None and self._saved < self._done.rows:
                 message += f"; the checkpoint is of epoch {self.history[self._saved - 1].epoch if self._saved else 0}"
+            message += f"; {self.why}" if self.why else ""
             certificate = certificate if isinstance(certificate, str) else point.gap
         return Result(
             x=point.x,
