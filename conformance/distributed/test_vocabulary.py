@@ -51,6 +51,15 @@ def test_it_has_the_weights_of_all_sentences(backend, pairs, least):
     close(best.fun, sp.lbfgs(sp.LogLoss(one, one.pack(X, Y)), lam=0.1, tol=1e-8).fun)
 
 
+@pytest.mark.parametrize("pairs", ["observed", "all"])
+def test_hashed_attributes_have_the_weights_of_all_sentences(backend, pairs):
+    sp, (X, Y) = backend.module, together()
+    for bits in (4, 9):
+        one = sp.TaggingModel.of(X, Y, TEMPLATES, pairs=pairs, bits=bits)
+        parts = tagging_model(sp, LOADERS, TEMPLATES, pairs=pairs, bits=bits)
+        assert parts.settings() == one.settings()
+
+
 def test_threads_find_the_same_model(backend):
     sp = backend.module
     once = tagging_model(sp, LOADERS, TEMPLATES).settings()

@@ -10,31 +10,40 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from diptych.files.columns import load_columns
+from diptych.files.columns import Layout, load_part
 from reference.models.base import integer
 
 __all__ = ["ColumnFile", "Loader", "Part", "column_parts"]
 
 Loader = Callable[[], tuple[Any, Any]]
+AS_IT_LOOKS = Layout()
 
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """The sentences of a file of columns, with their labels.
+    """The sentences of a file of columns or of CoNLL-U, or of a part of it, with their labels.
 
     Parameters
     ----------
     path : str
         As :func:`diptych.files.columns.load_columns` takes it: a text file, or ``name.zip:member``.
-    names : tuple of str, optional
-        Names of the columns, "label" among them.
+    layout : Layout
+        Names of the columns, "label" among them, form and comments; default: as the file looks.
+    part, parts : int
+        Part number ``part`` of ``parts``, about as many lines each.
     """
 
     path: str
-    names: tuple[str, ...] | None = None
+    layout: Layout = AS_IT_LOOKS
+    part: int = 0
+    parts: int = 1
+
+    def __post_init__(self) -> None:
+        integer("parts", self.parts, 1)
+        integer("part", self.part, 0, self.parts - 1)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        sentences = load_columns(self.path, self.names)
+        _, sentences = load_part(self.path, self.layout, self.part, self.parts)
         if sentences and "label" not in sentences[0]:
             raise ValueError(f"{self.path}: no column of labels, there are {', '.join(sentences[0])}")
         return sentences, [sentence["label"] for sentence in sentences]
@@ -61,7 +70,7 @@ class Part:
         return X[first:last], Y[first:last]
 
 
-def column_parts(paths: Sequence[str], parts: int = 1, names: Sequence[str] | None = None) -> list[Loader]:
-    """Loaders of files of columns, each file in ``parts`` parts."""
-    files = [ColumnFile(str(path), None if names is None else tuple(names)) for path in paths]
-    return [Part(file, part, parts) if parts > 1 else file for file in files for part in range(parts)]
+def column_parts(paths: Sequence[str], parts: int = 1, layout: Layout | Sequence[str] = AS_IT_LOOKS) -> list[Loader]:
+    """Loaders of files of columns, each file in ``parts`` parts; layout: a Layout, or the names of the columns."""
+    how = layout if isinstance(layout, Layout) else Layout(tuple(layout))
+    return [ColumnFile(str(path), how, part, parts) for path in paths for part in range(parts)]

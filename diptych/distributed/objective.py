@@ -107,6 +107,11 @@ class Partitioned:
         """How many tasks had to run again because their workers were lost."""
         return self.transport.repeated
 
+    @property
+    def moved(self) -> int:
+        """Bytes of arrays that went to workers or came from them so far."""
+        return self.transport.moved
+
     def zeros(self) -> np.ndarray:
         """Weights of zero (d,)."""
         return np.zeros(self.model.size)

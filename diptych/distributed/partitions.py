@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych.distributed.loaders import Loader
+from diptych.distributed.sizes import nbytes_of
 
-__all__ = ["Job", "Size", "Sums", "measured", "nbytes_of", "summed"]
+__all__ = ["Job", "Size", "Sums", "measured", "summed"]
 
 
 class Job(NamedTuple):
@@ -87,17 +87,6 @@ def objective_of(job: Job, k: int) -> _Kept:
         while job.memory is not None and sum(each.nbytes for each in _KEPT.values()) > job.memory:
             _KEPT.popitem(last=False)
     return kept
-
-
-def nbytes_of(data: Any) -> int:
-    """Bytes of the arrays in packed data."""
-    if hasattr(data, "nbytes"):
-        return int(data.nbytes)
-    if dataclasses.is_dataclass(data):
-        return sum(nbytes_of(getattr(data, field.name)) for field in dataclasses.fields(data))
-    if isinstance(data, tuple | list):
-        return sum(map(nbytes_of, data))
-    return 0
 
 
 def measured(job: Job, k: int) -> Size:

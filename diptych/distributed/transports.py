@@ -20,6 +20,7 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadP
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from diptych.distributed.sizes import nbytes_of
 from reference.training.run import Lost
 
 __all__ = ["Transport", "TreeSum", "WorkersLost", "transport_of"]
@@ -64,7 +65,12 @@ class TreeSum:
 
 
 class Transport(ABC):
-    """Runs tasks ``task(*references' objects, k, *rest)`` for numbers k."""
+    """Runs tasks ``task(*references' objects, k, *rest)`` for numbers k.
+
+    moved: bytes of arrays that went to other processes or came from them so far.
+    """
+
+    moved = 0
 
     @property
     def repeated(self) -> int:
@@ -98,6 +104,11 @@ class Transport(ABC):
             tree.add(k, result)
         return tree.total
 
+    @property
+    def workers(self) -> int:
+        """How many there are now."""
+        return 1
+
     def forget(self, reference: Any) -> None:  # noqa: B027, nothing to do in most
         """The object is needed no more."""
 
@@ -107,6 +118,10 @@ class Here(Transport):
 
     def __init__(self, executor: ThreadPoolExecutor | None = None) -> None:
         self.executor = executor
+
+    @property
+    def workers(self) -> int:
+        return 1 if self.executor is None else self.executor._max_workers
 
     def send(self, thing: Any) -> Any:
         return thing
@@ -149,9 +164,14 @@ class Processes(Transport):
         self.folder = tempfile.mkdtemp(prefix="diptych-")
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
+    @property
+    def workers(self) -> int:
+        return int(getattr(self.executor, "_max_workers", 1))
+
     def send(self, thing: Any) -> InFile:
         path = os.path.join(self.folder, uuid.uuid4().hex)
         Path(path).write_bytes(pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL))
+        self.moved += nbytes_of(thing) * self.workers
         return InFile(path)
 
     def forget(self, reference: InFile) -> None:
@@ -162,7 +182,9 @@ class Processes(Transport):
     ) -> Iterable[Any]:
         try:
             futures = {self.executor.submit(_with_files, task, references, k, rest): k for k in ks}
-            yield from _completed(futures)
+            for k, result in _completed(futures):
+                self.moved += nbytes_of(result)
+                yield k, result
         except BrokenExecutor as problem:
             raise WorkersLost(
                 f"a worker process ended, and {type(self.executor).__name__} cannot replace it; Dask can"
@@ -191,14 +213,21 @@ class Dask(Transport):
         if client.run_on_scheduler(repeats.count) is None:
             client.register_plugin(repeats.Repeats())
         self._before = self._ran_again = client.run_on_scheduler(repeats.count)
-        self._sent_again = 0
+        self._sent_again, self._workers = 0, 0
         self._things: dict[str, Any] = {}  # what was sent, by the key of its future
         self._futures: dict[str, Any] = {}
 
     def send(self, thing: Any) -> str:
         name = uuid.uuid4().hex
         self._things[name] = thing
+        self.moved += nbytes_of(thing) * self.workers
         return name
+
+    @property
+    def workers(self) -> int:
+        if self.client.status == "running":
+            self._workers = len(self.client.nthreads())
+        return self._workers
 
     def forget(self, reference: str) -> None:
         self._things.pop(reference, None)
@@ -242,6 +271,7 @@ class Dask(Transport):
                     lost = problem
                     continue
                 missing.discard(futures[future])
+                self.moved += nbytes_of(result)
                 yield futures[future], result
             if not missing:
                 return

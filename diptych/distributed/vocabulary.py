@@ -11,6 +11,7 @@ import numpy as np
 from diptych.distributed.loaders import Loader
 from diptych.distributed.transports import transport_of
 from reference.models.base import integer
+from reference.models.templates import hashes
 from reference.models.token_templates import attributes_of, check_templates
 
 __all__ = ["tagging_model"]
@@ -21,19 +22,19 @@ Templates = tuple[str, ...] | Callable[[Any, int], Any] | None
 class Found(NamedTuple):
     """What occurs in a partition.
 
-    labels and names: in order of first occurrence; times (names,); pairs (m, 2): numbers of a name and a label;
-    following (k, 2): numbers of adjacent labels.
+    labels: in order of first occurrence; names: likewise, or their hashes; times (names,);
+    pairs (m, 2): numbers of a name and a label; following (k, 2): numbers of adjacent labels.
     """
 
     labels: list[str]
-    names: list[str]
+    names: Any
     times: np.ndarray
     pairs: np.ndarray
     following: np.ndarray
 
 
-def found_in(loaders: tuple[Loader, ...], templates: Templates, k: int) -> Found:
-    """What occurs in partition k."""
+def found_in(loaders: tuple[Loader, ...], templates: Templates, k: int, hashed: bool) -> Found:
+    """What occurs in partition k; hashed: hashes of names in place of names."""
     X, Y = loaders[k]()
     attributes = attributes_of(X, templates)
     number: dict[str, int] = {}
@@ -47,7 +48,8 @@ def found_in(loaders: tuple[Loader, ...], templates: Templates, k: int) -> Found
     later = np.flatnonzero(inside)
     following = np.unique(np.stack([labels[later - 1], labels[later]], 1), axis=0)
     times = np.bincount(attributes.numbers, minlength=len(attributes.names))
-    return Found(list(number), attributes.names, times, pairs, following)
+    names = hashes(attributes.names) if hashed else attributes.names
+    return Found(list(number), names, times, pairs, following)
 
 
 def tagging_model(
@@ -58,6 +60,7 @@ def tagging_model(
     *,
     pairs: str = "observed",
     least: int = 1,
+    bits: int | None = None,
     **settings: Any,
 ) -> Any:
     """``TaggingModel.of`` for sentences in partitions: the same weights, in another order.
@@ -68,8 +71,8 @@ def tagging_model(
         ``reference`` or ``accelerated``, whose ``TaggingModel`` is made.
     loaders : sequence of callables
         As for :class:`Partitioned`; Y has names of labels.
-    templates, pairs, least
-        As for ``TaggingModel.of``.
+    templates, pairs, least, bits
+        As for ``TaggingModel.of``; with bits, names do not travel, and ``least`` has no effect.
     executor : executor or client, optional
         As for :class:`Partitioned`.
     **settings
@@ -91,32 +94,37 @@ def tagging_model(
     given: Templates = templates if templates is None or callable(templates) else check_templates(templates)
     transport = transport_of(executor)
     sent = transport.send(tuple(loaders)), transport.send(given)
-    number: dict[str, int] = {}
-    times: list[int] = []
-    of_label: set[str] = set()
-    observed: set[tuple[int, str]] = set()
-    following: set[tuple[str, str]] = set()
-    for found in transport.each(found_in, len(loaders), *sent):
-        if not all(isinstance(label, str) for label in found.labels):
-            raise ValueError(f"Y: expected names of labels, got {found.labels[:9]}")
-        of_label.update(found.labels)
-        places = [number.setdefault(name, len(number)) for name in found.names]
-        times.extend([0] * (len(number) - len(times)))
-        for place, many in zip(places, found.times.tolist(), strict=True):
-            times[place] += many
-        observed.update((places[name], found.labels[label]) for name, label in found.pairs.tolist())
-        following.update((found.labels[a], found.labels[b]) for a, b in found.following.tolist())
+    parts: list[Found] = transport.each(found_in, len(loaders), *sent, rest=(bits is not None,))
     for reference in sent:
         transport.forget(reference)
-    if not of_label:
-        raise ValueError("Y: expected names of labels, got none")
-    labels = sorted(of_label)
-    kept = np.array(times) >= least
-    row: np.ndarray = np.cumsum(kept) - 1
-    order = {label: i for i, label in enumerate(labels)}
-    settings["vocabulary"] = [name for name, keep in zip(number, kept.tolist(), strict=True) if keep]
+    labels = sorted({label for found in parts for label in found.labels if isinstance(label, str)})
+    if not labels or not all(isinstance(label, str) for found in parts for label in found.labels):
+        raise ValueError(f"Y: expected names of labels, got {[x for found in parts for x in found.labels][:9]}")
+    order, L = {label: i for i, label in enumerate(labels)}, len(labels)
+    if bits is None:
+        settings["vocabulary"], rows = _vocabulary(parts, least)
+    else:
+        settings["bits"], width = bits, panel.TaggingModel(labels, given, bits=bits).width
+        rows = [(found.names % np.uint64(width)).astype(np.int64) for found in parts]
     if pairs == "observed":
-        L = len(labels)
-        settings["pairs"] = sorted(int(row[name]) * L + order[label] for name, label in observed if kept[name])
-        settings["label_pairs"] = sorted(order[a] * L + order[b] for a, b in following)
+        cells, following = [], []
+        for found, row in zip(parts, rows, strict=True):
+            label = np.array([order[each] for each in found.labels], np.int64)
+            place = row[found.pairs[:, 0]]
+            cells.append(np.unique((place * L + label[found.pairs[:, 1]])[place >= 0]))
+            following.append(label[found.following[:, 0]] * L + label[found.following[:, 1]])
+        settings["pairs"] = np.unique(np.concatenate(cells))
+        settings["label_pairs"] = np.unique(np.concatenate(following))
     return panel.TaggingModel(labels, given, **settings)
+
+
+def _vocabulary(parts: list[Found], least: int) -> tuple[list[str], list[np.ndarray]]:
+    """The names that occur at least ``least`` times, in order, and for each partition the rows of its names, or -1."""
+    number: dict[str, int] = {}
+    places = [np.array([number.setdefault(name, len(number)) for name in found.names], np.int64) for found in parts]
+    times = np.zeros(len(number), np.int64)
+    for found, place in zip(parts, places, strict=True):
+        times[place] += found.times
+    kept = times >= least
+    row = np.where(kept, np.cumsum(kept) - 1, -1)
+    return [name for name, keep in zip(number, kept.tolist(), strict=True) if keep], [row[place] for place in places]

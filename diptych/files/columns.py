@@ -88,6 +88,21 @@ def load_tokens(path: str, layout: Layout, *, most_bytes: int = MOST_BYTES) -> t
     return _read(path, load_text(path, most_bytes=most_bytes), layout)
 
 
+def load_part(
+    path: str, layout: Layout, part: int, parts: int, *, most_bytes: int = MOST_BYTES
+) -> tuple[Layout, list[Columns]]:
+    """The sentences of part number ``part`` of ``parts`` of a file, about as many lines each; as :func:`load_tokens`.
+
+    A part begins behind an empty line. A file of few sentences may have empty parts.
+    """
+    text = load_text(path, most_bytes=most_bytes)
+    cuts = [len(text) * k // parts for k in (part, part + 1)]
+    first, end = (
+        next((i for i in range(cut, len(text)) if i == 0 or not text[i - 1].strip()), len(text)) for cut in cuts
+    )
+    return _read(path, text[first:end], layout, first + 1)
+
+
 def load_lines(path: str, *, most_bytes: int = MOST_BYTES) -> list[tuple[str, ...]]:
     """The words of each non-empty line, one tokenised sentence per line.
 
@@ -165,11 +180,11 @@ def _decoded(name: str, content: bytes) -> list[str]:
         raise ValueError(f"{name}: not a text file in UTF-8: {problem}") from None
 
 
-def _read(name: str, text: list[str], layout: Layout) -> tuple[Layout, list[Columns]]:
+def _read(name: str, text: list[str], layout: Layout, first_line: int = 1) -> tuple[Layout, list[Columns]]:
     """The sentences, and the layout of the file."""
     if layout.comment == "":
         raise ValueError("comment: expected what lines to leave out start with, got ''")
-    lines = list(enumerate(text, 1))
+    lines = list(enumerate(text, first_line))
     if layout.comment is not None:
         lines = [(number, line) for number, line in lines if not line.startswith(layout.comment)]
     form = layout.form or ("conllu" if is_conllu(line for _, line in lines) else "columns")

@@ -1,0 +1,19 @@
+"""Bytes of arrays in what travels and in what is kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+__all__ = ["nbytes_of"]
+
+
+def nbytes_of(data: Any) -> int:
+    """Bytes of the arrays in packed data."""
+    if hasattr(data, "nbytes"):
+        return int(data.nbytes)
+    if dataclasses.is_dataclass(data):
+        return sum(nbytes_of(getattr(data, field.name)) for field in dataclasses.fields(data))
+    if isinstance(data, tuple | list):
+        return sum(map(nbytes_of, data))
+    return 0
