@@ -25,7 +25,8 @@ pytestmark = pytest.mark.beyond("starts clusters of processes")
 @pytest.fixture(scope="module", params=[1, 2, 3])
 def client(request):
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(request.param, **options) as cluster, distributed.Client(cluster) as client:
+    with distributed.LocalCluster(n_workers=request.param, **options) as cluster, distributed.Client(cluster) as client:
+        assert len(client.nthreads()) == request.param
         yield client
 
 
@@ -89,7 +90,7 @@ def test_a_worker_that_stops_is_given_up():
     once = bits(importlib.import_module("reference"), None)
     with dask.config.set({"distributed.scheduler.worker-ttl": "2 s"}):
         options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-        with distributed.LocalCluster(2, **options) as cluster, distributed.Client(cluster) as client:
+        with distributed.LocalCluster(n_workers=2, **options) as cluster, distributed.Client(cluster) as client:
             objective = Partitioned(LOADERS, SequenceModel(2, 3), LogLoss, client)
             process = next(iter(client.run(os.getpid).values()))
             os.kill(process, signal.SIGSTOP)

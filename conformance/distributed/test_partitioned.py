@@ -167,6 +167,22 @@ def test_a_partition_is_loaded_once_if_memory_allows(backend):
     assert len(times) == 5  # once to be measured, once an evaluation
 
 
+def test_partitions_without_examples_are_left_out(backend):
+    sp = backend.module
+
+    def nothing():
+        return [], []
+
+    model = sp.SequenceModel(2, 3)
+    with_empty = Partitioned([nothing, *LOADERS[:2], nothing, *LOADERS[2:]], model, sp.LogLoss)
+    without = Partitioned(LOADERS, model, sp.LogLoss)
+    w = np.random.default_rng(0).normal(size=model.size)
+    assert with_empty.sizes == without.sizes
+    assert with_empty.value_and_gradient(w)[1].tobytes() == without.value_and_gradient(w)[1].tobytes()
+    with pytest.raises(ValueError, match="^loaders: expected at least one example, got none in 2 partitions"):
+        Partitioned([nothing, nothing], model, sp.LogLoss)
+
+
 def test_a_partition_beyond_the_limit_says_how_to_split(backend):
     sp = backend.module
     size = Partitioned([Drawn(0)], sp.SequenceModel(2, 3), sp.LogLoss).sizes[0].nbytes

@@ -20,7 +20,6 @@ from diptych.metrics import position_accuracy, sequence_accuracy
 from reference.archives import MOST_BYTES
 from reference.datasets import Sequences, load_letters
 from reference.models.kernel_sequence import KernelWeights
-from reference.objectives import StructuralHinge
 from reference.training.result import Callback, Result
 
 __all__ = [
@@ -44,6 +43,7 @@ __all__ = [
     "loss_of",
     "objective_of",
     "refuse_options",
+    "smoothing_of",
     "start",
     "train",
 ]
@@ -260,10 +260,11 @@ def loss_of(panel: ModuleType, job: Job, model: Any, packed: Any) -> Any:
     """The job's loss for a model and packed data."""
     if job.loss == "crf":
         return panel.LogLoss(model, packed)
-    return panel.StructuralHinge(model, packed, smoothing=_smoothing(panel, job))
+    return panel.StructuralHinge(model, packed, smoothing=smoothing_of(panel, job))
 
 
-def _smoothing(panel: ModuleType, job: Job) -> Any:
+def smoothing_of(panel: ModuleType, job: Job) -> Any:
+    """The smoothing of the job's hinge."""
     if job.smoothing == "top-k":
         return panel.smoothings.TopK(5 if job.k is None else job.k)
     if job.smoothing == "l2":
@@ -280,7 +281,7 @@ def start(job: Job, size: int) -> np.ndarray:
 def train(
     panel: ModuleType,
     job: Job,
-    objective: StructuralHinge,
+    objective: Any,
     callback: Callback | None = None,
     *,
     w0: np.ndarray | None = None,

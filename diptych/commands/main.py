@@ -13,6 +13,7 @@ from diptych.commands.parser import Parser
 from diptych.interrupts import listening
 from diptych.panels import panel_of
 from reference import __version__
+from reference.training.run import Lost
 
 __all__ = ["main", "parser"]
 
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _drop_output()
         return 141
-    except (ValueError, OSError, ImportError) as problem:
+    except (ValueError, OSError, ImportError, Lost) as problem:
         print(f"diptych {options.name}: {problem}", file=sys.stderr)
         _drop_output()
         return 2

@@ -32,10 +32,15 @@ __all__ = [
 
 
 class Progress:
-    """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing."""
+    """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing.
 
-    def __init__(self, epochs: int | None, quiet: bool, what: str = "train") -> None:
-        self.bar = None
+    more: what else the bar shows, by name, from the number of epochs.
+    """
+
+    def __init__(
+        self, epochs: int | None, quiet: bool, what: str = "train", more: Callable[[int], dict[str, Any]] | None = None
+    ) -> None:
+        self.bar, self.more = None, more
         if not quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
@@ -51,11 +56,18 @@ class Progress:
     def __call__(self, row: Row, w: Any) -> None:
         if self.bar is not None:
             self.bar.update(row.epoch - self.bar.n)
-            self.bar.set_postfix(objective=f"{row.objective:.4f}")
+            self.bar.set_postfix(
+                objective=f"{row.objective:.4f}", **({} if self.more is None else self.more(row.epoch))
+            )
 
 
 def watched(
-    panel: ModuleType, options: argparse.Namespace, job: dict[str, Any], epochs: int | None, run: Callable[..., Result]
+    panel: ModuleType,
+    options: argparse.Namespace,
+    job: dict[str, Any],
+    epochs: int | None,
+    run: Callable[..., Result],
+    more: Callable[[int], dict[str, Any]] | None = None,
 ) -> Result:
     """Train with a progress bar and, if the options name one, a log.
 
@@ -63,7 +75,7 @@ def watched(
     interrupted before its first evaluation; ValueError if the objective is not finite.
     """
     with (
-        Progress(epochs, options.quiet) as bar,
+        Progress(epochs, options.quiet, more=more) as bar,
         LogWriter(options.log, opening(panel, options, **job), more=options.resume is not None) as log,
     ):
 
@@ -124,9 +136,10 @@ def trained(
     run: Callable[..., Any],
     model: Any,
     info: dict[str, Any],
+    more: Callable[[int], dict[str, Any]] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Train with a bar and a log and save the model with ``info``. Return the result and the start of the report."""
-    result = watched(panel, options, what, epochs, run)
+    result = watched(panel, options, what, epochs, run, more)
     if options.save:
         save_model(options.save, model, result.x, info)
     return result, opening(panel, options, **what) | outcome(result)

@@ -11,11 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from diptych.commands.cluster import (
+    add_cluster,
+    asked,
+    check_over,
+    executor_of,
+    line_of,
+    moved,
+    parts_a_file,
+    paths_of,
+)
 from diptych.commands.jobs import limited
 from diptych.commands.options import TRAINING, add_flags, add_task, count
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.show import add_show, template_lines, template_weights
 from diptych.commands.solvers import add_solver, check_files, check_start, given, listed, solve
+from diptych.distributed import Partitioned, TreebankFile
+from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model
 from diptych.files.treebank import Sentence, load_treebank, write_conllu
 from diptych.metrics import attachment_score
@@ -23,10 +35,10 @@ from reference.models.templates import TEMPLATES
 
 __all__ = ["add", "drawn"]
 
-EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10}
+EPOCHS = {"bcfw": 50, "sgd": 10, "lbfgs": 50, "online-proximal": 10, "cocoa": 50}
 OPTIMIZERS = tuple(EPOCHS)
 TOL = 0.05
-LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5, "online-proximal": 1e-4}
+LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5, "online-proximal": 1e-4, "cocoa": 1e-2}
 STEP_SIZE = {"hinge": 0.01, "crf": 0.03, "online-proximal": 0.1}
 REGULARIZERS = {"squared-l21": "SquaredL21", "l21": "L21", "l2": "HalfSquaredL2"}
 FEW = 10  # templates that train lists
@@ -41,7 +53,7 @@ def add(commands: Any) -> None:
         "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
         "that name.")  # fmt: skip
     sub = action("train", _train, "train on a treebank, and test on another")
-    sub.add_argument("treebank", help="'sentences', or a file")
+    sub.add_argument("treebank", help="'sentences', or a file; over partitions also a pattern such as 'train/*.conllu'")
     add_flags(sub, *TRAINING, "test", "start", "rng", "most_bytes")
     sub.option("model", "--templates", choices=list(TEMPLATES), help="feature templates (default: 20)")
     sub.option("model", "--bits", type=count,
@@ -55,13 +67,19 @@ def add(commands: Any) -> None:
         help="allow several tokens without head", rare=True)  # fmt: skip
     sub.option("solver", "--loss", choices=("hinge", "crf"), default="hinge",
         help="hinge: structural SVM (default); crf: log loss")  # fmt: skip
-    sub.option("solver", "--optimizer", choices=OPTIMIZERS, help="default: bcfw for the hinge, sgd for crf")
+    sub.option(
+        "solver",
+        "--optimizer",
+        choices=OPTIMIZERS,
+        help="default: bcfw for the hinge, sgd for crf; over partitions cocoa, lbfgs",
+    )
     sub.option("solver", "--regularizer", choices=list(REGULARIZERS),
         help="online-proximal: lam/2 (sum of the templates' norms)^2, multiple kernel learning "
         "(squared-l21, default); lam times that sum (l21); lam/2 ||w||^2 (l2)", rare=True)  # fmt: skip
     add_flags(sub, lam=f"default: {listed(LAM)}", epochs=f"default: {listed(EPOCHS)}", tol=f"default: {TOL}")
     add_solver(sub, OPTIMIZERS, without=("mu",),
         step_size=f"default: {listed(STEP_SIZE)}; online-proximal: over sqrt(t)")  # fmt: skip
+    add_cluster(sub)
 
     sub = action("evaluate", _evaluate, "the share of right heads of a saved parser on a treebank")
     sub.add_argument("model", help="a file written by parse train --save")
@@ -84,7 +102,11 @@ def add(commands: Any) -> None:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    if asked(options):
+        return _train_over_partitions(panel, options)
     optimizer = options.optimizer or ("bcfw" if options.loss == "hinge" else "sgd")
+    if optimizer == "cocoa":
+        raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
     if options.loss == "crf" and optimizer == "bcfw":
         raise ValueError("--optimizer bcfw needs --loss hinge")
     if options.regularizer is not None and optimizer != "online-proximal":
@@ -135,6 +157,46 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         _line("train", report["train"]),
         *([] if test is None else [_line("test", report["test"])]),
         *(template_lines(report["template_weights"], FEW) if model.blocks else []),
+    ]
+    title = f"{options.loss}, {optimizer}, lam = {job['lam']:g}"
+    return finish(options, report, lines, {panel.__name__: result.history}, title)
+
+
+def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
+    optimizer = options.optimizer or ("cocoa" if options.loss == "hinge" else "lbfgs")
+    check_over(options, optimizer, "limit", "vocabulary", "regularizer")
+    if optimizer == "lbfgs" and options.loss == "hinge":
+        raise ValueError("--optimizer lbfgs needs --loss crf over partitions")
+    model, w0 = _start(panel, options, optimizer)
+    check_files(optimizer, options)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    test = _with_heads(options, options.test) if options.test else None
+    files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
+    loaders = parts_of([TreebankFile(path) for path in files], parts_a_file(options, len(files)))
+    model, started = model or _new_model(panel, options, [], []), time.perf_counter()
+    job: dict[str, Any] = {
+        "lam": LAM[optimizer] if options.lam is None else options.lam,
+        "epochs": EPOCHS[optimizer] if options.epochs is None else options.epochs,
+        "rng": options.rng or 0,
+    }
+    job |= {"tol": TOL} if optimizer == "cocoa" else {}
+    job |= given(options, optimizer, OPTIMIZERS)
+    with executor_of(options, panel) as executor:
+        loss = panel.LogLoss if options.loss == "crf" else panel.StructuralHinge
+        objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
+        what = {"treebank": options.treebank, "sentences": objective.n, "start": options.start}
+        what |= {"loss": options.loss, "optimizer": optimizer, "job": job}
+        more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
+        info = {"treebank": options.treebank, "start": options.start, "optimizer": optimizer, **job}
+        run = partial(solve, panel, optimizer, objective, **(job | more))
+        result, report = trained(panel, options, what, job["epochs"], run, model, info, partial(moved, objective))
+        report |= moved(objective, len(result.history))
+    report |= {"files": files, "weights": model.size, "seconds": time.perf_counter() - started}
+    report["test"] = None if test is None else _scores(model, result.x, test, _packed(model, test))
+    lines = [
+        f"{options.treebank}: {objective.n} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
+        line_of(report),
+        *([] if test is None else [_line("test", report["test"])]),
     ]
     title = f"{options.loss}, {optimizer}, lam = {job['lam']:g}"
     return finish(options, report, lines, {panel.__name__: result.history}, title)

@@ -19,6 +19,7 @@ GROUPS = (
     "data",
     "model",
     "solver",
+    "workers",
     "output",
     "options",
     "general",

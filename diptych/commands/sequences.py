@@ -18,6 +18,17 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from diptych.commands.cluster import (
+    add_cluster,
+    asked,
+    check_over,
+    executor_of,
+    line_of,
+    loss_over,
+    moved,
+    parts_a_file,
+    paths_of,
+)
 from diptych.commands.jobs import (
     OPTIMIZERS,
     Job,
@@ -50,6 +61,8 @@ from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start, epochs_of, listed
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
+from diptych.distributed import Partitioned, SequenceFile
+from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model, save_model
 from diptych.panels import PANELS, panel_of
 from diptych.pictures import plots
@@ -70,6 +83,7 @@ def add(commands: Any) -> None:
     add_kernels(sub)
     add_sparse(sub, positions=True)
     add_flags(sub, *TRAINING, "start")
+    add_cluster(sub)
 
     sub = add_command(commands, "evaluate", _evaluate, "accuracy of a saved model")
     sub.add_argument("model", help="a file written by train --save")
@@ -111,7 +125,8 @@ def _add_data(sub: Parser, action: str) -> None:
 
 def _add_job(sub: Parser) -> None:
     each = listed({name: epochs_of(name) for name in OPTIMIZERS})
-    add_job(sub, OPTIMIZERS, "(default: sgd)", loss="crf; of mkl: hinge", lam="default: 0.01",
+    default = "(default: sgd; over partitions lbfgs, or cocoa for the hinge)"
+    add_job(sub, (*OPTIMIZERS, "cocoa"), default, loss="crf; of mkl: hinge", lam="default: 0.01",
         epochs=f"default: {each}; of sparse-crf, iterations for each beta: 10000; of mkl: 20",
         tol="default of sparse-crf: 1e-6")  # fmt: skip
     sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False,
@@ -122,6 +137,10 @@ def _add_job(sub: Parser) -> None:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    if asked(options):
+        return _train_over_partitions(panel, options)
+    if options.optimizer == "cocoa":
+        raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
     if options.learner == "mkl":
         refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
         kernel_job(options)  # reports invalid options before the data are read
@@ -165,6 +184,33 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     ]
     if job.optimizer == "online-proximal":
         lines.append(f"weights {report['nonzeros']} of {report['weights']} are not 0")
+    return finish(options, report, lines, {panel.__name__: result.history}, _title(job))
+
+
+def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
+    job = job_of(options, (*OPTIMIZERS, "cocoa"), optimizer="cocoa" if options.loss == "hinge" else "lbfgs")
+    check_over(options, job.optimizer, "limit", "fold", "start")
+    check_files(job.optimizer, options)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    files = [options.data] if options.data == "letters" else paths_of([options.data])
+    first, parts = load(files[0], most_bytes=options.most_bytes), parts_a_file(options, len(files))
+    check_scorable(files[0], first)
+    model = panel.SequenceModel(first.X[0].shape[1], first.labels, start_stop=job.start_stop)
+    loaders, started = parts_of([SequenceFile(path) for path in files], parts), time.perf_counter()
+    with executor_of(options, panel) as executor:
+        objective = Partitioned(loaders, model, loss_over(panel, job), executor, memory=options.memory)
+        what = {"data": options.data, "sequences": objective.n, "job": job.as_dict()}
+        more = {"checkpoint": options.checkpoint, "resume": options.resume}
+        run = partial(train, panel, job, objective, **more)
+        info, shown = {"data": options.data, **job.as_dict()}, partial(moved, objective)
+        result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
+        report |= moved(objective, len(result.history))
+    report |= {"files": files, "weights": model.size, "seconds_in_all": time.perf_counter() - started}
+    lines = [
+        f"{job.loss} by {job.optimizer} on {options.data}: {objective.n} sequences",
+        f"objective {result.fun:.6f}    seconds {report['seconds_in_all']:.3f}{_gap(result.certificate)}",
+        line_of(report),
+    ]
     return finish(options, report, lines, {panel.__name__: result.history}, _title(job))
 
 

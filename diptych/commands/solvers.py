@@ -19,6 +19,7 @@ import reference
 from diptych.commands.options import FLAGS, count, number
 from diptych.commands.parser import Parser
 from diptych.defaults import LBFGS_ITERATIONS
+from diptych.distributed import cocoa
 from reference.training.result import Result
 
 __all__ = [
@@ -37,7 +38,10 @@ __all__ = [
 SHARED = ("objective", "w0", "lam", "epochs", "iterations", "rng", "callback", "checkpoint", "resume")
 KINDS: dict[str, Callable[[str], Any]] = {"float": number, "int": count}
 UNREACHED = ("accuracy",)  # belongs to casimir's schedule "theory", which is not offered
-RENAMED = {("prox-linear", "schedule"): "mu_schedule"}  # --schedule is of step sizes
+RENAMED = {  # --schedule is of step sizes, --memory is of workers
+    ("prox-linear", "schedule"): "mu_schedule",
+    ("lbfgs", "memory"): "corrections",
+}
 
 
 class Own(NamedTuple):
@@ -52,8 +56,7 @@ class Own(NamedTuple):
 @cache
 def _parameters(solver: str) -> dict[str, inspect.Parameter]:
     """The parameters of a solver by name, with those of the function that receives its ``**options``."""
-    function = getattr(reference, solver.replace("-", "_"))
-    parameters = dict(inspect.signature(function).parameters)
+    parameters = dict(inspect.signature(_function(reference, solver)).parameters)
     if parameters.pop("options", None) is not None:
         parameters = {**_parameters(_rest(solver)), **parameters}
     return parameters
@@ -67,7 +70,13 @@ def _rest(solver: str) -> str:
 
 
 def _docstring(solver: str) -> str:
-    return inspect.getdoc(getattr(reference, solver.replace("-", "_"))) or ""
+    return inspect.getdoc(_function(reference, solver)) or ""
+
+
+def _function(panel: ModuleType, solver: str) -> Callable[..., Result]:
+    """The public function of a solver; cocoa is of no panel, as the loss chooses it."""
+    function: Callable[..., Result] = cocoa if solver == "cocoa" else getattr(panel, solver.replace("-", "_"))
+    return function
 
 
 @cache
@@ -214,5 +223,4 @@ def solve(panel: ModuleType, solver: str, objective: Any, *, epochs: int | None 
         for name, value in arguments.items()
         if takes(solver, name) and not (value is None and name in (*SHARED, "regularizer"))
     }
-    run: Callable[..., Result] = getattr(panel, solver.replace("-", "_"))
-    return run(objective, **arguments)
+    return _function(panel, solver)(objective, **arguments)

@@ -11,8 +11,20 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 from diptych.chunks import ChunkScores, chunk_scores, is_chunk_label
+from diptych.commands.cluster import (
+    add_cluster,
+    asked,
+    check_over,
+    executor_of,
+    line_of,
+    loss_over,
+    moved,
+    parts_a_file,
+    paths_of,
+)
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.options import TRAINING, add_flags, add_task, count
@@ -32,11 +44,13 @@ from diptych.commands.tag_files import (
     untagged,
 )
 from diptych.defaults import sequence_lam
+from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.files.columns import Columns, Layout
 from diptych.files.models import load_model, save_model
 from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
+from reference.files import save_bytes
 from reference.models.tagging import SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -44,7 +58,7 @@ __all__ = ["add"]
 
 
 TOL = 1e-4
-OPTIMIZERS = tuple(name for name in SOLVERS if name != "online-proximal")
+OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
 
 
 def add(commands: Any) -> None:
@@ -54,8 +68,8 @@ def add(commands: Any) -> None:
         "Learn the labels of tokens from a file of columns such as word, tag, label (train), score a "
         "tagger on another (evaluate), tag (predict), and look at its weights (show). Files: CoNLL column "
         "files, empty lines between sentences; name.zip:train.txt is a file in a zip.")  # fmt: skip
-    sub = action("train", _train, "train on a column file, and test on another")
-    _add_file(sub)
+    sub = action("train", _train, "train on column files, and test on another")
+    _add_file(sub, "or several, or a pattern such as 'train/*.txt'", many=True)
     sub.option(
         "data",
         "--columns",
@@ -85,10 +99,11 @@ def add(commands: Any) -> None:
     )
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
-    add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for the hinge)",
+    add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for hinge; over partitions lbfgs, cocoa)",
         lam="default: 2/n, which is crfsuite's c2 = 1", epochs="of sparse-crf, for each beta",
         tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")  # fmt: skip
     add_sparse(sub)
+    add_cluster(sub)
 
     sub = action("evaluate", _evaluate, "accuracy and chunks of a saved tagger on a column file")
     sub.add_argument("model", help="a file written by tag train --save")
@@ -99,7 +114,8 @@ def add(commands: Any) -> None:
         "tag sentences by a saved tagger: their columns, and the label found, a line for each token; CoNLL-U stays as "
         "it is but for the column of labels")  # fmt: skip
     sub.add_argument("model", help="a file written by tag train --save")
-    _add_file(sub, "its labels, if any, are not looked at")
+    _add_file(sub, "its labels, if any, are not looked at; of several files, or a pattern such as 'new/*.txt', each is "
+        "tagged into the folder --out, but for those that are there", many=True)  # fmt: skip
     sub.option("data", "--tokens", action="store_true",
         help="the file has one tokenised sentence per line, for a model that uses words alone")  # fmt: skip
     add_flags(sub, "limit", "out", top="label sequences, with scores, above each sentence")
@@ -110,8 +126,8 @@ def add(commands: Any) -> None:
     add_show(action, "tag train", _columns_of)
 
 
-def _add_file(sub: Parser, what: str | None = None) -> None:
-    sub.add_argument("file", help=what)
+def _add_file(sub: Parser, what: str | None = None, many: bool = False) -> None:
+    sub.add_argument("file", help=what, nargs="+" if many else None)
     sub.option("data", "--comment", metavar="PREFIX", help="leave out lines that start with PREFIX", rare=True)
     add_flags(sub, "most_bytes")
 
@@ -121,6 +137,12 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
+    options.files = paths_of(options.file)
+    options.file = ", ".join(options.files)
+    if asked(options):
+        return _train_over_partitions(panel, options)
+    if options.optimizer == "cocoa":
+        raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")
     if options.learner == "sparse-crf":
         return _train_sparse(panel, options)
     refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
@@ -157,6 +179,53 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
         f"{report['seconds']:.2f} seconds",
         *_lines("train", report["train"], types=False),
+        *([] if test is None else _lines("test", report["test"])),
+    ]
+    title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
+    return finish(options, report, lines, {panel.__name__: result.history}, title)
+
+
+def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
+    job, parts = _job(options, 1, ("lbfgs", "cocoa")), parts_a_file(options, len(options.files))
+    check_over(options, job.optimizer, "limit")
+    refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
+    model, w0, layout = _start(panel, options)
+    check_files(job.optimizer, options)
+    if options.start:
+        check_start(job.optimizer, OPTIMIZERS)
+    writable(options.save, options.log, options.checkpoint, options.plot)
+    layout, sample = labelled(options.files[0], layout, options.most_bytes, parts)
+    test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
+    loaders, started = column_parts(options.files, parts, layout), time.perf_counter()
+    with executor_of(options, panel) as executor:
+        if model is None:
+            name, templates = templates_of(options.templates, options.file, layout.columns or ())
+            say_read(options, layout, len(sample), name)
+            settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
+            model = tagging_model(panel, loaders, templates, executor, transitions=options.transitions, **settings)
+        if job.optimizer == "cocoa" and job.loss == "hinge" and model.restricted:
+            raise ValueError("--optimizer cocoa with --loss hinge needs --pairs all, and no --transitions")
+        objective = Partitioned(loaders, model, loss_over(panel, job), executor, memory=options.memory)
+        job = _job(options, objective.n, ("lbfgs", "cocoa"))
+        what = {"file": options.file, "sentences": objective.n, "start": options.start, "job": job.as_dict()}
+        more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
+        info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
+        run = partial(train, panel, job, objective, **more)
+        shown = partial(moved, objective)
+        result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
+        report |= moved(objective, len(result.history))
+    report |= {
+        "files": options.files,
+        "columns": layout.columns,
+        "labels": model.labels,
+        "weights": model.size,
+        "seconds": time.perf_counter() - started,
+        "test": None if test is None else _scores(model, result.x, test),
+    }
+    lines = [
+        f"{objective.n} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
+        f"{report['seconds']:.2f} seconds",
+        line_of(report),
         *([] if test is None else _lines("test", report["test"])),
     ]
     title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
@@ -219,7 +288,9 @@ def _start(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndar
 
 def _labelled(options: argparse.Namespace, layout: Layout) -> tuple[Layout, list[Columns], list[Columns] | None]:
     """The layout of the files, the sentences to train on, and the sentences to test on or None."""
-    layout, training = labelled(options.file, layout, options.most_bytes)
+    layout, training = labelled(options.files[0], layout, options.most_bytes)
+    for path in options.files[1:]:
+        training = training + labelled(path, layout, options.most_bytes)[1]
     test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
     return layout, [training[i] for i in limited(len(training), options.limit)], test
 
@@ -235,9 +306,9 @@ def _new_model(
     return panel.TaggingModel.of(attributes, Y, templates, transitions=options.transitions, **settings), attributes
 
 
-def _job(options: argparse.Namespace, n: int) -> Job:
-    """The options as a job, with this command's defaults."""
-    optimizer = "exponentiated-gradient" if options.loss in (None, "crf") else "sgd"
+def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("exponentiated-gradient", "sgd")) -> Job:
+    """The options as a job, with this command's defaults. usual: the optimisers of the log loss and of the hinge."""
+    optimizer = usual[0] if options.loss in (None, "crf") else usual[1]
     if options.tol is None and (options.optimizer or optimizer) == "exponentiated-gradient":
         options.tol = TOL
     return job_of(options, OPTIMIZERS, optimizer=optimizer, lam=sequence_lam(n), start_stop=False)
@@ -254,12 +325,53 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    writable(options.out, None)
+    paths = paths_of(options.file)
+    if len(paths) > 1 and options.out is None:
+        raise ValueError("--out: several files are tagged into a folder; give one")
+    writable(None if len(paths) > 1 else options.out, None)
     model, w, layout = _tagger(panel, options.model, options)
-    sentences = untagged(options.file, layout, model, options.tokens, options.most_bytes)
+    announce_compilation(panel, options.quiet)
+    if len(paths) > 1:
+        _predict_files(panel, options, paths, (model, w, layout))
+        return
+    tagged, lines = _tagged(options, paths[0], model, w, layout)
+    report = opening(panel, options, model=str(options.model), sentences=tagged)
+    print_report(options, report, lines, options.out)
+
+
+def _predict_files(panel: ModuleType, options: argparse.Namespace, paths: list[str], saved: Any) -> None:
+    """Tag each file into a file of the same name in a folder; files that are there already are left out."""
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = [folder / Path(path.replace(".zip:", "-")).name for path in paths]
+    twice = next((path for i, path in enumerate(targets) if path in targets[:i]), None)
+    same = next(
+        (path for path, out in zip(paths, targets, strict=True) if Path(path).absolute() == out.absolute()), None
+    )
+    if twice is not None:
+        raise ValueError(f"--out: {twice} would be written twice; give files of different names")
+    if same is not None:
+        raise ValueError(f"--out: {same} would be overwritten by its labels; give another folder")
+    done = []
+    for path, out in tqdm(list(zip(paths, targets, strict=True)), disable=options.quiet or None, unit="file"):
+        skipped = out.exists()
+        if not skipped:
+            tagged, lines = _tagged(options, path, *saved)
+            save_bytes(out, "".join(f"{line}\n" for line in lines).encode())
+        done.append({"file": path, "out": str(out), "skipped": skipped, "sentences": None if skipped else len(tagged)})
+    report = opening(panel, options, model=str(options.model), files=done)
+    many = sum(each["skipped"] for each in done)
+    there = f", {many} were there already" if many else ""
+    print_report(options, report, [f"{len(done) - many} files tagged into {folder}{there}"])
+
+
+def _tagged(
+    options: argparse.Namespace, path: str, model: Any, w: np.ndarray, layout: Layout
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The sentences of a file with their labels, and the lines to write."""
+    sentences = untagged(path, layout, model, options.tokens, options.most_bytes)
     chosen = limited(len(sentences), options.limit)
     sentences = [sentences[i] for i in chosen]
-    announce_compilation(panel, options.quiet)
     data = model.pack(sentences)
     tagged: list[dict[str, Any]] = [
         {"columns": sentence, "labels": [model.labels[i] for i in labels]}
@@ -273,13 +385,12 @@ def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    report = opening(panel, options, model=str(options.model), sentences=tagged)
     if layout.form == "conllu" and "label" in sentences[0]:
-        lines = conllu_tagged(options.file, layout, dict(zip(chosen, tagged, strict=True)), options.most_bytes)
+        lines = conllu_tagged(path, layout, dict(zip(chosen, tagged, strict=True)), options.most_bytes)
     else:
         blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
         lines = [line for each in tagged for line in _tagged_lines(each, blank)]
-    print_report(options, report, lines, options.out)
+    return tagged, lines
 
 
 def _add_best(model: Any, best: Any, tagged: list[dict[str, Any]]) -> None:

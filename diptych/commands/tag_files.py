@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_text, load_tokens
+from diptych.files.columns import FORMS, Columns, Layout, load_lines, load_part, load_text, load_tokens
 from diptych.files.conllu import sentence_lines, with_column
 from reference.models.token_templates import TOKEN_TEMPLATES, columns_of, load_templates
 
@@ -52,9 +52,11 @@ def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> La
     return Layout(tuple(columns), form, kept if comment is None else comment)
 
 
-def labelled(path: str, layout: Layout, most_bytes: int) -> tuple[Layout, list[Columns]]:
-    """The layout and the sentences of a file with a column of labels. ValueError if there are no sentences."""
-    complete, sentences = load_tokens(path, layout, most_bytes=most_bytes)
+def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tuple[Layout, list[Columns]]:
+    """The layout and the sentences of a file with a column of labels, or of the first of ``parts`` parts of the file.
+    ValueError if there are no sentences.
+    """
+    complete, sentences = load_part(path, layout, 0, parts, most_bytes=most_bytes)
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     if len(sentences[0]) == 1:

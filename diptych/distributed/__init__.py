@@ -7,9 +7,19 @@ partition is summed by itself, and sums are added in a fixed tree.
 import diptych.distributed.passes
 import diptych.distributed.sparse  # noqa: F401, both register what the panels look up
 from diptych.distributed.ascent import cocoa
-from diptych.distributed.loaders import ColumnFile, Part, column_parts
+from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.transports import WorkersLost
 from diptych.distributed.vocabulary import tagging_model
 
-__all__ = ["ColumnFile", "Part", "Partitioned", "WorkersLost", "cocoa", "column_parts", "tagging_model"]
+__all__ = [
+    "ColumnFile",
+    "Part",
+    "Partitioned",
+    "SequenceFile",
+    "TreebankFile",
+    "WorkersLost",
+    "cocoa",
+    "column_parts",
+    "tagging_model",
+]

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from diptych.files.columns import Layout, load_part
+from diptych.files.sequences import load_sequences
+from diptych.files.treebank import load_treebank
+from reference.datasets import load_letters
 from reference.models.base import integer
 
-__all__ = ["ColumnFile", "Loader", "Part", "column_parts"]
+__all__ = ["ColumnFile", "Loader", "Part", "SequenceFile", "TreebankFile", "column_parts", "parts_of"]
 
 Loader = Callable[[], tuple[Any, Any]]
 AS_IT_LOOKS = Layout()
@@ -50,6 +53,28 @@ class ColumnFile:
 
 
 @dataclass(frozen=True)
+class SequenceFile:
+    """The sequences of an ``.npz`` file (:mod:`diptych.files.sequences`), or the letters of the package."""
+
+    path: str
+
+    def __call__(self) -> tuple[list[Any], list[Any]]:
+        data = load_letters() if self.path == "letters" else load_sequences(self.path)
+        return data.X, data.Y
+
+
+@dataclass(frozen=True)
+class TreebankFile:
+    """The sentences of a treebank (:mod:`diptych.files.treebank`), with their heads."""
+
+    path: str
+
+    def __call__(self) -> tuple[list[Any], list[Any]]:
+        sentences = load_treebank(self.path)
+        return [sentence.fields() for sentence in sentences], [sentence.heads for sentence in sentences]
+
+
+@dataclass(frozen=True)
 class Part:
     """Part number ``part`` of ``parts`` of what another loader reads: consecutive examples, sizes equal to within one.
 
@@ -74,3 +99,8 @@ def column_parts(paths: Sequence[str], parts: int = 1, layout: Layout | Sequence
     """Loaders of files of columns, each file in ``parts`` parts; layout: a Layout, or the names of the columns."""
     how = layout if isinstance(layout, Layout) else Layout(tuple(layout))
     return [ColumnFile(str(path), how, part, parts) for path in paths for part in range(parts)]
+
+
+def parts_of(files: Sequence[Loader], parts: int) -> list[Loader]:
+    """Each of these loaders in ``parts`` parts."""
+    return [Part(file, part, parts) if parts > 1 else file for file in files for part in range(parts)]

@@ -43,12 +43,12 @@ class Partitioned:
     n : int
         Number of examples.
     sizes : list of Size
-        Examples and bytes of each partition.
+        Examples and bytes of each partition that has examples; others are left out.
 
     Raises
     ------
     TypeError, ValueError
-        No loaders; an executor of another kind; the loaders' errors, which name file and line.
+        No loaders; no examples; an executor of another kind; the loaders' errors, which name file and line.
     MemoryError
         A packed partition that exceeds ``memory`` alone.
     WorkersLost
@@ -93,9 +93,17 @@ class Partitioned:
         self.mu: float = self.kind.mu
         self.loss_augmented: bool = self.kind.loss_augmented
         self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
-        self._job = self.transport.send(Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory))
+        job = Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory)
+        self._job = self.transport.send(job)
         self.sizes: list[Size] = self.transport.each(measured, len(loaders), self._job)
         self.n = sum(size.n for size in self.sizes)
+        if self.n == 0:
+            raise ValueError(f"loaders: expected at least one example, got none in {len(loaders)} partitions")
+        full = [k for k, size in enumerate(self.sizes) if size.n > 0]
+        if len(full) < len(loaders):  # partitions without examples are left out
+            self.transport.forget(self._job)
+            job = job._replace(name=uuid.uuid4().hex, loaders=tuple(loaders[k] for k in full))
+            self._job, self.sizes = self.transport.send(job), [self.sizes[k] for k in full]
 
     @property
     def nonnegative(self) -> slice | None:

@@ -62,7 +62,7 @@ _LOCK = threading.Lock()
 
 
 def objective_of(job: Job, k: int) -> _Kept:
-    """The loss over partition k, loaded and packed unless this process has kept it.
+    """The loss over partition k, or None without examples, loaded and packed unless this process has kept it.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def objective_of(job: Job, k: int) -> _Kept:
             f"partition {k} ({job.loaders[k]}) takes {nbytes:,} bytes when packed, the limit is {job.memory:,}: split "
             f"it into at least {-(-nbytes // job.memory)} partitions"
         )
-    kept = _Kept(job.loss(job.model, data), nbytes)
+    kept = _Kept(job.loss(job.model, data) if data.n else None, nbytes)
     with _LOCK:
         _KEPT[job.name, k] = kept
         while job.memory is not None and sum(each.nbytes for each in _KEPT.values()) > job.memory:
@@ -92,6 +92,8 @@ def objective_of(job: Job, k: int) -> _Kept:
 def measured(job: Job, k: int) -> Size:
     """The size of partition k."""
     objective, nbytes = objective_of(job, k)
+    if objective is None:
+        return Size(0, nbytes, 0.0, None, 0.0)
     return Size(objective.n, nbytes, objective.width(), objective.smoothness(1.0), objective.local_smoothness(1.0))
 
 

@@ -17,6 +17,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,7 +226,7 @@ class Dask(Transport):
 
     @property
     def workers(self) -> int:
-        if self.client.status == "running":
+        with suppress(OSError):  # the scheduler may be gone
             self._workers = len(self.client.nthreads())
         return self._workers
 
@@ -238,7 +239,7 @@ class Dask(Transport):
         """Tasks that ran again, or that were sent again, because their workers were lost."""
         from diptych.distributed import repeats
 
-        if self.client.status == "running":
+        with suppress(OSError, ValueError):  # the scheduler may be gone
             self._ran_again = self.client.run_on_scheduler(repeats.count)
         return int(self._ran_again - self._before + self._sent_again)
 

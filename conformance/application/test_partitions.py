@@ -1,0 +1,177 @@
+"""Training over partitions from the command line: the same model for any number of workers; many files at once."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from argparse import ArgumentTypeError, Namespace
+
+import pytest
+
+from diptych.commands.cluster import LOCAL, executor_of, paths_of, size
+from diptych.commands.main import main
+
+SENTENCES = [
+    "the DT B-NP\ndog NN I-NP\nbarks VB O\n",
+    "a DT B-NP\ncat NN I-NP\n",
+    "birds NN B-NP\nsing VB O\n",
+    "he PR B-NP\nsees VB O\nthe DT B-NP\ncat NN I-NP\n",
+    "dogs NN B-NP\n",
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    for k in range(3):
+        (tmp_path / f"part{k}.txt").write_text("\n".join(SENTENCES[k:] + SENTENCES[:k]))
+    (tmp_path / "whole.txt").write_text("\n".join("\n".join(SENTENCES[k:] + SENTENCES[:k]) for k in range(3)))
+    return tmp_path
+
+
+def run(*words):
+    return main([str(word) for word in words])
+
+
+def reported(capsys, *words):
+    assert run(*words, "--json", "--quiet") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def weights(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("panel", ["reference", "accelerated"])
+def test_several_files_are_one_training_set(files, capsys, panel):
+    common = "--panel", panel, "--optimizer", "lbfgs", "--epochs", "5"
+    many = reported(capsys, "tag", "train", files / "part*.txt", *common)
+    each = reported(capsys, "tag", "train", *(files / f"part{k}.txt" for k in range(3)), *common)
+    whole = reported(capsys, "tag", "train", files / "whole.txt", *common)
+    assert many["sentences"] == 15 and many["objective"] == each["objective"] == whole["objective"]
+
+
+@pytest.mark.parametrize("panel", ["reference", "accelerated"])
+@pytest.mark.parametrize("more", [[], ["--loss", "hinge", "--pairs", "all", "--bits", "9"], ["--optimizer", "svrg"]])
+def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more):
+    common = "--panel", panel, "--lam", "0.1", "--tol", "1e-6", "--epochs", "200"
+    parts = reported(capsys, "tag", "train", files / "part*.txt", "--partitions", "5", *common, *more)
+    alone = ["--optimizer", "bcfw" if "hinge" in more else "lbfgs", *more[:-2], *(more[-2:] if "hinge" in more else [])]
+    whole = reported(capsys, "tag", "train", files / "part*.txt", *common, *alone)
+    assert parts["partitions"] == 6 and parts["workers"] == 1 and parts["bytes_a_pass"] == 0
+    scale = abs(whole["objective"])
+    assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
+
+
+@pytest.mark.beyond("starts clusters of processes")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tag", "train", "part*.txt", "--epochs", "4"],
+        ["tag", "train", "part*.txt", "--epochs", "4", "--loss", "hinge", "--pairs", "all", "--memory", "20kB"],
+        ["train", "letters", "--epochs", "2"],
+        ["parse", "train", "sentences", "--epochs", "2", "--bits", "10"],
+    ],
+)
+def test_the_number_of_workers_changes_no_bit(files, capsys, words, monkeypatch):
+    monkeypatch.chdir(files)
+    saved = []
+    for workers in (0, 1, 2):
+        path = files / f"{workers}.npz"
+        report = reported(capsys, *words, "--workers", workers, "--save", path, "--partitions", 6)
+        assert report["workers"] == max(workers, 1) and report["repeated"] == 0
+        assert (report["bytes_a_pass"] > 0) == (workers > 0)
+        saved.append(weights(path))
+    assert saved[0] == saved[1] == saved[2]
+
+
+def test_a_checkpoint_goes_on_over_partitions(files, capsys):
+    words = "tag", "train", files / "part*.txt", "--partitions", 6, "--optimizer", "cocoa", "--tol", "0"
+    once = reported(capsys, *words, "--epochs", 5, "--save", files / "once.npz")
+    reported(capsys, *words, "--epochs", 2, "--checkpoint", files / "c.npz")
+    again = reported(capsys, *words, "--epochs", 5, "--resume", files / "c.npz", "--save", files / "again.npz")
+    assert once["objective"] == again["objective"]
+    assert weights(files / "once.npz") == weights(files / "again.npz")
+
+
+def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):
+    model, out = files / "model.npz", files / "tagged"
+    reported(capsys, "tag", "train", files / "whole.txt", "--save", model)
+    for k in range(3):
+        assert run("tag", "predict", model, files / f"part{k}.txt", "--out", files / f"alone{k}.txt") == 0
+    capsys.readouterr()
+    first = reported(capsys, "tag", "predict", model, files / "part*.txt", "--out", out)
+    assert [each["skipped"] for each in first["files"]] == [False] * 3
+    for k in range(3):
+        assert (out / f"part{k}.txt").read_bytes() == (files / f"alone{k}.txt").read_bytes()
+    (out / "part1.txt").unlink()
+    again = reported(capsys, "tag", "predict", model, files / "part*.txt", "--out", out)
+    assert [each["skipped"] for each in again["files"]] == [True, False, True]
+    assert (out / "part1.txt").read_bytes() == (files / "alone1.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tag", "train", "none*.txt"], "none*.txt: no file matches"),
+        (["tag", "train", "part0.txt", "part0.txt"], "part0.txt: named twice"),
+        (
+            ["tag", "train", "part0.txt", "--workers", "1", "--optimizer", "sgd"],
+            "--optimizer sgd needs single examples",
+        ),
+        (["tag", "train", "part0.txt", "--optimizer", "cocoa"], "--optimizer cocoa trains over partitions"),
+        (["tag", "train", "part0.txt", "--partitions", "2", "--limit", "3"], "--limit: not over partitions"),
+        (
+            ["tag", "train", "part0.txt", "--workers", "1", "--scheduler", "tcp://h:1"],
+            "--workers: the workers are those",
+        ),
+        (["tag", "train", "part0.txt", "--partitions", "2", "--tls-cert", "c"], "--tls-*: has no effect"),
+        (["tag", "train", "part0.txt", "--partitions", "2", "--loss", "hinge"], "--optimizer cocoa with"),
+        (["train", "letters", "--partitions", "2", "--fold", "0"], "--fold: not over partitions"),
+        (["train", "letters", "--partitions", "2", "--learner", "mkl"], "--learner mkl: not over partitions"),
+        (
+            ["parse", "train", "sentences", "--partitions", "2", "--vocabulary", "2"],
+            "--vocabulary: not over partitions",
+        ),
+        (["tag", "train", "part0.txt", "--memory", "1kB", "--partitions", "1"], "split it into at least"),
+    ],
+)
+def test_wrong_requests_name_the_option(files, capsys, monkeypatch, words, message):
+    monkeypatch.chdir(files)
+    assert run(*words) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_sizes_have_units():
+    assert (size("500MB"), size("2 GiB"), size("1.5kB")) == (500_000_000, 2**31, 1500)
+    for wrong in ("3", "-1MB", "x", "10", "1e9", "5 parsecs"):
+        with pytest.raises(ArgumentTypeError, match="expected a number of bytes such as 500MB"):
+            size(wrong)
+
+
+def test_patterns_are_sorted_and_names_stay(files):
+    assert paths_of([str(files / "part[12].txt")]) == [str(files / "part1.txt"), str(files / "part2.txt")]
+    assert paths_of(["data.zip:train*.txt", "missing.txt"]) == ["data.zip:train*.txt", "missing.txt"]
+
+
+@pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786", "tls://10.1.2.3:8786"])
+def test_an_address_beyond_this_machine_without_tls_is_warned_of(address, capsys):
+    import reference
+
+    names = ("workers", "scheduler", "partitions", "memory", "tls_ca_file", "tls_cert", "tls_key")
+    options = Namespace(**dict.fromkeys(names), quiet=True)
+    options.scheduler = address
+    distributed = pytest.importorskip("distributed")
+
+    class Refused(Exception):
+        pass
+
+    def refuse(*args, **options):
+        raise OSError("no answer")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distributed, "Client", refuse)
+        with pytest.raises(ValueError, match=f"^--scheduler {address}: no answer"), executor_of(options, reference):
+            pass
+    assert capsys.readouterr().err.count("not encrypted") == 1
+    assert not LOCAL.match(address) and all(map(LOCAL.match, ["tcp://127.0.0.1:8786", "localhost:8786", "inproc://x"]))

@@ -1,0 +1,225 @@
+"""Training over partitions from the command line: workers of this machine, or a scheduler of Dask."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from diptych.commands.jobs import CASIMIR, Job, smoothing_of
+from diptych.commands.options import FILE, count, positive
+from diptych.commands.parser import Parser
+from diptych.warm import FIRST_CALLS, first_call, warm
+
+__all__ = [
+    "add_cluster",
+    "asked",
+    "check_over",
+    "executor_of",
+    "line_of",
+    "loss_over",
+    "moved",
+    "parts_a_file",
+    "paths_of",
+]
+
+SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes")  # what trains over partitions
+LEAST_PARTS = 8  # the result depends on the parts, so their number does not depend on the workers
+WARM = ("lbfgs", "predict", "value of the log loss")
+LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
+UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def size(text: str) -> int:
+    """The value of an option of type number of bytes, such as 500MB or 2GiB."""
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,6})?) ?([a-z]*)", text.strip().lower())
+    value = 0 if found is None or found[2] not in UNITS else int(float(found[1]) * UNITS[found[2]])
+    if value < 1000:
+        raise argparse.ArgumentTypeError(
+            f"expected a number of bytes such as 500MB or 2GiB (lbfgs's pairs are --corrections), got {text:.80}"
+        )
+    return value
+
+
+def add_cluster(sub: Parser) -> None:
+    """Add the options of training over partitions."""
+    sub.option("workers", "--workers", type=count, metavar="N",
+        help="train over partitions with N processes of this machine, or in this one (0)")  # fmt: skip
+    sub.option("workers", "--scheduler", metavar="ADDRESS", rare=True,
+        help="train over partitions on the workers of this scheduler of Dask")  # fmt: skip
+    sub.option("workers", "--partitions", type=positive, metavar="P", rare=True,
+        help=f"partitions in all (default: {LEAST_PARTS}, and at least one a file)")  # fmt: skip
+    sub.option("workers", "--memory", type=size, metavar="BYTES", rare=True,
+        help="packed partitions that a process keeps, such as 500MB; others are read again (default: all)")  # fmt: skip
+    for name, what in {"ca-file": "authority's certificate", "cert": "certificate", "key": "private key"}.items():
+        sub.option("workers", f"--tls-{name}", rare=True, help=f"TLS to the scheduler: {what}", **FILE)
+
+
+NAMES = ("workers", "scheduler", "partitions", "memory", "tls_ca_file", "tls_cert", "tls_key")
+
+
+def asked(options: argparse.Namespace) -> bool:
+    """Whether the options ask for training over partitions."""
+    return any(getattr(options, name) is not None for name in NAMES)
+
+
+def paths_of(patterns: Sequence[str]) -> list[str]:
+    """Files, where patterns such as ``train/*.txt`` stand for the files that they match, sorted.
+
+    Raises
+    ------
+    ValueError
+        A pattern that matches nothing; a file twice.
+    """
+    paths: list[str] = []
+    for pattern in patterns:
+        if Path(pattern).exists() or not glob.has_magic(pattern) or ".zip:" in pattern:
+            paths.append(pattern)
+            continue
+        matches = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+        if not matches:
+            raise ValueError(f"{pattern}: no file matches")
+        paths += matches
+    twice = next((path for i, path in enumerate(paths) if path in paths[:i]), None)
+    if twice is not None:
+        raise ValueError(f"{twice}: named twice")
+    return paths
+
+
+def parts_a_file(options: argparse.Namespace, files: int) -> int:
+    """The parts of each file, so that there are about ``--partitions`` in all."""
+    return -(-(options.partitions or LEAST_PARTS) // files)
+
+
+@contextmanager
+def executor_of(options: argparse.Namespace, panel: ModuleType) -> Iterator[Any]:
+    """The executor that the options ask for, None for this process, with kernels compiled on each machine.
+
+    Raises
+    ------
+    ValueError
+        Options that contradict one another; a scheduler that does not answer.
+    ImportError
+        Dask is not installed.
+    """
+    tls = {name: getattr(options, f"tls_{name}") for name in ("ca_file", "cert", "key")}
+    if options.workers is not None and options.scheduler is not None:
+        raise ValueError("--workers: the workers are those of --scheduler; give one of both")
+    if options.scheduler is None and any(tls.values()):
+        raise ValueError("--tls-*: has no effect without --scheduler")
+    try:
+        distributed: Any = importlib.import_module("distributed")
+        limits: Any = importlib.import_module("threadpoolctl").threadpool_limits
+    except ImportError:
+        raise ImportError("training over partitions needs Dask: pip install 'diptych[distributed]'") from None
+    importlib.import_module("scipy.optimize")  # with its BLAS, before the limit
+    with limits(1, user_api="blas"):  # sums of long vectors have other bits with other numbers of threads
+        yield from _executor(options, panel, tls, distributed)
+
+
+def _executor(
+    options: argparse.Namespace, panel: ModuleType, tls: dict[str, str | None], distributed: Any
+) -> Iterator[Any]:
+    compiled = panel.__name__ == "accelerated"
+    if not options.workers and options.scheduler is None:
+        yield None
+        return
+    if options.scheduler is None:
+        if compiled and panel.kernels_are_cold():
+            list(warm(options.workers, WARM))
+        how = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0"}
+        with (
+            distributed.LocalCluster(n_workers=options.workers, **how) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+        return
+    if not any(tls.values()) and not LOCAL.match(options.scheduler):
+        print(
+            f"--scheduler {options.scheduler}: not encrypted, and whoever reaches it can run code; see --tls-ca-file",
+            file=sys.stderr,
+        )
+    with _connected(distributed, options.scheduler, tls) as client:
+        if compiled:
+            _compile(client)
+        yield client
+
+
+def _connected(distributed: Any, address: str, tls: dict[str, str | None]) -> Any:
+    security = None
+    if any(tls.values()):
+        security = distributed.Security(
+            tls_ca_file=tls["ca_file"],
+            tls_client_cert=tls["cert"],
+            tls_client_key=tls["key"],
+            require_encryption=True,
+        )
+    try:
+        client = distributed.Client(address, security=security)
+    except (OSError, ValueError, TypeError) as problem:
+        raise ValueError(f"--scheduler {address}: {problem}") from None
+    if not client.nthreads():
+        client.close()
+        raise ValueError(f"--scheduler {address}: it has no workers")
+    return client
+
+
+def _compile(client: Any) -> None:
+    """Compile the kernels of a training once on each machine, on one of its workers."""
+    one_of_each: dict[str, str] = {}
+    for address in client.nthreads():
+        one_of_each.setdefault(address.rpartition(":")[0], address)
+    calls = [
+        client.submit(first_call, name, workers=[address], pure=False)
+        for address in one_of_each.values()
+        for name in WARM
+    ]
+    client.gather(calls)
+
+
+def check_over(options: argparse.Namespace, solver: str, *without: str) -> None:
+    """Raise ValueError for a solver that needs single examples, or for an option that has no effect over partitions."""
+    if solver not in SOLVERS:
+        raise ValueError(f"--optimizer {solver} needs single examples; over partitions: {', '.join(SOLVERS)}")
+    if getattr(options, "learner", "linear") != "linear":
+        raise ValueError(f"--learner {options.learner}: not over partitions")
+    for name in without:
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')}: not over partitions (--workers, --partitions, ...)")
+
+
+def loss_over(panel: ModuleType, job: Job) -> Callable[..., Any]:
+    """The job's loss, from model and packed data."""
+    if job.loss == "crf":
+        loss: Callable[..., Any] = panel.LogLoss
+        return loss
+    return partial(panel.StructuralHinge, smoothing=smoothing_of(panel, job))
+
+
+def line_of(report: dict[str, Any]) -> str:
+    """The line of a report about workers."""
+    return (
+        f"{report['partitions']} partitions, {report['workers']} workers, {report['repeated']} tasks repeated, "
+        f"{report['bytes_a_pass']:,} bytes moved a pass"
+    )
+
+
+def moved(objective: Any, passes: int) -> dict[str, Any]:
+    """What a report and the progress say of an objective over partitions."""
+    return {
+        "workers": objective.transport.workers,
+        "partitions": len(objective.sizes),
+        "repeated": objective.repeated,
+        "bytes_a_pass": objective.moved // max(passes, 1),
+    }
+
+
+assert set(WARM) <= set(FIRST_CALLS)
