@@ -138,7 +138,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     options.files = paths_of(options.file)
-    options.file = ", ".join(options.files)
+    options.file = ", ".join(options.file)
     if asked(options):
         return _train_over_partitions(panel, options)
     if options.optimizer == "cocoa":

@@ -36,7 +36,7 @@ class Partitioned:
         ``concurrent.futures`` threads or processes, a ``distributed.Client``, or its ``get_executor()``; default: this
         process, one partition after another.
     memory : int, optional
-        Bytes of packed partitions that a process keeps; others are loaded again when they are needed.
+        Bytes of packed partitions that a process keeps in memory; it reads the others again from a file of its own.
 
     Attributes
     ----------

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
+import sys
+import tempfile
 import threading
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,8 +83,7 @@ def objective_of(job: Job, k: int) -> _Kept:
         if (job.name, k) in _KEPT:
             _KEPT.move_to_end((job.name, k))
             return _KEPT[job.name, k]
-    X, Y = job.loaders[k]()
-    data = job.model.pack(X, Y)
+    data = _packed(job, k)
     nbytes = nbytes_of(data)
     if job.memory is not None and nbytes > job.memory:
         raise MemoryError(
@@ -87,6 +96,33 @@ def objective_of(job: Job, k: int) -> _Kept:
         while job.memory is not None and sum(each.nbytes for each in _KEPT.values()) > job.memory:
             _KEPT.popitem(last=False)
     return kept
+
+
+def _packed(job: Job, k: int) -> Any:
+    """The packed data of partition k. Under a limit of memory they are also in a file of this process, which is read
+    again more quickly than the loader's.
+    """
+    path = None if job.memory is None else Path(_folder()) / f"{job.name}-{k}"
+    if path is not None and path.exists():
+        return pickle.loads(path.read_bytes())
+    data = job.model.pack(*job.loaders[k]())
+    if path is not None:
+        part = path.with_suffix(f".{uuid.uuid4().hex}")  # another thread may write the same
+        part.write_bytes(pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL))
+        os.replace(part, path)
+    return data
+
+
+@cache
+def _folder() -> str:
+    """A folder of this process, which is removed at its end; of a worker of Dask, within the worker's own."""
+    base = None
+    if "distributed" in sys.modules:
+        with suppress(ValueError):  # not in a worker
+            base = sys.modules["distributed"].get_worker().local_directory
+    folder = tempfile.mkdtemp(prefix="diptych-", dir=base)
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)
+    return folder
 
 
 def measured(job: Job, k: int) -> Size:

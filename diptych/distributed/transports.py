@@ -65,6 +65,17 @@ class TreeSum:
         return self._held[len(self._widths) - 1, 0]
 
 
+TOGETHER = 8  # neighbours that one task adds; a power of 2, so that the tree is that of :class:`TreeSum`
+
+
+def tree_sum(*results: Any) -> Any:
+    """The sum of results in their tree."""
+    tree = TreeSum(len(results))
+    for k, result in enumerate(results):
+        tree.add(k, result)
+    return tree.total
+
+
 class Transport(ABC):
     """Runs tasks ``task(*references' objects, k, *rest)`` for numbers k.
 
@@ -256,11 +267,32 @@ class Dask(Transport):
     def results(
         self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
     ) -> Iterable[Any]:
+        return self._answers(lambda sent, k: self.client.submit(task, *sent, k, *rest, pure=False), ks, references)
+
+    def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
+        """The sum, which workers add: one result comes back, whatever n."""
+
+        def tree(sent: list[Any], _: int) -> Any:
+            sums = [self.client.submit(task, *sent, k, *rest, pure=False) for k in range(n)]
+            while len(sums) > 1:
+                groups = [sums[i : i + TOGETHER] for i in range(0, len(sums), TOGETHER)]
+                sums = [
+                    self.client.submit(tree_sum, *each, pure=False) if len(each) > 1 else each[0] for each in groups
+                ]
+            return sums[0]
+
+        ((_, total),) = self._answers(tree, [0], references)
+        return total
+
+    def _answers(
+        self, make: Callable[[list[Any], int], Any], ks: Iterable[int], references: tuple[Any, ...]
+    ) -> Iterable[Any]:
+        """Pairs of k and the result of the future that ``make`` gives for what was sent and k, as they come."""
         missing = set(ks)
         n = len(missing)
         for attempt in itertools.count(1):
             sent = [self._future(name) for name in references]
-            futures = {self.client.submit(task, *sent, k, *rest, pure=False): k for k in sorted(missing)}
+            futures = {make(sent, k): k for k in sorted(missing)}
             lost: BaseException | None = None
             for future in self._completed(futures):
                 if _is_loss(future):
@@ -329,7 +361,7 @@ def transport_of(executor: Any) -> Transport:
     if executor is None or isinstance(executor, ThreadPoolExecutor):
         return Here(executor)
     client = getattr(executor, "_client", executor)  # of client.get_executor()
-    if hasattr(client, "scatter") and hasattr(client, "submit"):
+    if hasattr(client, "run_on_scheduler") and hasattr(client, "submit"):
         return Dask(client)
     if isinstance(executor, Executor):
         return Processes(executor)

@@ -1,0 +1,96 @@
+"""Our rounds and retries, driven by a client with a virtual clock: a thousand workers, many of which die."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conformance.distributed.virtual import VirtualClient
+from diptych.distributed import Partitioned, WorkersLost, cocoa
+from diptych.distributed.cost import Cost, Pass
+from diptych.distributed.partitions import summed
+from diptych.distributed.transports import _same
+from reference import LogLoss, SequenceModel, lbfgs
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """Two short sequences."""
+
+    seed: int
+
+    def __call__(self) -> tuple[list[Any], list[Any]]:
+        rng = np.random.default_rng(self.seed)
+        return [rng.normal(size=(2, 2)) for _ in range(2)], [rng.integers(0, 2, 2).tolist() for _ in range(2)]
+
+
+def a_second(task, arguments):
+    return 1.0
+
+
+def on(client, partitions):
+    return Partitioned([Tiny(k) for k in range(partitions)], SequenceModel(2, 2), LogLoss, client)
+
+
+def test_a_thousand_workers_that_die_change_no_bit():
+    """Each evaluation meets deaths; the bits are those of this process, and what ran again was lost before."""
+    here, client = on(None, 1200), VirtualClient(1000, a_second, die=60.0, spread=0.5)
+    objective = on(client, 1200)
+    w = np.linspace(-1, 1, here.model.size)
+    for step in range(3):
+        ours, theirs = objective.value_and_gradient(w + step), here.value_and_gradient(w + step)
+        assert ours[0].hex() == theirs[0].hex() and ours[1].tobytes() == theirs[1].tobytes()
+    assert client.died > 30 and objective.repeated == client.again > 30
+    assert client.ran <= client.asked + client.again  # nothing that was not asked for
+
+
+def test_trainings_have_the_bits_of_this_process():
+    for train, options in ((lbfgs, {"iterations": 4}), (cocoa, {"epochs": 4, "rng": 0})):
+        client = VirtualClient(40, a_second, die=25.0, spread=0.5)
+        ours, theirs = (train(on(executor, 60), lam=0.1, **options) for executor in (client, None))
+        assert ours.x.tobytes() == theirs.x.tobytes() and client.again > 0
+
+
+def test_without_failures_every_task_runs_once():
+    client = VirtualClient(7, a_second)
+    objective = on(client, 20)
+    objective.value_and_gradient(objective.zeros())
+    assert client.ran == client.asked and objective.repeated == 0
+
+
+def test_an_error_of_a_task_is_raised_at_once():
+    def broken():
+        raise ValueError("file.txt: line 3: broken")
+
+    client = VirtualClient(4, a_second)
+    with pytest.raises(ValueError, match=r"^file\.txt: line 3"):
+        Partitioned([Tiny(0), broken], SequenceModel(2, 2), LogLoss, client)
+
+
+def test_workers_that_all_die_at_once_end_the_run():
+    """Tasks take far longer than a worker lives: given up after some tries, with a message."""
+    client = VirtualClient(3, lambda task, arguments: 50.0, die=1.0, away=0.1)
+    with pytest.raises(WorkersLost, match="tasks were lost with their workers 5 times"):
+        on(client, 4)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+@pytest.mark.parametrize(("workers", "partitions"), [(10, 40), (100, 400), (1000, 1000)])
+def test_the_model_of_cost_is_near_the_simulation(workers, partitions, spread):
+    """Virtual seconds of a pass against the model with the simulation's own constants: within 30 %."""
+    token, byte, tokens = 1e-3, 1e-6, 4.0 * partitions
+
+    def seconds(task, arguments):
+        if task is summed:
+            return token * tokens / partitions
+        return 0.0 if task is _same else 8 * 12 * byte * 3  # adding eight: three levels
+
+    client = VirtualClient(workers, seconds, spread=spread)
+    objective = on(client, partitions)
+    before = client.clock
+    objective.value_and_gradient(objective.zeros())
+    model = Cost(token, 0.0, byte, 0.0, 0.0, spread).seconds(Pass(tokens, 12, workers, partitions))
+    assert abs(client.clock - before - model) <= 0.3 * model

@@ -1,0 +1,199 @@
+"""What a pass over partitions costs on workers, measured, fitted and carried further: ``diptych reproduce scale``.
+
+Gradients of a chain CRF over drawn sequences are measured on one and two worker processes of this machine, for several
+numbers of weights, tokens and partitions. A model of five constants (:mod:`diptych.distributed.cost`) is fitted to
+them. Each measurement is then compared with a model fitted to all others. The last table is the model's, for machines
+that nobody measured here: what comes from this machine and what is assumed stands above it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import accelerated
+from diptych.distributed import Partitioned, cocoa
+from diptych.distributed.cost import Cost, Pass, fitted
+from diptych.experiments.clock import best_of
+from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, parsed, run_or_draw
+from diptych.pictures import plots
+
+LABELS, ACTIVE, LENGTH = 10, 10, 25
+WEIGHTS = (10**5, 10**6, 10**7)
+TOKENS = (50_000, 200_000)
+PARTITIONS = (4, 16)
+WORKERS = (1, 2)
+QUICK = {"weights": [10**4, 10**5], "tokens": [5_000, 20_000], "repeat": 2}
+# of the extrapolation
+MACHINES, CORES = (1, 10, 100, 1000), 16
+CORPUS, SIZE = 1e9, 1e7  # tokens and weights
+NETWORK = 8 / 10e9  # seconds a byte at 10 Gbit/s
+SPREAD = 0.3  # of the workers' times
+ROUNDS = 4  # of CoCoA that are measured
+FIELDS = ("passes", "constants", "round", "far")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Sequences of LENGTH positions with ACTIVE features each, drawn from a seed."""
+
+    seed: int
+    sequences: int
+    features: int
+
+    def __call__(self) -> tuple[list[Any], list[Any]]:
+        rng = np.random.default_rng(self.seed)
+        X = rng.integers(0, self.features, (self.sequences, LENGTH, ACTIVE))
+        return [list(x) for x in X], list(rng.integers(0, LABELS, (self.sequences, LENGTH)))
+
+
+def measured(options: Any) -> Iterator[Pass]:
+    """Passes with their seconds, on clusters of worker processes."""
+    distributed: Any = importlib.import_module("distributed")
+    for workers in WORKERS:
+        how = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+        with distributed.LocalCluster(**how) as cluster, distributed.Client(cluster) as client:
+            for weights in options.weights:
+                features = (weights - LABELS**2) // LABELS
+                model = accelerated.SequenceModel(features, LABELS, start_stop=False)
+                for tokens in options.tokens:
+                    for parts in PARTITIONS:
+                        each = tokens // (parts * LENGTH)
+                        loaders = [Drawn(k, each, features) for k in range(parts)]
+                        objective = Partitioned(loaders, model, accelerated.LogLoss, client)
+                        seconds = best_of(partial(objective.value_and_gradient, np.zeros(model.size)), options.repeat)
+                        yield Pass(each * parts * LENGTH, model.size, workers, parts, seconds)
+
+
+def round_factor(options: Any) -> float:
+    """The computing of a round of CoCoA on the log loss, in that of a gradient: in this process, without transport."""
+    features = (min(options.weights) - LABELS**2) // LABELS
+    model = accelerated.SequenceModel(features, LABELS, start_stop=False)
+    each = max(options.tokens) // (PARTITIONS[0] * LENGTH)
+    objective = Partitioned([Drawn(k, each, features) for k in range(PARTITIONS[0])], model, accelerated.LogLoss)
+    gradient = best_of(lambda: objective.value_and_gradient(objective.zeros()), options.repeat)
+    rows = cocoa(objective, lam=2 / objective.n, epochs=ROUNDS, tol=0.0, rng=0).history
+    rounds = np.diff([row.seconds for row in rows])  # the first round also finds its start
+    return float(np.min(rounds)) / gradient
+
+
+def left_out(passes: Sequence[Pass]) -> list[float]:
+    """The seconds that a model fitted to all other passes gives each pass."""
+    return [fitted([*passes[:i], *passes[i + 1 :]]).seconds(one) for i, one in enumerate(passes)]
+
+
+def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
+    """The model's passes over CORPUS tokens with SIZE weights, by machines, with the time by cause; CoCoA's rounds."""
+    there = replace(cost, byte=max(cost.byte, NETWORK), spread=SPREAD)
+    rows = []
+    for machines in MACHINES:
+        workers = machines * CORES
+        one = Pass(CORPUS, SIZE, workers, 4 * workers)
+        seconds = there.seconds(one)
+        rounds = replace(there, token=factor * there.token).seconds(one)
+        rows.append(
+            {
+                "machines": machines,
+                "workers": workers,
+                "seconds_a_pass": seconds,
+                "shares": {name: term / seconds for name, term in there.terms(one).items()},
+                "seconds_a_round": rounds,
+                "break_even": rounds / seconds,
+            }
+        )
+    return rows
+
+
+def report(options: Any) -> dict[str, Any]:
+    """All figures."""
+    passes = []
+    for one in measured(options):
+        passes.append(one)
+        if not options.json:
+            print(f"{one.workers} workers, {one.partitions:2} partitions, {one.weights:.0e} weights, "
+                  f"{one.tokens:,.0f} tokens: {one.seconds:.4f} s", flush=True)  # fmt: skip
+    cost = fitted(passes)
+    guesses = left_out(passes)
+    factor = round_factor(options)
+    errors = [guess / one.seconds - 1 for one, guess in zip(passes, guesses, strict=True)]
+    return {
+        "passes": [one._asdict() | {"model": guess} for one, guess in zip(passes, guesses, strict=True)],
+        "constants": asdict(cost),
+        "median_error": float(np.median(np.abs(errors))),
+        "share_within_30_percent": float(np.mean(np.abs(errors) <= 0.3)),
+        "largest_error": float(np.max(np.abs(errors))),
+        "round": factor,
+        "assumed": {"network": NETWORK, "spread": SPREAD, "cores": CORES, "tokens": CORPUS, "weights": SIZE},
+        "far": far(cost, factor),
+    }
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The report in words."""
+    constants = found["constants"]
+    yield (
+        f"fitted: {constants['token'] * 1e9:.0f} ns a token, {constants['weight'] * 1e9:.2f} ns a weight of a "
+        f"partition, {constants['byte'] * 1e9:.2f} ns a byte, {constants['task'] * 1e3:.2f} ms a task, "
+        f"{constants['start'] * 1e3:.1f} ms a pass"
+    )
+    yield (
+        f"left out one by one: median error {found['median_error']:.0%}, "
+        f"{found['share_within_30_percent']:.0%} within 30 %, largest {found['largest_error']:.0%}"
+    )
+    yield (
+        f"not measured: {CORPUS:.0e} tokens, {SIZE:.0e} weights, {CORES} workers a machine, 4 partitions a worker, "
+        f"10 Gbit/s, spread {SPREAD}"
+    )
+    yield f"a round of CoCoA computes {found['round']:.2f} times as long as a gradient"
+    for row in found["far"]:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in row["shares"].items() if share >= 0.005)
+        yield (
+            f"{row['machines']:5} machines: {row['seconds_a_pass']:9.2f} s a pass ({shares}); "
+            f"a round of CoCoA {row['seconds_a_round']:.2f} s: ahead if it saves {row['break_even']:.2f} passes"
+        )
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """Seconds a pass by cause, against machines."""
+    plt = plots.require_matplotlib()
+    figure, axis = plt.subplots(figsize=(6, 4))
+    machines = [row["machines"] for row in found["far"]]
+    for name in found["far"][0]["shares"]:
+        seconds = [row["shares"][name] * row["seconds_a_pass"] for row in found["far"]]
+        if max(seconds) > 0:
+            axis.loglog(machines, seconds, marker="o", label=name)
+    axis.loglog(machines, [row["seconds_a_pass"] for row in found["far"]], "k--", label="all")
+    axis.set(xlabel=f"machines of {CORES} workers", ylabel=f"seconds a pass, {CORPUS:.0e} tokens, {SIZE:.0e} weights")
+    axis.legend()
+    plots.save_figure(figure, path)
+
+
+def main(name: str, arguments: Sequence[str] | None = None) -> int:
+    """Measure, fit and print; return the exit status."""
+    parser = Parser(name, __doc__)
+    add_report_options(parser)
+    parser.add_argument("--quick", action="store_true", help="fewer tokens and weights")
+    parser.add_argument("--weights", type=at_least_one, nargs="+", default=list(WEIGHTS))
+    parser.add_argument("--tokens", type=at_least_one, nargs="+", default=list(TOKENS))
+    parser.add_argument("--repeat", type=at_least_one, default=3, help="times that each pass is measured")
+    options = parsed(parser, arguments, QUICK)
+    return run_or_draw(parser, options, lambda: _run(options), _show, "report of scale", FIELDS)
+
+
+def _run(options: Any) -> None:
+    folder = output_folder(options)
+    found = report(options)
+    (folder / "scale.json").write_text(json.dumps(found))
+    _show(options, found, folder / "scale.png")
+
+
+def _show(options: Any, found: dict[str, Any], picture: Path) -> None:
+    draw(found, picture)
+    print(json.dumps(found) if options.json else "\n".join(lines(found)))
