@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import glob
 import importlib
+import logging
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -135,11 +138,7 @@ def _executor(
     if options.scheduler is None:
         if compiled and panel.kernels_are_cold():
             list(warm(options.workers, WARM))
-        how = {"processes": True, "threads_per_worker": 1, "dashboard_address": ":0"}
-        with (
-            distributed.LocalCluster(n_workers=options.workers, **how) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with _local(distributed, options.workers) as cluster, distributed.Client(cluster) as client:
             yield client
         return
     if not any(tls.values()) and not LOCAL.match(options.scheduler):
@@ -151,6 +150,31 @@ def _executor(
         if compiled:
             _compile(client)
         yield client
+
+
+def _local(distributed: Any, workers: int) -> Any:
+    """A cluster of processes of this machine, which nobody else reaches.
+
+    Ctrl-C is for this process alone: it ends the run, and the workers, which block the signal, with it. Their log says
+    again what the error that comes here says.
+    """
+    how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "localhost:0"}
+    with _blocking_interrupts():
+        return distributed.LocalCluster(n_workers=workers, silence_logs=logging.CRITICAL, **how)
+
+
+@contextmanager
+def _blocking_interrupts() -> Iterator[None]:
+    """Threads and processes that start here never see Ctrl-C; one that comes meanwhile is raised at the end."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # which would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _connected(distributed: Any, address: str, tls: dict[str, str | None]) -> Any:

@@ -1,0 +1,98 @@
+"""Clusters that the command line starts, or is led to: interrupts, errors, encryption, kernels."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import reference
+from diptych.files.models import load_model
+
+pytest.importorskip("distributed")
+pytestmark = pytest.mark.beyond("starts clusters of processes")
+
+ROOT = Path(reference.__file__).parent.parent
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Four files of fifty sentences each, whose labels follow from the words."""
+    for k in range(4):
+        sentences = [[(k + i * j) % 7 for j in range(2 + i % 5)] for i in range(50)]
+        text = "\n".join("".join(f"w{word} L{word % 3}\n" for word in words) for words in sentences)
+        (tmp_path / f"part{k}.txt").write_text(text)
+    return tmp_path
+
+
+def started(folder, *words, **options):
+    """A command in a process group of its own, as a terminal starts it."""
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "diptych", *map(str, words)]
+    return subprocess.Popen(command, cwd=folder, env=environment, preexec_fn=listen, start_new_session=True, **pipes)
+
+
+def group_of(process):
+    """The processes of a group that still run."""
+    command = ["ps", "-o", "stat=,pid=", "-g", str(process.pid)]
+    found = subprocess.run(command, capture_output=True, text=True).stdout
+    return [line for line in found.splitlines() if not line.startswith("Z")]  # ended, and not yet reaped
+
+
+def test_ctrl_c_ends_workers_and_keeps_the_best_weights(files):
+    """The terminal sends the signal to all processes of the group; only one of them heeds it."""
+    how = ["--workers", 2, "--lam", 1e-9, "--tol", 0, "--epochs", 10**6, "--save", "m.npz", "--log", "log.jsonl"]
+    process = started(files, "tag", "train", "part*.txt", *how, "--quiet")
+    deadline = time.monotonic() + 120
+    log = files / "log.jsonl"
+    while (not log.exists() or log.read_text().count("\n") < 3) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and err == "" and "not converged: interrupted after" in out
+    assert "2 workers, 0 tasks repeated" in out
+    model, w, _ = load_model(files / "m.npz", reference)
+    assert w.any() and sorted(model.labels) == ["L0", "L1", "L2"]
+    time.sleep(1.0)
+    assert group_of(process) == []
+
+
+def test_ctrl_c_while_workers_start(files):
+    process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet", "--save", "m.npz")
+    deadline = time.monotonic() + 60
+    while len(group_of(process)) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "interrupted\n") and not (files / "m.npz").exists()
+    time.sleep(1.0)
+    assert group_of(process) == []
+
+
+def test_an_error_of_a_worker_is_one_line(files):
+    (files / "part9.txt").write_text("w1 L1\nw2\n")
+    process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 2 and out == ""
+    assert err == "diptych tag train: part9.txt: line 2: expected 2 columns, as above, got 1: 'w2'\n"
+
+
+def test_nobody_else_reaches_a_cluster_of_this_machine():
+    import psutil
+    from distributed import Client
+
+    from diptych.commands.cluster import _local
+
+    with _local(pytest.importorskip("distributed"), 2) as cluster, Client(cluster) as client:
+        assert len(client.nthreads()) == 2
+        processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+        listening = [each for process in processes for each in process.net_connections() if each.status == "LISTEN"]
+        assert listening and {each.laddr.ip for each in listening} <= {"127.0.0.1", "::1"}
