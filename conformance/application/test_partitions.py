@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from argparse import ArgumentTypeError, Namespace
 
@@ -140,6 +141,17 @@ def test_wrong_requests_name_the_option(files, capsys, monkeypatch, words, messa
     monkeypatch.chdir(files)
     assert run(*words) == 2
     assert message in capsys.readouterr().err
+
+
+def test_this_process_needs_no_dask_and_workers_say_what_to_install(files, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.chdir(files)
+    for how in (["--workers", "0"], ["--partitions", "3"], ["--memory", "20kB"]):
+        assert reported(capsys, "tag", "train", "part0.txt", "--epochs", "2", *how)["workers"] == 1
+    for how in (["--workers", "1"], ["--scheduler", "tcp://127.0.0.1:9"]):
+        assert run("tag", "train", "part0.txt", *how) == 2
+        err = capsys.readouterr().err
+        assert "--workers and --scheduler need Dask" in err and "pip install 'diptych[distributed]'" in err
 
 
 def test_sizes_have_units():

@@ -118,11 +118,13 @@ def executor_of(options: argparse.Namespace, panel: ModuleType) -> Iterator[Any]
         raise ValueError("--workers: the workers are those of --scheduler; give one of both")
     if options.scheduler is None and any(tls.values()):
         raise ValueError("--tls-*: has no effect without --scheduler")
+    elsewhere = bool(options.workers) or options.scheduler is not None
     try:
-        distributed: Any = importlib.import_module("distributed")
+        distributed: Any = importlib.import_module("distributed") if elsewhere else None
         limits: Any = importlib.import_module("threadpoolctl").threadpool_limits
-    except ImportError:
-        raise ImportError("training over partitions needs Dask: pip install 'diptych[distributed]'") from None
+    except ImportError as problem:
+        what = "--workers and --scheduler need Dask" if elsewhere else "training over partitions needs threadpoolctl"
+        raise ImportError(f"{what} ({problem}): pip install 'diptych[distributed]'") from None
     importlib.import_module("scipy.optimize")  # with its BLAS, before the limit
     with limits(1, user_api="blas"):  # sums of long vectors have other bits with other numbers of threads
         yield from _executor(options, panel, tls, distributed)
