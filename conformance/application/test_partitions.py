@@ -9,8 +9,9 @@ from argparse import ArgumentTypeError, Namespace
 
 import pytest
 
-from diptych.commands.cluster import LOCAL, executor_of, paths_of, size
+from diptych.commands.cluster import LOCAL, executor_of, size
 from diptych.commands.main import main
+from diptych.commands.many_files import paths_of
 
 SENTENCES = [
     "the DT B-NP\ndog NN I-NP\nbarks VB O\n",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import glob
 import importlib
 import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import resource_tracker
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -31,7 +29,6 @@ __all__ = [
     "loss_over",
     "moved",
     "parts_a_file",
-    "paths_of",
 ]
 
 SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes")  # what trains over partitions
@@ -72,29 +69,6 @@ NAMES = ("workers", "scheduler", "partitions", "memory", "tls_ca_file", "tls_cer
 def asked(options: argparse.Namespace) -> bool:
     """Whether the options ask for training over partitions."""
     return any(getattr(options, name) is not None for name in NAMES)
-
-
-def paths_of(patterns: Sequence[str]) -> list[str]:
-    """Files, where patterns such as ``train/*.txt`` stand for the files that they match, sorted.
-
-    Raises
-    ------
-    ValueError
-        A pattern that matches nothing; a file twice.
-    """
-    paths: list[str] = []
-    for pattern in patterns:
-        if Path(pattern).exists() or not glob.has_magic(pattern) or ".zip:" in pattern:
-            paths.append(pattern)
-            continue
-        matches = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
-        if not matches:
-            raise ValueError(f"{pattern}: no file matches")
-        paths += matches
-    twice = next((path for i, path in enumerate(paths) if path in paths[:i]), None)
-    if twice is not None:
-        raise ValueError(f"{twice}: named twice")
-    return paths
 
 
 def parts_a_file(options: argparse.Namespace, files: int) -> int:

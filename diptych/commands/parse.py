@@ -19,9 +19,9 @@ from diptych.commands.cluster import (
     line_of,
     moved,
     parts_a_file,
-    paths_of,
 )
 from diptych.commands.jobs import limited
+from diptych.commands.many_files import paths_of
 from diptych.commands.options import TRAINING, add_flags, add_task, count
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.show import add_show, template_lines, template_weights

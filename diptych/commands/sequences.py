@@ -27,7 +27,6 @@ from diptych.commands.cluster import (
     loss_over,
     moved,
     parts_a_file,
-    paths_of,
 )
 from diptych.commands.jobs import (
     OPTIMIZERS,
@@ -46,6 +45,7 @@ from diptych.commands.jobs import (
     train,
 )
 from diptych.commands.kernel_jobs import KERNEL_OPTIONS, add_kernels, kernel_job, train_kernels
+from diptych.commands.many_files import paths_of
 from diptych.commands.options import TRAINING, add_command, add_flags, count
 from diptych.commands.output import (
     Progress,

@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from diptych.chunks import ChunkScores, chunk_scores, is_chunk_label
 from diptych.commands.cluster import (
@@ -23,10 +22,10 @@ from diptych.commands.cluster import (
     loss_over,
     moved,
     parts_a_file,
-    paths_of,
 )
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
+from diptych.commands.many_files import are_many, paths_of, write_each
 from diptych.commands.options import TRAINING, add_flags, add_task, count
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.parser import Parser
@@ -50,7 +49,6 @@ from diptych.files.models import load_model, save_model
 from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
-from reference.files import save_bytes
 from reference.models.tagging import SCHEMES
 from reference.models.token_templates import TOKEN_TEMPLATES, attributes_of, check_templates
 
@@ -325,44 +323,19 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
-    paths = paths_of(options.file)
-    if len(paths) > 1 and options.out is None:
+    many, paths = are_many(options.file), paths_of(options.file)
+    if many and options.out is None:
         raise ValueError("--out: several files are tagged into a folder; give one")
-    writable(None if len(paths) > 1 else options.out, None)
+    writable(None if many else options.out, None)
     model, w, layout = _tagger(panel, options.model, options)
     announce_compilation(panel, options.quiet)
-    if len(paths) > 1:
-        _predict_files(panel, options, paths, (model, w, layout))
+    if many:
+        report = opening(panel, options, model=str(options.model))
+        write_each(options, paths, report, lambda path: _tagged(options, path, model, w, layout))
         return
     tagged, lines = _tagged(options, paths[0], model, w, layout)
     report = opening(panel, options, model=str(options.model), sentences=tagged)
     print_report(options, report, lines, options.out)
-
-
-def _predict_files(panel: ModuleType, options: argparse.Namespace, paths: list[str], saved: Any) -> None:
-    """Tag each file into a file of the same name in a folder; files that are there already are left out."""
-    folder = Path(options.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    targets = [folder / Path(path.replace(".zip:", "-")).name for path in paths]
-    twice = next((path for i, path in enumerate(targets) if path in targets[:i]), None)
-    same = next(
-        (path for path, out in zip(paths, targets, strict=True) if Path(path).absolute() == out.absolute()), None
-    )
-    if twice is not None:
-        raise ValueError(f"--out: {twice} would be written twice; give files of different names")
-    if same is not None:
-        raise ValueError(f"--out: {same} would be overwritten by its labels; give another folder")
-    done = []
-    for path, out in tqdm(list(zip(paths, targets, strict=True)), disable=options.quiet or None, unit="file"):
-        skipped = out.exists()
-        if not skipped:
-            tagged, lines = _tagged(options, path, *saved)
-            save_bytes(out, "".join(f"{line}\n" for line in lines).encode())
-        done.append({"file": path, "out": str(out), "skipped": skipped, "sentences": None if skipped else len(tagged)})
-    report = opening(panel, options, model=str(options.model), files=done)
-    many = sum(each["skipped"] for each in done)
-    there = f", {many} were there already" if many else ""
-    print_report(options, report, [f"{len(done) - many} files tagged into {folder}{there}"])
 
 
 def _tagged(
@@ -385,7 +358,7 @@ def _tagged(
             marginals = host(structure.expectation()[1].unary)
             for each, p in zip((tagged[i] for i in piece), marginals, strict=True):
                 each["probabilities"] = [float(p[t, model.labels.index(y)]) for t, y in enumerate(each["labels"])]
-    if layout.form == "conllu" and "label" in sentences[0]:
+    if layout.form == "conllu" and all("label" in each for each in sentences[:1]):
         lines = conllu_tagged(path, layout, dict(zip(chosen, tagged, strict=True)), options.most_bytes)
     else:
         blank = "\t" if any(" " in value for x in sentences for column in x.values() for value in column) else " "
