@@ -65,6 +65,12 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
 
 
+def test_a_file_may_have_fewer_sentences_than_parts(files, capsys):
+    (files / "short.txt").write_text("\n" * 40 + "a X\n\nb Y\n")
+    report = reported(capsys, "tag", "train", files / "short.txt", "--partitions", 9)
+    assert report["sentences"] == 2 and report["partitions"] == 1 and report["labels"] == ["X", "Y"]
+
+
 @pytest.mark.beyond("starts clusters of processes")
 @pytest.mark.parametrize(
     "words",

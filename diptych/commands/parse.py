@@ -172,7 +172,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     test = _with_heads(options, options.test) if options.test else None
     files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
-    loaders = parts_of([TreebankFile(path) for path in files], parts_a_file(options, len(files)))
+    loaders = parts_of([TreebankFile(path, options.most_bytes) for path in files], parts_a_file(options, len(files)))
     model, started = model or _new_model(panel, options, [], []), time.perf_counter()
     job: dict[str, Any] = {
         "lam": LAM[optimizer] if options.lam is None else options.lam,

@@ -61,7 +61,7 @@ from diptych.commands.parser import Parser
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start, epochs_of, listed
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
-from diptych.distributed import Partitioned, SequenceFile
+from diptych.distributed import Partitioned, SequenceFile, sequence_model
 from diptych.distributed.loaders import parts_of
 from diptych.files.models import load_model, save_model
 from diptych.panels import PANELS, panel_of
@@ -193,11 +193,10 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     check_files(job.optimizer, options)
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = [options.data] if options.data == "letters" else paths_of([options.data])
-    first, parts = load(files[0], most_bytes=options.most_bytes), parts_a_file(options, len(files))
-    check_scorable(files[0], first)
-    model = panel.SequenceModel(first.X[0].shape[1], first.labels, start_stop=job.start_stop)
-    loaders, started = parts_of([SequenceFile(path) for path in files], parts), time.perf_counter()
+    sources, started = [SequenceFile(path, None, options.most_bytes) for path in files], time.perf_counter()
     with executor_of(options, panel) as executor:
+        model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
+        loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))
         objective = Partitioned(loaders, model, loss_over(panel, job), executor, memory=options.memory)
         what = {"data": options.data, "sequences": objective.n, "job": job.as_dict()}
         more = {"checkpoint": options.checkpoint, "resume": options.resume}
@@ -205,7 +204,12 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         info, shown = {"data": options.data, **job.as_dict()}, partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
         report |= moved(objective, len(result.history))
-    report |= {"files": files, "weights": model.size, "seconds_in_all": time.perf_counter() - started}
+    report |= {
+        "files": files,
+        "labels": model.labels,
+        "weights": model.size,
+        "seconds_in_all": time.perf_counter() - started,
+    }
     lines = [
         f"{job.loss} by {job.optimizer} on {options.data}: {objective.n} sequences",
         f"objective {result.fun:.6f}    seconds {report['seconds_in_all']:.3f}{_gap(result.certificate)}",

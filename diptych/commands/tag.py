@@ -194,7 +194,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     layout, sample = labelled(options.files[0], layout, options.most_bytes, parts)
     test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
-    loaders, started = column_parts(options.files, parts, layout), time.perf_counter()
+    loaders = column_parts(options.files, parts, layout, most_bytes=options.most_bytes)
+    started = time.perf_counter()
     with executor_of(options, panel) as executor:
         if model is None:
             name, templates = templates_of(options.templates, options.file, layout.columns or ())

@@ -53,10 +53,13 @@ def layout_of(path: str, info: dict[str, Any], comment: str | None = None) -> La
 
 
 def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tuple[Layout, list[Columns]]:
-    """The layout and the sentences of a file with a column of labels, or of the first of ``parts`` parts of the file.
-    ValueError if there are no sentences.
+    """The layout and the sentences of a file with a column of labels, or of the first of ``parts`` parts of the file
+    that has sentences. ValueError if there are none.
     """
-    complete, sentences = load_part(path, layout, 0, parts, most_bytes=most_bytes)
+    for part in range(parts):
+        complete, sentences = load_part(path, layout, part, parts, most_bytes=most_bytes)
+        if sentences:
+            break
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     if len(sentences[0]) == 1:

@@ -10,7 +10,7 @@ from diptych.distributed.ascent import cocoa
 from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.transports import WorkersLost
-from diptych.distributed.vocabulary import tagging_model
+from diptych.distributed.vocabulary import sequence_model, tagging_model
 
 __all__ = [
     "ColumnFile",
@@ -21,5 +21,6 @@ __all__ = [
     "WorkersLost",
     "cocoa",
     "column_parts",
+    "sequence_model",
     "tagging_model",
 ]

@@ -10,10 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from diptych.files.columns import Layout, load_part
 from diptych.files.sequences import load_sequences
 from diptych.files.treebank import load_treebank
-from reference.datasets import load_letters
+from reference.archives import MOST_BYTES
+from reference.datasets import Sequences, load_letters
 from reference.models.base import integer
 
 __all__ = ["ColumnFile", "Loader", "Part", "SequenceFile", "TreebankFile", "column_parts", "parts_of"]
@@ -34,19 +37,22 @@ class ColumnFile:
         Names of the columns, "label" among them, form and comments; default: as the file looks.
     part, parts : int
         Part number ``part`` of ``parts``, about as many lines each.
+    most_bytes : int
+        Maximum size of a file inside a zip.
     """
 
     path: str
     layout: Layout = AS_IT_LOOKS
     part: int = 0
     parts: int = 1
+    most_bytes: int = MOST_BYTES
 
     def __post_init__(self) -> None:
         integer("parts", self.parts, 1)
         integer("part", self.part, 0, self.parts - 1)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        _, sentences = load_part(self.path, self.layout, self.part, self.parts)
+        _, sentences = load_part(self.path, self.layout, self.part, self.parts, most_bytes=self.most_bytes)
         if sentences and "label" not in sentences[0]:
             raise ValueError(f"{self.path}: no column of labels, there are {', '.join(sentences[0])}")
         return sentences, [sentence["label"] for sentence in sentences]
@@ -54,23 +60,57 @@ class ColumnFile:
 
 @dataclass(frozen=True)
 class SequenceFile:
-    """The sequences of an ``.npz`` file (:mod:`diptych.files.sequences`), or the letters of the package."""
+    """The sequences of an ``.npz`` file (:mod:`diptych.files.sequences`), or the letters of the package.
+
+    Parameters
+    ----------
+    path : str
+        The file, or "letters".
+    labels : tuple of str, optional
+        The names that the numbers of labels stand for, as files may number them differently; default: the file's.
+    most_bytes : int
+        Maximum size of a compressed file when unpacked.
+    """
 
     path: str
+    labels: tuple[str, ...] | None = None
+    most_bytes: int = MOST_BYTES
+
+    def load(self) -> Sequences:
+        """The file's sequences, with its own labels."""
+        return load_letters() if self.path == "letters" else load_sequences(self.path, most_bytes=self.most_bytes)
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        data = load_letters() if self.path == "letters" else load_sequences(self.path)
-        return data.X, data.Y
+        data = self.load()
+        if self.labels is None or self.labels == data.labels:
+            return data.X, data.Y
+        unknown = sorted(set(data.labels) - set(self.labels))
+        if unknown:
+            raise ValueError(f"{self.path}: expected labels among {', '.join(self.labels)}, got {', '.join(unknown)}")
+        number = np.array([self.labels.index(label) for label in data.labels])
+        return data.X, [number[y] for y in data.Y]
 
 
 @dataclass(frozen=True)
 class TreebankFile:
-    """The sentences of a treebank (:mod:`diptych.files.treebank`), with their heads."""
+    """The sentences of a treebank (:mod:`diptych.files.treebank`), with their heads.
+
+    Parameters
+    ----------
+    path : str
+        As :func:`diptych.files.treebank.load_treebank` takes it.
+    most_bytes : int
+        Maximum total size of the files of a zip.
+    """
 
     path: str
+    most_bytes: int = MOST_BYTES
 
     def __call__(self) -> tuple[list[Any], list[Any]]:
-        sentences = load_treebank(self.path)
+        sentences = load_treebank(self.path, most_bytes=self.most_bytes)
+        missing = next((i for i, sentence in enumerate(sentences, 1) if sentence.heads is None), None)
+        if missing is not None:
+            raise ValueError(f"{self.path}: sentence {missing} has no heads")
         return [sentence.fields() for sentence in sentences], [sentence.heads for sentence in sentences]
 
 
@@ -95,10 +135,16 @@ class Part:
         return X[first:last], Y[first:last]
 
 
-def column_parts(paths: Sequence[str], parts: int = 1, layout: Layout | Sequence[str] = AS_IT_LOOKS) -> list[Loader]:
+def column_parts(
+    paths: Sequence[str],
+    parts: int = 1,
+    layout: Layout | Sequence[str] = AS_IT_LOOKS,
+    *,
+    most_bytes: int = MOST_BYTES,
+) -> list[Loader]:
     """Loaders of files of columns, each file in ``parts`` parts; layout: a Layout, or the names of the columns."""
     how = layout if isinstance(layout, Layout) else Layout(tuple(layout))
-    return [ColumnFile(str(path), how, part, parts) for path in paths for part in range(parts)]
+    return [ColumnFile(str(path), how, part, parts, most_bytes) for path in paths for part in range(parts)]
 
 
 def parts_of(files: Sequence[Loader], parts: int) -> list[Loader]:

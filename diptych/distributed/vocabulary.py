@@ -1,4 +1,6 @@
-"""The labels, the attributes and the pairs of a tagger, found by one pass over partitions."""
+"""What a model must know of its data, found by one pass: of a tagger labels, attributes and pairs; of files of
+sequences labels and features.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diptych.distributed.loaders import Loader
+from diptych.distributed.loaders import Loader, SequenceFile
 from diptych.distributed.transports import transport_of
 from reference.models.base import integer
 from reference.models.templates import hashes
 from reference.models.token_templates import attributes_of, check_templates
 
-__all__ = ["tagging_model"]
+__all__ = ["sequence_model", "tagging_model"]
 
 Templates = tuple[str, ...] | Callable[[Any, int], Any] | None
 
@@ -128,3 +130,47 @@ def _vocabulary(parts: list[Found], least: int) -> tuple[list[str], list[np.ndar
     kept = times >= least
     row = np.where(kept, np.cumsum(kept) - 1, -1)
     return [name for name, keep in zip(number, kept.tolist(), strict=True) if keep], [row[place] for place in places]
+
+
+def sequence_model(panel: ModuleType, files: Sequence[SequenceFile], executor: Any = None, **settings: Any) -> Any:
+    """A ``SequenceModel`` of the labels and the number of features of files, each read once.
+
+    Parameters
+    ----------
+    panel : module
+        ``reference`` or ``accelerated``.
+    files : sequence of SequenceFile
+    executor : executor or client, optional
+        As for :class:`Partitioned`.
+    **settings
+        ``start_stop`` and other settings of ``SequenceModel``.
+
+    Returns
+    -------
+    SequenceModel
+        Labels by name in order of first occurrence, file by file: read the files with ``labels=model.labels``.
+
+    Raises
+    ------
+    ValueError
+        Files with different numbers of features; no positions at all; the files' errors.
+    """
+    transport = transport_of(executor)
+    sent = transport.send(tuple(files))
+    described = transport.each(_labels_and_features, len(files), sent)
+    transport.forget(sent)
+    of_file = {file.path: features for file, (_, features) in zip(files, described, strict=True) if features}
+    if not of_file:
+        raise ValueError(f"{files[0].path}: no positions in its sequences to train on")
+    first = next(iter(of_file))
+    for path, features in of_file.items():
+        if features != of_file[first]:
+            raise ValueError(f"{path} has {features} features, {first} has {of_file[first]}")
+    labels = tuple(dict.fromkeys(label for names, _ in described for label in names))
+    return panel.SequenceModel(of_file[first], labels, **settings)
+
+
+def _labels_and_features(files: tuple[SequenceFile, ...], k: int) -> tuple[tuple[str, ...], int]:
+    """The names of the labels of file k, and its number of features; 0 without positions."""
+    data = files[k].load()
+    return data.labels, next((x.shape[1] for x in data.X if len(x)), 0)
