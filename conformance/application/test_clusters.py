@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,3 +98,60 @@ def test_nobody_else_reaches_a_cluster_of_this_machine():
         processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
         listening = [each for process in processes for each in process.net_connections() if each.status == "LISTEN"]
         assert listening and {each.laddr.ip for each in listening} <= {"127.0.0.1", "::1"}
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A certificate that signs itself, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl to make certificates")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    files = ["-keyout", "key.pem", "-out", "cert.pem", "-days", "2"]
+    subprocess.run([*make, *files, *names], cwd=folder, check=True, capture_output=True)
+    return str(folder / "cert.pem"), str(folder / "key.pem")
+
+
+def trained(files, *words):
+    """Status, output and errors of a training of ten iterations."""
+    process = started(files, "tag", "train", "part*.txt", "--epochs", 10, "--quiet", *words)
+    out, err = process.communicate(timeout=180)
+    return process.returncode, out, err
+
+
+def test_a_scheduler_gives_the_bits_of_this_machine(files):
+    from distributed import LocalCluster
+
+    assert trained(files, "--workers", 0, "--save", "here.npz")[0] == 0
+    how = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
+    with LocalCluster(**how) as cluster:
+        status, out, err = trained(files, "--scheduler", cluster.scheduler_address, "--save", "there.npz", "--json")
+        assert (status, err) == (0, "") and json.loads(out)["workers"] == 2
+        model, w, _ = load_model(files / "there.npz", reference)
+        expected, v, _ = load_model(files / "here.npz", reference)
+        assert model.settings() == expected.settings() and w.tobytes() == v.tobytes()
+        assert len(cluster.workers) == 2  # they go on
+    with LocalCluster(**how | {"n_workers": 0}) as cluster:
+        status, out, err = trained(files, "--scheduler", cluster.scheduler_address)
+        assert (status, out) == (2, "") and err.endswith(
+            f"--scheduler {cluster.scheduler_address}: it has no workers\n"
+        )
+
+
+def test_tls_options_reach_the_scheduler(files, certificate):
+    from distributed import LocalCluster, Security
+
+    cert, key = certificate
+    sides = {f"tls_{side}_{what}": file for side in ("scheduler", "worker", "client")
+             for what, file in (("cert", cert), ("key", key))}  # fmt: skip
+    security = Security(tls_ca_file=cert, require_encryption=True, **sides)
+    how = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": "localhost:0"}
+    with LocalCluster(security=security, protocol="tls", **how) as cluster:
+        address = cluster.scheduler_address
+        options = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
+        for each in (address, address.removeprefix("tls://")):
+            status, out, err = trained(files, "--scheduler", each, *options, "--json")
+            assert (status, err) == (0, "") and json.loads(out)["workers"] == 1
+        status, out, err = trained(files, "--scheduler", address)
+        assert (status, out) == (2, "") and "--tls-ca-file and --tls-cert name certificates" in err

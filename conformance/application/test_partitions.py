@@ -135,6 +135,23 @@ def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):
         ),
         (["tag", "train", "part0.txt", "--partitions", "2", "--tls-cert", "c"], "--tls-*: has no effect"),
         (["tag", "train", "part0.txt", "--partitions", "2", "--loss", "hinge"], "--optimizer cocoa with"),
+        (
+            ["tag", "train", "part0.txt", "--scheduler", "tcp://127.0.0.1:9", "--tls-cert", "c"],
+            "--scheduler: expected tls",
+        ),
+        (
+            ["tag", "train", "part0.txt", "--scheduler", "127.0.0.1:9", "--tls-cert", "c"],
+            "--tls-ca-file: is needed too",
+        ),
+        (
+            ["tag", "train", "part0.txt", "--scheduler", "127.0.0.1:9", "--tls-ca-file", "c"],
+            "--tls-cert: is needed too",
+        ),
+        (
+            ["tag", "train", "part0.txt", "--scheduler", "h:9", "--tls-ca-file", "none.pem", "--tls-cert", "none.pem"],
+            "--tls-ca-file: none.pem: no such file",
+        ),
+        (["tag", "train", "-", "part0.txt", "--partitions", "2"], "-: standard input is not read over partitions"),
         (["train", "letters", "--partitions", "2", "--fold", "0"], "--fold: not over partitions"),
         (["train", "letters", "--partitions", "2", "--learner", "mkl"], "--learner mkl: not over partitions"),
         (
@@ -173,7 +190,7 @@ def test_patterns_are_sorted_and_names_stay(files):
     assert paths_of(["data.zip:train*.txt", "missing.txt"]) == ["data.zip:train*.txt", "missing.txt"]
 
 
-@pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786", "tls://10.1.2.3:8786"])
+@pytest.mark.parametrize("address", ["tcp://10.1.2.3:8786", "scheduler.example:8786"])
 def test_an_address_beyond_this_machine_without_tls_is_warned_of(address, capsys):
     import reference
 

@@ -8,10 +8,11 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import resource_tracker
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ __all__ = [
     "asked",
     "check_over",
     "executor_of",
+    "for_workers",
     "line_of",
     "loss_over",
     "moved",
@@ -69,6 +71,15 @@ NAMES = ("workers", "scheduler", "partitions", "memory", "tls_ca_file", "tls_cer
 def asked(options: argparse.Namespace) -> bool:
     """Whether the options ask for training over partitions."""
     return any(getattr(options, name) is not None for name in NAMES)
+
+
+def for_workers(options: argparse.Namespace, paths: Sequence[str], *names: str) -> list[str]:
+    """The files as workers find them, which may run in another folder. names: of data that the package has."""
+    if "-" in paths:
+        raise ValueError("-: standard input is not read over partitions; give a file")
+    if options.scheduler is None:
+        return list(paths)
+    return [path if path in names else str(Path(path).absolute()) for path in paths]
 
 
 def parts_a_file(options: argparse.Namespace, files: int) -> int:
@@ -117,15 +128,39 @@ def _executor(
         with _local(distributed, options.workers) as cluster, distributed.Client(cluster) as client:
             yield client
         return
-    if not any(tls.values()) and not LOCAL.match(options.scheduler):
-        print(
-            f"--scheduler {options.scheduler}: not encrypted, and whoever reaches it can run code; see --tls-ca-file",
-            file=sys.stderr,
-        )
-    with _connected(distributed, options.scheduler, tls) as client:
+    address, security = _address(distributed, options.scheduler, tls)
+    with _connected(distributed, address, security) as client:
         if compiled:
             _compile(client)
         yield client
+
+
+def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tuple[str, Any]:
+    """The scheduler's address with its protocol, and the encryption; warns where there is none.
+
+    Raises
+    ------
+    ValueError
+        TLS to an address of another protocol; a certificate without its authority; a file that is not there.
+    """
+    protocol = address.partition("://")[0] if "://" in address else None
+    if not any(tls.values()):
+        if protocol != "tls" and not LOCAL.match(address):
+            print(
+                f"--scheduler {address}: not encrypted, and whoever reaches it can run code; see --tls-ca-file",
+                file=sys.stderr,
+            )
+        return address, None
+    if protocol not in (None, "tls"):
+        raise ValueError(f"--scheduler: expected tls://... with the options --tls-*, got {address}")
+    for name in ("ca_file", "cert"):
+        if tls[name] is None:
+            raise ValueError(f"--tls-{name.replace('_', '-')}: is needed too, as --tls-ca-file and --tls-cert are both")
+    for name, file in tls.items():
+        if file is not None and not Path(file).is_file():
+            raise ValueError(f"--tls-{name.replace('_', '-')}: {file}: no such file")
+    how = {"tls_ca_file": tls["ca_file"], "tls_client_cert": tls["cert"], "tls_client_key": tls["key"]}
+    return f"tls://{address.removeprefix('tls://')}", distributed.Security(**how, require_encryption=True)
 
 
 def _local(distributed: Any, workers: int) -> Any:
@@ -153,19 +188,13 @@ def _blocking_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _connected(distributed: Any, address: str, tls: dict[str, str | None]) -> Any:
-    security = None
-    if any(tls.values()):
-        security = distributed.Security(
-            tls_ca_file=tls["ca_file"],
-            tls_client_cert=tls["cert"],
-            tls_client_key=tls["key"],
-            require_encryption=True,
-        )
+def _connected(distributed: Any, address: str, security: Any) -> Any:
+    """A client of the scheduler at an address. ValueError if it does not answer, or has no workers."""
     try:
         client = distributed.Client(address, security=security)
     except (OSError, ValueError, TypeError) as problem:
-        raise ValueError(f"--scheduler {address}: {problem}") from None
+        hint = "; --tls-ca-file and --tls-cert name certificates" if "ssl_context" in str(problem) else ""
+        raise ValueError(f"--scheduler {address}: {problem}{hint}") from None
     if not client.nthreads():
         client.close()
         raise ValueError(f"--scheduler {address}: it has no workers")

@@ -16,6 +16,7 @@ from diptych.commands.cluster import (
     asked,
     check_over,
     executor_of,
+    for_workers,
     line_of,
     moved,
     parts_a_file,
@@ -172,7 +173,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     writable(options.save, options.log, options.checkpoint, options.plot)
     test = _with_heads(options, options.test) if options.test else None
     files = [options.treebank] if options.treebank == "sentences" else paths_of([options.treebank])
-    loaders = parts_of([TreebankFile(path, options.most_bytes) for path in files], parts_a_file(options, len(files)))
+    sources = [TreebankFile(path, options.most_bytes) for path in for_workers(options, files, "sentences")]
+    loaders = parts_of(sources, parts_a_file(options, len(files)))
     model, started = model or _new_model(panel, options, [], []), time.perf_counter()
     job: dict[str, Any] = {
         "lam": LAM[optimizer] if options.lam is None else options.lam,

@@ -23,6 +23,7 @@ from diptych.commands.cluster import (
     asked,
     check_over,
     executor_of,
+    for_workers,
     line_of,
     loss_over,
     moved,
@@ -193,7 +194,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     check_files(job.optimizer, options)
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = [options.data] if options.data == "letters" else paths_of([options.data])
-    sources, started = [SequenceFile(path, None, options.most_bytes) for path in files], time.perf_counter()
+    places, started = for_workers(options, files, "letters"), time.perf_counter()
+    sources = [SequenceFile(path, None, options.most_bytes) for path in places]
     with executor_of(options, panel) as executor:
         model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
         loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))

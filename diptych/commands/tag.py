@@ -18,6 +18,7 @@ from diptych.commands.cluster import (
     asked,
     check_over,
     executor_of,
+    for_workers,
     line_of,
     loss_over,
     moved,
@@ -192,9 +193,10 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     if options.start:
         check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)
-    layout, sample = labelled(options.files[0], layout, options.most_bytes, parts)
+    files = for_workers(options, options.files)
+    layout, sample = labelled(files[0], layout, options.most_bytes, parts)
     test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
-    loaders = column_parts(options.files, parts, layout, most_bytes=options.most_bytes)
+    loaders = column_parts(files, parts, layout, most_bytes=options.most_bytes)
     started = time.perf_counter()
     with executor_of(options, panel) as executor:
         if model is None:
