@@ -3,14 +3,14 @@
 With N tokens, d weights, W workers and P partitions, the seconds of a pass are the sum of
 
     computing    token N / W
-    vectors      weight d ceil(P / W)          each partition fills and scales a vector of d numbers
+    vectors      weight d ceil(P / W)          each partition fills and adds vectors of d numbers
     stragglers   (E max_W - 1) token N / P     the last task of the slowest worker
     travelling   byte 8 d (ceil(log2(W + 1)) + ceil(log2 P))    w out, passed on by those that have it; sums back, by
                                                                 pairs
     tasks        task P                        the scheduler hands them out one after another
     start        start
 
-E max_W is the mean of the largest of W independent times of mean 1 that are log-normal with parameter ``spread``. A
+A task's cost holds for results of 10^5 numbers and more; smaller ones travel in less. E max_W is the mean of the largest of W independent times of mean 1 that are log-normal with parameter ``spread``. A
 round of CoCoA has the same terms, with its own seconds a token.
 """
 

@@ -32,7 +32,7 @@ PARTITIONS = (4, 16)
 WORKERS = (1, 2)
 QUICK = {"weights": [10**4, 10**5], "tokens": [5_000, 20_000], "repeat": 2}
 # of the extrapolation
-MACHINES, CORES = (1, 10, 100, 1000), 16
+MACHINES, CORES, TURNS = (1, 10, 100, 1000), 16, 4  # a worker a machine with a thread a core; partitions a worker
 CORPUS, SIZE = 1e9, 1e7  # tokens and weights
 NETWORK = 8 / 10e9  # seconds a byte at 10 Gbit/s
 SPREAD = 0.3  # of the workers' times
@@ -91,17 +91,16 @@ def left_out(passes: Sequence[Pass]) -> list[float]:
 
 def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
     """The model's passes over CORPUS tokens with SIZE weights, by machines, with the time by cause; CoCoA's rounds."""
-    there = replace(cost, byte=max(cost.byte, NETWORK), spread=SPREAD)
+    there = replace(cost, token=cost.token / CORES, byte=max(cost.byte, NETWORK), spread=SPREAD)
     rows = []
     for machines in MACHINES:
-        workers = machines * CORES
-        one = Pass(CORPUS, SIZE, workers, 4 * workers)
+        one = Pass(CORPUS, SIZE, machines, TURNS * machines)
         seconds = there.seconds(one)
         rounds = replace(there, token=factor * there.token).seconds(one)
         rows.append(
             {
                 "machines": machines,
-                "workers": workers,
+                "partitions": one.partitions,
                 "seconds_a_pass": seconds,
                 "shares": {name: term / seconds for name, term in there.terms(one).items()},
                 "seconds_a_round": rounds,
@@ -148,8 +147,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         f"{found['share_within_30_percent']:.0%} within 30 %, largest {found['largest_error']:.0%}"
     )
     yield (
-        f"not measured: {CORPUS:.0e} tokens, {SIZE:.0e} weights, {CORES} workers a machine, 4 partitions a worker, "
-        f"10 Gbit/s, spread {SPREAD}"
+        f"not measured: {CORPUS:.0e} tokens, {SIZE:.0e} weights, a worker a machine with {CORES} threads that share "
+        f"the tokens evenly, {TURNS} partitions a worker, 10 Gbit/s, spread {SPREAD}"
     )
     yield f"a round of CoCoA computes {found['round']:.2f} times as long as a gradient"
     for row in found["far"]:
@@ -162,15 +161,15 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 def draw(found: dict[str, Any], path: Path) -> None:
     """Seconds a pass by cause, against machines."""
-    plt = plots.require_matplotlib()
-    figure, axis = plt.subplots(figsize=(6, 4))
+    figure = plots.require_matplotlib()(figsize=(6, 4), layout="constrained")
+    axis = figure.subplots()
     machines = [row["machines"] for row in found["far"]]
     for name in found["far"][0]["shares"]:
         seconds = [row["shares"][name] * row["seconds_a_pass"] for row in found["far"]]
         if max(seconds) > 0:
             axis.loglog(machines, seconds, marker="o", label=name)
     axis.loglog(machines, [row["seconds_a_pass"] for row in found["far"]], "k--", label="all")
-    axis.set(xlabel=f"machines of {CORES} workers", ylabel=f"seconds a pass, {CORPUS:.0e} tokens, {SIZE:.0e} weights")
+    axis.set(xlabel=f"machines of {CORES} cores", ylabel=f"seconds a pass, {CORPUS:.0e} tokens, {SIZE:.0e} weights")
     axis.legend()
     plots.save_figure(figure, path)
 
