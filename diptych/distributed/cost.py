@@ -10,8 +10,9 @@ With N tokens, d weights, W workers and P partitions, the seconds of a pass are 
     tasks        task P                        the scheduler hands them out one after another
     start        start
 
-A task's cost holds for results of 10^5 numbers and more; smaller ones travel in less. E max_W is the mean of the largest of W independent times of mean 1 that are log-normal with parameter ``spread``. A
-round of CoCoA has the same terms, with its own seconds a token.
+A task's cost holds for results of 10^5 numbers and more; smaller ones travel in less. E max_W is the mean of the
+largest of W independent times of mean 1 that are log-normal with parameter ``spread``. A round of CoCoA has the same
+terms, with its own seconds a token.
 """
 
 from __future__ import annotations
