@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -155,3 +156,54 @@ def test_tls_options_reach_the_scheduler(files, certificate):
             assert (status, err) == (0, "") and json.loads(out)["workers"] == 1
         status, out, err = trained(files, "--scheduler", address)
         assert (status, out) == (2, "") and "--tls-ca-file and --tls-cert name certificates" in err
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A rehearsal that leaves a line in a file."""
+
+    path: str
+
+    def __call__(self):
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def test_one_worker_of_each_machine_rehearses(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    from diptych.commands.cluster import _compile, _local
+
+    with _local(distributed, 3) as cluster, distributed.Client(cluster) as client:
+        _compile(client, Noted(str(tmp_path / "lines")))
+        process = int((tmp_path / "lines").read_text())
+        assert process in client.run(os.getpid).values()
+
+
+COLD = """
+import sys
+from pathlib import Path
+from diptych.commands import cluster
+from diptych.commands.main import main
+
+if __name__ == "__main__":
+    local, before = cluster._local, []
+
+    def counted(*arguments):
+        before.append(len(list(Path(sys.argv[1]).rglob("*.nbc"))))
+        return local(*arguments)
+
+    cluster._local = counted
+    status = main(["tag", "train", "part0.txt", "--workers", "2", "--epochs", "5"])
+    print(status, before[0], len(list(Path(sys.argv[1]).rglob("*.nbc"))))
+"""
+
+
+def test_kernels_are_compiled_before_workers_start(files):
+    """And nothing is compiled after that, by no worker."""
+    (files / "cold.py").write_text(COLD)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(files / "cold")}
+    command = [sys.executable, "cold.py", str(files / "cold")]
+    done = subprocess.run(command, cwd=files, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and done.stderr.count("compiling kernels") == 1, done.stderr
+    status, before, after = map(int, done.stdout.split()[-3:])
+    assert status == 0 and before == after > 0

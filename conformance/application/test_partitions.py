@@ -207,7 +207,10 @@ def test_an_address_beyond_this_machine_without_tls_is_warned_of(address, capsys
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distributed, "Client", refuse)
-        with pytest.raises(ValueError, match=f"^--scheduler {address}: no answer"), executor_of(options, reference):
+        with (
+            pytest.raises(ValueError, match=f"^--scheduler {address}: no answer"),
+            executor_of(options, reference, None),
+        ):
             pass
     assert capsys.readouterr().err.count("not encrypted") == 1
     assert not LOCAL.match(address) and all(map(LOCAL.match, ["tcp://127.0.0.1:8786", "localhost:8786", "inproc://x"]))

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -18,10 +19,12 @@ from typing import Any
 
 from diptych.commands.jobs import CASIMIR, Job, smoothing_of
 from diptych.commands.options import FILE, count, positive
+from diptych.commands.output import announce_compilation
 from diptych.commands.parser import Parser
-from diptych.warm import FIRST_CALLS, first_call, warm
+from diptych.distributed import Partitioned
 
 __all__ = [
+    "Rehearsal",
     "add_cluster",
     "asked",
     "check_over",
@@ -35,7 +38,6 @@ __all__ = [
 
 SOLVERS = ("lbfgs", "cocoa", "svrg", *CASIMIR, "cutting-planes")  # what trains over partitions
 LEAST_PARTS = 8  # the result depends on the parts, so their number does not depend on the workers
-WARM = ("lbfgs", "predict", "value of the log loss")
 LOCAL = re.compile(r"(?:[a-z]+://)?(?:localhost|127\.[\d.]+|\[::1\])(?::|$)|inproc:")
 UNITS = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
@@ -87,9 +89,34 @@ def parts_a_file(options: argparse.Namespace, files: int) -> int:
     return -(-(options.partitions or LEAST_PARTS) // files)
 
 
+@dataclass(frozen=True)
+class Rehearsal:
+    """A training on a few examples, which compiles what the training on all examples needs.
+
+    run: trains with an objective; X, Y: examples, as ``model.pack`` takes them.
+    """
+
+    model: Any
+    loss: Callable[[Any, Any], Any]
+    run: Callable[[Any], Any]
+    X: Any
+    Y: Any
+
+    def __call__(self) -> None:
+        objective = Partitioned([self.examples], self.model, self.loss)
+        self.run(objective)
+        self.model.predict(self.model.pack(self.X), None, objective.zeros())
+
+    def examples(self) -> tuple[Any, Any]:
+        """The loader of the only partition."""
+        return self.X, self.Y
+
+
 @contextmanager
-def executor_of(options: argparse.Namespace, panel: ModuleType) -> Iterator[Any]:
-    """The executor that the options ask for, None for this process, with kernels compiled on each machine.
+def executor_of(options: argparse.Namespace, panel: ModuleType, rehearsal: Rehearsal) -> Iterator[Any]:
+    """The executor that the options ask for, None for this process.
+
+    Kernels are compiled once on each machine, by a rehearsal on one of its workers while the others wait.
 
     Raises
     ------
@@ -112,26 +139,31 @@ def executor_of(options: argparse.Namespace, panel: ModuleType) -> Iterator[Any]
         raise ImportError(f"{what} ({problem}): pip install 'diptych[distributed]'") from None
     importlib.import_module("scipy.optimize")  # with its BLAS, before the limit
     with limits(1, user_api="blas"):  # sums of long vectors have other bits with other numbers of threads
-        yield from _executor(options, panel, tls, distributed)
+        yield from _executor(options, panel, rehearsal, tls, distributed)
 
 
 def _executor(
-    options: argparse.Namespace, panel: ModuleType, tls: dict[str, str | None], distributed: Any
+    options: argparse.Namespace,
+    panel: ModuleType,
+    rehearsal: Rehearsal,
+    tls: dict[str, str | None],
+    distributed: Any,
 ) -> Iterator[Any]:
-    compiled = panel.__name__ == "accelerated"
+    compiled = hasattr(panel, "kernels_are_cold")
     if not options.workers and options.scheduler is None:
         yield None
         return
     if options.scheduler is None:
-        if compiled and panel.kernels_are_cold():
-            list(warm(options.workers, WARM))
+        if compiled:
+            announce_compilation(panel, options.quiet)
+            rehearsal()
         with _local(distributed, options.workers) as cluster, distributed.Client(cluster) as client:
             yield client
         return
     address, security = _address(distributed, options.scheduler, tls)
     with _connected(distributed, address, security) as client:
         if compiled:
-            _compile(client)
+            _compile(client, rehearsal)
         yield client
 
 
@@ -201,17 +233,16 @@ def _connected(distributed: Any, address: str, security: Any) -> Any:
     return client
 
 
-def _compile(client: Any) -> None:
-    """Compile the kernels of a training once on each machine, on one of its workers."""
+def _compile(client: Any, rehearsal: Rehearsal) -> None:
+    """Rehearse once on each machine, on one of its workers."""
     one_of_each: dict[str, str] = {}
     for address in client.nthreads():
         one_of_each.setdefault(address.rpartition(":")[0], address)
-    calls = [
-        client.submit(first_call, name, workers=[address], pure=False)
-        for address in one_of_each.values()
-        for name in WARM
-    ]
-    client.gather(calls)
+    client.gather([client.submit(_called, rehearsal, workers=[each], pure=False) for each in one_of_each.values()])
+
+
+def _called(rehearsal: Rehearsal) -> None:
+    rehearsal()
 
 
 def check_over(options: argparse.Namespace, solver: str, *without: str) -> None:
@@ -249,6 +280,3 @@ def moved(objective: Any, passes: int) -> dict[str, Any]:
         "repeated": objective.repeated,
         "bytes_a_pass": objective.moved // max(passes, 1),
     }
-
-
-assert set(WARM) <= set(FIRST_CALLS)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from diptych.commands.cluster import (
+    Rehearsal,
     add_cluster,
     asked,
     check_over,
@@ -42,7 +43,8 @@ TOL = 0.05
 LAM = {"bcfw": 1e-2, "sgd": 1e-5, "lbfgs": 1e-5, "online-proximal": 1e-4, "cocoa": 1e-2}
 STEP_SIZE = {"hinge": 0.01, "crf": 0.03, "online-proximal": 0.1}
 REGULARIZERS = {"squared-l21": "SquaredL21", "l21": "L21", "l2": "HalfSquaredL2"}
-FEW = 10  # templates that train lists
+MOST = 10  # templates that train lists
+FEW = 3  # sentences of a rehearsal
 
 
 def add(commands: Any) -> None:
@@ -157,7 +159,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         f"{options.treebank}: {len(training)} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
         _line("train", report["train"]),
         *([] if test is None else [_line("test", report["test"])]),
-        *(template_lines(report["template_weights"], FEW) if model.blocks else []),
+        *(template_lines(report["template_weights"], MOST) if model.blocks else []),
     ]
     title = f"{options.loss}, {optimizer}, lam = {job['lam']:g}"
     return finish(options, report, lines, {panel.__name__: result.history}, title)
@@ -183,8 +185,11 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     }
     job |= {"tol": TOL} if optimizer == "cocoa" else {}
     job |= given(options, optimizer, OPTIMIZERS)
-    with executor_of(options, panel) as executor:
-        loss = panel.LogLoss if options.loss == "crf" else panel.StructuralHinge
+    loss = panel.LogLoss if options.loss == "crf" else panel.StructuralHinge
+    few = load_treebank("sentences")[:FEW]
+    run = partial(solve, panel, optimizer, **job | {"epochs": 1})
+    rehearsal = Rehearsal(model, loss, run, [s.fields() for s in few], [s.heads for s in few])
+    with executor_of(options, panel, rehearsal) as executor:
         objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
         what = {"treebank": options.treebank, "sentences": objective.n, "start": options.start}
         what |= {"loss": options.loss, "optimizer": optimizer, "job": job}

@@ -19,6 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from diptych.commands.cluster import (
+    Rehearsal,
     add_cluster,
     asked,
     check_over,
@@ -196,10 +197,13 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     files = [options.data] if options.data == "letters" else paths_of([options.data])
     places, started = for_workers(options, files, "letters"), time.perf_counter()
     sources = [SequenceFile(path, None, options.most_bytes) for path in places]
-    with executor_of(options, panel) as executor:
+    loss, small = loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
+    run = partial(train, panel, replace(job, epochs=1))
+    rehearsal = Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
+    with executor_of(options, panel, rehearsal) as executor:
         model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
         loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))
-        objective = Partitioned(loaders, model, loss_over(panel, job), executor, memory=options.memory)
+        objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
         what = {"data": options.data, "sequences": objective.n, "job": job.as_dict()}
         more = {"checkpoint": options.checkpoint, "resume": options.resume}
         run = partial(train, panel, job, objective, **more)

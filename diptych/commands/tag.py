@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +14,7 @@ import numpy as np
 
 from diptych.chunks import ChunkScores, chunk_scores, is_chunk_label
 from diptych.commands.cluster import (
+    Rehearsal,
     add_cluster,
     asked,
     check_over,
@@ -57,6 +58,7 @@ __all__ = ["add"]
 
 
 TOL = 1e-4
+FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
 
 
@@ -197,16 +199,23 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     layout, sample = labelled(files[0], layout, options.most_bytes, parts)
     test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
     loaders = column_parts(files, parts, layout, most_bytes=options.most_bytes)
-    started = time.perf_counter()
-    with executor_of(options, panel) as executor:
+    few, templates = sample[:FEW], None
+    small, Y = model, [sentence["label"] for sentence in few]
+    settings: dict[str, Any] = {"bits": options.bits, "pairs": options.pairs or "observed"}
+    settings["transitions"] = options.transitions
+    if model is None:
+        name, templates = templates_of(options.templates, options.file, layout.columns or ())
+        say_read(options, layout, len(sample), name)
+        small = panel.TaggingModel.of(few, Y, templates, **settings)
+    if job.optimizer == "cocoa" and job.loss == "hinge" and small.restricted:
+        raise ValueError("--optimizer cocoa with --loss hinge needs --pairs all, and no --transitions")
+    loss, started = loss_over(panel, job), time.perf_counter()
+    rehearsal = Rehearsal(small, loss, partial(train, panel, replace(job, epochs=1)), few, Y)
+    with executor_of(options, panel, rehearsal) as executor:
         if model is None:
-            name, templates = templates_of(options.templates, options.file, layout.columns or ())
-            say_read(options, layout, len(sample), name)
-            settings = {"bits": options.bits, "pairs": options.pairs or "observed", "least": max(options.least or 1, 1)}
-            model = tagging_model(panel, loaders, templates, executor, transitions=options.transitions, **settings)
-        if job.optimizer == "cocoa" and job.loss == "hinge" and model.restricted:
-            raise ValueError("--optimizer cocoa with --loss hinge needs --pairs all, and no --transitions")
-        objective = Partitioned(loaders, model, loss_over(panel, job), executor, memory=options.memory)
+            least = max(options.least or 1, 1)
+            model = tagging_model(panel, loaders, templates, executor, least=least, **settings)
+        objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
         job = _job(options, objective.n, ("lbfgs", "cocoa"))
         what = {"file": options.file, "sentences": objective.n, "start": options.start, "job": job.as_dict()}
         more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
