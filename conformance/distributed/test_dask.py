@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conformance.distributed.test_methods import METHODS
@@ -43,6 +44,25 @@ def test_every_method_has_the_same_bits_on_any_number_of_workers(client):
     sp = importlib.import_module("reference")
     for name in METHODS:
         assert method_bits(sp, name, client) == method_bits(sp, name), name
+
+
+def wide():
+    """A sequence of many features, so that weights outweigh messages."""
+    return [np.ones((2, 20_000))], [[0, 1]]
+
+
+def test_bytes_moved_are_those_that_the_workers_count(client):
+    """Weights to each worker that needs them, sums of partitions to a worker that adds them, one sum back."""
+    objective = Partitioned(8 * [wide], SequenceModel(20_000, 2), LogLoss, client)
+    w, workers, passes = objective.zeros(), len(client.nthreads()), 5
+    before = objective.moved
+    for i in range(passes):
+        objective.value_and_gradient(w + i)
+    moved = (objective.moved - before) / (passes * w.nbytes)
+    if workers == 1:
+        assert 2.0 <= moved < 2.1
+    else:
+        assert 2.0 < moved < workers + 8 + 1.1
 
 
 def deadly(folder, model, data):

@@ -79,10 +79,15 @@ def tree_sum(*results: Any) -> Any:
 class Transport(ABC):
     """Runs tasks ``task(*references' objects, k, *rest)`` for numbers k.
 
-    moved: bytes of arrays that went to other processes or came from them so far.
+    counted: bytes of arrays that this process sent to others, or received.
     """
 
-    moved = 0
+    counted = 0
+
+    @property
+    def moved(self) -> int:
+        """Bytes that went from a process to another so far."""
+        return self.counted
 
     @property
     def repeated(self) -> int:
@@ -183,7 +188,7 @@ class Processes(Transport):
     def send(self, thing: Any) -> InFile:
         path = os.path.join(self.folder, uuid.uuid4().hex)
         Path(path).write_bytes(pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL))
-        self.moved += nbytes_of(thing) * self.workers
+        self.counted += nbytes_of(thing) * self.workers
         return InFile(path)
 
     def forget(self, reference: InFile) -> None:
@@ -195,7 +200,7 @@ class Processes(Transport):
         try:
             futures = {self.executor.submit(_with_files, task, references, k, rest): k for k in ks}
             for k, result in _completed(futures):
-                self.moved += nbytes_of(result)
+                self.counted += nbytes_of(result)
                 yield k, result
         except BrokenExecutor as problem:
             raise WorkersLost(
@@ -226,13 +231,15 @@ class Dask(Transport):
             client.register_plugin(repeats.Repeats())
         self._before = self._ran_again = client.run_on_scheduler(repeats.count)
         self._sent_again, self._workers = 0, 0
+        self._gave: dict[str, int] = client.run(_given, on_error="ignore")  # bytes that each worker gave to others
+        self._gave_before = sum(self._gave.values())
         self._things: dict[str, Any] = {}  # what was sent, by the key of its future
         self._futures: dict[str, Any] = {}
 
     def send(self, thing: Any) -> str:
         name = uuid.uuid4().hex
         self._things[name] = thing
-        self.moved += nbytes_of(thing) * self.workers
+        self.counted += nbytes_of(thing)  # once: workers take it from one another
         return name
 
     @property
@@ -240,6 +247,13 @@ class Dask(Transport):
         with suppress(OSError):  # the scheduler may be gone
             self._workers = len(self.client.nthreads())
         return self._workers
+
+    @property
+    def moved(self) -> int:
+        """What this process sent, and what workers gave to it and to one another."""
+        with suppress(OSError, ValueError):  # the scheduler may be gone
+            self._gave.update(self.client.run(_given, on_error="ignore"))
+        return int(self.counted + sum(self._gave.values()) - self._gave_before)
 
     def forget(self, reference: str) -> None:
         self._things.pop(reference, None)
@@ -304,7 +318,6 @@ class Dask(Transport):
                     lost = problem
                     continue
                 missing.discard(futures[future])
-                self.moved += nbytes_of(result)
                 yield futures[future], result
             if not missing:
                 return
@@ -339,6 +352,10 @@ class Dask(Transport):
 
 def _same(thing: Any) -> Any:
     return thing
+
+
+def _given(dask_worker: Any) -> int:
+    return int(dask_worker.transfer_outgoing_bytes_total)
 
 
 def _is_loss(future: Any) -> bool:
