@@ -15,9 +15,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Chunk", "ChunkScores", "chunk_scores", "chunks", "is_chunk_label"]
+__all__ = [
+    "Chunk",
+    "ChunkCounts",
+    "ChunkScores",
+    "chunk_counts",
+    "chunk_scores",
+    "chunks",
+    "is_chunk_label",
+    "scores_of",
+]
 
 
 class Chunk(NamedTuple):
@@ -38,6 +47,17 @@ class ChunkScores(NamedTuple):
     found: int
     expected: int
     types: dict[str, ChunkScores]
+
+
+class ChunkCounts(NamedTuple):
+    """Numbers of right, found and true chunks of each type."""
+
+    correct: Counter[str]
+    found: Counter[str]
+    expected: Counter[str]
+
+    def __add__(self, other: Any) -> ChunkCounts:
+        return ChunkCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
 
 def chunks(labels: Sequence[str]) -> list[Chunk]:
@@ -79,18 +99,27 @@ def chunk_scores(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]])
     ValueError
         If sentences differ in number or lengths, or a label is not a chunk label.
     """
+    return scores_of(chunk_counts(truth, guess))
+
+
+def chunk_counts(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> ChunkCounts:
+    """What :func:`chunk_scores` counts; counts of parts of the data add up to those of all."""
     if len(truth) != len(guess):
         raise ValueError(f"guess: expected the labels of {len(truth)} sentences, got {len(guess)}")
-    correct: Counter[str] = Counter()
-    found: Counter[str] = Counter()
-    expected: Counter[str] = Counter()
+    counts = ChunkCounts(Counter(), Counter(), Counter())
     for i, (y, z) in enumerate(zip(truth, guess, strict=True)):
         if len(y) != len(z):
             raise ValueError(f"guess[{i}]: expected {len(y)} labels, got {len(z)}")
         true, mine = chunks(y), chunks(z)
-        correct.update(chunk.type for chunk in set(true) & set(mine))
-        found.update(chunk.type for chunk in mine)
-        expected.update(chunk.type for chunk in true)
+        counts.correct.update(chunk.type for chunk in set(true) & set(mine))
+        counts.found.update(chunk.type for chunk in mine)
+        counts.expected.update(chunk.type for chunk in true)
+    return counts
+
+
+def scores_of(counts: ChunkCounts) -> ChunkScores:
+    """The scores of counted chunks."""
+    correct, found, expected = counts
     types = {kind: _scores(correct[kind], found[kind], expected[kind]) for kind in sorted(found | expected)}
     return _scores(correct.total(), found.total(), expected.total())._replace(types=types)
 

@@ -7,6 +7,7 @@ import sys
 import zipfile
 from argparse import ArgumentTypeError, Namespace
 
+import numpy as np
 import pytest
 
 from diptych.commands.cluster import LOCAL, executor_of, size
@@ -63,6 +64,27 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     assert parts["partitions"] == 6 and parts["workers"] == 1 and parts["bytes_a_pass"] == 0
     scale = abs(whole["objective"])
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
+
+
+@pytest.mark.parametrize("panel", ["reference", "accelerated"])
+def test_scores_of_partitions_are_those_of_the_whole(files, capsys, panel):
+    """What train reports over partitions is what evaluate, or a training that holds all, says of the same weights."""
+    common = "--panel", panel, "--partitions", "5", "--save", files / "m.npz", "--epochs", "3"
+    for lines in (files / "part*.txt", "--templates", "words"), (files / "labels.txt",):
+        (files / "labels.txt").write_text("a X\nb Y\n\nb X\n\na Y\nb Y\n")
+        report = reported(capsys, "tag", "train", *lines, *common)
+        path = files / "whole.txt" if "--templates" in lines else files / "labels.txt"
+        alone = reported(capsys, "tag", "evaluate", files / "m.npz", path, "--panel", panel)
+        assert report["train"] == {name: alone[name] for name in ("accuracy", "chunks")}
+        assert (report["train"]["chunks"] is None) == ("--templates" not in lines)
+    report = reported(capsys, "parse", "train", "sentences", *common, "--bits", 9)
+    alone = reported(capsys, "parse", "evaluate", files / "m.npz", "sentences", "--panel", panel)
+    assert report["train"] == {name: alone[name] for name in ("uas", "uas_without_punctuation")}
+    rng = np.random.default_rng(0)
+    np.savez(files / "s.npz", features=rng.normal(size=(9, 2)), labels=rng.integers(0, 3, 9), offsets=[0, 2, 3, 7, 9])
+    report = reported(capsys, "train", files / "s.npz", *common)
+    alone = reported(capsys, "evaluate", files / "m.npz", files / "s.npz", "--panel", panel)
+    assert report["train"] == alone["accuracy"] and 0 < report["train"]["letter"] < 1
 
 
 def test_a_file_may_have_fewer_sentences_than_parts(files, capsys):

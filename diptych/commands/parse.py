@@ -26,6 +26,7 @@ from diptych.commands.jobs import limited
 from diptych.commands.many_files import paths_of
 from diptych.commands.options import TRAINING, add_flags, add_task, count
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
+from diptych.commands.scores import heads_of_partition, parsing_scores
 from diptych.commands.show import add_show, template_lines, template_weights
 from diptych.commands.solvers import add_solver, check_files, check_start, given, listed, solve
 from diptych.distributed import Partitioned, TreebankFile
@@ -198,11 +199,13 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         run = partial(solve, panel, optimizer, objective, **(job | more))
         result, report = trained(panel, options, what, job["epochs"], run, model, info, partial(moved, objective))
         report |= moved(objective, len(result.history))
+        report["train"] = None if result.interrupted else parsing_scores(objective.sum_of(heads_of_partition, result.x))
     report |= {"files": files, "weights": model.size, "seconds": time.perf_counter() - started}
     report["test"] = None if test is None else _scores(model, result.x, test, _packed(model, test))
     lines = [
         f"{options.treebank}: {objective.n} sentences, objective {result.fun:.6f}, {report['seconds']:.2f} seconds",
         line_of(report),
+        *([] if report["train"] is None else [_line("train", report["train"])]),
         *([] if test is None else [_line("test", report["test"])]),
     ]
     title = f"{options.loss}, {optimizer}, lam = {job['lam']:g}"

@@ -60,6 +60,7 @@ from diptych.commands.output import (
     writable,
 )
 from diptych.commands.parser import Parser
+from diptych.commands.scores import of_partition, shares_of
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start, epochs_of, listed
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
@@ -210,6 +211,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         info, shown = {"data": options.data, **job.as_dict()}, partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
         report |= moved(objective, len(result.history))
+        counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
+    report["train"] = None if counts is None else shares_of(counts, "letter", "word")
     report |= {
         "files": files,
         "labels": model.labels,
@@ -220,6 +223,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         f"{job.loss} by {job.optimizer} on {options.data}: {objective.n} sequences",
         f"objective {result.fun:.6f}    seconds {report['seconds_in_all']:.3f}{_gap(result.certificate)}",
         line_of(report),
+        *([] if counts is None else [accuracy_line("train", report["train"])]),
     ]
     return finish(options, report, lines, {panel.__name__: result.history}, _title(job))
 

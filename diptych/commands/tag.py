@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from diptych.chunks import ChunkScores, chunk_scores, is_chunk_label
 from diptych.commands.cluster import (
     Rehearsal,
     add_cluster,
@@ -31,6 +30,7 @@ from diptych.commands.many_files import are_many, paths_of, write_each
 from diptych.commands.options import TRAINING, add_flags, add_task, count
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.parser import Parser
+from diptych.commands.scores import counted, of_partition, tagging_lines, tagging_scores
 from diptych.commands.show import add_show
 from diptych.commands.solvers import check_files, check_start
 from diptych.commands.sparse_jobs import SPARSE_OPTIONS, add_sparse, run_sparse, sparse_job
@@ -48,7 +48,6 @@ from diptych.defaults import sequence_lam
 from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.files.columns import Columns, Layout
 from diptych.files.models import load_model, save_model
-from diptych.metrics import position_accuracy, sequence_accuracy
 from diptych.sparse_fits import sequences_of
 from reference.arrays import host
 from reference.models.tagging import SCHEMES
@@ -179,8 +178,8 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     lines = [
         f"{len(training)} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
         f"{report['seconds']:.2f} seconds",
-        *_lines("train", report["train"], types=False),
-        *([] if test is None else _lines("test", report["test"])),
+        *tagging_lines("train", report["train"], types=False),
+        *([] if test is None else tagging_lines("test", report["test"])),
     ]
     title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
     return finish(options, report, lines, {panel.__name__: result.history}, title)
@@ -224,6 +223,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         shown = partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
         report |= moved(objective, len(result.history))
+        report["train"] = None if result.interrupted else tagging_scores(objective.sum_of(of_partition, result.x))
     report |= {
         "files": options.files,
         "columns": layout.columns,
@@ -236,7 +236,8 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         f"{objective.n} sentences of {options.file}: {model.size} weights, objective {result.fun:.6f}, "
         f"{report['seconds']:.2f} seconds",
         line_of(report),
-        *([] if test is None else _lines("test", report["test"])),
+        *([] if report["train"] is None else tagging_lines("train", report["train"], types=False)),
+        *([] if test is None else tagging_lines("test", report["test"])),
     ]
     title = f"{job.loss}, {job.optimizer}, lam = {job.lam:g}"
     return finish(options, report, lines, {panel.__name__: result.history}, title)
@@ -267,8 +268,8 @@ def _train_sparse(panel: ModuleType, options: argparse.Namespace) -> bool:
     lines = [
         f"sparse CRF on {len(training)} sentences of {options.file}",
         *fit.lines,
-        *_lines("train", report["train"], types=False),
-        *([] if test is None else _lines("test", report["test"])),
+        *tagging_lines("train", report["train"], types=False),
+        *([] if test is None else tagging_lines("test", report["test"])),
     ]
     return finish(options, report, lines)
 
@@ -331,7 +332,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
     announce_compilation(panel, options.quiet)
     scores = _scores(model, w, sentences)
     report = opening(panel, options, model=str(options.model), file=options.file, sentences=len(sentences)) | scores
-    print_report(options, report, _lines(f"{len(sentences)} sentences:", scores))
+    print_report(options, report, tagging_lines(f"{len(sentences)} sentences:", scores))
 
 
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
@@ -423,29 +424,5 @@ def _scores(model: Any, w: np.ndarray, sentences: list[Columns], data: Any = Non
 
     data: the packed sentences, if available.
     """
-    truth = [sentence["label"] for sentence in sentences]
     predicted = [[model.labels[i] for i in y] for y in model.predict(data or model.pack(sentences), None, w)]
-    arrays = [[np.array(y, dtype=object) for y in labels] for labels in (truth, predicted)]
-    every = {label for y in (*truth, *predicted) for label in y}
-    chunks = chunk_scores(truth, predicted) if all(is_chunk_label(label) for label in every) else None
-    shares = {"token": position_accuracy(*arrays), "sentence": sequence_accuracy(*arrays)}
-    return {"accuracy": shares, "chunks": None if chunks is None else _as_dict(chunks)}
-
-
-def _as_dict(scores: ChunkScores) -> dict[str, Any]:
-    return {**scores._asdict(), "types": {kind: _as_dict(each) for kind, each in scores.types.items()}}
-
-
-def _lines(name: str, scores: dict[str, Any], types: bool = True) -> list[str]:
-    shares, chunks = scores["accuracy"], scores["chunks"]
-    line = f"{name:5} tokens {100 * shares['token']:.2f} %, sentences {100 * shares['sentence']:.2f} %"
-    if chunks is None:
-        return [line]
-    rows = [(kind, each) for kind, each in chunks["types"].items()] if types else []
-    return [f"{line}, chunks {_chunk_line(chunks)}", *(f"  {kind:12} {_chunk_line(each)}" for kind, each in rows)]
-
-
-def _chunk_line(scores: dict[str, Any]) -> str:
-    precision, recall, f1 = (100 * scores[name] for name in ("precision", "recall", "f1"))
-    counts = f"{scores['found']} found, {scores['expected']} true"
-    return f"precision {precision:.2f}, recall {recall:.2f}, F1 {f1:.2f} ({counts})"
+    return tagging_scores(counted([sentence["label"] for sentence in sentences], predicted))

@@ -1,0 +1,121 @@
+"""Scores of predictions as counts, which add up over partitions: of labels, of chunks, of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.chunks import ChunkCounts, ChunkScores, chunk_counts, is_chunk_label, scores_of
+from diptych.distributed.partitions import Job, objective_of
+from diptych.metrics import PUNCTUATION
+from reference.arrays import host
+
+__all__ = [
+    "Counts",
+    "Heads",
+    "counted",
+    "heads_of_partition",
+    "of_partition",
+    "parsing_scores",
+    "shares_of",
+    "tagging_lines",
+    "tagging_scores",
+]
+
+
+class Counts(NamedTuple):
+    """Right positions, positions, right sequences, sequences; chunks, or None unless all labels are chunk labels."""
+
+    right: int
+    positions: int
+    right_sequences: int
+    sequences: int
+    chunks: ChunkCounts | None = None
+
+    def __add__(self, other: Any) -> Counts:
+        chunks = None if self.chunks is None or other.chunks is None else self.chunks + other.chunks
+        right, positions, right_sequences, sequences = (a + b for a, b in zip(self[:4], other[:4], strict=True))
+        return Counts(right, positions, right_sequences, sequences, chunks)
+
+
+class Heads(NamedTuple):
+    """Tokens with the right head, tokens; the same without punctuation."""
+
+    right: int
+    tokens: int
+    right_words: int
+    words: int
+
+    def __add__(self, other: Any) -> Heads:
+        return Heads(*(a + b for a, b in zip(self, other, strict=True)))
+
+
+def counted(truth: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> Counts:
+    """The counts of predicted labels (n_i,) of sequences."""
+    same = [[a == b for a, b in zip(y, z, strict=True)] for y, z in zip(truth, predicted, strict=True)]
+    every = {label for y in (*truth, *predicted) for label in y}
+    chunks = chunk_counts(truth, predicted) if all(map(is_chunk_label, every)) else None
+    return Counts(sum(map(sum, same)), sum(map(len, same)), sum(map(all, same)), len(same), chunks)
+
+
+def of_partition(job: Job, w: np.ndarray, k: int) -> Counts:
+    """The counts of a model of sequences with weights w (d,) on partition k."""
+    data, names = objective_of(job, k).objective.data, job.model.labels
+    truth = np.split(host(data.labels), data.offsets[1:-1])
+    by_name = [[[names[label] for label in y] for y in each] for each in (truth, job.model.predict(data, None, w))]
+    return counted(*by_name)
+
+
+def heads_of_partition(job: Job, w: np.ndarray, k: int) -> Heads:
+    """The counts of a parser with weights w (d,) on partition k."""
+    X, Y = job.loaders[k]()
+    right = [
+        y == heads for y, heads in zip(Y, job.model.predict(objective_of(job, k).objective.data, None, w), strict=True)
+    ]
+    word = [np.array([tag not in PUNCTUATION for tag in x["tag"]], bool) for x in X]
+    right_words = sum(int(np.sum(a & b)) for a, b in zip(right, word, strict=True))
+    return Heads(
+        sum(int(each.sum()) for each in right), sum(map(len, Y)), right_words, sum(int(each.sum()) for each in word)
+    )
+
+
+def parsing_scores(heads: Heads) -> dict[str, float | None]:
+    """The scores of a parser for a report; None without tokens."""
+    return {
+        "uas": heads.right / heads.tokens if heads.tokens else None,
+        "uas_without_punctuation": heads.right_words / heads.words if heads.words else None,
+    }
+
+
+def shares_of(counts: Counts, positions: str, sequences: str) -> dict[str, float]:
+    """The shares of right positions and sequences, under these names; nan without any."""
+    pairs = {positions: (counts.right, counts.positions), sequences: (counts.right_sequences, counts.sequences)}
+    return {name: right / of if of else float("nan") for name, (right, of) in pairs.items()}
+
+
+def tagging_scores(counts: Counts) -> dict[str, Any]:
+    """The scores of a tagger for a report: shares, and chunks or None."""
+    chunks = None if counts.chunks is None else _as_dict(scores_of(counts.chunks))
+    return {"accuracy": shares_of(counts, "token", "sentence"), "chunks": chunks}
+
+
+def _as_dict(scores: ChunkScores) -> dict[str, Any]:
+    return {**scores._asdict(), "types": {kind: _as_dict(each) for kind, each in scores.types.items()}}
+
+
+def tagging_lines(name: str, scores: dict[str, Any], types: bool = True) -> list[str]:
+    """The lines of a report about a tagger's scores."""
+    shares, chunks = scores["accuracy"], scores["chunks"]
+    line = f"{name:5} tokens {100 * shares['token']:.2f} %, sentences {100 * shares['sentence']:.2f} %"
+    if chunks is None:
+        return [line]
+    rows = [(kind, each) for kind, each in chunks["types"].items()] if types else []
+    return [f"{line}, chunks {_chunk_line(chunks)}", *(f"  {kind:12} {_chunk_line(each)}" for kind, each in rows)]
+
+
+def _chunk_line(scores: dict[str, Any]) -> str:
+    precision, recall, f1 = (100 * scores[name] for name in ("precision", "recall", "f1"))
+    counts = f"{scores['found']} found, {scores['expected']} true"
+    return f"precision {precision:.2f}, recall {recall:.2f}, F1 {f1:.2f} ({counts})"
