@@ -192,8 +192,10 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
     job = job_of(options, (*OPTIMIZERS, "cocoa"), optimizer="cocoa" if options.loss == "hinge" else "lbfgs")
-    check_over(options, job.optimizer, "limit", "fold", "start")
+    check_over(options, job.optimizer, "limit", "fold")
     check_files(job.optimizer, options)
+    model, w0 = (None, None) if options.start is None else _start(panel, options, job)
+    job = job if model is None else replace(job, start_stop=model.start_stop)
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = [options.data] if options.data == "letters" else paths_of([options.data])
     places, started = for_workers(options, files, "letters"), time.perf_counter()
@@ -202,13 +204,14 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     run = partial(train, panel, replace(job, epochs=1))
     rehearsal = Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
     with executor_of(options, panel, rehearsal) as executor:
-        model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
+        if model is None:
+            model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
         loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))
         objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
-        what = {"data": options.data, "sequences": objective.n, "job": job.as_dict()}
-        more = {"checkpoint": options.checkpoint, "resume": options.resume}
+        what = {"data": options.data, "sequences": objective.n, "start": options.start, "job": job.as_dict()}
+        more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
         run = partial(train, panel, job, objective, **more)
-        info, shown = {"data": options.data, **job.as_dict()}, partial(moved, objective)
+        info, shown = {"data": options.data, "start": options.start, **job.as_dict()}, partial(moved, objective)
         result, report = trained(panel, options, what, job.epochs or 0, run, model, info, shown)
         report |= moved(objective, len(result.history))
         counts = None if result.interrupted else objective.sum_of(of_partition, result.x)
