@@ -80,6 +80,25 @@ def test_ctrl_c_while_workers_start(files):
     assert group_of(process) == []
 
 
+def test_a_killed_worker_changes_no_bit_of_the_model(files):
+    import psutil
+
+    how = ["--lam", 1e-9, "--tol", 0, "--epochs", 60, "--quiet", "--log", "log.jsonl"]
+    process = started(files, "tag", "train", "part*.txt", *how, "--workers", 2, "--save", "there.npz", "--json")
+    log, deadline = files / "log.jsonl", time.monotonic() + 120
+    while (not log.exists() or log.read_text().count("\n") < 5) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    workers = [each for each in psutil.Process(process.pid).children() if "spawn_main" in " ".join(each.cmdline())]
+    workers[0].kill()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0 and err == "", err
+    report = json.loads(out)
+    assert len(workers) == 2 and len(report["history"]) > 10 and report["workers"] >= 1
+    assert trained(files, *how, "--epochs", 60, "--workers", 0, "--save", "here.npz")[0] == 0
+    (_, w, _), (_, v, _) = (load_model(files / name, reference) for name in ("there.npz", "here.npz"))
+    assert w.tobytes() == v.tobytes()
+
+
 def test_an_error_of_a_worker_is_one_line(files):
     (files / "part9.txt").write_text("w1 L1\nw2\n")
     process = started(files, "tag", "train", "part*.txt", "--workers", 2, "--quiet")
