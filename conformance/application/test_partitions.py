@@ -215,6 +215,17 @@ def test_this_process_needs_no_dask_and_workers_say_what_to_install(files, capsy
         assert "--workers and --scheduler need Dask" in err and "pip install 'diptych[distributed]'" in err
 
 
+def test_progress_shows_workers_and_what_they_moved(files, capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setattr("tqdm.std.tqdm.set_postfix", lambda bar, each: shown.append(each))
+    assert run("tag", "train", files / "part*.txt", "--partitions", 6, "--epochs", 3) == 0
+    err = capsys.readouterr().err
+    assert "part*.txt: columns word, tag, label (" in err
+    assert [set(each) for each in shown] == 3 * [{"objective", "workers", "partitions", "repeated", "bytes_a_pass"}]
+    assert all((each["workers"], each["partitions"], each["repeated"]) == (1, 6, 0) for each in shown)
+
+
 def test_sizes_have_units():
     assert (size("500MB"), size("2 GiB"), size("1.5kB")) == (500_000_000, 2**31, 1500)
     for wrong in ("3", "-1MB", "x", "10", "1e9", "5 parsecs"):

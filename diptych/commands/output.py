@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -34,13 +35,17 @@ __all__ = [
 class Progress:
     """The callback of a run: shows a tqdm bar if stderr is a terminal, else nothing.
 
-    more: what else the bar shows, by name, from the number of epochs.
+    more: what else the bar shows, by name, from the number of epochs; it is looked at once a second at most.
     """
+
+    every = 1.0  # seconds
 
     def __init__(
         self, epochs: int | None, quiet: bool, what: str = "train", more: Callable[[int], dict[str, Any]] | None = None
     ) -> None:
         self.bar, self.more = None, more
+        self.shown: dict[str, Any] = {}
+        self.looked = -math.inf
         if not quiet and sys.stderr.isatty():
             from tqdm import tqdm
 
@@ -55,10 +60,10 @@ class Progress:
 
     def __call__(self, row: Row, w: Any) -> None:
         if self.bar is not None:
+            if self.more is not None and time.monotonic() >= self.looked + self.every:
+                self.shown, self.looked = self.more(row.epoch), time.monotonic()
             self.bar.update(row.epoch - self.bar.n)
-            self.bar.set_postfix(
-                objective=f"{row.objective:.4f}", **({} if self.more is None else self.more(row.epoch))
-            )
+            self.bar.set_postfix({"objective": f"{row.objective:.4f}", **self.shown})
 
 
 def watched(

@@ -204,7 +204,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     settings["transitions"] = options.transitions
     if model is None:
         name, templates = templates_of(options.templates, options.file, layout.columns or ())
-        say_read(options, layout, len(sample), name)
+        say_read(options, layout, None, name)
         small = panel.TaggingModel.of(few, Y, templates, **settings)
     if job.optimizer == "cocoa" and job.loss == "hinge" and small.restricted:
         raise ValueError("--optimizer cocoa with --loss hinge needs --pairs all, and no --transitions")

@@ -152,8 +152,11 @@ def templates_of(name: str | None, path: str, columns: tuple[str, ...]) -> tuple
     return name, templates
 
 
-def say_read(options: argparse.Namespace, layout: Layout, sentences: int, templates: str) -> None:
-    """Print on stderr what was inferred about the file, unless ``--quiet`` or nothing was inferred."""
+def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None, templates: str) -> None:
+    """Print on stderr what was inferred about the file, unless ``--quiet`` or nothing was inferred.
+
+    sentences: None where they are not known yet.
+    """
     inferred = options.columns is None or options.templates is None
     if options.quiet or not inferred or options.start is not None:
         return
@@ -162,7 +165,6 @@ def say_read(options: argparse.Namespace, layout: Layout, sentences: int, templa
         if layout.form == "conllu" and options.columns is None
         else "columns " + ", ".join(layout.columns or ())
     )
-    print(
-        f"{options.file}: {sentences} sentences, {form} (--columns names others); templates {templates} (--templates)",
-        file=sys.stderr,
-    )
+    read = "" if sentences is None else f"{sentences} sentences, "
+    hint = f"{form} (--columns names others); templates {templates} (--templates)"
+    print(f"{options.file}: {read}{hint}", file=sys.stderr)
