@@ -18,7 +18,7 @@ from diptych.commands.jobs import HINGE_ONLY, OPTIMIZERS
 from diptych.commands.main import main, parser
 from diptych.commands.options import FLAGS, TRAINING
 from diptych.commands.parser import Parser
-from diptych.commands.solvers import epochs_of, own, takes
+from diptych.commands.solvers import RENAMED, epochs_of, own, takes
 from diptych.defaults import LBFGS_ITERATIONS
 from diptych.files import load_model, load_sequences, save_model
 from diptych.files.localization_writer import LocalizationImage, save_localization
@@ -94,12 +94,12 @@ def test_options_of_a_solver_are_its_parameters(solver):
     if "options" in parameters:  # a preset of casimir
         parameters = {**inspect.signature(reference.casimir).parameters, **parameters}
     shared = {"lam", "epochs", "iterations", "rng"}
+    options = {old: new for (name, old), new in RENAMED.items() if name == solver}
+    names = {new: old for old, new in options.items()}
     for name, option in own(solver).items():
-        assert (
-            option.default == parameters["schedule" if name == "mu_schedule" else name].default or name == "step_size"
-        )
+        assert option.default == parameters[names.get(name, name)].default or name == "step_size"
     plain = {
-        name
+        options.get(name, name)
         for name, each in parameters.items()
         if {"float", "int", "bool"} & set(str(each.annotation).split(" | ")) and name not in shared | {"accuracy"}
     }

@@ -10,7 +10,7 @@ from argparse import ArgumentTypeError, Namespace
 import numpy as np
 import pytest
 
-from diptych.commands.cluster import LOCAL, executor_of, size
+from diptych.commands.cluster import LOCAL, executor_of, parts_a_file, size
 from diptych.commands.main import main
 from diptych.commands.many_files import paths_of
 
@@ -61,7 +61,7 @@ def test_partitions_reach_the_objective_of_the_whole(files, capsys, panel, more)
     parts = reported(capsys, "tag", "train", files / "part*.txt", "--partitions", "5", *common, *more)
     alone = ["--optimizer", "bcfw" if "hinge" in more else "lbfgs", *more[:-2], *(more[-2:] if "hinge" in more else [])]
     whole = reported(capsys, "tag", "train", files / "part*.txt", *common, *alone)
-    assert parts["partitions"] == 6 and parts["workers"] == 1 and parts["bytes_a_pass"] == 0
+    assert parts["partitions"] == 5 and parts["workers"] == 1 and parts["bytes_a_pass"] == 0
     scale = abs(whole["objective"])
     assert abs(parts["objective"] - whole["objective"]) <= (1e-2 if "hinge" in more else 1e-5) * scale
 
@@ -100,6 +100,13 @@ def test_a_run_starts_from_a_saved_model(files, capsys, task):
     again = reported(capsys, *words, "--epochs", 200, "--start", files / "m.npz", "--save", files / "n.npz")
     assert len(again["history"]) <= 2 < len(first["history"])
     assert again["objective"] == pytest.approx(first["objective"], rel=1e-6) and again["start"] == str(files / "m.npz")
+
+
+@pytest.mark.parametrize(("asked", "files", "parts"), [
+    (None, 1, [8]), (None, 3, [2, 3, 3]), (None, 20, 20 * [1]), (5, 4, [1, 1, 1, 2]), (2, 3, [1, 1, 1]), (9, 2, [4, 5]),
+])  # fmt: skip
+def test_partitions_are_as_many_in_all_as_were_asked_for(asked, files, parts):
+    assert parts_a_file(Namespace(partitions=asked), files) == parts
 
 
 def test_a_file_may_have_fewer_sentences_than_parts(files, capsys):

@@ -60,7 +60,7 @@ def add_cluster(sub: Parser) -> None:
     sub.option("workers", "--scheduler", metavar="ADDRESS", rare=True,
         help="train over partitions on the workers of this scheduler of Dask")  # fmt: skip
     sub.option("workers", "--partitions", type=positive, metavar="P", rare=True,
-        help=f"partitions in all (default: {LEAST_PARTS}, and at least one a file)")  # fmt: skip
+        help=f"partitions in all, at least one a file; they decide the result (default: {LEAST_PARTS})")  # fmt: skip
     sub.option("workers", "--memory", type=size, metavar="BYTES", rare=True,
         help="packed partitions that a process keeps, such as 500MB; others are read again (default: all)")  # fmt: skip
     for name, what in {"ca-file": "authority's certificate", "cert": "certificate", "key": "private key"}.items():
@@ -84,9 +84,10 @@ def for_workers(options: argparse.Namespace, paths: Sequence[str], *names: str) 
     return [path if path in names else str(Path(path).absolute()) for path in paths]
 
 
-def parts_a_file(options: argparse.Namespace, files: int) -> int:
-    """The parts of each file, so that there are about ``--partitions`` in all."""
-    return -(-(options.partitions or LEAST_PARTS) // files)
+def parts_a_file(options: argparse.Namespace, files: int) -> list[int]:
+    """The parts of each file, which are ``--partitions`` in all, and at least one a file."""
+    total = max(options.partitions or LEAST_PARTS, files)
+    return [total * (k + 1) // files - total * k // files for k in range(files)]
 
 
 @dataclass(frozen=True)

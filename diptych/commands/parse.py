@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
         "name.zip:1-160 is the first 160 of its files, name.zip:7 the seventh, name.zip:a.dp the one of "
         "that name.")  # fmt: skip
     sub = action("train", _train, "train on a treebank, and test on another")
-    sub.add_argument("treebank", help="'sentences', or a file; over partitions also a pattern such as 'train/*.conllu'")
+    sub.add_argument("treebank", help="'sentences', a file, or over partitions a pattern '*.conllu'")
     add_flags(sub, *TRAINING, "test", "start", "rng", "most_bytes")
     sub.option("model", "--templates", choices=list(TEMPLATES), help="feature templates (default: 20)")
     sub.option("model", "--bits", type=count,

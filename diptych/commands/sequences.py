@@ -118,7 +118,8 @@ def add(commands: Any) -> None:
 
 def _add_data(sub: Parser, action: str) -> None:
     """Add the arguments that select the sequences: the data, and a fold of them."""
-    sub.add_argument("data", help="'letters', or a sequence file (.npz)")
+    files = "a sequence file or, over partitions, '*.npz'" if action == "train" else "or a sequence file (.npz)"
+    sub.add_argument("data", help=f"'letters', {files}")
     what = "train on the other folds, test on this one" if action == "train" else "only the sequences of this fold"
     sub.option("data", "--fold", type=count, metavar="N", help=what)
     if action == "train":

@@ -195,9 +195,13 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
         check_start(job.optimizer, OPTIMIZERS)
     writable(options.save, options.log, options.checkpoint, options.plot)
     files = for_workers(options, options.files)
-    layout, sample = labelled(files[0], layout, options.most_bytes, parts)
+    layout, sample = labelled(files[0], layout, options.most_bytes, parts[0])
     test = labelled(options.test, layout, options.most_bytes)[1] if options.test else None
-    loaders = column_parts(files, parts, layout, most_bytes=options.most_bytes)
+    loaders = [
+        loader
+        for path, many in zip(files, parts, strict=True)
+        for loader in column_parts([path], many, layout, most_bytes=options.most_bytes)
+    ]
     few, templates = sample[:FEW], None
     small, Y = model, [sentence["label"] for sentence in few]
     settings: dict[str, Any] = {"bits": options.bits, "pairs": options.pairs or "observed"}

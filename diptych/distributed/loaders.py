@@ -147,6 +147,10 @@ def column_parts(
     return [ColumnFile(str(path), how, part, parts, most_bytes) for path in paths for part in range(parts)]
 
 
-def parts_of(files: Sequence[Loader], parts: int) -> list[Loader]:
-    """Each of these loaders in ``parts`` parts."""
-    return [Part(file, part, parts) if parts > 1 else file for file in files for part in range(parts)]
+def parts_of(files: Sequence[Loader], parts: Sequence[int]) -> list[Loader]:
+    """Loaders of the parts of other loaders; parts: how many of each."""
+    return [
+        Part(file, part, many) if many > 1 else file
+        for file, many in zip(files, parts, strict=True)
+        for part in range(many)
+    ]
