@@ -109,6 +109,31 @@ def test_partitions_are_as_many_in_all_as_were_asked_for(asked, files, parts):
     assert parts_a_file(Namespace(partitions=asked), files) == parts
 
 
+def test_patterns_of_treebanks_and_of_sequence_files(files, capsys):
+    """Two files are one training set: the objective is that of one file with all."""
+    word = "{}\tw{}\tw\tN\tN\t_\t{}\t_\t_\t_\n"
+    sentences = ["".join(word.format(i, i + k, i - 1) for i in range(1, 3 + k)) for k in range(4)]
+    for name, part in {"a1": sentences[:1], "a2": sentences[1:], "all": sentences}.items():
+        (files / f"{name}.conllu").write_text("\n".join(part))
+    features, labels = np.eye(3)[[0, 1, 2, 2, 0, 1]], np.array([0, 1, 2, 2, 0, 1])
+    for name, part, offsets in (
+        ("b1", slice(0, 2), [0, 2]),
+        ("b2", slice(2, 6), [0, 3, 4]),
+        ("b", slice(6), [0, 2, 5, 6]),
+    ):
+        np.savez(files / f"{name}.npz", features=features[part], labels=labels[part], offsets=offsets)
+    common = "--loss", "crf", "--optimizer", "lbfgs", "--lam", 0.1, "--tol", 1e-8
+    for words, pattern, whole in (
+        (["parse", "train"], "a?.conllu", "all.conllu"),
+        (["train"], "b?.npz", "b.npz"),
+    ):
+        more = ["--bits", 8] if "parse" in words else []
+        many = reported(capsys, *words, files / pattern, *common, *more, "--partitions", 3)
+        one = reported(capsys, *words, files / whole, *common, *more)
+        assert many["partitions"] == 3 and len(many["files"]) == 2
+        assert many["objective"] == pytest.approx(one["objective"], rel=1e-7)
+
+
 def test_a_file_may_have_fewer_sentences_than_parts(files, capsys):
     (files / "short.txt").write_text("\n" * 40 + "a X\n\nb Y\n")
     report = reported(capsys, "tag", "train", files / "short.txt", "--partitions", 9)
