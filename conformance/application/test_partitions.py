@@ -134,6 +134,12 @@ def test_patterns_of_treebanks_and_of_sequence_files(files, capsys):
         assert many["objective"] == pytest.approx(one["objective"], rel=1e-7)
 
 
+def test_the_hinge_has_a_default_that_works(files, capsys):
+    words = "tag", "train", files / "part*.txt", "--loss", "hinge", "--partitions", 2, "--epochs", 2
+    assert reported(capsys, *words)["job"]["optimizer"] == "cutting-planes"
+    assert reported(capsys, *words, "--pairs", "all")["job"]["optimizer"] == "cocoa"
+
+
 def test_a_file_may_have_fewer_sentences_than_parts(files, capsys):
     (files / "short.txt").write_text("\n" * 40 + "a X\n\nb Y\n")
     report = reported(capsys, "tag", "train", files / "short.txt", "--partitions", 9)
@@ -203,7 +209,10 @@ def test_many_files_are_tagged_and_a_cut_run_goes_on(files, capsys):
             "--workers: the workers are those",
         ),
         (["tag", "train", "part0.txt", "--partitions", "2", "--tls-cert", "c"], "--tls-*: has no effect"),
-        (["tag", "train", "part0.txt", "--partitions", "2", "--loss", "hinge"], "--optimizer cocoa with"),
+        (
+            ["tag", "train", "part0.txt", "--partitions", "2", "--loss", "hinge", "--optimizer", "cocoa"],
+            "--optimizer cocoa with",
+        ),
         (
             ["tag", "train", "part0.txt", "--scheduler", "tcp://127.0.0.1:9", "--tls-cert", "c"],
             "--scheduler: expected tls",

@@ -99,7 +99,8 @@ def add(commands: Any) -> None:
     )
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",
         help="linear, or sparse-crf: few weights (default: linear)")  # fmt: skip
-    add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for hinge; over partitions lbfgs, cocoa)",
+    add_job(sub, OPTIMIZERS, "(default: exponentiated-gradient for crf, sgd for hinge; over partitions lbfgs, "
+        "cutting-planes or, with --pairs all, cocoa)",
         lam="default: 2/n, which is crfsuite's c2 = 1", epochs="of sparse-crf, for each beta",
         tol=f"default of exponentiated-gradient: {TOL}, of sparse-crf: 1e-6")  # fmt: skip
     add_sparse(sub)
@@ -186,7 +187,9 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
 
 
 def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bool:
-    job, parts = _job(options, 1, ("lbfgs", "cocoa")), parts_a_file(options, len(options.files))
+    all_pairs = options.pairs == "all" and options.transitions is None and options.start is None
+    usual = "lbfgs", "cocoa" if all_pairs else "cutting-planes"
+    job, parts = _job(options, 1, usual), parts_a_file(options, len(options.files))
     check_over(options, job.optimizer, "limit")
     refuse_options(options, SPARSE_OPTIONS, "sparse-crf")
     model, w0, layout = _start(panel, options)
@@ -219,7 +222,7 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
             least = max(options.least or 1, 1)
             model = tagging_model(panel, loaders, templates, executor, least=least, **settings)
         objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
-        job = _job(options, objective.n, ("lbfgs", "cocoa"))
+        job = _job(options, objective.n, usual)
         what = {"file": options.file, "sentences": objective.n, "start": options.start, "job": job.as_dict()}
         more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
         info = {"file": options.file, "start": options.start, **info_of(layout), **job.as_dict()}
