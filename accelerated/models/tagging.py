@@ -13,7 +13,7 @@ import accelerated.arrays
 import reference.models.tagging as reference
 from accelerated.arrays import entries, numbers, view
 from accelerated.compiled.epochs.tagging import Lookup
-from accelerated.compiled.problems.pairs import Pairs, lay_out
+from accelerated.compiled.problems.pairs import Pairs, Places, lay_out
 from accelerated.compiled.problems.weights import Weights
 from accelerated.compiled.sweeps import padded
 from accelerated.models.sequence import SequenceModel, tagged
@@ -116,10 +116,10 @@ class TaggingModel(reference.TaggingModel):
         """
         cells, (_, begins, ends) = self._weights, self._forbidden
         W_row, W_column = np.divmod(cells.slots[cells.pairs], cells.shape[1])
-        lists = cells.first, cells.many, W_row, W_column, cells.labels
+        places = Places(cells.row, cells.first, cells.many, W_row, W_column, cells.labels)
         never = np.flatnonzero(begins < 0), np.flatnonzero(ends < 0)
         *rows, where, of, columns, labels, values = lay_out(
-            view("offsets", data.offsets, np.int64), *entries(data.rows), cells.row, *lists, *never, cells.shape
+            view("offsets", data.offsets, np.int64), *entries(data.rows), places, *never, cells.shape
         )
         transitions = np.zeros((self.n_labels, self.n_labels))
         transitions.reshape(-1)[self.label_pairs] = 1.0

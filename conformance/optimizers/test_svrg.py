@@ -40,8 +40,8 @@ def test_a_pass_is_its_equation(problem, average, kappa):
     box = counterpart(SVRG(average=average), objective)
     subproblem = Subproblem(objective, lam, kappa, mu, z if kappa else None)
     start = box.snapshot(objective, s, mu)
-    close(box.sweep(subproblem, start, order, gamma), expected)
-    close(box.sweep(subproblem, start, order[:0], gamma), s)
+    close(box.sweep(subproblem, start, start.x, order, gamma), expected)
+    close(box.sweep(subproblem, start, start.x, order[:0], gamma), s)
 
 
 def test_the_mean_of_variance_reduced_gradients_is_the_full_gradient(problem):
@@ -51,7 +51,7 @@ def test_the_mean_of_variance_reduced_gradients_is_the_full_gradient(problem):
     start = box.snapshot(objective, np.random.default_rng(1).normal(size=objective.model.size), mu)
     for before in ([], [1], [3, 0, 1]):
         orders = [before, *([*before, i] for i in range(objective.n))]
-        w, *after = (box.sweep(subproblem, start, np.array(order, np.int64), 1.0) for order in orders)
+        w, *after = (box.sweep(subproblem, start, start.x, np.array(order, np.int64), 1.0) for order in orders)
         close(w - np.mean(after, axis=0), objective.value_and_gradient(w, None, mu)[1])
         if not before:
             close(w - np.array(after), [start.gradient] * objective.n)
@@ -65,7 +65,7 @@ def test_the_optimum_is_a_fixed_point(problem, kappa):
     subproblem = Subproblem(objective, 0.1, kappa, mu, z if kappa else None)
     for average in ("last", "uniform"):
         box = counterpart(SVRG(average=average), objective)
-        x = box.sweep(subproblem, box.snapshot(objective, best, mu), np.arange(objective.n), 0.1)
+        x = box.sweep(subproblem, box.snapshot(objective, best, mu), best, np.arange(objective.n), 0.1)
         np.testing.assert_allclose(x, best, atol=1e-6)
 
 

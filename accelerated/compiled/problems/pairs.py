@@ -16,6 +16,7 @@ from accelerated.kernel import inlined, kernel
 
 __all__ = [
     "Pairs",
+    "Places",
     "add_of_label",
     "add_of_labels",
     "gather_pairs",
@@ -57,14 +58,27 @@ def no_pairs(n_labels: int) -> Pairs:
     )
 
 
+class Places(NamedTuple):
+    """The places of weights in W: feature j has row row[j], or, if that is -1, pairs first[j]:first[j]+many[j] of
+    ``rows``, ``columns`` and ``labels``.
+    """
+
+    row: np.ndarray
+    first: np.ndarray
+    many: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+    labels: np.ndarray
+
+
 @kernel
-def lay_out(offsets, indptr, features, values, row, first, many, rows, columns, labels, begins, ends, shape):
+def lay_out(offsets, indptr, features, values, places, begins, ends, shape):
     """Features as those with a row of W (indptr, indices, data) and the pairs of the others (the first five of Pairs).
 
-    Feature j has row row[j], or, if that is -1, pairs first[j]:first[j]+many[j] of ``rows``, ``columns`` and
-    ``labels``. A sequence's first position also has a pair for each label of ``begins``, its last for each of ``ends``,
-    with the last weight of W, which has the given shape.
+    A sequence's first position also has a pair for each label of ``begins``, its last for each of ``ends``, with the
+    last weight of W, which has the given shape.
     """
+    row, first, many, rows, columns, labels = places
     N = len(indptr) - 1
     whole, single = np.zeros(N + 1, np.int64), np.zeros(N + 1, np.int64)
     for i in range(len(offsets) - 1):
