@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from conformance.distributed.virtual import VirtualClient
 from diptych.distributed import Partitioned, WorkersLost, cocoa
 from diptych.distributed.cost import Cost, Pass
-from diptych.distributed.partitions import summed
+from diptych.distributed.partitions import measured, summed
 from diptych.distributed.transports import _same
 from reference import LogLoss, SequenceModel, lbfgs
 
@@ -94,3 +95,19 @@ def test_the_model_of_cost_is_near_the_simulation(workers, partitions, spread):
     objective.value_and_gradient(objective.zeros())
     model = Cost(token, 0.0, byte, 0.0, 0.0, spread).seconds(Pass(tokens, 12, workers, partitions))
     assert abs(client.clock - before - model) <= 0.3 * model
+
+
+def test_a_partition_is_read_by_one_worker_and_again_only_after_a_death():
+    for die in (None, 25.0):
+        client = VirtualClient(10, a_second, die=die, spread=0.5)
+        objective = on(client, 40)
+        for _ in range(6):
+            objective.value_and_gradient(objective.zeros())
+        places = {(given[1], worker) for task, given, worker in client.placed if task is measured}
+        places |= {(given[2], worker) for task, given, worker in client.placed if task is summed}
+        assert len({k for k, _ in places}) == 40
+        if die is None:
+            assert len(places) == 40
+            assert max(Counter(worker for _, worker in places).values()) == 4  # evenly
+        else:
+            assert client.died > 0 and len(places) <= 40 + 12 * client.died  # its four go elsewhere, home, back

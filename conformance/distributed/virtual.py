@@ -25,8 +25,8 @@ ALLOWED = 3  # deaths of workers under a task
 class Future:
     """The future of a task."""
 
-    def __init__(self, client: VirtualClient, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.client, self.task, self.arguments = client, task, arguments
+    def __init__(self, client: VirtualClient, task: Callable[..., Any], arguments: tuple[Any, ...], home: Any) -> None:
+        self.client, self.task, self.arguments, self.home = client, task, arguments, home
         self.fetched: list[Any] = []  # the arguments, on the worker
         self.needs = [each for each in arguments if isinstance(each, Future)]
         self.status, self.worker, self.deaths, self.answer = "pending", None, 0, None
@@ -39,7 +39,9 @@ class Future:
         self.client.run_until(self)  # again, if it was lost after it was there
         if self.status == "error":
             raise self.answer
-        return self.answer
+        answer = self.answer
+        self.client.wait(self.client.returning(answer))
+        return answer
 
     def exception(self) -> Any:
         self.client.run_until(self)
@@ -47,8 +49,9 @@ class Future:
 
 
 class VirtualClient:
-    """``workers`` workers. seconds: of a task, from the function and its arguments. die: the mean virtual seconds that
-    a worker lives (None: for ever); it comes back after ``away`` seconds. spread: sigma of log-normal times.
+    """``workers`` workers. seconds: of a task, from the function and its arguments; returning: of a result's way back.
+    handing: seconds that the scheduler takes for each task, one after another. die: the mean virtual seconds that a
+    worker lives (None: for ever); it comes back after ``away`` seconds. spread: sigma of log-normal times.
     """
 
     status = "running"
@@ -57,22 +60,22 @@ class VirtualClient:
     def __init__(
         self,
         workers: int,
-        seconds: Callable[[Callable[..., Any], tuple[Any, ...]], float],
+        seconds: Callable[[Callable[..., Any], list[Any]], float],
         *,
+        returning: Callable[[Any], float] = lambda result: 0.0,
+        handing: float = 0.0,
         die: float | None = None,
         away: float = 1.0,
         spread: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.rng, self.seconds, self.die, self.away, self.spread = (
-            np.random.default_rng(seed),
-            seconds,
-            die,
-            away,
-            spread,
-        )
+        self.seconds, self.returning, self.handing = seconds, returning, handing
+        self.rng, self.die, self.away, self.spread = np.random.default_rng(seed), die, away, spread
         self.clock, self.events, self._number = 0.0, [], itertools.count()  # type: ignore[var-annotated]
-        self.idle, self.alive = list(range(workers)), dict.fromkeys(range(workers), 0)  # worker: how often it died
+        self.idle = dict.fromkeys(reversed(range(workers)))
+        self.alive = dict.fromkeys(range(workers), 0)  # worker: how often it died
+        self.handed = 0.0  # when the scheduler has handed out the last task
+        self.placed: list[tuple[Callable[..., Any], list[Any], int]] = []  # tasks that ended: arguments, worker
         self.ready: deque[Future] = deque()
         self.running: dict[int, Future] = {}
         self.held: list[Future] = []
@@ -83,8 +86,15 @@ class VirtualClient:
 
     # what the transport asks -----------------------------------------------------------------------------------------
 
-    def submit(self, task: Callable[..., Any], *arguments: Any, pure: bool) -> Future:
-        future = Future(self, task, arguments)
+    def submit(
+        self,
+        task: Callable[..., Any],
+        *arguments: Any,
+        pure: bool,
+        workers: tuple[Any, ...] = (None,),
+        allow_other_workers: bool = True,
+    ) -> Future:
+        future = Future(self, task, arguments, workers[0])
         self.asked += 1
         self.ready.append(future)
         return future
@@ -108,46 +118,63 @@ class VirtualClient:
         while future.status not in ("finished", "error"):
             self._hand_out()
             assert self.events, "nothing will happen any more"
-            self.clock, _, what, worker, life = heapq.heappop(self.events)
-            if what == "back":
-                self.alive[worker] = life
-                self.idle.append(worker)
-                self._will_die(worker)
-            elif self.alive.get(worker) == life:  # the event is of this life of the worker
-                self._end(worker) if what == "end" else self._dies(worker)
+            self._next()
+
+    def wait(self, seconds: float) -> None:
+        """Move the clock by some seconds of this process, in which workers go on."""
+        until = self.clock + seconds
+        self._hand_out()
+        while self.events and self.events[0][0] <= until:
+            self._next()
+            self._hand_out()
+        self.clock = until
+
+    def _next(self) -> None:
+        self.clock, _, what, worker, life = heapq.heappop(self.events)
+        if what == "back":
+            self.alive[worker] = life
+            self.idle[worker] = None
+            self._will_die(worker)
+        elif self.alive.get(worker) == life:  # the event is of this life of the worker
+            self._end(worker) if what == "end" else self._dies(worker)
 
     def _hand_out(self) -> None:
-        """Ready tasks, whose needs are there, to idle workers."""
+        """Ready tasks, whose needs are there, to idle workers: to their own if it lives, as Dask does."""
         for _ in range(len(self.ready)):
             if not self.idle:
                 return
             future = self.ready.popleft()
             if any(need.status == "error" for need in future.needs):
                 future.status, future.answer = "error", next(n.answer for n in future.needs if n.status == "error")
-            elif all(need.status == "finished" for need in future.needs):
-                worker = self.idle.pop()
+            elif all(need.status == "finished" for need in future.needs) and (
+                future.home in self.idle or future.home not in self.alive
+            ):
+                worker = future.home if future.home in self.idle else next(reversed(self.idle))
+                del self.idle[worker]
                 future.worker, self.running[worker] = worker, future
                 future.fetched = [each.answer if isinstance(each, Future) else each for each in future.arguments]
                 drawn = float(np.exp(self.spread * self.rng.normal() - 0.5 * self.spread**2))
-                self._event(self.seconds(future.task, future.arguments) * drawn, "end", worker)
+                self.handed = max(self.clock, self.handed) + self.handing
+                after = self.handed - self.clock + self.seconds(future.task, future.fetched) * drawn
+                self._event(after, "end", worker)
             else:
                 self.ready.append(future)
 
     def _end(self, worker: int) -> None:
         future = self.running.pop(worker)
         self.ran += 1
+        self.placed.append((future.task, future.fetched, worker))
         try:
             future.answer, future.status = future.task(*future.fetched), "finished"
         except Exception as problem:  # the task's own error
             future.answer, future.status = problem, "error"
         self.held.append(future)
-        self.idle.append(worker)
+        self.idle[worker] = None
 
     def _dies(self, worker: int) -> None:
         self.died += 1
         life = self.alive.pop(worker) + 1
-        if worker in self.idle:
-            self.idle.remove(worker)
+        self.idle.pop(worker, None)
         lost = [future for future in self.held if future.worker == worker and future.status == "finished"]
         self.held = [future for future in self.held if future.worker != worker]
         if (future := self.running.pop(worker, None)) is not None:

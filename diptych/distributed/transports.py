@@ -235,6 +235,7 @@ class Dask(Transport):
         self._gave_before = sum(self._gave.values())
         self._things: dict[str, Any] = {}  # what was sent, by the key of its future
         self._futures: dict[str, Any] = {}
+        self._homes: dict[int, str] = {}  # the worker of each number k
 
     def send(self, thing: Any) -> str:
         name = uuid.uuid4().hex
@@ -244,9 +245,19 @@ class Dask(Transport):
 
     @property
     def workers(self) -> int:
-        with suppress(OSError):  # the scheduler may be gone
-            self._workers = len(self.client.nthreads())
+        with suppress(WorkersLost):
+            self._workers = len(self._threads()) or self._workers
         return self._workers
+
+    def _threads(self) -> dict[str, int]:
+        """The threads of each worker. WorkersLost if the scheduler is gone."""
+        try:
+            threads: dict[str, int] = self.client.nthreads()
+            return threads
+        except (OSError, RuntimeError, AttributeError):  # as Dask says it
+            if self.client.status in ("closing", "closed"):
+                raise WorkersLost(f"the scheduler at {self._address} is gone") from None
+            return {}
 
     @property
     def moved(self) -> int:
@@ -281,32 +292,51 @@ class Dask(Transport):
     def results(
         self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
     ) -> Iterable[Any]:
-        return self._answers(lambda sent, k: self.client.submit(task, *sent, k, *rest, pure=False), ks, references)
+        return self._answers(lambda sent, missing: self._at_home(task, sent, missing, rest), ks, references)
+
+    def _at_home(self, task: Task, sent: list[Any], ks: Iterable[int], rest: tuple[Any, ...]) -> list[Any]:
+        """A future for each k, on its worker."""
+        self._settle(ks)
+        options = [{"workers": [self._homes[k]], "allow_other_workers": True} if k in self._homes else {} for k in ks]
+        return [self.client.submit(task, *sent, k, *rest, pure=False, **o) for k, o in zip(ks, options, strict=True)]
+
+    def _settle(self, ks: Iterable[int]) -> None:
+        """Give each k a worker, evenly. It stays there while that worker lives, so that others need not read it."""
+        threads, known = self._threads(), sorted({*self._homes, *ks})
+        most = -(-len(known) // max(1, sum(threads.values())))
+        room = {worker: most * threads[worker] for worker in sorted(threads)}
+        moving = []
+        for k in known:
+            if room.get(self._homes.get(k, ""), 0) > 0:
+                room[self._homes[k]] -= 1
+            else:
+                moving.append(k)
+        self._homes.update(zip(moving, (worker for worker in room for _ in range(room[worker])), strict=False))
 
     def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
         """The sum, which workers add: one result comes back, whatever n."""
 
-        def tree(sent: list[Any], _: int) -> Any:
-            sums = [self.client.submit(task, *sent, k, *rest, pure=False) for k in range(n)]
+        def tree(sent: list[Any], _: list[int]) -> list[Any]:
+            sums = self._at_home(task, sent, range(n), rest)
             while len(sums) > 1:
                 groups = [sums[i : i + TOGETHER] for i in range(0, len(sums), TOGETHER)]
                 sums = [
                     self.client.submit(tree_sum, *each, pure=False) if len(each) > 1 else each[0] for each in groups
                 ]
-            return sums[0]
+            return sums
 
         ((_, total),) = self._answers(tree, [0], references)
         return total
 
     def _answers(
-        self, make: Callable[[list[Any], int], Any], ks: Iterable[int], references: tuple[Any, ...]
+        self, make: Callable[[list[Any], list[int]], list[Any]], ks: Iterable[int], references: tuple[Any, ...]
     ) -> Iterable[Any]:
-        """Pairs of k and the result of the future that ``make`` gives for what was sent and k, as they come."""
+        """Pairs of k and the result of the futures that ``make`` gives for what was sent and all k, as they come."""
         missing = set(ks)
         n = len(missing)
         for attempt in itertools.count(1):
             sent = [self._future(name) for name in references]
-            futures = {make(sent, k): k for k in sorted(missing)}
+            futures = dict(zip(make(sent, sorted(missing)), sorted(missing), strict=True))
             lost: BaseException | None = None
             for future in self._completed(futures):
                 if _is_loss(future):
