@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -39,7 +40,8 @@ def handle() -> None:
 def listening() -> Iterator[None]:
     """Ctrl-C raises KeyboardInterrupt inside this context.
 
-    If a callback of C code loses the KeyboardInterrupt, it is raised again. It also replaces other errors that follow.
+    If a callback of C code loses the KeyboardInterrupt, it is raised again. It also replaces other errors that follow,
+    those of finalizers too: an object that was interrupted while it closed cannot close again.
     """
     global _interrupted, _listens
     before, hook = _listens, sys.unraisablehook
@@ -51,12 +53,16 @@ def listening() -> Iterator[None]:
             _interrupted = True
             timers.append(threading.Timer(AGAIN_SECONDS, _thread.interrupt_main))
             timers[-1].start()
-        else:
+        elif not _interrupted:
             hook(lost)
 
     _interrupted, _listens, sys.unraisablehook = False, True, once_more
     try:
         yield
+    except KeyboardInterrupt as interrupt:
+        _interrupted = True
+        traceback.clear_frames(interrupt.__traceback__)  # finalizers run now, while `once_more` hears them
+        raise
     except (OSError, ValueError):
         raise
     except Exception as problem:

@@ -91,6 +91,28 @@ def test_what_a_callback_loses_comes_again(lost):
             time.sleep(0.01)
 
 
+class _HalfClosed:
+    """As llvmlite's objects are, if an interrupt comes while they close."""
+
+    def __del__(self):
+        raise AttributeError("closed by half")
+
+
+def test_a_finalizer_that_fails_after_an_interrupt_says_nothing(monkeypatch):
+    def work(end):
+        half_closed = _HalfClosed()
+        raise end(id(half_closed))
+
+    said: list[type] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: said.append(lost.exc_type))
+    with pytest.raises(KeyboardInterrupt), listening():
+        work(KeyboardInterrupt)
+    assert said == []
+    with pytest.raises(OSError), listening():
+        work(OSError)
+    assert said == [AttributeError]
+
+
 def test_an_error_that_an_interrupt_led_to_is_the_interrupt(lost):
     with pytest.raises(KeyboardInterrupt), listening():
         lost()
