@@ -203,6 +203,7 @@ def _local(distributed: Any, workers: int) -> Any:
     again what the error that comes here says.
     """
     how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "localhost:0"}
+    how["env"] = {"DIPTYCH_NUM_THREADS": "1"}  # a process a core
     with _blocking_interrupts():
         return distributed.LocalCluster(n_workers=workers, silence_logs=logging.CRITICAL, **how)
 
