@@ -10,7 +10,8 @@ from argparse import ArgumentTypeError, Namespace
 import numpy as np
 import pytest
 
-from diptych.commands.cluster import LOCAL, executor_of, parts_a_file, size
+from diptych.commands.cluster import parts_a_file, size
+from diptych.commands.executors import LOCAL, executor_of
 from diptych.commands.main import main
 from diptych.commands.many_files import paths_of
 

@@ -43,6 +43,10 @@ class Future:
         self.client.wait(self.client.returning(answer))
         return answer
 
+    def release(self) -> None:
+        """Its result is needed no more, so that it is not lost with a worker."""
+        self.client.held = [each for each in self.client.held if each is not self]
+
     def exception(self) -> Any:
         self.client.run_until(self)
         return self.answer if self.status == "error" else None

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from diptych.commands import align, check, curves, localize, parse, reproduce, segment, sequences, tag, warm
+from diptych.commands import align, check, curves, grid, localize, parse, reproduce, segment, sequences, tag, warm
 from diptych.commands.parser import Parser
 from diptych.interrupts import listening
 from diptych.panels import panel_of
@@ -25,6 +25,7 @@ COMMANDS = (
     align.add,
     localize.add,
     curves.add,
+    grid.add,
     reproduce.add,
     check.add,
     warm.add,

@@ -107,7 +107,7 @@ def add_command(
     sub: Parser = commands.add_parser(
         name, help=summary, description=description or f"{summary[0].upper()}{summary[1:]}."
     )
-    sub.set_defaults(command=run, name=f"{task} {name}".strip())
+    sub.set_defaults(command=run, name=f"{task} {name}".strip(), reported=None)
     add_flags(sub, *EVERYWHERE)
     return sub
 

@@ -170,7 +170,13 @@ def finish(
 
 
 def print_report(options: argparse.Namespace, report: dict[str, Any], lines: list[str], out: str | None = None) -> None:
-    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead."""
+    """Print the report: one JSON object with ``--json``, else the lines. out: write to this file instead.
+
+    If the options have a function ``reported``, it gets the report, and nothing is printed.
+    """
+    if options.reported is not None:
+        options.reported(jsonable(report))
+        return
     text = json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines)
     if out is None:
         say(text)

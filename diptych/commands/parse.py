@@ -16,12 +16,12 @@ from diptych.commands.cluster import (
     add_cluster,
     asked,
     check_over,
-    executor_of,
     for_workers,
     line_of,
     moved,
     parts_a_file,
 )
+from diptych.commands.executors import executor_of
 from diptych.commands.jobs import limited
 from diptych.commands.many_files import paths_of
 from diptych.commands.options import TRAINING, add_flags, add_task, count

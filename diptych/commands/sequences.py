@@ -23,13 +23,13 @@ from diptych.commands.cluster import (
     add_cluster,
     asked,
     check_over,
-    executor_of,
     for_workers,
     line_of,
     loss_over,
     moved,
     parts_a_file,
 )
+from diptych.commands.executors import executor_of
 from diptych.commands.jobs import (
     OPTIMIZERS,
     Job,

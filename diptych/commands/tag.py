@@ -17,13 +17,13 @@ from diptych.commands.cluster import (
     add_cluster,
     asked,
     check_over,
-    executor_of,
     for_workers,
     line_of,
     loss_over,
     moved,
     parts_a_file,
 )
+from diptych.commands.executors import executor_of
 from diptych.commands.jobs import OPTIMIZERS as SOLVERS
 from diptych.commands.jobs import Job, add_job, job_of, limited, loss_of, refuse_options, train
 from diptych.commands.many_files import are_many, paths_of, write_each

@@ -9,6 +9,7 @@ import diptych.distributed.sparse  # noqa: F401, both register what the panels l
 from diptych.distributed.ascent import cocoa
 from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts
 from diptych.distributed.objective import Partitioned
+from diptych.distributed.runs import Runs
 from diptych.distributed.transports import WorkersLost
 from diptych.distributed.vocabulary import sequence_model, tagging_model
 
@@ -16,6 +17,7 @@ __all__ = [
     "ColumnFile",
     "Part",
     "Partitioned",
+    "Runs",
     "SequenceFile",
     "TreebankFile",
     "WorkersLost",

@@ -5,7 +5,6 @@ Each transport sends an object once, as a reference that tasks carry, and adds t
 
 from __future__ import annotations
 
-import itertools
 import os
 import pickle
 import queue
@@ -103,6 +102,10 @@ class Transport(ABC):
         self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
     ) -> Iterable[Any]:
         """Pairs of k and the result, as they come."""
+
+    def anywhere(self, task: Task, n: int, *references: Any) -> Iterable[Any]:
+        """Pairs of k < n and the result, as they come, each from a worker that was free."""
+        return self.results(task, range(n), references, ())
 
     def one(self, task: Task, k: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
         """The result for k."""
@@ -220,7 +223,7 @@ def _completed(futures: dict[Any, int]) -> Iterable[tuple[int, Any]]:
 class Dask(Transport):
     """A client of Dask. Tasks of a worker that is lost run again elsewhere, from their loaders."""
 
-    tries = 5  # evaluations in all, if tasks were lost with their workers
+    tries = 5  # times in a row that all tasks were lost with their workers
     poll = 1.0  # seconds between two looks at the connection to the scheduler
 
     def __init__(self, client: Any) -> None:
@@ -254,10 +257,14 @@ class Dask(Transport):
         try:
             threads: dict[str, int] = self.client.nthreads()
             return threads
-        except (OSError, RuntimeError, AttributeError):  # as Dask says it
-            if self.client.status in ("closing", "closed"):
-                raise WorkersLost(f"the scheduler at {self._address} is gone") from None
+        except (OSError, RuntimeError, AttributeError) as problem:  # as Dask says it
+            self._check_connected(problem)
             return {}
+
+    def _check_connected(self, problem: BaseException) -> None:
+        """WorkersLost if the scheduler is gone."""
+        if self.client.status in ("closing", "closed"):
+            raise WorkersLost(f"the scheduler at {self._address} is gone") from problem
 
     @property
     def moved(self) -> int:
@@ -293,6 +300,12 @@ class Dask(Transport):
         self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
     ) -> Iterable[Any]:
         return self._answers(lambda sent, missing: self._at_home(task, sent, missing, rest), ks, references)
+
+    def anywhere(self, task: Task, n: int, *references: Any) -> Iterable[Any]:
+        def submitted(sent: list[Any], missing: list[int]) -> list[Any]:
+            return [self.client.submit(task, *sent, k, pure=False) for k in missing]
+
+        return self._answers(submitted, range(n), references)
 
     def _at_home(self, task: Task, sent: list[Any], ks: Iterable[int], rest: tuple[Any, ...]) -> list[Any]:
         """A future for each k, on its worker."""
@@ -333,11 +346,16 @@ class Dask(Transport):
     ) -> Iterable[Any]:
         """Pairs of k and the result of the futures that ``make`` gives for what was sent and all k, as they come."""
         missing = set(ks)
-        n = len(missing)
-        for attempt in itertools.count(1):
-            sent = [self._future(name) for name in references]
-            futures = dict(zip(make(sent, sorted(missing)), sorted(missing), strict=True))
+        n, fruitless = len(missing), 0
+        while missing:
+            try:
+                sent = [self._future(name) for name in references]
+                futures = dict(zip(make(sent, sorted(missing)), sorted(missing), strict=True))
+            except Exception as problem:  # Dask raises errors of several types
+                self._check_connected(problem)
+                raise
             lost: BaseException | None = None
+            before = len(missing)
             for future in self._completed(futures):
                 if _is_loss(future):
                     lost = future.exception() if future.status == "error" else None
@@ -347,15 +365,18 @@ class Dask(Transport):
                 except CancelledError as problem:  # the result was lost after it was there
                     lost = problem
                     continue
+                future.release()  # nobody computes it again if its worker is lost now
                 missing.discard(futures[future])
                 yield futures[future], result
-            if not missing:
-                return
-            if attempt == self.tries:
-                raise WorkersLost(f"{len(missing)} of {n} tasks were lost with their workers {attempt} times") from lost
+            fruitless = fruitless + 1 if len(missing) == before else 0
+            if fruitless == self.tries:
+                raise WorkersLost(
+                    f"{len(missing)} of {n} tasks were lost with their workers {self.tries} times"
+                ) from lost
             self._sent_again += len(missing)
-            for name in references:
-                self._futures.pop(name, None)
+            if missing:
+                for name in references:
+                    self._futures.pop(name, None)
 
     def _completed(self, futures: Iterable[Any]) -> Iterable[Any]:
         """Futures as they end.
@@ -374,9 +395,8 @@ class Dask(Transport):
                 try:
                     future = ended.get(timeout=self.poll)
                     break
-                except queue.Empty:
-                    if self.client.status in ("closing", "closed"):
-                        raise WorkersLost(f"the scheduler at {self._address} is gone") from None
+                except queue.Empty as problem:
+                    self._check_connected(problem)
             yield future
 
 

@@ -1,6 +1,6 @@
 """Figures 2 and 5 (a) to (d) of Pillutla et al. (2018), by their protocol (sections 7.1 to 7.5), on CoNLL-2002 Spanish.
 
-    diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
+    diptych reproduce casimir-figure-2 PATH_TO_conll2002.zip [--quick] [--out FOLDER] [--json] [--workers 2]
     diptych reproduce casimir-figure-5a ...   level of smoothing; 5b: smooth or not, 5c: warm starts, 5d: K
     diptych reproduce casimir-figure-2 --draw figure-2.json  draw the picture again from the JSON file
 
@@ -30,20 +30,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from diptych.distributed import Runs
 from diptych.experiments.casimir_pictures import draw
 from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
-from diptych.experiments.entity_runs import CERTIFICATE, Run, Sentences, workers
+from diptych.experiments.entity_runs import CERTIFICATE, Run, Sentences, runs_of
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
+    add_workers,
     at_least_one,
+    executor_of_one_thread,
     output_folder,
     parsed,
     run_or_draw,
     say_written,
 )
-from diptych.experiments.workers import Workers
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["main", "measure"]
@@ -52,10 +54,10 @@ QUICK = {"sentences": 16, "passes": 2, "repeats": 2, "bits": 12}
 LONGER = 4  # the search for the best known objective has this many times more passes
 
 
-def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
+def measure(performed: Runs, curves: Sequence[Curve], passes: int, repeats: int) -> dict[str, Any]:
     """The best known objective and dual for each c, the runs over each grid, and the runs of each tuned curve."""
     print("best known objectives", file=sys.stderr)
-    certificates = workers.perform(
+    certificates = performed.perform(
         Run(CERTIFICATE, c, {}, 0, LONGER * passes) for c in dict.fromkeys(x.c for x in curves)
     )
     print("tuning", file=sys.stderr)
@@ -66,15 +68,15 @@ def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int
         for curve in curves
         if curve.tuned_as is None
     }
-    workers.perform(run for runs in tried.values() for run in runs)
-    tuned = {name: workers.perform(runs) for name, runs in tried.items()}
+    performed.perform(run for runs in tried.values() for run in runs)
+    tuned = {name: performed.perform(runs) for name, runs in tried.items()}
     print("curves", file=sys.stderr)
     drawn = []
     for curve in curves:
         best = chosen(tuned[curve.column, curve.tuned_as or curve.label])["options"]
         options = {**curve.options, **{name: best[name] for name in curve.grid[0]}}
         drawn.append([Run(curve.method, curve.c, options, rng, passes) for rng in range(repeats)])
-    shown = workers.perform(run for runs in drawn for run in runs)
+    shown = performed.perform(run for runs in drawn for run in runs)
     every = [*certificates, *(record for records in tuned.values() for record in records), *shown]
     return {
         "best": {f"{record['c']:g}": _best(record["c"], every) for record in certificates},
@@ -86,7 +88,7 @@ def measure(workers: Workers, curves: Sequence[Curve], passes: int, repeats: int
                 "c": curve.c,
                 "options": runs[0].options,
                 "tuned": _ends(curve.grid, runs[0].options),
-                "runs": workers.perform(runs),
+                "runs": performed.perform(runs),
             }
             for curve, runs in zip(curves, drawn, strict=True)
         ],
@@ -159,7 +161,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         "--repeats", type=at_least_one, default=5, help="number of random seeds (default: 5; the paper: 10)"
     )
     parser.add_argument("--bits", type=at_least_one, default=16, help="hash features to 2^BITS weights (default: 16)")
-    parser.add_argument("--jobs", type=at_least_one, default=1, help="number of processes (default: 1)")
+    add_workers(parser)
     add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
     options = parsed(parser, arguments, QUICK)
     figure = name.removeprefix("casimir-")
@@ -181,7 +183,8 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     sentences = Sentences(options.data, options.sentences, options.sentences, options.bits)
     folder = output_folder(options)
     kept = folder / "runs.jsonl"
-    results = measure(workers(sentences, options.jobs, kept), curves, options.passes, options.repeats)
+    with executor_of_one_thread(options) as executor:
+        results = measure(runs_of(sentences, kept, executor), curves, options.passes, options.repeats)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {"figure": figure, "settings": settings, "versions": versions(), **results}
     path = folder / f"{figure}.json"

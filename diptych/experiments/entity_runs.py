@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,13 +19,13 @@ import numpy as np
 import accelerated
 from diptych.chunks import chunk_scores
 from diptych.commands.output import announce_compilation
+from diptych.distributed import Runs
 from diptych.experiments.shell import whole
-from diptych.experiments.workers import Workers
 from diptych.files.columns import Columns, load_columns
 from reference.models.token_templates import TOKEN_TEMPLATES
 from reference.training.result import Result, Row
 
-__all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "perform", "workers"]
+__all__ = ["CERTIFICATE", "METHODS", "Problem", "Run", "Sentences", "perform", "runs_of"]
 
 TEMPLATES = [template for template in TOKEN_TEMPLATES["entities"] if template != "bias"]
 FULL_GRADIENTS = {"svrg", "casimir-svrg-const", "casimir-svrg-adapt"}  # methods with one full gradient per pass
@@ -183,8 +183,8 @@ def perform(problem: Problem, run: Run) -> dict[str, Any]:
     return {**run._asdict(), "n": problem.n, "rows": rows, "message": result.message}
 
 
-def workers(sentences: Sentences, jobs: int, kept: Path) -> Workers:
-    """Workers for runs on the sentences. ValueError for an unsuitable file."""
+def runs_of(sentences: Sentences, kept: Path, executor: Any) -> Runs:
+    """Runs on the sentences. ValueError for an unsuitable file."""
     announce_compilation(accelerated)
     _loaded(sentences)  # reports errors in the file before processes start
 
@@ -192,7 +192,10 @@ def workers(sentences: Sentences, jobs: int, kept: Path) -> Workers:
         last = record["rows"][-1]["objective"] if record["rows"] else None
         return f"{run.method}, lam = {run.c:g}/n, {run.options}, rng {run.rng}: {last}"
 
-    return Workers(_perform, sentences, jobs, kept, key=lambda run: [*sentences[1:], run._asdict()], describe=describe)
+    def key(run: Run) -> list[Any]:
+        return [*sentences[1:], run._asdict()]
+
+    return Runs(partial(_perform, sentences), kept, executor, key=key, describe=describe)
 
 
 @lru_cache(maxsize=1)

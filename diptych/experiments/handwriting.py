@@ -1,5 +1,6 @@
-"""Table 1 of Martins et al. (2010), handwriting: ``diptych reproduce mkl-table-1 [--quick] [--folds 0 1 ...] [--jobs 2]
-[--out FOLDER] [--json]``.
+"""Table 1 of Martins et al. (2010), handwriting:
+
+    diptych reproduce mkl-table-1 [--quick] [--folds 0 1 ...] [--out FOLDER] [--json] [--workers 2]
 
 Structural SVMs for the OCR letters with one kernel, with the average of several kernels, and with several kernels by
 multiple kernel learning. They are trained on one fold for 20 epochs and tested on the other nine. For each
@@ -32,7 +33,9 @@ from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
+    add_workers,
     at_least_one,
+    executor_of_one_thread,
     output_folder,
     parsed,
     run_or_draw,
@@ -186,7 +189,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--average", choices=AVERAGES, default="last", help="use the last model or the average (default: last)"
     )
-    parser.add_argument("--jobs", type=at_least_one, default=1, help="number of processes (default: 1)")
+    add_workers(parser)
     add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "handwriting", ("settings", "folds", "records"))
@@ -210,7 +213,8 @@ def _run(options: argparse.Namespace) -> None:
     path = output_folder(options) / "handwriting.json"
     kept = path.with_name("folds.jsonl")
     announce_compilation(accelerated)
-    records = folds_measured(options.folds, settings, options.jobs, kept)
+    with executor_of_one_thread(options) as executor:
+        records = folds_measured(options.folds, settings, kept, executor)
     report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
     report = json.loads(json.dumps(report))
     path.write_text(json.dumps(report), encoding="utf-8")

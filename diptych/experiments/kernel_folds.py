@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +19,9 @@ import numpy as np
 
 import accelerated
 from accelerated.models.kernel_sequence import KernelSequenceModel, KernelWeights
+from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.shell import whole
-from diptych.experiments.workers import Workers
 from reference.datasets import Sequences
 from reference.kernels import B1Spline, Explicit, Gaussian, Kernel, Linear, Mean, Polynomial, blocks
 from reference.models.kernel_data import scaled
@@ -188,7 +189,7 @@ def _share(predicted: list[np.ndarray], truth: list[np.ndarray]) -> float:
     return float(np.mean(np.concatenate(predicted) == np.concatenate(truth)))
 
 
-def folds_measured(folds: Sequence[int], settings: Settings, jobs: int, kept: Path) -> list[dict[str, Any]]:
+def folds_measured(folds: Sequence[int], settings: Settings, kept: Path, executor: Any) -> list[dict[str, Any]]:
     """The folds' records, in their order. Folds in the file ``kept`` are not measured again."""
 
     def describe(fold: int, record: dict[str, Any]) -> str:
@@ -197,4 +198,4 @@ def folds_measured(folds: Sequence[int], settings: Settings, jobs: int, kept: Pa
     def key(fold: int) -> list[Any]:
         return [fold, settings._asdict()]
 
-    return Workers(measure_fold, settings, jobs, kept, key=key, describe=describe).perform(folds)
+    return Runs(partial(measure_fold, settings), kept, executor, key=key, describe=describe).perform(folds)

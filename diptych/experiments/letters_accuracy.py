@@ -1,44 +1,64 @@
-"""Accuracy on the OCR letters by the folds' protocol: ``diptych reproduce letters-accuracy [--quick] [--json]``.
+"""Accuracy on the OCR letters by the folds' protocol:
+
+    diptych reproduce letters-accuracy [--quick] [--out FOLDER] [--json] [--workers 2]
 
 Ten folds: train on nine and test on the tenth, and the reverse. The models are a linear-chain CRF and a structural SVM
 on raw pixels, trained by SGD with default steps. Nothing is tuned on the test folds. Prints means and standard
-deviations over the folds.
+deviations over the folds. Finished folds are kept in letters-accuracy.jsonl, in the current folder or that of --out;
+they are not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive
+from diptych.commands.output import announce_compilation
+from diptych.distributed import Runs
+from diptych.experiments.shell import (
+    Parser,
+    add_workers,
+    at_least_one,
+    ended,
+    executor_of_one_thread,
+    output_folder,
+    parsed,
+    positive,
+    whole,
+)
+
+__all__ = ["Run", "main", "perform"]
+
+FOLDS = 10
 
 
-def measure(job: Job, reverse: bool) -> dict[str, Any]:
-    """Letter and word accuracy of one job over the ten folds."""
-    data, scores = load("letters"), []
-    for fold in range(10):
-        training, test = data.split(fold, reverse=reverse)
-        objective = objective_of(accelerated, job, training)
-        result = train(accelerated, job, objective)
-        scores.append(accuracy(objective.model, result.x, test))
-        print(f"  {job.loss}, fold {fold}: {scores[-1]}", file=sys.stderr)
-    by = {kind: [score[kind] for score in scores] for kind in ("letter", "word")}
-    return {
-        "loss": job.loss,
-        "train": "one fold" if reverse else "nine folds",
-        "job": job.as_dict(),
-        **{
-            kind: {"mean": float(np.mean(x)), "deviation": float(np.std(x, ddof=1)), "folds": x}
-            for kind, x in by.items()
-        },
-    }
+class Run(NamedTuple):
+    """One loss on one fold; reverse: trained on that fold and tested on the others."""
+
+    loss: str
+    lam: float
+    epochs: int
+    reverse: bool
+    fold: int
+
+    @property
+    def job(self) -> Job:
+        """The training."""
+        return Job(loss=self.loss, lam=self.lam, epochs=self.epochs)
+
+
+def perform(run: Run) -> dict[str, float]:
+    """The shares of right letters and words of the test part."""
+    training, test = load("letters").split(run.fold, reverse=run.reverse)
+    objective = objective_of(accelerated, run.job, training)
+    return accuracy(objective.model, whole(train(accelerated, run.job, objective)).x, test)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -46,18 +66,26 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     parser = Parser(name, __doc__)
     parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="folder of the folds' file (default: this one)")
     parser.add_argument("--lam", type=positive, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
     parser.add_argument("--epochs", type=at_least_one, default=20, help="epochs of each run (default: 20)")
+    add_workers(parser)
     options = parsed(parser, arguments, {"epochs": 1})
     return ended(parser, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
-    rows = [
-        measure(Job(loss=loss, lam=options.lam, epochs=options.epochs), reverse)
-        for reverse in (False, True)
-        for loss in ("crf", "hinge")
-    ]
+    kinds = [(reverse, loss) for reverse in (False, True) for loss in ("crf", "hinge")]
+    runs = {
+        (reverse, loss): [Run(loss, options.lam, options.epochs, reverse, fold) for fold in range(FOLDS)]
+        for reverse, loss in kinds
+    }
+    kept = output_folder(options) / "letters-accuracy.jsonl"
+    announce_compilation(accelerated)
+    with executor_of_one_thread(options) as executor:
+        performed = Runs(perform, kept, executor, key=Run._asdict, describe=_described)
+        performed.perform(run for several in runs.values() for run in several)
+    rows = [_row(several, performed.perform(several)) for several in runs.values()]
     if options.json:
         print(json.dumps(rows, indent=2))
         return
@@ -65,3 +93,19 @@ def _run(options: argparse.Namespace) -> None:
     for row in rows:
         cells = (f"{100 * row[kind]['mean']:.1f} ± {100 * row[kind]['deviation']:.1f}" for kind in ("letter", "word"))
         print(f"| {'CRF' if row['loss'] == 'crf' else 'structural SVM'} | {row['train']} | {' | '.join(cells)} |")
+
+
+def _described(run: Run, scores: dict[str, float]) -> str:
+    return (
+        f"{run.loss}, {'on' if run.reverse else 'without'} fold {run.fold}: {100 * scores['letter']:.1f} % of letters"
+    )
+
+
+def _row(runs: list[Run], scores: list[dict[str, float]]) -> dict[str, Any]:
+    """The means and deviations over the folds."""
+    by = {kind: [score[kind] for score in scores] for kind in ("letter", "word")}
+    means = {
+        kind: {"mean": float(np.mean(x)), "deviation": float(np.std(x, ddof=1)), "folds": x} for kind, x in by.items()
+    }
+    train = "one fold" if runs[0].reverse else "nine folds"
+    return {"loss": runs[0].loss, "train": train, "job": runs[0].job.as_dict(), **means}

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from diptych.distributed import Runs
 from diptych.experiments.localization_pictures import draw
 from diptych.experiments.localization_plan import Figure, Sizes
-from diptych.experiments.localization_runs import CERTIFICATE, Run, workers
+from diptych.experiments.localization_runs import CERTIFICATE, Run, runs_of
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, run_or_draw, say_written
-from diptych.experiments.workers import Workers
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["command"]
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     sizes = figure.quick if options.quick else figure.sizes
     sizes = sizes._replace(**{k: getattr(options, k) for k in ("passes", "repeats") if getattr(options, k) is not None})
     folder = output_folder(options)
-    runs = workers(folder, layers)
+    runs = runs_of(folder, layers)
     results = measure(runs, figure, options.classes or figure.classes, sizes, options.quick, layers)
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
     path = folder / f"localization-{name}.json"
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     _show(options, report, picture, path, picture, runs.kept)
 
 
-def measure(runs: Workers, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
+def measure(runs: Runs, figure: Figure, classes: str, sizes: Sizes, quick: bool, layers: int) -> dict[str, Any]:
     """The best known objective and dual of each class, the runs over each grid, and the runs of each tuned curve."""
     drawn: list[dict[str, Any]] = []
     best, tuning, every = {}, [], []

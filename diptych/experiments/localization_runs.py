@@ -17,16 +17,16 @@ import numpy as np
 
 import accelerated
 from diptych.commands.localize_jobs import find, judged, packed
+from diptych.distributed import Runs
 from diptych.experiments.localization_plan import ADAPT, CONST, PL, K, Sizes
 from diptych.experiments.shell import whole
-from diptych.experiments.workers import Workers
 from diptych.files.localization import load_localization
 from diptych.files.localization_writer import save_localization
 from diptych.scenes import make_scenes
 from reference.training.prox_linear import casimir_svrg
 from reference.training.result import Result, Row
 
-__all__ = ["CERTIFICATE", "Problem", "Run", "perform", "workers"]
+__all__ = ["CERTIFICATE", "Problem", "Run", "perform", "runs_of"]
 
 CERTIFICATE = "certificate"  # the method that finds the best known objective and dual of linear scores
 SCHEDULES = {
@@ -180,8 +180,8 @@ class Source(NamedTuple):
     layers: int
 
 
-def workers(folder: Path, layers: int) -> Workers:
-    """Workers that perform one run at a time, because seconds are compared."""
+def runs_of(folder: Path, layers: int) -> Runs:
+    """Runs in this process, one at a time, because seconds are compared."""
 
     def describe(run: Run, record: dict[str, Any]) -> str:
         last = record["rows"][-1]["objective"] if record["rows"] else None
@@ -189,7 +189,11 @@ def workers(folder: Path, layers: int) -> Workers:
 
     kept = folder / "localization-runs.jsonl"
     source = Source(folder, layers)
-    return Workers(_perform, source, 1, kept, key=lambda run: [layers, run._asdict()], describe=describe)
+
+    def key(run: Run) -> list[Any]:
+        return [layers, run._asdict()]
+
+    return Runs(functools.partial(_perform, source), kept, key=key, describe=describe)
 
 
 def _perform(source: Source, run: Run) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Dependency parsing of Martins et al. (2010), section 4 and Figure 1, bottom right: templates chosen by an SVM and by
 multiple kernel learning.
 
-    diptych reproduce mkl-figure-1 PATH_TO_dependency_treebank.zip [--quick] [--out FOLDER] [--json] [--jobs 2]
+    diptych reproduce mkl-figure-1 PATH_TO_dependency_treebank.zip [--quick] [--out FOLDER] [--json] [--workers 2]
     diptych reproduce mkl-figure-1 --draw parsing-templates.json       draw the picture again from the JSON file
 
 A plain SVM and MKL learn on all 100 templates. Then SVMs are trained on fewer templates, those with the largest norms
@@ -30,18 +30,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych.distributed import Runs
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
+    add_workers,
     at_least_one,
+    executor_of_one_thread,
     output_folder,
     parsed,
     run_or_draw,
     say_written,
 )
-from diptych.experiments.template_runs import Run, Treebank, workers
-from diptych.experiments.workers import Workers
+from diptych.experiments.template_runs import Run, Treebank, runs_of
 from diptych.metrics import PUNCTUATION
 from diptych.pictures.plots import require_matplotlib
 
@@ -72,25 +74,25 @@ class Plan(NamedTuple):
         return cls((0.1, 1.0), (1.0, 10.0), (1, 1), (2, 20))
 
 
-def measure(workers: Workers, plan: Plan, epochs: int) -> dict[str, Any]:
+def measure(treebank: Treebank, performed: Runs, plan: Plan, epochs: int) -> dict[str, Any]:
     """Tune both learners, train them on all templates, and train SVMs on sets of templates."""
-    every = tuple(range(len(workers.data.checked_templates())))
+    every = tuple(range(len(treebank.checked_templates())))
     print("eta0", file=sys.stderr)
     trials = {
-        learner: workers.perform(Run(learner, TRIAL_C, eta0, every, plan.trials[0], "tuning") for eta0 in plan.eta0)
+        learner: performed.perform(Run(learner, TRIAL_C, eta0, every, plan.trials[0], "tuning") for eta0 in plan.eta0)
         for learner in NAMES
     }
     eta0 = {learner: max(records, key=_share)["eta0"] for learner, records in trials.items()}
     print("C", file=sys.stderr)
     tuned = {
-        learner: workers.perform(Run(learner, C, eta0[learner], every, plan.trials[1], "tuning") for C in plan.C)
+        learner: performed.perform(Run(learner, C, eta0[learner], every, plan.trials[1], "tuning") for C in plan.C)
         for learner in NAMES
     }
-    words = sum(tag not in PUNCTUATION for sentence in workers.data.sentences("tuning")[1] for tag in sentence.tags)
+    words = sum(tag not in PUNCTUATION for sentence in treebank.sentences("tuning")[1] for tag in sentence.tags)
     best = {learner: _strongest(records, words) for learner, records in tuned.items()}
     print("all templates", file=sys.stderr)
     full = {
-        learner: workers.perform([Run(learner, best[learner]["C"], eta0[learner], every, epochs, "whole")])[0]
+        learner: performed.perform([Run(learner, best[learner]["C"], eta0[learner], every, epochs, "whole")])[0]
         for learner in NAMES
     }
     print("sets of templates", file=sys.stderr)
@@ -100,12 +102,12 @@ def measure(workers: Workers, plan: Plan, epochs: int) -> dict[str, Any]:
         learner: [Run("svm", svm["C"], svm["eta0"], each, epochs, "whole") for each in sets[learner]]
         for learner in sets
     }
-    workers.perform(run for pair in zip(*runs.values(), strict=True) for run in pair)
+    performed.perform(run for pair in zip(*runs.values(), strict=True) for run in pair)
     return {
         "eta0": trials,
         "C": tuned,
         "full": full,
-        "sets": {learner: workers.perform(each) for learner, each in runs.items()},
+        "sets": {learner: performed.perform(each) for learner, each in runs.items()},
     }  # fmt: skip
 
 
@@ -207,7 +209,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--epochs", type=at_least_one, default=10, help="epochs of each run (default: 10)")
     parser.add_argument("--bits", type=at_least_one, default=16, help="2^BITS weights for each template (default: 16)")
-    parser.add_argument("--jobs", type=at_least_one, default=1, help="number of processes (default: 1)")
+    add_workers(parser)
     add_report_options(parser, printed="JSON, without the norms of every epoch")
     options = parsed(parser, arguments, QUICK)
     if options.held_out >= options.files:
@@ -230,7 +232,8 @@ def _run(options: argparse.Namespace) -> None:
     treebank = Treebank(options.data, options.files, options.held_out, options.test_files, templates, options.bits)
     folder = output_folder(options)
     kept, path = folder / "runs.jsonl", folder / "parsing-templates.json"
-    results = measure(workers(treebank, options.jobs, kept), plan, options.epochs)
+    with executor_of_one_thread(options) as executor:
+        results = measure(treebank, runs_of(treebank, kept, executor), plan, options.epochs)
     settings = {name: getattr(options, name) for name in QUICK}
     report = {
         "settings": settings,

@@ -11,13 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from accelerated.threads import set_num_threads
+from diptych.commands.executors import add_executor, executor_of_runs
 from reference.training.result import Result
+from reference.training.run import Lost
 
 __all__ = [
     "Parser",
     "add_report_options",
+    "add_workers",
     "at_least_one",
     "ended",
+    "executor_of_one_thread",
     "output_folder",
     "parsed",
     "positive",
@@ -34,6 +39,10 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, name: str, description: str | None) -> None:
         form = argparse.RawDescriptionHelpFormatter
         super().__init__(f"diptych reproduce {name}", description=description, formatter_class=form)
+
+    def option(self, _: str, *names: str, rare: bool = False, **arguments: Any) -> None:
+        """Add an option that commands have too."""
+        self.add_argument(*names, **arguments)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
@@ -69,7 +78,7 @@ def ended(parser: Parser, command: Callable[[], None]) -> int:
     """Run a command and return the exit status: 0, 2 after an error (one line on stderr), or 130 if interrupted."""
     try:
         command()
-    except (ValueError, OSError, ImportError) as problem:
+    except (ValueError, OSError, ImportError, Lost) as problem:
         print(f"{parser.prog}: {_message(problem)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -84,6 +93,22 @@ def add_report_options(parser: Parser, printed: str = "the table as JSON", again
     parser.add_argument("--out", metavar="FOLDER", type=Path, help=folder)
     parser.add_argument("--json", action="store_true", help=f"print {printed}")
     parser.add_argument("--draw", metavar="JSON", type=Path, help=f"run nothing: make {again} from this file")
+
+
+def add_workers(parser: Parser) -> None:
+    """Add the options of :func:`executor_of_one_thread`."""
+    add_executor(parser, "perform runs")
+
+
+@contextmanager
+def executor_of_one_thread(options: argparse.Namespace) -> Iterator[Any]:
+    """The executor of --workers or --scheduler; None for this process, which uses one thread."""
+    set_num_threads(1)
+    try:
+        with executor_of_runs(options) as executor:
+            yield executor
+    finally:
+        set_num_threads(None)
 
 
 def output_folder(options: argparse.Namespace) -> Path:

@@ -9,7 +9,7 @@ model. Each template has 2^bits weights of its own; exactly one token has the ro
 from __future__ import annotations
 
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +18,13 @@ import numpy as np
 import accelerated
 from accelerated import boxes
 from diptych.commands.output import announce_compilation
-from diptych.experiments.workers import Workers
+from diptych.distributed import Runs
 from diptych.files.treebank import Sentence, load_treebank
 from diptych.metrics import attachment_score
 from reference.models.templates import check_templates, named_templates
 from reference.training.counterparts import counterpart
 
-__all__ = ["Run", "Treebank", "perform", "workers"]
+__all__ = ["Run", "Treebank", "perform", "runs_of"]
 
 
 class Treebank(NamedTuple):
@@ -111,8 +111,8 @@ def _packed(treebank: Treebank, part: str, templates: tuple[tuple[str, ...], ...
     return model, model.pack(X, Y)
 
 
-def workers(treebank: Treebank, jobs: int, kept: Path) -> Workers:
-    """Workers for runs on a treebank. ValueError if a part of it has no sentences."""
+def runs_of(treebank: Treebank, kept: Path, executor: Any) -> Runs:
+    """Runs on a treebank. ValueError if a part of it has no sentences."""
     for part in ("tuning", "whole"):
         if not all(treebank.sentences(part)):
             raise ValueError(f"{treebank.archive}: expected sentences in all parts, got none in one of {part}")
@@ -123,4 +123,7 @@ def workers(treebank: Treebank, jobs: int, kept: Path) -> Workers:
         score = "diverged" if share is None else f"UAS {100 * share:.2f} %"
         return f"{name}, C = {run.C:g}, eta0 = {run.eta0:g}, {run.epochs} epochs: {score}"
 
-    return Workers(perform, treebank, jobs, kept, key=lambda run: [*treebank[1:], run._asdict()], describe=describe)
+    def key(run: Run) -> list[Any]:
+        return [*treebank[1:], run._asdict()]
+
+    return Runs(partial(perform, treebank), kept, executor, key=key, describe=describe)

@@ -6,6 +6,7 @@ The suffix of a file name is the format: .png, .pdf or .svg. matplotlib is impor
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from reference.training.result import Row
 __all__ = [
     "alignment",
     "convergence",
+    "grid",
     "pictures",
     "plot_path",
     "require_matplotlib",
@@ -104,6 +106,35 @@ def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence
     axes[0].set_yscale("log" if logarithmic else "linear")
     axes[0].legend(fontsize=8)
     save_figure(figure, path)
+
+
+def grid(path: str | Path, curves: Mapping[str, Sequence[tuple[str, Any, Any]]], name: str, score: str) -> None:
+    """A score against the values of an option: of each curve, points (value, mean, deviation), with None where there is
+    none. The axis is logarithmic if the values are positive numbers over more than one order of magnitude.
+    """
+    figure = require_matplotlib()(figsize=(5.5, 3.8), layout="constrained")
+    axis = figure.subplots()
+    values = [value for points in curves.values() for value, _, _ in points]
+    numbers = [float(value) for value in values if _is_number(value)]
+    numeric = len(numbers) == len(values)
+    for label, points in curves.items():
+        shown = [point for point in points if point[1] is not None]
+        x = [float(value) if numeric else value for value, _, _ in shown]
+        bars = [deviation or 0.0 for _, _, deviation in shown]
+        axis.errorbar(x, [mean for _, mean, _ in shown], bars, label=label or None, marker="o", markersize=3, capsize=3)
+    if numeric and min(numbers) > 0 and max(numbers) > 10 * min(numbers):
+        axis.set_xscale("log")
+    axis.set(xlabel=name, ylabel=score)
+    if any(curves):
+        axis.legend(fontsize=8)
+    save_figure(figure, path)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def plot_path(

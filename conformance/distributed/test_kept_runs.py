@@ -1,0 +1,169 @@
+"""Runs whose results are kept in a file as they come: on any executor, cut anywhere, performed once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conformance.distributed.virtual import VirtualClient
+from diptych.distributed import Runs, WorkersLost
+
+RUNS = [{"x": x, "fold": fold} for x in (0.5, 3.0, -2.0) for fold in (0, 1)]
+
+
+def square(folder, run):
+    """x^2, in a tuple and with a key that JSON turns to text; a file in the folder for each time that it ran."""
+    (folder / f"{run['x']} {run['fold']} {time.monotonic_ns()} {os.getpid()}").touch()
+    return {"squares": (run["x"] ** 2,), 7: run["fold"]}
+
+
+EXPECTED = [{"squares": [run["x"] ** 2], "7": run["fold"]} for run in RUNS]
+
+
+@pytest.fixture
+def ran(tmp_path):
+    folder = tmp_path / "ran"
+    folder.mkdir()
+    return folder
+
+
+def test_a_run_is_performed_once(tmp_path, ran, capfd):
+    def perform(runs, **options):
+        return Runs(partial(square, ran), tmp_path / "kept.jsonl", **options).perform(runs)
+
+    assert perform(RUNS[:2]) == EXPECTED[:2] and capfd.readouterr().err == ""
+    assert perform(RUNS, describe=lambda run, result: f"{run['x']}: {result['squares'][0]}") == EXPECTED
+    assert capfd.readouterr().err.splitlines()[0] == "  1 of 4: 3.0: 9.0"
+    assert perform(reversed([*RUNS, RUNS[0]])) == [*EXPECTED, EXPECTED[0]][::-1]
+    assert len(list(ran.iterdir())) == len(RUNS)
+    lines = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    assert [result for _, result in lines] == EXPECTED
+    assert perform([]) == []
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads(tmp_path, ran, threads):
+    with ThreadPoolExecutor(threads) as executor:
+        assert Runs(partial(square, ran), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
+
+
+@pytest.mark.beyond("starts processes")
+def test_processes(tmp_path, ran):
+    with ProcessPoolExecutor(2, get_context("spawn")) as executor:
+        assert Runs(partial(square, ran), tmp_path / "kept.jsonl", executor).perform(RUNS) == EXPECTED
+        with pytest.raises(WorkersLost, match="cannot replace it"):
+            Runs(deadly, tmp_path / "other.jsonl", executor).perform(RUNS)
+
+
+def deadly(run):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@given(data=st.data())
+def test_a_file_that_was_cut_goes_on(tmp_path_factory, data):
+    """Wherever the process was killed while it wrote: the whole lines count, the rest is performed again."""
+    folder = tmp_path_factory.mktemp("cut")
+    kept, ran = folder / "kept.jsonl", folder / "ran"
+    ran.mkdir()
+    Runs(partial(square, ran), kept).perform(RUNS)
+    content, marks = kept.read_bytes(), set(ran.iterdir())
+    first = content.index(b"\n") + 1
+    cut = data.draw(st.integers(first, len(content)))
+    kept.write_bytes(content[:cut])
+    assert Runs(partial(square, ran), kept).perform(RUNS) == EXPECTED
+    assert kept.read_bytes() == content
+    assert len(set(ran.iterdir()) - marks) == len(RUNS) - content[:cut].count(b"\n")
+
+
+def test_what_is_no_file_of_results_is_left_as_it_is(tmp_path):
+    for text, line in (("a,b\n1,2\n", 1), ("no end of a line", 1), ('["1", 2]\n{}\n', 2), ("\n", 1)):
+        kept = tmp_path / "kept.jsonl"
+        kept.write_text(text)
+        with pytest.raises(ValueError, match=rf"kept\.jsonl:{line}: expected a run and its result"):
+            Runs(str, kept)
+        assert kept.read_text() == text
+
+
+def third_fails(run):
+    if run == 2:
+        raise ArithmeticError("the third")
+    return run
+
+
+def test_results_before_an_error_are_kept(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    with pytest.raises(ArithmeticError, match="the third"):
+        Runs(third_fails, kept).perform(range(5))
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == [["0", 0], ["1", 1]]
+    assert Runs(abs, kept).perform([1, -2]) == [1, 2]
+
+
+def test_failures_are_returned_and_not_kept(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    negative = partial(Runs, kept=kept, failed=lambda result: result < 0)
+    assert negative(int).perform([1, -2, 3]) == [1, -2, 3]
+    assert negative(abs).perform([1, -2, 3]) == [1, 2, 3]
+
+
+def test_the_key_says_which_runs_are_the_same(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    by_length = partial(Runs, kept=kept, key=len)
+    assert by_length(str.upper).perform(["a", "bb"]) == ["A", "BB"]
+    runs = by_length(str.upper)
+    assert runs.perform(["c", "ddd"]) == ["A", "DDD"] and runs.is_kept("xx") and not runs.is_kept("xxxx")
+
+
+@pytest.mark.parametrize("workers", [3, 1000])
+def test_workers_that_die_change_no_result(tmp_path, workers):
+    """By the client with a virtual clock: every run is performed, and none twice unless its worker died."""
+    client = VirtualClient(workers, lambda task, arguments: 1.0, die=20.0, spread=0.5)
+    runs = list(range(-700, 700))
+    assert Runs(abs, tmp_path / "kept.jsonl", client).perform(runs) == [abs(run) for run in runs]
+    assert client.died > 0 and client.ran <= client.asked + client.again
+    assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == len(runs)
+
+
+def test_a_client_that_is_closed_says_that_the_scheduler_is_gone(tmp_path):
+    class Closed(VirtualClient):
+        def submit(self, *arguments, **options):
+            self.status = "closed"
+            raise Exception("of some type of Dask's")
+
+    with pytest.raises(WorkersLost, match="the scheduler at virtual is gone"):
+        Runs(abs, tmp_path / "kept.jsonl", Closed(1, lambda task, arguments: 1.0)).perform([1])
+
+
+@pytest.mark.parametrize("executor", [7, SimpleNamespace(map=map)])
+def test_what_is_no_executor_is_named(tmp_path, executor):
+    with pytest.raises(TypeError, match="executor: expected None, an executor of concurrent.futures or a client"):
+        Runs(abs, tmp_path / "kept.jsonl", executor)
+
+
+def once_deadly(folder, run):
+    """Kills its worker when it first performs run 3."""
+    mark = folder / "killed"
+    if run == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return run**2
+
+
+@pytest.mark.beyond("starts clusters of processes")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_worker_of_dask_that_is_killed(tmp_path, workers):
+    distributed = pytest.importorskip("distributed")
+    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with distributed.LocalCluster(n_workers=workers, **options) as cluster, distributed.Client(cluster) as client:
+        runs = Runs(partial(once_deadly, tmp_path), tmp_path / "kept.jsonl", client)
+        assert runs.perform(range(8)) == [k**2 for k in range(8)]
+        assert (tmp_path / "killed").exists() and runs.transport.repeated > 0

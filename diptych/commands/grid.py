@@ -1,0 +1,273 @@
+"""The command ``grid``: a training command over a grid of options, such as --lam and --fold. Its runs are tasks whose
+reports are kept in a file as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from diptych.commands.executors import EXECUTOR, add_executor, executor_of_runs
+from diptych.commands.options import FILE, add_command, add_flags
+from diptych.commands.output import opening, print_report, writable
+from diptych.commands.parser import Parser
+from diptych.distributed import Runs
+from diptych.panels import panel_of
+from diptych.pictures import plots
+from reference.training.run import Lost
+
+__all__ = ["add"]
+
+ONE_VALUE = ("reproduce", "grid")  # commands that print no single report
+FILES = ("save", "out", "log", "checkpoint", "plot")  # options that name a file to write
+OBJECTIVE = "objective"  # the only score of which the lowest is the best
+
+
+class Varied(NamedTuple):
+    """An option and the values that it takes."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+class Cell(NamedTuple):
+    """A run: its command without what varies, and the values of what varies, by name."""
+
+    command: tuple[str, ...]
+    values: dict[str, str]
+
+    @property
+    def words(self) -> list[str]:
+        """The whole command."""
+        return [*self.command, *(word for name, value in self.values.items() for word in (f"--{name}", value))]
+
+
+def add(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    sub = add_command(commands, "grid", _grid,
+        "train once for each combination of options' values",
+        "Run a training command for each combination of values of the options that --vary names, and compare the "
+        "reports: diptych grid --kept lam.jsonl --vary lam=1e-4,1e-3 --vary fold=0,1,2 --mean fold train letters. "
+        "{lam} in a word of the command stands for the value, as in --save model-{lam}.npz.")  # fmt: skip
+    sub.option("model", "--vary", type=_varied, action="append", metavar="NAME=A,B", required=True,
+        help="an option of the command and its values (or A;B, if they have commas); repeatable")  # fmt: skip
+    sub.option("output", "--kept", required=True, **FILE,
+        help="keep each report in this file as it comes; the runs in it are not repeated")  # fmt: skip
+    sub.option("output", "--mean", action="append", default=[], metavar="NAME",
+        help="show means and deviations over this option's values, such as fold; repeatable")  # fmt: skip
+    sub.option("output", "--by", metavar="SCORE",
+        help="show the best first, by this number of the reports, such as test.word")  # fmt: skip
+    add_flags(sub, plot="the score of --by, or the first, against the first option that varies")
+    add_executor(sub, "perform runs")
+    sub.add_argument("action", metavar="COMMAND", help="train, tag train, parse train, ...")
+    sub.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its data and its other options")
+
+
+def _varied(text: str) -> Varied:
+    """The value of an option NAME=A,B."""
+    name, equals, values = text.partition("=")
+    name, several = name.removeprefix("--"), tuple(values.split(";" if ";" in values else ","))
+    if not equals or not re.fullmatch(r"[A-Za-z][\w-]*", name) or not all(several):
+        raise argparse.ArgumentTypeError(f"expected NAME=A,B,..., got {text:.80}")
+    if len(set(several)) < len(several):
+        raise argparse.ArgumentTypeError(f"expected different values, got {text:.80}")
+    return Varied(name, several)
+
+
+def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
+    writable(options.kept, options.plot)
+    cells = _cells(panel, options)
+    _check(options, cells)
+    with executor_of_runs(options) as executor:
+        runs = Runs(_report, options.kept, executor,
+            key=Cell._asdict, describe=_described, failed=_is_failure)  # fmt: skip
+        done = sum(map(runs.is_kept, cells))
+        if done and not options.quiet:
+            print(f"{done} of {len(cells)} runs are in {options.kept}", file=sys.stderr)
+        if options.quiet:
+            runs.describe = None
+        reports = runs.perform(cells)
+    rows = [{"values": cell.values, "scores": _scores(report), "error": report.get("error")}
+            for cell, report in zip(cells, reports, strict=True)]  # fmt: skip
+    scores = list(dict.fromkeys(name for row in rows for name in row["scores"]))
+    if options.by is not None and options.by not in scores:
+        raise ValueError(f"--by: expected one of {', '.join(scores)}, got {options.by}")
+    means = _means(rows, [each.name for each in options.vary if each.name not in options.mean], scores)
+    if options.by is not None:
+        means.sort(key=lambda row: _rank(row, options.by))
+    report = opening(panel, options, vary={each.name: each.values for each in options.vary}, kept=str(options.kept))
+    report |= {"words": [options.action, *options.arguments], "runs": rows, "means": means}
+    lines = _table(means, scores, bool(options.mean))
+    if options.plot:
+        _draw(options, means, scores)
+        report["plot"] = str(options.plot)
+        lines.append(f"plot {options.plot}")
+    print_report(options, report, lines)
+    failed = [row for row in rows if row["error"] is not None]
+    if failed:
+        raise ValueError(
+            f"{len(failed)} of {len(rows)} runs failed; {_named(failed[0]['values'])}: {failed[0]['error']}"
+        )
+
+
+# the runs -------------------------------------------------------------------------------------------------------------
+
+
+def _cells(panel: ModuleType, options: argparse.Namespace) -> list[Cell]:
+    """The combinations of values, the last option's values first."""
+    names = [each.name for each in options.vary]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"--vary: expected each option once, got {name} twice")
+    for name in options.mean:
+        if name not in names:
+            raise ValueError(f"--mean: expected one of {', '.join(names)}, which vary, got {name}")
+    cells = []
+    for values in itertools.product(*(each.values for each in options.vary)):
+        of_name = dict(zip(names, values, strict=True))
+        words = (_filled(word, of_name) for word in (options.action, *options.arguments))
+        cells.append(Cell(("--panel", panel.__name__, *words), of_name))
+    return cells
+
+
+def _filled(word: str, values: dict[str, str]) -> str:
+    for name, value in values.items():
+        word = word.replace(f"{{{name}}}", value)
+    return word
+
+
+def _check(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
+    """Parse each run's command. ValueError for a command without a report, or for a file that two runs would write."""
+    if options.action in ONE_VALUE:
+        raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {options.action}")
+    parser, written = _parser(), dict[tuple[str, str], Cell]()
+    for cell in cells:
+        parsed = parser.parse_args(cell.words)
+        for name in FILES:
+            path = getattr(parsed, name, None)
+            if path is not None and (name, path) in written:
+                hint = re.sub(r"(\.\w+)?$", rf"-{{{options.vary[0].name}}}\1", path, count=1)
+                raise ValueError(f"--{name} {path}: two runs would write it; name what varies, such as {hint}")
+            if path is not None:
+                written[name, path] = cell
+        if any(getattr(options, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
+            raise ValueError("--workers: expected before COMMAND or after it, got both")
+
+
+def _parser() -> Parser:
+    """The parser of all commands, of which this is one."""
+    from diptych.commands.main import parser
+
+    return parser()
+
+
+def _report(cell: Cell) -> dict[str, Any]:
+    """The report of a run, or its error."""
+    options = _parser().parse_args([*cell.words, "--quiet"])
+    reports: list[dict[str, Any]] = []
+    options.reported = reports.append
+    try:
+        interrupted = options.command(panel_of(options.panel), options)
+    except (ValueError, OSError, ImportError, MemoryError, Lost) as problem:
+        return {"error": str(problem)}
+    if interrupted:
+        raise KeyboardInterrupt
+    return reports[0] if reports else {"error": "it has no report"}
+
+
+def _is_failure(report: dict[str, Any]) -> bool:
+    return "error" in report
+
+
+# the reports ----------------------------------------------------------------------------------------------------------
+
+
+def _scores(report: dict[str, Any]) -> dict[str, float]:
+    """The objective, and the shares of the test examples (or else of the training examples), by dotted names."""
+    found = {OBJECTIVE: report[OBJECTIVE]} if isinstance(report.get(OBJECTIVE), float) else {}
+    part = next((part for part in ("test", "train") if report.get(part) is not None), None)
+    return found if part is None else found | dict(_shares(part, report[part]))
+
+
+def _shares(name: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key != "types":
+                yield from _shares(f"{name}.{key}", inner)
+    elif isinstance(value, float):
+        yield name, value
+
+
+def _means(rows: list[dict[str, Any]], names: list[str], scores: list[str]) -> list[dict[str, Any]]:
+    """For each combination of the values of ``names``: means, standard deviations and number of the runs that have the
+    score.
+    """
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row["values"][name] for name in names), []).append(row)
+    means = []
+    for values, several in groups.items():
+        mean, deviation = {}, {}
+        for score in scores:
+            numbers = [row["scores"][score] for row in several if score in row["scores"]]
+            if numbers:
+                mean[score] = float(np.mean(numbers))
+            if len(numbers) > 1:
+                deviation[score] = float(np.std(numbers, ddof=1))
+        done = sum(row["error"] is None for row in several)
+        entry = {"values": dict(zip(names, values, strict=True)), "runs": done, "failed": len(several) - done}
+        means.append({**entry, "mean": mean, "deviation": deviation})
+    return means
+
+
+def _rank(row: dict[str, Any], score: str) -> float:
+    value = float(row["mean"].get(score, math.inf))
+    return -value if score != OBJECTIVE and math.isfinite(value) else value
+
+
+def _table(means: list[dict[str, Any]], scores: list[str], averaged: bool) -> list[str]:
+    """Lines of columns: what varies, the scores, and with means their deviations and the number of runs."""
+    names = list(means[0]["values"])
+    rows = [[*names, *scores, *(["runs"] if averaged else [])]]
+    for row in means:
+        cells = [row["values"][name] for name in names]
+        for score in scores:
+            deviation = f" ± {row['deviation'][score]:.2g}" if score in row["deviation"] else ""
+            cells.append(f"{row['mean'][score]:.6g}{deviation}" if score in row["mean"] else "failed")
+        rows.append([*cells, *([str(row["runs"])] if averaged else [])])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _described(cell: Cell, report: dict[str, Any]) -> str:
+    if "error" in report:
+        return f"{_named(cell.values)}: {report['error']}"
+    return f"{_named(cell.values)}: " + ", ".join(f"{name} {value:.6g}" for name, value in _scores(report).items())
+
+
+def _named(values: dict[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _draw(options: argparse.Namespace, means: list[dict[str, Any]], scores: list[str]) -> None:
+    names = list(means[0]["values"])
+    if not scores or not names:
+        raise ValueError("--plot: expected a score and an option that varies and is not averaged, got none")
+    score = options.by or next((each for each in scores if each != OBJECTIVE), scores[0])
+    values = next(each.values for each in options.vary if each.name == names[0])
+    curves: dict[str, list[Any]] = {}
+    for row in means:
+        rest = {name: value for name, value in row["values"].items() if name != names[0]}
+        point = (row["values"][names[0]], row["mean"].get(score), row["deviation"].get(score))
+        curves.setdefault(_named(rest), []).append(point)
+    for points in curves.values():
+        points.sort(key=lambda point: values.index(point[0]))
+    plots.grid(options.plot, curves, names[0], score)

@@ -1,0 +1,127 @@
+"""Runs that have nothing to do with one another, such as those of folds or of a grid, as tasks of an executor. Each
+result is kept in a file as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from diptych.distributed.transports import transport_of
+from reference.files import append, save_bytes
+
+__all__ = ["Runs"]
+
+
+class Runs:
+    """Performs runs as tasks, and keeps their results, a line of JSON each. Runs in the file are not repeated.
+
+    Parameters
+    ----------
+    task : callable
+        task(run): JSON-able; the result of a run. For other processes it can be pickled; it names data, rather than
+        holding them.
+    kept : path
+        The file of results.
+    executor : optional
+        An executor of ``concurrent.futures``, or a client of Dask, which performs again what was lost with its worker.
+        None: this process, one run after another.
+    key : callable, optional
+        key(run): JSON-able; identifies the run with its data and its settings. Default: the run.
+    describe : callable, optional
+        describe(run, result): the line on stderr after the run.
+    failed : callable, optional
+        failed(result): whether a result is returned but not kept. Default: none is.
+
+    Raises
+    ------
+    ValueError
+        ``kept`` has other lines; the message names the first. A last line that was cut is left out.
+
+    Examples
+    --------
+    >>> import math, tempfile
+    >>> from diptych.distributed import Runs
+    >>> kept = tempfile.mkdtemp() + "/roots.jsonl"
+    >>> Runs(math.sqrt, kept).perform([4, 9])
+    [2.0, 3.0]
+    >>> Runs(math.sqrt, kept, describe="{} {}".format).perform([9, 4])  # from the file
+    [3.0, 2.0]
+    """
+
+    def __init__(
+        self,
+        task: Callable[[Any], Any],
+        kept: str | Path,
+        executor: Any = None,
+        *,
+        key: Callable[[Any], Any] | None = None,
+        describe: Callable[[Any, Any], str] | None = None,
+        failed: Callable[[Any], bool] | None = None,
+    ) -> None:
+        self.task, self.kept, self.key, self.describe, self.failed = task, Path(kept), key, describe, failed
+        self.transport = transport_of(executor)
+        self.results = _read(self.kept) if self.kept.exists() else {}
+
+    def perform(self, runs: Iterable[Any]) -> list[Any]:
+        """The results of the runs, in their order: as JSON has them, whether they were kept or are new.
+
+        Raises
+        ------
+        Exception
+            That of a task; the results until then are kept.
+        WorkersLost
+            Workers ended that the executor cannot replace.
+        """
+        keyed = [(self._key(run), run) for run in runs]
+        missing = list({key: run for key, run in keyed if key not in self.results}.items())
+        found = {}
+        reference = self.transport.send((self.task, [run for _, run in missing]))
+        try:
+            for k, result in self.transport.anywhere(_performed, len(missing), reference) if missing else ():
+                key, run = missing[k]
+                found[key] = json.loads(json.dumps(result))
+                if self.failed is None or not self.failed(found[key]):
+                    self._keep(key, found[key])
+                if self.describe is not None:
+                    line = f"  {len(found)} of {len(missing)}: {self.describe(run, found[key])}"
+                    print(line, file=sys.stderr, flush=True)
+        finally:
+            self.transport.forget(reference)
+        return [self.results[key] if key in self.results else found[key] for key, _ in keyed]
+
+    def is_kept(self, run: Any) -> bool:
+        """Whether the file has the result of a run."""
+        return self._key(run) in self.results
+
+    def _key(self, run: Any) -> str:
+        return json.dumps(run if self.key is None else self.key(run), sort_keys=True)
+
+    def _keep(self, key: str, result: Any) -> None:
+        self.results[key] = result
+        with open(self.kept, "ab", buffering=0) as file:
+            append(file, self.kept, (json.dumps([key, result]) + "\n").encode())
+
+
+def _performed(task_and_runs: tuple[Callable[[Any], Any], list[Any]], k: int) -> Any:
+    task, runs = task_and_runs
+    return task(runs[k])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The results by key. A last line that was cut is removed from the file."""
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1] or content
+    results: dict[str, Any] = {}
+    for number, line in enumerate(whole.splitlines(), 1):
+        try:
+            key, result = json.loads(line)
+            results[key] = result
+        except (ValueError, TypeError) as problem:
+            raise ValueError(f"{path}:{number}: expected a run and its result, got another line: {problem}") from None
+    if len(whole) < len(content):
+        save_bytes(path, whole)
+    return results
