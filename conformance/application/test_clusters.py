@@ -111,7 +111,7 @@ def test_nobody_else_reaches_a_cluster_of_this_machine():
     import psutil
     from distributed import Client
 
-    from diptych.commands.cluster import _local
+    from diptych.commands.executors import _local
 
     with _local(pytest.importorskip("distributed"), 2) as cluster, Client(cluster) as client:
         assert len(client.nthreads()) == 2
@@ -190,7 +190,7 @@ class Noted:
 
 def test_one_worker_of_each_machine_rehearses(tmp_path):
     distributed = pytest.importorskip("distributed")
-    from diptych.commands.cluster import _compile, _local
+    from diptych.commands.executors import _compile, _local
 
     with _local(distributed, 3) as cluster, distributed.Client(cluster) as client:
         _compile(client, Noted(str(tmp_path / "lines")))
@@ -201,17 +201,17 @@ def test_one_worker_of_each_machine_rehearses(tmp_path):
 COLD = """
 import sys
 from pathlib import Path
-from diptych.commands import cluster
+from diptych.commands import executors
 from diptych.commands.main import main
 
 if __name__ == "__main__":
-    local, before = cluster._local, []
+    local, before = executors._local, []
 
     def counted(*arguments):
         before.append(len(list(Path(sys.argv[1]).rglob("*.nbc"))))
         return local(*arguments)
 
-    cluster._local = counted
+    executors._local = counted
     status = main(["tag", "train", "part0.txt", "--workers", "2", "--epochs", "5"])
     print(status, before[0], len(list(Path(sys.argv[1]).rglob("*.nbc"))))
 """
