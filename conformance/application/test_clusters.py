@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import reference
+from diptych.distributed import local_cluster
 from diptych.files.models import load_model
 
 pytest.importorskip("distributed")
@@ -111,9 +112,7 @@ def test_nobody_else_reaches_a_cluster_of_this_machine():
     import psutil
     from distributed import Client
 
-    from diptych.commands.executors import _local
-
-    with _local(pytest.importorskip("distributed"), 2) as cluster, Client(cluster) as client:
+    with local_cluster(2) as cluster, Client(cluster) as client:
         assert len(client.nthreads()) == 2
         processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
         listening = [each for process in processes for each in process.net_connections() if each.status == "LISTEN"]
@@ -190,9 +189,9 @@ class Noted:
 
 def test_one_worker_of_each_machine_rehearses(tmp_path):
     distributed = pytest.importorskip("distributed")
-    from diptych.commands.executors import _compile, _local
+    from diptych.commands.executors import _compile
 
-    with _local(distributed, 3) as cluster, distributed.Client(cluster) as client:
+    with local_cluster(3) as cluster, distributed.Client(cluster) as client:
         _compile(client, Noted(str(tmp_path / "lines")))
         process = int((tmp_path / "lines").read_text())
         assert process in client.run(os.getpid).values()
@@ -205,13 +204,13 @@ from diptych.commands import executors
 from diptych.commands.main import main
 
 if __name__ == "__main__":
-    local, before = executors._local, []
+    local, before = executors.local_cluster, []
 
     def counted(*arguments):
         before.append(len(list(Path(sys.argv[1]).rglob("*.nbc"))))
         return local(*arguments)
 
-    executors._local = counted
+    executors.local_cluster = counted
     status = main(["tag", "train", "part0.txt", "--workers", "2", "--epochs", "5"])
     print(status, before[0], len(list(Path(sys.argv[1]).rglob("*.nbc"))))
 """

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import logging
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from diptych.commands.options import FILE, count
 from diptych.commands.output import announce_compilation
+from diptych.distributed import local_cluster
 
 __all__ = ["EXECUTOR", "LOCAL", "add_executor", "executor_of", "executor_of_runs"]
 
@@ -98,7 +96,7 @@ def _executor(
         if panel is not None and rehearsal is not None and hasattr(panel, "kernels_are_cold"):
             announce_compilation(panel, options.quiet)
             rehearsal()
-        with _local(distributed, options.workers) as cluster, distributed.Client(cluster) as client:
+        with local_cluster(options.workers) as cluster, distributed.Client(cluster) as client:
             yield client
         return
     address, security = _address(distributed, options.scheduler, tls)
@@ -134,32 +132,6 @@ def _address(distributed: Any, address: str, tls: dict[str, str | None]) -> tupl
             raise ValueError(f"--tls-{name.replace('_', '-')}: {file}: no such file")
     how = {"tls_ca_file": tls["ca_file"], "tls_client_cert": tls["cert"], "tls_client_key": tls["key"]}
     return f"tls://{address.removeprefix('tls://')}", distributed.Security(**how, require_encryption=True)
-
-
-def _local(distributed: Any, workers: int) -> Any:
-    """A cluster of processes of this machine, which nobody else reaches.
-
-    Ctrl-C is for this process alone: it ends the run, and the workers, which block the signal, with it. Their log says
-    again what the error that comes here says.
-    """
-    how = {"processes": True, "threads_per_worker": 1, "dashboard_address": "localhost:0"}
-    how["env"] = {"DIPTYCH_NUM_THREADS": "1"}  # a process a core
-    with _blocking_interrupts():
-        return distributed.LocalCluster(n_workers=workers, silence_logs=logging.CRITICAL, **how)
-
-
-@contextmanager
-def _blocking_interrupts() -> Iterator[None]:
-    """Threads and processes that start here never see Ctrl-C; one that comes meanwhile is raised at the end."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # which would lift the block
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _connected(distributed: Any, address: str, security: Any) -> Any:

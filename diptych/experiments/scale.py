@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from diptych.distributed import Partitioned, cocoa
+from diptych.distributed import Partitioned, cocoa, local_cluster
 from diptych.distributed.cost import Cost, Pass, fitted
 from diptych.experiments.clock import best_of
 from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, parsed, run_or_draw
@@ -58,8 +58,7 @@ def measured(options: Any) -> Iterator[Pass]:
     """Passes with their seconds, on clusters of worker processes."""
     distributed: Any = importlib.import_module("distributed")
     for workers in WORKERS:
-        how = {"n_workers": workers, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-        with distributed.LocalCluster(**how) as cluster, distributed.Client(cluster) as client:
+        with local_cluster(workers) as cluster, distributed.Client(cluster) as client:
             for weights in options.weights:
                 features = (weights - LABELS**2) // LABELS
                 model = accelerated.SequenceModel(features, LABELS, start_stop=False)
