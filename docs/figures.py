@@ -35,6 +35,7 @@ from benchmarks.prox_linear import figures as two_layer_figures
 from benchmarks.screening import figures as sparse_figures
 from benchmarks.start import first_train
 from benchmarks.taggers import figures as tagger_figures
+from benchmarks.workers import figures as worker_figures
 from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
 from diptych.experiments.handwritten import handwritten_words
@@ -174,6 +175,12 @@ def taggers(add: Add, chunks: str | None = None) -> None:
         add(what, value, unit, most)
 
 
+def workers(add: Add, chunks: str | None = None) -> None:
+    """Two worker processes on CoNLL-2000, beside two processes that do not work together."""
+    for what, value, unit, target, at_least in worker_figures(chunks):
+        add(what, value, unit, target, at_least)
+
+
 def first_calls(add: Add) -> None:
     """First calls with an empty cache of kernels, a process each."""
     for what, value, unit, most in first_call_figures():
@@ -203,6 +210,7 @@ GROUPS = {
         sparse,
         calls,
         taggers,
+        workers,
         first_calls,
         starts,
     )
@@ -210,7 +218,7 @@ GROUPS = {
 
 
 def measure(groups: list[str], chunks: str | None = None) -> list[dict[str, Any]]:
-    """One row for each figure: what, seconds (or a ratio), unit, target. chunks: conll2000.zip, for the taggers."""
+    """One row for each figure: what, value, unit, target. chunks: conll2000.zip, for taggers and workers."""
     rows: list[dict[str, Any]] = []
 
     def add(what: str, value: float, unit: str, target: float | None = None, at_least: bool = False) -> None:
@@ -220,7 +228,7 @@ def measure(groups: list[str], chunks: str | None = None) -> list[dict[str, Any]
 
     for group in groups:
         set_num_threads(None if group == "starts" else 1)
-        GROUPS[group](add, **({"chunks": chunks} if group == "taggers" else {}))
+        GROUPS[group](add, **({"chunks": chunks} if group in ("taggers", "workers") else {}))
     set_num_threads(None)
     return rows
 
@@ -230,7 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
-    parser.add_argument("--chunks", metavar="PATH", help="conll2000.zip, for the group taggers")
+    parser.add_argument("--chunks", metavar="PATH", help="conll2000.zip, for the groups taggers and workers")
     options = parser.parse_args()
     unknown = set(options.groups) - set(GROUPS)
     if unknown:

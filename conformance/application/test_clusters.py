@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import reference
-from diptych.distributed import local_cluster
+from diptych.distributed import local_client
 from diptych.files.models import load_model
 
 pytest.importorskip("distributed")
@@ -110,9 +110,8 @@ def test_an_error_of_a_worker_is_one_line(files):
 
 def test_nobody_else_reaches_a_cluster_of_this_machine():
     import psutil
-    from distributed import Client
 
-    with local_cluster(2) as cluster, Client(cluster) as client:
+    with local_client(2) as client:
         assert len(client.nthreads()) == 2
         processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
         listening = [each for process in processes for each in process.net_connections() if each.status == "LISTEN"]
@@ -188,10 +187,9 @@ class Noted:
 
 
 def test_one_worker_of_each_machine_rehearses(tmp_path):
-    distributed = pytest.importorskip("distributed")
     from diptych.commands.executors import _compile
 
-    with local_cluster(3) as cluster, distributed.Client(cluster) as client:
+    with local_client(3) as client:
         _compile(client, Noted(str(tmp_path / "lines")))
         process = int((tmp_path / "lines").read_text())
         assert process in client.run(os.getpid).values()
@@ -204,13 +202,13 @@ from diptych.commands import executors
 from diptych.commands.main import main
 
 if __name__ == "__main__":
-    local, before = executors.local_cluster, []
+    local, before = executors.local_client, []
 
     def counted(*arguments):
         before.append(len(list(Path(sys.argv[1]).rglob("*.nbc"))))
         return local(*arguments)
 
-    executors.local_cluster = counted
+    executors.local_client = counted
     status = main(["tag", "train", "part0.txt", "--workers", "2", "--epochs", "5"])
     print(status, before[0], len(list(Path(sys.argv[1]).rglob("*.nbc"))))
 """

@@ -117,8 +117,8 @@ def test_whole_steps_are_safe_with_sigma_the_number_of_partitions(tmp_path, back
     lam_n, local, duals = LAM * objective.n / K, local_of(sp, log_loss), Duals(str(tmp_path), False)
     w, values = objective.zeros(), np.zeros(K)
     for number in (1, 2, 3):
-        now = Round(w, local, lam_n, float(K), np.arange(K) + 9 * number, duals, Stand(number - 1, 1.0), number, ())
-        changes = [passed(objective._job, now, k) for k in range(K)]
+        now = Round(local, lam_n, float(K), np.arange(K) + 9 * number, duals, Stand(number - 1, 1.0), number, ())
+        changes = [passed(objective._job, w, now, k) for k in range(K)]
         rises = [(change.value - value) / objective.n for change, value in zip(changes, values, strict=True)]
         local_rises = [
             rise - LAM * float(w @ change.u) - K * LAM / 2 * change.square
@@ -199,8 +199,8 @@ def test_a_task_can_be_repeated(tmp_path, backend):
         w = objective.zeros()
         for number in (1, 2, 3):
             stand = Stand(number - 1, 1.0 if log_loss else 0.7)
-            now = Round(w, local, LAM * objective.n, 1.0, seeds, duals, stand, number, ())
-            once, again = (passed(objective._job, now, 0) for _ in range(2))
+            now = Round(local, LAM * objective.n, 1.0, seeds, duals, stand, number, ())
+            once, again = (passed(objective._job, w, now, 0) for _ in range(2))
             assert once.u.tobytes() == again.u.tobytes() and once[1:] == again[1:]
             w = w + stand.share * once.u
         assert objective_of(objective._job, 0).objective.n == objective.sizes[0].n

@@ -18,7 +18,7 @@ from conformance.tolerances import close
 from diptych.distributed import ColumnFile, Part, Partitioned, WorkersLost, column_parts
 from diptych.distributed.partitions import objective_of
 from diptych.distributed.transports import TOGETHER, TreeSum, tree_sum
-from reference import UnsupportedError
+from reference import SequenceModel, StructuralHinge, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -257,3 +257,25 @@ def test_what_is_kept_is_of_its_own_objective(backend):
     w = np.ones(21)
     assert log.value(w) != hinge.value(w)
     assert objective_of(log._job, 0).objective is objective_of(log._job, 0).objective
+
+
+@pytest.mark.parametrize("change", [0.0, -0.0, np.nan])
+def test_weights_that_were_changed_in_place_travel_again(change):
+    """And those with the same bits do not: zeros of both signs are told apart, and nan is itself."""
+    with ThreadPoolExecutor(2) as executor:
+        objective = Partitioned([Drawn(0), Drawn(1)], SequenceModel(2, 3), StructuralHinge, executor)
+        sent: list[Any] = []
+        send = objective.transport.send
+        objective.transport.send = lambda thing: sent.append(np.copy(thing)) or send(thing)
+        w = np.ones(objective.model.size)
+        first = objective.value(w)
+        assert objective.value(w) == objective.value(w.copy()) == first and len(sent) == 1
+        w[0] = change
+        changed = objective.value(w)
+        fresh = Partitioned([Drawn(0), Drawn(1)], SequenceModel(2, 3), StructuralHinge).value(w.copy())
+        assert (changed == fresh or np.isnan(fresh)) and len(sent) == 2 and sent[1].tobytes() == w.tobytes()
+        objective.value(w.copy())
+        assert len(sent) == 2
+        w[0] = -w[0]
+        objective.value(w)
+        assert len(sent) == 3

@@ -14,7 +14,7 @@ from typing import Any
 
 from diptych.commands.options import FILE, count
 from diptych.commands.output import announce_compilation
-from diptych.distributed import local_cluster
+from diptych.distributed import local_client
 
 __all__ = ["EXECUTOR", "LOCAL", "add_executor", "executor_of", "executor_of_runs"]
 
@@ -96,7 +96,7 @@ def _executor(
         if panel is not None and rehearsal is not None and hasattr(panel, "kernels_are_cold"):
             announce_compilation(panel, options.quiet)
             rehearsal()
-        with local_cluster(options.workers) as cluster, distributed.Client(cluster) as client:
+        with local_client(options.workers) as client:
             yield client
         return
     address, security = _address(distributed, options.scheduler, tls)

@@ -7,7 +7,7 @@ partition is summed by itself, and sums are added in a fixed tree.
 import diptych.distributed.passes
 import diptych.distributed.sparse  # noqa: F401, both register what the panels look up
 from diptych.distributed.ascent import cocoa
-from diptych.distributed.clusters import local_cluster
+from diptych.distributed.clusters import local_client
 from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts
 from diptych.distributed.objective import Partitioned
 from diptych.distributed.runs import Runs
@@ -24,7 +24,7 @@ __all__ = [
     "WorkersLost",
     "cocoa",
     "column_parts",
-    "local_cluster",
+    "local_client",
     "sequence_model",
     "tagging_model",
 ]

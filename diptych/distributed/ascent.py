@@ -88,11 +88,10 @@ class Change(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What the tasks of a round share: w (d,), the box of the local method, lam_n = lam n / sigma, sigma, a seed for
-    each partition, where alpha stands, and the round's number; drop: numbers of rounds whose files are removed.
+    """What the tasks of a round share: the box of the local method, lam_n = lam n / sigma, sigma, a seed for each
+    partition, where alpha stands, and the round's number; drop: numbers of rounds whose files are removed.
     """
 
-    w: np.ndarray
     local: Any
     lam_n: float
     sigma: float
@@ -103,8 +102,8 @@ class Round(NamedTuple):
     drop: tuple[int, ...]
 
 
-def passed(job: Job, now: Round, k: int) -> Change:
-    """One pass of the local method over partition k."""
+def passed(job: Job, w: np.ndarray, now: Round, k: int) -> Change:
+    """One pass of the local method over partition k, from weights w (d,)."""
     objective = objective_of(job, k).objective
     box: Any = counterpart(replace(now.local, lam=now.lam_n / objective.n), objective)
     if now.stand.number == 0:
@@ -115,15 +114,15 @@ def passed(job: Job, now: Round, k: int) -> Change:
             value += now.stand.share * (state.loss - value)
             state = box.between(state, alpha, now.stand.share)._replace(loss=value)
     if isinstance(box, BCFW):
-        before, state = (box.alpha(state), state.loss), state._replace(x=now.w, mean=now.w)
+        before, state = (box.alpha(state), state.loss), state._replace(x=w, mean=w)
         after = box.epoch(objective, state, np.random.default_rng(now.seeds[k]))
         x, value, calls, after = after.x, objective.n * after.loss, objective.n, after._replace(x=None, mean=None)
     else:
-        before, state = (None, 0.0), state._replace(x=now.w, calls=0)
+        before, state = (None, 0.0), state._replace(x=w, calls=0)
         after = box.epoch(objective, state, np.random.default_rng(now.seeds[k]))
         x, value, calls, after = after.x, float(np.sum(after.values)), after.calls, after._replace(x=None)
     now.duals.write(k, now.number, (after, *before), now.drop)
-    u = (x - now.w) / now.sigma
+    u = (x - w) / now.sigma
     return Change(u, squared_norm(u), value, calls)
 
 
@@ -144,8 +143,8 @@ class CoCoA(Piece):
         """One round."""
         w, lam, sigma, number, most = state.x, self.lam, state.sigma, state.rounds + 1, len(objective.sizes)
         seeds = rng.integers(2**63, size=most)
-        now = Round(w, self.local, lam * objective.n / sigma, sigma, seeds, self.duals, state.stand, number, state.drop)
-        total: Change = objective.sum_of(passed, now)
+        now = Round(self.local, lam * objective.n / sigma, sigma, seeds, self.duals, state.stand, number, state.drop)
+        total: Change = objective.sum_of(passed, w, now)
         u, rise = total.u, total.value / objective.n - state.value
         # D(alpha + gamma change) - D(alpha) = gamma slope - gamma^2 lam/2 ||u||^2, if values are linear in gamma
         slope, square = rise - lam * float(w @ u), squared_norm(u)

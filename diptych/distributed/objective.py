@@ -93,6 +93,7 @@ class Partitioned:
         self.mu: float = self.kind.mu
         self.loss_augmented: bool = self.kind.loss_augmented
         self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
+        self._last: tuple[Any, Any] = None, None  # weights and the reference to them
         job = Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory)
         self._job = self.transport.send(job)
         self.sizes: list[Size] = self.transport.each(measured, len(loaders), self._job)
@@ -172,11 +173,7 @@ class Partitioned:
 
     def ask(self, task: Callable[..., Any], k: int, w: np.ndarray, *rest: Any) -> Any:
         """The result of ``task(job, w, k, *rest)`` on one partition; w travels to the worker that does it."""
-        sent = self.transport.send(w)
-        try:
-            return self.transport.one(task, k, self._job, sent, rest=rest)
-        finally:
-            self.transport.forget(sent)
+        return self.transport.one(task, k, self._job, self._sent(w), rest=rest)
 
     def ask_all(self, task: Callable[..., Any], thing: Any) -> list[Any]:
         """The results of ``task(job, thing, k)`` on all partitions; the thing travels once to each worker."""
@@ -186,13 +183,25 @@ class Partitioned:
         finally:
             self.transport.forget(sent)
 
-    def sum_of(self, task: Callable[..., Any], thing: Any) -> Any:
-        """The sum of ``task(job, thing, k)`` over partitions, in a fixed tree."""
-        sent = self.transport.send(thing)
+    def sum_of(self, task: Callable[..., Any], w: np.ndarray, *things: Any) -> Any:
+        """The sum of ``task(job, w, *things, k)`` over partitions, in a fixed tree."""
+        sent = [self.transport.send(thing) for thing in things]
         try:
-            return self.transport.reduce(task, len(self.sizes), self._job, sent)
+            return self.transport.reduce(task, len(self.sizes), self._job, self._sent(w), *sent)
         finally:
-            self.transport.forget(sent)
+            for reference in sent:
+                self.transport.forget(reference)
+
+    def _sent(self, w: np.ndarray) -> Any:
+        """A reference to the weights. Weights with the bits of the last ones do not travel again."""
+        last, reference = self._last
+        if last is None or last.tobytes() != w.tobytes():
+            if last is not None:
+                self.transport.forget(reference)
+            last = w.copy()  # the caller may change w in place
+            reference = self.transport.send(last)
+            self._last = last, reference
+        return reference
 
     def _sums(self, w: Array, batch: Any, question: str, mu: float | None) -> Sums:
         if batch is not None:
@@ -200,9 +209,6 @@ class Partitioned:
         (w,) = floats(w=w)
         if not isinstance(w, np.ndarray) or w.shape != (self.model.size,):
             raise ValueError(f"w: expected a NumPy array of {self.model.size} weights, got shape {tuple(w.shape)}")
-        sent = self.transport.send(w)
-        try:
-            sums: Sums = self.transport.reduce(summed, len(self.sizes), self._job, sent, rest=(question, mu))
-            return sums
-        finally:
-            self.transport.forget(sent)
+        rest = question, mu
+        sums: Sums = self.transport.reduce(summed, len(self.sizes), self._job, self._sent(w), rest=rest)
+        return sums

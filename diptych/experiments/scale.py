@@ -8,7 +8,6 @@ that nobody measured here: what comes from this machine and what is assumed stan
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from diptych.distributed import Partitioned, cocoa, local_cluster
+from diptych.distributed import Partitioned, cocoa, local_client
 from diptych.distributed.cost import Cost, Pass, fitted
 from diptych.experiments.clock import best_of
 from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, parsed, run_or_draw
@@ -56,9 +55,8 @@ class Drawn:
 
 def measured(options: Any) -> Iterator[Pass]:
     """Passes with their seconds, on clusters of worker processes."""
-    distributed: Any = importlib.import_module("distributed")
     for workers in WORKERS:
-        with local_cluster(workers) as cluster, distributed.Client(cluster) as client:
+        with local_client(workers) as client:
             for weights in options.weights:
                 features = (weights - LABELS**2) // LABELS
                 model = accelerated.SequenceModel(features, LABELS, start_stop=False)
