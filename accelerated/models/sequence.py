@@ -84,4 +84,8 @@ def pad(weights: np.ndarray, pairwise: np.ndarray) -> Weights:
 
 def unpad(W: np.ndarray, A: np.ndarray) -> np.ndarray:
     """The inverse of :func:`pad`: one vector (d,)."""
-    return np.concatenate([W[:, : A.shape[1]].ravel(), A.ravel()])
+    rows, L = len(W), A.shape[1]
+    w = np.empty(rows * L + A.size)
+    w[: rows * L].reshape(rows, L)[:] = W[:, :L]
+    w[rows * L :] = A.ravel()
+    return w

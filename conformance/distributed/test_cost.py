@@ -9,14 +9,20 @@ import pytest
 
 from diptych.distributed.cost import Cost, Pass, fitted, largest
 
-COST = Cost(2e-6, 3e-9, 1e-9, 2e-4, 0.01)
-PASSES = [Pass(n, d, w, p) for n in (1e5, 1e6) for d in (1e5, 1e7) for w in (1, 2, 40) for p in (8, 100)]
+COST = Cost(2e-6, 3e-9, 2e-9, 1e-9, 2e-4, 0.01)
+PASSES = [
+    Pass(n, d, w, p, machines=m)
+    for n in (1e5, 1e6)
+    for d in (1e5, 1e7)
+    for w, m in ((1, 1), (2, 1), (2, 2), (40, 10))
+    for p in (8, 100)
+]
 
 
 def test_the_fit_recovers_planted_constants():
     measured = [one._replace(seconds=COST.seconds(one)) for one in PASSES]
     found = fitted(measured)
-    for name in ("token", "weight", "byte", "task", "start"):
+    for name in ("token", "weight", "memory", "byte", "task", "start"):
         assert math.isclose(getattr(found, name), getattr(COST, name), rel_tol=1e-6)
 
 
@@ -24,7 +30,7 @@ def test_constants_are_never_negative():
     rng = np.random.default_rng(0)
     measured = [one._replace(seconds=float(rng.uniform(0.1, 10))) for one in PASSES]
     found = fitted(measured)
-    assert min(found.token, found.weight, found.byte, found.task, found.start) >= 0
+    assert min(found.token, found.weight, found.memory, found.byte, found.task, found.start) >= 0
 
 
 def test_limits():
@@ -35,6 +41,7 @@ def test_limits():
     two, four = (COST.terms(Pass(1e6, 1e6, w, 64)) for w in (2, 4))
     assert math.isclose(two["computing"], 2 * four["computing"]) and two["travelling"] < four["travelling"]
     assert math.isclose(sum(two.values()), COST.seconds(Pass(1e6, 1e6, 2, 64)))
+    assert two["memory"] == four["memory"] == 2 * COST.terms(Pass(1e6, 1e6, 4, 64, machines=2))["memory"]
 
 
 @pytest.mark.parametrize("spread", [0.05, 0.5, 1.0])
@@ -49,7 +56,7 @@ def test_the_largest_of_many_times(workers, spread):
 
 
 def test_wrong_measurements_are_named():
-    with pytest.raises(ValueError, match="^measured: expected at least 5 passes, got 2"):
+    with pytest.raises(ValueError, match="^measured: expected at least 6 passes, got 2"):
         fitted(PASSES[:2])
     with pytest.raises(ValueError, match="^measured: expected seconds > 0, got nan"):
         fitted(PASSES)

@@ -93,7 +93,7 @@ def test_the_model_of_cost_is_near_the_simulation(workers, partitions, spread):
     objective = on(client, partitions)
     before = client.clock
     objective.value_and_gradient(objective.zeros())
-    model = Cost(token, 0.0, byte, 0.0, 0.0, spread).seconds(Pass(tokens, 12, workers, partitions))
+    model = Cost(token, 0.0, 0.0, byte, 0.0, 0.0, spread).seconds(Pass(tokens, 12, workers, partitions))
     assert abs(client.clock - before - model) <= 0.3 * model
 
 

@@ -1,9 +1,10 @@
-"""What a pass over partitions costs: a model with five constants, fitted to measured passes.
+"""What a pass over partitions costs: a model with six constants, fitted to measured passes.
 
-With N tokens, d weights, W workers and P partitions, the seconds of a pass are the sum of
+With N tokens, d weights, W workers on M machines and P partitions, the seconds of a pass are the sum of
 
     computing    token N / W
     vectors      weight d ceil(P / W)          each partition fills and adds vectors of d numbers
+    memory       memory d P / M                through the memory that the workers of a machine share
     stragglers   (E max_W - 1) token N / P     the last task of the slowest worker
     travelling   byte 8 d (ceil(log2(W + 1)) + ceil(log2 P))    w out, passed on by those that have it; sums back, by
                                                                 pairs
@@ -28,23 +29,27 @@ __all__ = ["Cost", "Pass", "fitted", "largest"]
 
 
 class Pass(NamedTuple):
-    """A pass: numbers of tokens, of weights, of workers and of partitions; measured seconds (nan: not measured)."""
+    """A pass: numbers of tokens, of weights, of workers and of partitions; measured seconds (nan: not measured);
+    machines.
+    """
 
     tokens: float
     weights: float
     workers: int
     partitions: int
     seconds: float = math.nan
+    machines: int = 1
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds a token, a weight of a partition's vectors, a byte on the way, a task, and of each pass; ``spread`` of
-    the workers' times.
+    """Seconds a token, a weight of a partition's vectors (of the worker, and of the machine's memory), a byte on the
+    way, a task, and of each pass; ``spread`` of the workers' times.
     """
 
     token: float
     weight: float
+    memory: float
     byte: float
     task: float
     start: float
@@ -52,8 +57,8 @@ class Cost:
 
     def terms(self, one: Pass) -> dict[str, float]:
         """The seconds of a pass by cause."""
-        constants = self.token, self.weight, self.byte, self.task, self.start
-        names = "computing", "vectors", "travelling", "tasks", "start"
+        constants = self.token, self.weight, self.memory, self.byte, self.task, self.start
+        names = "computing", "vectors", "memory", "travelling", "tasks", "start"
         terms = {name: x * y for name, x, y in zip(names, constants, _amounts(one), strict=True)}
         last = self.token * one.tokens / one.partitions
         return terms | {"stragglers": (largest(one.workers, self.spread) - 1.0) * last}
@@ -67,7 +72,8 @@ def _amounts(one: Pass) -> tuple[float, ...]:
     """What each constant is multiplied by."""
     turns = math.ceil(one.partitions / one.workers)
     levels = math.ceil(math.log2(one.workers + 1)) + math.ceil(math.log2(one.partitions))
-    return one.tokens / one.workers, one.weights * turns, 8.0 * one.weights * levels, one.partitions, 1.0
+    shared = one.weights * one.partitions / one.machines
+    return one.tokens / one.workers, one.weights * turns, shared, 8.0 * one.weights * levels, one.partitions, 1.0
 
 
 def fitted(measured: Sequence[Pass], spread: float = 0.0) -> Cost:
@@ -88,8 +94,8 @@ def fitted(measured: Sequence[Pass], spread: float = 0.0) -> Cost:
     A = np.array([_amounts(one) for one in measured]) / seconds[:, None]
     scale = np.max(A, axis=0)  # of constants in seconds and in nanoseconds
     constants, _ = nnls(A / scale, np.ones(len(seconds)))
-    token, weight, byte, task, start = (constants / scale).tolist()
-    return Cost(token, weight, byte, task, start, spread)
+    token, weight, memory, byte, task, start = (constants / scale).tolist()
+    return Cost(token, weight, memory, byte, task, start, spread)
 
 
 def largest(workers: int, spread: float) -> float:

@@ -141,6 +141,8 @@ def summed(job: Job, w: np.ndarray, k: int, question: str, mu: float | None) -> 
         return Sums(n * objective.value(w, None, mu), None, 0.0, 0.0)
     if question == "gradient":
         value, gradient = objective.value_and_gradient(w, None, mu)
-        return Sums(n * value, n * gradient, 0.0, 0.0)
+        gradient *= n  # in place: no other vector of weights
+        return Sums(n * value, gradient, 0.0, 0.0)
     value, gradient, task_loss, exact = objective.linearize(w, None, mu)
-    return Sums(n * value, n * gradient, n * task_loss, n * exact)
+    gradient *= n
+    return Sums(n * value, gradient, n * task_loss, n * exact)

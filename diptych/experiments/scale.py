@@ -1,21 +1,24 @@
 """What a pass over partitions costs on workers, measured, fitted and carried further: ``diptych reproduce scale``.
 
 Gradients of a chain CRF over drawn sequences are measured on one and two worker processes of this machine, for several
-numbers of weights, tokens and partitions. A model of five constants (:mod:`diptych.distributed.cost`) is fitted to
+numbers of weights, tokens and partitions. A model of six constants (:mod:`diptych.distributed.cost`) is fitted to
 them. Each measurement is then compared with a model fitted to all others. The last table is the model's, for machines
 that nobody measured here: what comes from this machine and what is assumed stands above it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
 import accelerated
 from diptych.distributed import Partitioned, cocoa, local_client
@@ -53,20 +56,28 @@ class Drawn:
         return [list(x) for x in X], list(rng.integers(0, LABELS, (self.sequences, LENGTH)))
 
 
-def measured(options: Any) -> Iterator[Pass]:
-    """Passes with their seconds, on clusters of worker processes."""
-    for workers in WORKERS:
-        with local_client(workers) as client:
-            for weights in options.weights:
-                features = (weights - LABELS**2) // LABELS
+def measured(options: Any) -> list[Pass]:
+    """Passes with their seconds, the least of several. All take turns, so that a slow minute of the machine costs each
+    of them one turn.
+    """
+    with ExitStack() as stack:
+        passes, objectives = [], []
+        for workers in WORKERS:
+            client = stack.enter_context(local_client(workers))
+            for weights, tokens, parts in itertools.product(options.weights, options.tokens, PARTITIONS):
+                features, each = (weights - LABELS**2) // LABELS, tokens // (parts * LENGTH)
                 model = accelerated.SequenceModel(features, LABELS, start_stop=False)
-                for tokens in options.tokens:
-                    for parts in PARTITIONS:
-                        each = tokens // (parts * LENGTH)
-                        loaders = [Drawn(k, each, features) for k in range(parts)]
-                        objective = Partitioned(loaders, model, accelerated.LogLoss, client)
-                        seconds = best_of(partial(objective.value_and_gradient, np.zeros(model.size)), options.repeat)
-                        yield Pass(each * parts * LENGTH, model.size, workers, parts, seconds)
+                loaders = [Drawn(k, each, features) for k in range(parts)]
+                objectives.append(Partitioned(loaders, model, accelerated.LogLoss, client))
+                passes.append(Pass(each * parts * LENGTH, model.size, workers, parts))
+        seconds = np.full((options.repeat + 1, len(passes)), np.inf)
+        for turn in tqdm(range(len(seconds)), "turns", leave=False, disable=None):
+            for i, objective in enumerate(objectives):
+                started, w = time.perf_counter(), np.full(objective.model.size, float(turn))
+                objective.value_and_gradient(w)
+                seconds[turn, i] = time.perf_counter() - started
+        best = np.min(seconds[1:], axis=0)  # the first turn loads the data
+        return [one._replace(seconds=float(x)) for one, x in zip(passes, best, strict=True)]
 
 
 def round_factor(options: Any) -> float:
@@ -91,7 +102,7 @@ def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
     there = replace(cost, token=cost.token / CORES, byte=max(cost.byte, NETWORK), spread=SPREAD)
     rows = []
     for machines in MACHINES:
-        one = Pass(CORPUS, SIZE, machines, TURNS * machines)
+        one = Pass(CORPUS, SIZE, machines, TURNS * machines, machines=machines)
         seconds = there.seconds(one)
         rounds = replace(there, token=factor * there.token).seconds(one)
         rows.append(
@@ -109,12 +120,7 @@ def far(cost: Cost, factor: float) -> list[dict[str, Any]]:
 
 def report(options: Any) -> dict[str, Any]:
     """All figures."""
-    passes = []
-    for one in measured(options):
-        passes.append(one)
-        if not options.json:
-            print(f"{one.workers} workers, {one.partitions:2} partitions, {one.weights:.0e} weights, "
-                  f"{one.tokens:,.0f} tokens: {one.seconds:.4f} s", flush=True)  # fmt: skip
+    passes = measured(options)
     cost = fitted(passes)
     guesses = left_out(passes)
     factor = round_factor(options)
@@ -133,11 +139,16 @@ def report(options: Any) -> dict[str, Any]:
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
     """The report in words."""
+    for one in found["passes"]:
+        yield (
+            f"{one['workers']} workers, {one['partitions']:2} partitions, {one['weights']:.0e} weights, "
+            f"{one['tokens']:,.0f} tokens: {one['seconds']:.4f} s, model {one['model']:.4f} s"
+        )
     constants = found["constants"]
     yield (
-        f"fitted: {constants['token'] * 1e9:.0f} ns a token, {constants['weight'] * 1e9:.2f} ns a weight of a "
-        f"partition, {constants['byte'] * 1e9:.2f} ns a byte, {constants['task'] * 1e3:.2f} ms a task, "
-        f"{constants['start'] * 1e3:.1f} ms a pass"
+        f"fitted: {constants['token'] * 1e9:.0f} ns a token, {constants['weight'] * 1e9:.2f} ns a weight and part, "
+        f"{constants['memory'] * 1e9:.2f} ns more through shared memory, {constants['byte'] * 1e9:.2f} ns a byte, "
+        f"{constants['task'] * 1e3:.2f} ms a task, {constants['start'] * 1e3:.1f} ms a pass"
     )
     yield (
         f"left out one by one: median error {found['median_error']:.0%}, "
