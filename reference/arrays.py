@@ -262,7 +262,7 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
 
 def squared_norm(x: Array) -> float:
     """||x||^2, summed in float64 on the host."""
-    flat = host(x).astype(np.float64).reshape(-1)
+    flat = host(x).astype(np.float64, copy=False).reshape(-1)
     return float(flat @ flat)
 
 

@@ -16,7 +16,7 @@ from accelerated.compiled.epochs.tagging import Lookup
 from accelerated.compiled.problems.pairs import Pairs, Places, lay_out
 from accelerated.compiled.problems.weights import Weights
 from accelerated.compiled.sweeps import padded
-from accelerated.models.sequence import SequenceModel, tagged
+from accelerated.models.sequence import SequenceModel, pad, tagged
 from accelerated.models.tagger import Tagger
 from accelerated.structures.chain import Chain
 from reference.arrays import Array
@@ -80,7 +80,7 @@ class TaggingModel(reference.TaggingModel):
     def padded(self, w: np.ndarray) -> Weights:
         """Weights (d,) as the kernels take them: W (F, Lp) and A (1, L, L), -inf for forbidden parts."""
         if not self.restricted:
-            return SequenceModel.padded(self, w)  # type: ignore[arg-type]
+            return pad(*SequenceModel.split(self, w))  # type: ignore[arg-type]
         slots, shape = self._weights.slots, self._weights.shape
         W, A = np.zeros(shape), self._forbidden[0].copy()
         W.reshape(-1)[slots], W[-1, -1] = w[: len(slots)], -np.inf
