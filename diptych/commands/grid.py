@@ -122,7 +122,7 @@ def _grid(panel: ModuleType, options: argparse.Namespace) -> None:
 
 
 def _cells(panel: ModuleType, options: argparse.Namespace) -> list[Cell]:
-    """The combinations of values, the last option's values first."""
+    """The combinations of values; the last option varies first."""
     names = [each.name for each in options.vary]
     for name in names:
         if names.count(name) > 1:
@@ -148,7 +148,7 @@ def _check(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
     """Parse each run's command. ValueError for a command without a report, or for a file that two runs would write."""
     if options.action in ONE_VALUE:
         raise ValueError(f"COMMAND: expected one that trains, such as train or tag train, got {options.action}")
-    parser, written = _parser(), dict[tuple[str, str], Cell]()
+    parser, written = _parser(), set[tuple[str, str]]()
     for cell in cells:
         parsed = parser.parse_args(cell.words)
         for name in FILES:
@@ -157,7 +157,7 @@ def _check(options: argparse.Namespace, cells: Sequence[Cell]) -> None:
                 hint = re.sub(r"(\.\w+)?$", rf"-{{{options.vary[0].name}}}\1", path, count=1)
                 raise ValueError(f"--{name} {path}: two runs would write it; name what varies, such as {hint}")
             if path is not None:
-                written[name, path] = cell
+                written.add((name, path))
         if any(getattr(options, name) and getattr(parsed, name, None) for name in EXECUTOR[:2]):
             raise ValueError("--workers: expected before COMMAND or after it, got both")
 
