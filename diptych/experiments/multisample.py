@@ -3,8 +3,8 @@
 
 The problems are letters (chains) with K = 1, 5, 20 outputs per visit, and single characters as cost-sensitive classes,
 where the update has an exact closed form. As in Branson et al. (2013), a visit counts as one oracle call for every K.
-Writes multisample.json and multisample.png into the current folder, or that of --out. Uses one thread. The first run
-compiles kernels for some minutes.
+Writes multisample.json and multisample.png into the current folder, or that of --out. Finished runs are kept in
+multisample.jsonl and are not repeated. Uses one thread. The first run compiles kernels for some minutes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import json
 import math
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,10 +22,11 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.commands.output import announce_compilation
+from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
 from diptych.pictures.plots import require_matplotlib
-from reference.training.result import Result, Row
+from reference.training.result import Result
 
 VOWELS = "aeiou"
 TEST = 10_000  # number of test characters
@@ -96,46 +96,57 @@ def _updates(**chosen: Any) -> Callable[..., Result]:
     return lambda objective, **options: accelerated.multisample(objective, **chosen, **options)
 
 
-def measure(problem: Problem, seconds: float) -> dict[str, Result]:
-    """Perform each run until a relative gap of 1e-3 or the time limit."""
-    results = {}
-    for name, run in problem.runs.items():
-        whole(run(problem.objective, lam=problem.lam, epochs=1, tol=None, rng=0))  # compile kernels, fill caches
-        results[name] = whole(
-            run(
-                problem.objective,
-                lam=problem.lam,
-                epochs=100_000,
-                rng=0,
-                callback=lambda row, w: row.seconds > seconds,
-            )
+def measure(
+    problem: Problem, seconds: float, kept: Path, mean_cost: Callable[[np.ndarray], float] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Perform each run until a relative gap of 1e-3 or the time limit. Runs in the file ``kept`` are not repeated.
+
+    mean_cost: of weights on test examples.
+    """
+
+    def perform(name: str) -> dict[str, Any]:
+        run, common = problem.runs[name], {"lam": problem.lam, "rng": 0}
+        whole(run(problem.objective, epochs=1, tol=None, **common))  # compile kernels, fill caches
+        result = whole(run(problem.objective, epochs=100_000, callback=lambda row, w: row.seconds > seconds, **common))
+        return {
+            "oracle_calls": result.oracle_calls,
+            "objective": result.fun,
+            "gap": result.certificate,
+            "message": result.message,
+            "history": [row.as_dict() for row in result.history],
+            "mean cost": None if mean_cost is None else mean_cost(result.x),
+        }
+
+    def key(name: str) -> list[Any]:
+        return [problem.name, name, seconds]
+
+    def describe(name: str, record: dict[str, Any]) -> str:
+        last = record["history"][-1]
+        return (
+            f"{problem.name}: {name}: {last['oracle_calls']} calls, {last['seconds']:.1f} s, objective "
+            f"{last['objective']:.4f}, gap {_share(last):.2e}"
         )
-        last = results[name].history[-1]
-        print(
-            f"  {problem.name}: {name}: {last.oracle_calls} calls, {last.seconds:.1f} s, objective "
-            f"{last.objective:.4f}, gap {_share(last):.2e}",
-            file=sys.stderr,
-            flush=True,
-        )
-    return results
+
+    return dict(zip(problem.runs, Runs(perform, kept, key=key, describe=describe).perform(problem.runs), strict=True))
 
 
-def _share(row: Row) -> float:
+def _share(row: dict[str, Any]) -> float:
     """The gap divided by the objective. These optimisers have a gap in every row."""
-    return (math.inf if row.gap is None else row.gap) / row.objective
+    return float((math.inf if row["gap"] is None else row["gap"]) / row["objective"])
 
 
-def draw(path: Path, measured: dict[str, dict[str, Result]]) -> None:
+def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Relative gap against oracle calls and against seconds, a row for each problem."""
     figure = require_matplotlib()(figsize=(11, 4 * len(measured)), layout="constrained")
     for (by_call, by_second), (name, runs) in zip(
         figure.subplots(len(measured), 2, squeeze=False), measured.items(), strict=True
     ):
-        for label, result in runs.items():
-            gap = [_share(row) for row in result.history]
+        for label, record in runs.items():
+            rows = record["history"]
+            gap = [_share(row) for row in rows]
             style = {"label": label, "linestyle": "--" if "online" in label else "-", "linewidth": 1.4}
-            by_call.plot([row.oracle_calls for row in result.history], gap, **style)
-            by_second.plot([row.seconds for row in result.history], gap, **style)
+            by_call.plot([row["oracle_calls"] for row in rows], gap, **style)
+            by_second.plot([row["seconds"] for row in rows], gap, **style)
         by_call.set(xscale="log", yscale="log", xlabel="oracle calls", ylabel="gap / objective", title=name)
         by_second.set(xscale="log", yscale="log", xlabel="seconds, one core")
         by_call.legend(fontsize=7)
@@ -173,26 +184,18 @@ def _run(options: argparse.Namespace) -> None:
     announce_compilation(accelerated)
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
-    measured = {problem.name: measure(problem, options.seconds) for problem in (letters(options.words), classes)}
-    costs = {name: mean_cost(result.x) for name, result in measured[classes.name].items()}
+    path = options.out / "multisample.json"
+    kept, words = path.with_suffix(".jsonl"), letters(options.words)
+    measured = {
+        words.name: measure(words, options.seconds, kept),
+        classes.name: measure(classes, options.seconds, kept, mean_cost),
+    }
+    costs = {name: record["mean cost"] for name, record in measured[classes.name].items()}
     report = {
         "machine": f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}",
         "mean cost on 10,000 other characters": costs,
-        "runs": {
-            name: {
-                label: {
-                    "oracle_calls": result.oracle_calls,
-                    "objective": result.fun,
-                    "gap": result.certificate,
-                    "message": result.message,
-                    "history": [row.as_dict() for row in result.history],
-                }
-                for label, result in runs.items()
-            }
-            for name, runs in measured.items()
-        },
+        "runs": measured,
     }
-    path = options.out / "multisample.json"
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")
     draw(path.with_suffix(".png"), measured)
     if options.json:

@@ -10,7 +10,7 @@ screening that skips the zeros of w, iterations, and the work (active weights, s
 checked against the run without screening: objectives up to the gaps, weights up to 2 sqrt(2 gap/(alpha beta)). As in
 the paper's figures, the picture shows the share of the optimum's zeros that are removed and the share of all weights
 that are left, against iterations. The paper does not say whether its letters are characters or words; here they are
-characters.
+characters. Finished data sets are kept in sparse-table.jsonl and are not measured again.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.commands.output import announce_compilation
+from diptych.distributed import Runs
 from diptych.experiments import sparse_data, sparse_pictures
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
@@ -267,12 +268,15 @@ def _run(options: argparse.Namespace) -> None:
         "settings": {**settings, "alpha": ALPHA, "ratio": RATIO},
         "versions": versions(),
         "paper": {name: sparse_data.PAPER[name] for name in names},
-        "data": {},
     }
-    for name in names:
+
+    def measure_data(name: str) -> dict[str, Any]:
         objective = sparse_data.named(name, quick=options.quick)
-        report["data"][name] = measure(name, objective, runs, options.values, options.tol, options.repeats)
-        path.write_text(json.dumps(report), encoding="utf-8")  # the report so far
+        return measure(name, objective, runs, options.values, options.tol, options.repeats)
+
+    kept = Runs(measure_data, path.with_suffix(".jsonl"), key=lambda name: [name, settings, runs])
+    report["data"] = dict(zip(names, kept.perform(names), strict=True))
+    path.write_text(json.dumps(report), encoding="utf-8")
     set_num_threads(None)
     say_written(path)
     _show(options, report, path.with_suffix(".png"))

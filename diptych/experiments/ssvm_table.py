@@ -6,14 +6,14 @@ optimiser runs until its objective is within a relative gap of 1e-3 of a common 
 the best dual value of a long run of ``bcfw``. Evaluations count neither in seconds nor in calls; the search for step
 sizes counts in both. Casimir, and SVRG with a constant mu, minimise a smoothed hinge; their objective is measured
 without smoothing. Writes ssvm.json (the rows of every run) and ssvm.png into the current folder, or that of --out, and
-prints a table. The first run compiles kernels for some minutes.
+prints a table. Finished runs are kept in ssvm.jsonl and are not repeated. The first run compiles kernels for some
+minutes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.commands.output import announce_compilation
+from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
@@ -130,25 +131,29 @@ class Problem:
         return {"rows": rows, "message": result.message}
 
 
-def measure(words: int | None, seconds: float, tol: float) -> dict[str, Any]:
-    """The rows of every method, and the best lower bound."""
+def measure(words: int | None, seconds: float, tol: float, kept: Path) -> dict[str, Any]:
+    """The rows of every method, and the best lower bound. Runs in the file ``kept`` are not repeated."""
     set_num_threads(1)
     problem = Problem(words)
-    bound = problem.bound(tol)
-    runs = {}
-    for name, method in METHODS.items():
-        problem.run(method, bound, seconds, epochs=1)  # compile kernels, fill caches
-        runs[name] = problem.run(method, bound, seconds)
-        last = runs[name]["rows"][-1]
-        print(
-            f"  {name}: {last['passes']} passes, {last['seconds']:.2f} s, objective {last['objective']:.5f}",
-            file=sys.stderr,
-            flush=True,
-        )
+
+    def key(name: str) -> list[Any]:
+        return [name, problem.data.n, seconds, tol]
+
+    def perform(name: str) -> dict[str, Any]:
+        problem.run(METHODS[name], bound, seconds, epochs=1)  # compile kernels, fill caches
+        return problem.run(METHODS[name], bound, seconds)
+
+    (bound,) = Runs(lambda _: problem.bound(tol), kept, key=key).perform(["bound"])
+    runs = dict(zip(METHODS, Runs(perform, kept, key=key, describe=_described).perform(METHODS), strict=True))
     set_num_threads(None)
     duals = [row["dual"] for record in runs.values() for row in record["rows"] if row["dual"] is not None]
     settings = {"words": problem.data.n, "lam": problem.lam, "seconds": seconds, "gap": GAP}
     return {"settings": settings, "versions": versions(), "bound": max(bound, *duals), "runs": runs}
+
+
+def _described(name: str, record: dict[str, Any]) -> str:
+    last = record["rows"][-1]
+    return f"{name}: {last['passes']} passes, {last['seconds']:.2f} s, objective {last['objective']:.5f}"
 
 
 def lines(report: dict[str, Any]) -> list[dict[str, Any]]:
@@ -227,7 +232,7 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
     path = output_folder(options) / "ssvm.json"
-    report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4)
+    report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
     path.write_text(json.dumps(report), encoding="utf-8")
     picture = path.with_suffix(".png")
     _show(options, report, picture, path, picture)
