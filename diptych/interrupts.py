@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from diptych.installation import is_command
 
@@ -24,6 +25,7 @@ PACKAGE = "diptych"
 AGAIN_SECONDS = 0.02  # delay before a KeyboardInterrupt lost in a callback is raised again
 
 _listens = False  # whether a caller catches KeyboardInterrupt
+_waits = False  # whether KeyboardInterrupt is to be raised after a pass of the compiler
 _interrupted = False  # whether Ctrl-C has raised KeyboardInterrupt since `listening` began
 
 
@@ -40,8 +42,9 @@ def handle() -> None:
 def listening() -> Iterator[None]:
     """Ctrl-C raises KeyboardInterrupt inside this context.
 
-    If a callback of C code loses the KeyboardInterrupt, it is raised again. It also replaces other errors that follow,
-    those of finalizers too: an object that was interrupted while it closed cannot close again.
+    While a kernel compiles, it is raised when the compiler's current pass ends (:func:`_after_this_pass`). If a
+    callback of C code loses the KeyboardInterrupt, it is raised again. It also replaces other errors that follow, those
+    of finalizers too: an object that was interrupted while it closed cannot close again.
     """
     global _interrupted, _listens
     before, hook = _listens, sys.unraisablehook
@@ -82,6 +85,42 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     global _interrupted
     if _listens:
         _interrupted = True
-        signal.default_int_handler(number, frame)
+        if not _compiles():
+            signal.default_int_handler(number, frame)
+        if not _waits:
+            _after_this_pass()
+        return
     os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)
+
+
+def _compiles() -> bool:
+    """Whether numba compiles or loads a kernel in this thread. numba is not imported for the answer."""
+    locks = sys.modules.get("numba.core.compiler_lock")
+    return locks is not None and locks.global_compiler_lock.is_locked()
+
+
+def _after_this_pass() -> None:
+    """Raise KeyboardInterrupt in this thread when numba next starts or ends a pass, or ends compiling.
+
+    An interrupt within a pass may leave an object of LLVM half made or half freed. Python may then end with a
+    segmentation fault.
+    """
+    global _waits
+    from numba.core import event
+
+    class Interrupt(event.Listener):
+        def on_start(self, event: Any) -> None:
+            self.on_end(event)
+
+        def on_end(self, _: Any) -> None:
+            global _waits
+            if threading.current_thread() is threading.main_thread():
+                _waits = False
+                for kind in kinds:
+                    event.unregister(kind, self)  # type: ignore[no-untyped-call]
+                raise KeyboardInterrupt
+
+    _waits, kinds, listener = True, ("numba:run_pass", "numba:compiler_lock"), Interrupt()
+    for kind in kinds:
+        event.register(kind, listener)  # type: ignore[no-untyped-call]

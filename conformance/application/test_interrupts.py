@@ -11,10 +11,14 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numba
 import pytest
+from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 import reference
 from conformance.application.test_app import data_file
+from diptych import interrupts
 from diptych.interrupts import listening
 
 pytestmark = pytest.mark.beyond("starts processes")
@@ -68,6 +72,56 @@ def test_ctrl_c_while_kernels_compile(data_file, tmp_path, seconds):
     command = ["-m", "diptych", "train", str(data_file), "--epochs", "1000000", "--save", str(tmp_path / "m.npz")]
     assert interrupted(options, command, "compiling kernels", seconds) == (130, b"", ["interrupted"])
     assert not (tmp_path / "m.npz").exists()
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """The command's handler of Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setattr(interrupts, "is_command", lambda package: True)
+    interrupts.handle()
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_waits_for_the_end_of_a_pass_of_the_compiler(installed):
+    """Within a pass it could end the process: LLVM would free one module twice."""
+    reached = []
+    with pytest.raises(KeyboardInterrupt), listening():
+        with global_compiler_lock:
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the first")
+            signal.raise_signal(signal.SIGINT)
+            reached.append("the second")
+        reached.append("compiled")
+    assert reached == ["the first", "the second"]
+    with listening(), global_compiler_lock:
+        reached.append("compiles again")
+    with pytest.raises(KeyboardInterrupt), listening():
+        signal.raise_signal(signal.SIGINT)
+        reached.append("out of the compiler")
+    assert reached[2:] == ["compiles again"]
+
+
+def test_an_interrupt_comes_before_the_next_pass(installed):
+    def interrupting(x):
+        return x + 1
+
+    passes = []
+
+    class Recorder(event.Listener):
+        def on_start(self, started):
+            passes.append(started)
+            if len(passes) == 3:
+                signal.raise_signal(signal.SIGINT)
+
+        def on_end(self, ended):
+            pass
+
+    with event.install_listener("numba:run_pass", Recorder()), pytest.raises(KeyboardInterrupt), listening():
+        numba.njit(interrupting)(1)
+    assert len(passes) == 3
+    assert numba.njit(interrupting)(1) == 2
 
 
 @pytest.fixture
