@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
-import random
 import sys
 import tomllib
 from pathlib import Path
@@ -42,7 +42,10 @@ def files(given: list[str]) -> list[Path]:
 
 
 def chosen(paths: list[Path], sample: int | None, seed: int) -> list[Mutant]:
-    """All mutants, or a sample that takes as many of each folder as of any other."""
+    """All mutants, or a sample that takes as many of each folder as of any other.
+
+    A hash of its name decides whether a mutant is in the sample, so that edits elsewhere leave the sample as it is.
+    """
     folders: dict[str, list[Mutant]] = {}
     for path in paths:
         name = path.relative_to(ROOT).as_posix()
@@ -50,9 +53,9 @@ def chosen(paths: list[Path], sample: int | None, seed: int) -> list[Mutant]:
         folders.setdefault("/".join(name.split("/")[:2]), []).extend(each)
     if sample is None:
         return [mutant for each in folders.values() for mutant in each]
-    rng, rows = random.Random(seed), []
+    rows: list[Mutant] = []
     for each in folders.values():
-        rng.shuffle(each)
+        each.sort(key=lambda mutant: hashlib.sha256(f"{seed} {mutant.name}".encode()).digest())
     while len(rows) < sample and any(folders.values()):
         rows += [each.pop() for each in folders.values() if each]
     return rows[:sample]
@@ -103,7 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows = chosen(files(options.file), options.sample, options.seed)
     except ValueError as problem:
         parser.error(str(problem))
-    reach = recorded(Path(options.folder).resolve(), options.numprocesses)
+    reach = recorded(Path(options.folder).resolve() / options.tier, options.numprocesses, options.tier)
     judge, reasons, told = Judge(), explained(), []
     if options.only:
         rows = [row for row in rows if row.name in options.only]

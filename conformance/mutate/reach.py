@@ -1,6 +1,6 @@
 """Which tests reach a line, by a run of the suite under coverage.py, and how long each takes.
 
-As a plugin (``-p conformance.mutate.reach``) it records the first tier on a few drawn instances, of a function that
+As a plugin (``-p conformance.mutate.reach``) it records a tier on a few drawn instances, of a function that
 draws them its first and last case on each backend; ``FOLDER`` in the environment says where.
 """
 
@@ -46,8 +46,8 @@ class Reach:
         return sorted(names, key=lambda test: (self.seconds.get(test, 0.0), test))
 
 
-def recorded(folder: Path, processes: int) -> Reach:
-    """The record of the suite, renewed if the sources have changed."""
+def recorded(folder: Path, processes: int, tier: str) -> Reach:
+    """The record of a tier, renewed if the sources have changed."""
     stamp = hashlib.sha256()
     for path in sorted([*(ROOT / "reference").rglob("*.py"), *(ROOT / "conformance").rglob("test_*.py")]):
         stamp.update(path.read_bytes())
@@ -56,7 +56,7 @@ def recorded(folder: Path, processes: int) -> Reach:
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.iterdir():
             path.unlink()
-        command = [sys.executable, "-m", "conformance", "-p", "conformance.mutate.reach", "--tier", "first", "-q"]
+        command = [sys.executable, "-m", "conformance", "-p", "conformance.mutate.reach", "--tier", tier, "-q"]
         command += ["--examples", EXAMPLES, "--seed", "0"]
         command += ["--numprocesses", str(processes), "--dist", "worksteal"] if processes > 1 else []
         print("recording which tests reach which lines: a run of the suite under coverage", file=sys.stderr)
