@@ -24,7 +24,7 @@ from conformance.counting import Counted, counted
 from reference.datasets import load_letters
 from reference.structures import tree_k_best
 
-__all__ = ["COUNTS", "KEPT", "Count", "kept"]
+__all__ = ["COUNTS", "KEPT", "Count", "compared", "kept"]
 
 KEPT = Path(__file__).parent / "kept.json"
 
@@ -44,6 +44,21 @@ def kept() -> dict[str, float]:
     """The values in the repository."""
     values: dict[str, float] = json.loads(KEPT.read_text(encoding="utf-8"))
     return values
+
+
+def compared(found: dict[str, float]) -> list[dict[str, object]]:
+    """The counts beside their kept values, and whether each is as kept."""
+    old = kept()
+    return [
+        {
+            "count": name,
+            "unit": COUNTS[name].unit,
+            "value": value,
+            "kept": old.get(name),
+            "same": name in old and abs(value - old[name]) <= COUNTS[name].within * old[name],
+        }
+        for name, value in found.items()
+    ]
 
 
 def _words(loss: str, **options: object) -> object:

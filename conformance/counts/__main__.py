@@ -8,7 +8,7 @@ import sys
 
 from tqdm import tqdm
 
-from conformance.counts import COUNTS, KEPT, kept
+from conformance.counts import COUNTS, KEPT, compared
 
 parser = argparse.ArgumentParser(
     prog="python -m conformance.counts", description="Print counted work beside its kept values.", allow_abbrev=False
@@ -16,20 +16,10 @@ parser = argparse.ArgumentParser(
 parser.add_argument("action", nargs="?", choices=["compare", "record"], default="compare")
 parser.add_argument("--json", action="store_true", help="print JSON")
 options = parser.parse_args()
-found = {name: count.measure() for name, count in tqdm(COUNTS.items(), disable=None, leave=False)}
+found = {name: float(count.measure()) for name, count in tqdm(COUNTS.items(), disable=None, leave=False)}
 if options.action == "record":
     KEPT.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-old = kept()
-rows = [
-    {
-        "count": name,
-        "unit": count.unit,
-        "value": found[name],
-        "kept": old.get(name),
-        "same": name in old and abs(found[name] - old[name]) <= count.within * old[name],
-    }
-    for name, count in COUNTS.items()
-]
+rows = compared(found)
 if options.json:
     print(json.dumps(rows, indent=2))
 else:
