@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import hypothesis
+import numba
 import numpy as np
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
@@ -71,6 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # hypothesis reads its seed in a hook
 def pytest_configure(config: pytest.Config) -> None:
+    if numba.config.DISABLE_JIT:
+        raise pytest.UsageError("NUMBA_DISABLE_JIT is set: the laws are held by compiled kernels; unset it")
     gc.disable()  # thousands of tests are made and none is freed: looking for garbage takes two fifths of the time
     home = tempfile.TemporaryDirectory()  # whatever hypothesis would leave in the working folder
     config.add_cleanup(home.cleanup)
@@ -124,7 +127,16 @@ def _first(space: namespaces.Space) -> bool:
     return (space.name, space.dtype) == ("numpy", "float64")
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Say what runs, unless by ``-qq``: backends, the seed of random instances, namespaces."""
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput") and terminal.verbosity > -2:
+        for line in _header(session.config):
+            terminal.write_line(line)
+
+
+def _header(config: pytest.Config) -> list[str]:
     lines = [f"backend {name}: {importlib.import_module(name).__file__}" for name in _names(config)]
     if (seed := config.getoption("--seed")) is not None:
         count = config.getoption("--examples") or 40

@@ -91,11 +91,12 @@ def test_a_run_is_drawn_again_by_its_seed(tmp_path):
     """A known mistake under a seed that is printed: the same seed finds the same instance, in one process or two."""
 
     def run(*words):
-        command = [sys.executable, "-m", "conformance", "--backend", "conformance.meta.off_by_one_viterbi", "-v"]
+        command = [sys.executable, "-m", "conformance", "--backend", "conformance.meta.off_by_one_viterbi"]
         file = str(tmp_path / "report")
         chosen = ["--namespace", "numpy", "--no-shrink", "--examples", "300", "--report", file, VITERBI, *words]
         done = subprocess.run([*command, *chosen], capture_output=True, text=True)
         assert done.returncode == 1, done.stdout + done.stderr
+        assert "backend conformance.meta.off_by_one_viterbi: " in done.stdout and "namespace numpy: run" in done.stdout
         return done.stdout, [json.loads(line) for line in (tmp_path / "report").read_text().splitlines()]
 
     shown, first = run()
