@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-__all__ = ["HERE", "module_path", "tests"]
+__all__ = ["HERE", "functions", "module_path", "tests"]
 
 HERE = Path(__file__).parent
 
@@ -31,9 +32,21 @@ def tests() -> frozenset[str]:
     return frozenset(
         f"{path.stem}::{node.name}"
         for path in HERE.rglob("test_*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+        for node in functions(ast.parse(path.read_text(encoding="utf-8")))
+        if node.name.startswith("test_")
     )
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    """The functions of a module, and the methods of its classes with the class's decorators."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node
+        elif isinstance(node, ast.ClassDef):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef):
+                    method.decorator_list += node.decorator_list
+                    yield method
 
 
 @cache

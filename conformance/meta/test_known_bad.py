@@ -109,7 +109,6 @@ def test_what_is_missing_is_said_and_the_rest_runs():
     assert failed and all("test_names" in line for line in failed)
 
 
-@pytest.mark.beyond("starts processes")
 def test_a_closed_gap_is_an_error():
     status, output = suite(
         ["conformance.meta.stale_gap"], f"{module_path('test_chain')}::test_count_is_exact_beyond_int64"
