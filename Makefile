@@ -14,7 +14,10 @@ test: $(VENV)/.installed
 	$(BIN)/python -m conformance --tier first --numprocesses auto --dist worksteal
 
 test-all: $(VENV)/.installed
-	$(BIN)/python -m conformance --numprocesses auto --dist worksteal
+	$(BIN)/python -m pip install --quiet --editable ".[fuzz]" || echo "no atheris here: readers are not fuzzed"
+	$(BIN)/diptych warm
+	$(BIN)/python -m conformance --examples 100 --seed 0 --numprocesses auto --dist worksteal
+	.ci/wheel
 
 lint: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
