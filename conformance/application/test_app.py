@@ -264,6 +264,17 @@ def test_a_run_that_has_not_converged_says_so(backend, data_file, capsys):
     assert status == 0 and "not converged: " in out
 
 
+def test_lam_is_two_over_the_number_of_sequences(backend, data_file, capsys):
+    """As in tag train and SequenceLabeler; of those that are trained on: three of six."""
+    for arguments, n in (((), 6), (("--fold", 0), 3), (("--limit", 4), 4), (("--partitions", 2), 6)):
+        command = ["train", data_file, "--optimizer", "lbfgs", "--epochs", 1, "--json", *arguments]
+        assert json.loads(run(backend.module, capsys, *command)[1])["job"]["lam"] == 2 / n
+    command = ["train", data_file, "--optimizer", "online-proximal", "--epochs", 1, "--json", "--regularizer"]
+    jobs = [json.loads(run(backend.module, capsys, *command, name, *more)[1])["job"]
+            for name, more in (("l2", ()), ("l1", ("--tau", 0.1)))]  # fmt: skip
+    assert [job["lam"] for job in jobs] == [2 / 6, 0.0]
+
+
 def test_compare_shows_both_panels(backend, data_file, capsys):
     job = ["--loss", "crf", "--lam", 0.1, "--epochs", 3, "--rng", 4]
     status, out, _ = run(backend.module, capsys, "compare", data_file, *job, "--json")

@@ -189,6 +189,9 @@ def test_templates_of_a_file_and_labels_that_are_no_chunks(backend, tmp_path, ca
             "--columns word,label,head",
         ),
         (["train", "WORDS"], "words.txt: expected at least two columns, word and label, got one column"),
+        (["train", "COMMAS"], "got one column; columns are separated by blanks or tabs, not by ','"),
+        (["train", "HEADER"], "header.txt: the first line, 'Word POS', names columns and is no token: remove it"),
+        (["train", "SWAPPED"], "if the label comes first: --columns label,word; if it is the last column: --columns "),
         (["train", "FOLDER"], "folder: is a folder"),
         (["train", "NOTES"], "notes.txt: lines such as '# note' look like comments; --comment '#' leaves them out"),
         (
@@ -213,6 +216,9 @@ def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, argument
     places["FOLDER"].mkdir()
     for name, content in (
         ("WORDS", "a\nb\n"),
+        ("COMMAS", "a,X\nb,Y\n"),
+        ("HEADER", "Word POS\na X\n"),
+        ("SWAPPED", "\n".join(f"{'XY'[k % 2]} w{k}" for k in range(50))),
         ("EMPTY", "\n"),
         ("WRONG", "a b c\na b\n"),
         ("BROKEN", "a X I-NP\nb X B-NP\n"),
@@ -226,6 +232,14 @@ def test_what_cannot_be_tagged_is_said(backend, bank, tmp_path, capsys, argument
         places[name].write_text(content)
     status, _, err = run(backend.module, capsys, "tag", *(places.get(a, a) for a in arguments))
     assert status == 2 and message in err
+
+
+def test_schemes_by_their_other_names(backend, bank, tmp_path, capsys):
+    for name in ("iob2", "bio2", "bio"):
+        saved = tmp_path / f"{name}.npz"
+        status, _, err = run(backend.module, capsys, "tag", "train", bank, "--transitions", name, "--save", saved)
+        assert status == 0, err
+        assert load_model(saved, backend.module)[0].transitions == "bio"
 
 
 TWO = "The D\nduck N\nswims V\n\nA D\ndog N\nsees V\nthe D\nduck N\n"
@@ -242,7 +256,7 @@ CONLLU = """# text = Vámonos
         (TWO, "2 sentences, columns word, label (", ["word", "label"], "words"),
         (SENTENCES, "3 sentences, columns word, tag, label (", ["word", "tag", "label"], "chunks"),
         ("a D x O\nb N y B-X\n", "columns word, tag, chunk, label (", ["word", "tag", "chunk", "label"], "chunks"),
-        (CONLLU, "1 sentences, CoNLL-U, label = UPOS (", None, "words"),
+        (CONLLU, "one sentence (an empty line ends a sentence), CoNLL-U, label = UPOS (", None, "words"),
     ],
 )
 def test_files_are_read_without_options(backend, tmp_path, capsys, content, said, columns, templates):

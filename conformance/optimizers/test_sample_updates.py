@@ -55,7 +55,7 @@ def test_moves_never_lower_the_dual(block):
 
 @given(blocks(), st.integers(0, 4))
 def test_one_move_beats_every_length_of_both_moves(block, j):
-    """The last sample of a set whose others are already best in turn: only it is left to move."""
+    """The last sample of a set whose others have moved: every length of its two moves, from where they ended."""
     Q, b, start = block
     if not np.any(start):
         j = 0
@@ -68,6 +68,7 @@ def test_one_move_beats_every_length_of_both_moves(block, j):
     else:
         Q2, b2, first = Q[j : j + 1, j : j + 1], b[j : j + 1], np.zeros(1)
     got, size = expand_and_swap(Q2, b2, first), magnitude(Q, b)
+    first = np.append(expand_and_swap(Q2[:-1, :-1], b2[:-1], first[:-1]), 0.0)
     one = np.eye(len(b2))[-1]
     for a in np.linspace(0.0, 1.0, 201):
         for other in (first + a * max(0.0, 1.0 - first.sum()) * one, (1 - a) * first + a * one):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +15,7 @@ from diptych.commands.options import add_flags, count, number
 from diptych.commands.parser import Parser
 from diptych.commands.regularizers import REGULARIZERS, add_regularizer, check_regularizer, regularizer_of
 from diptych.commands.solvers import add_solver, epochs_of, given, own, solve, takes
+from diptych.defaults import sequence_lam
 from diptych.files.sequences import load_sequences
 from diptych.metrics import position_accuracy, sequence_accuracy
 from reference.archives import MOST_BYTES
@@ -69,7 +70,7 @@ class Job:
 
     loss: str = "crf"
     optimizer: str = "sgd"
-    lam: float | None = None  # None: 0.01, or 0 if the regularizer has no squared term
+    lam: float | None = None  # None: 0 if the regularizer has no squared term, else see `over`
     epochs: int | None = None  # None: the solver's own
     rng: int = 0
     smoothing: str | None = None  # of the hinge: one of SMOOTHINGS; None: the max, or entropy for svrg and casimir
@@ -94,11 +95,14 @@ class Job:
         if self.optimizer == "online-proximal":
             object.__setattr__(self, "regularizer", self.regularizer or "squared-l21")
             check_regularizer(self)
-        if self.lam is None:
-            has_lam = self.regularizer is None or "lam" in REGULARIZERS[self.regularizer]
-            object.__setattr__(self, "lam", 0.01 if has_lam else 0.0)
+        if self.lam is None and self.regularizer is not None and "lam" not in REGULARIZERS[self.regularizer]:
+            object.__setattr__(self, "lam", 0.0)
         _check_schedule(self)
         _check_loss(self)
+
+    def over(self, n: int) -> Job:
+        """The job on n sequences, which decide lam if it is not given."""
+        return self if self.lam is not None else replace(self, lam=sequence_lam(n))
 
     def as_dict(self) -> dict[str, Any]:
         """The job as a plain dictionary, for JSON and model files."""

@@ -130,7 +130,7 @@ def _add_data(sub: Parser, action: str) -> None:
 def _add_job(sub: Parser) -> None:
     each = listed({name: epochs_of(name) for name in OPTIMIZERS})
     default = "(default: sgd; over partitions lbfgs, or cocoa for the hinge)"
-    add_job(sub, (*OPTIMIZERS, "cocoa"), default, loss="crf; of mkl: hinge", lam="default: 0.01",
+    add_job(sub, (*OPTIMIZERS, "cocoa"), default, loss="crf; of mkl: hinge", lam="default: 2/n for n sequences",
         epochs=f"default: {each}; of sparse-crf, iterations for each beta: 10000; of mkl: 20",
         tol="default of sparse-crf: 1e-6")  # fmt: skip
     sub.option("model", "--no-start-stop", dest="start_stop", action="store_const", const=False,
@@ -160,6 +160,7 @@ def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
         data = _fitting(data, model, options.data, options.start)
         job = replace(job, start_stop=model.start_stop)
     training, test = _split(options, data)
+    job = job.over(len(training.X))
     writable(options.save, options.log, options.checkpoint, options.plot)
     _warm_up(panel, job, training, options.quiet)
     started = time.perf_counter()
@@ -202,13 +203,14 @@ def _train_over_partitions(panel: ModuleType, options: argparse.Namespace) -> bo
     places, started = for_workers(options, files, "letters"), time.perf_counter()
     sources = [SequenceFile(path, None, options.most_bytes) for path in places]
     loss, small = loss_over(panel, job), panel.SequenceModel(2, 2, start_stop=job.start_stop)
-    run = partial(train, panel, replace(job, epochs=1))
+    run = partial(train, panel, replace(job, epochs=1).over(2))
     rehearsal = Rehearsal(small, loss, run, [np.eye(2), np.eye(2)], [np.arange(2), np.arange(2)])
     with executor_of(options, panel, rehearsal) as executor:
         if model is None:
             model = sequence_model(panel, sources, executor, start_stop=job.start_stop)
         loaders = parts_of([replace(each, labels=model.labels) for each in sources], parts_a_file(options, len(files)))
         objective = Partitioned(loaders, model, loss, executor, memory=options.memory)
+        job = job.over(objective.n)
         what = {"data": options.data, "sequences": objective.n, "start": options.start, "job": job.as_dict()}
         more = {"w0": w0, "checkpoint": options.checkpoint, "resume": options.resume}
         run = partial(train, panel, job, objective, **more)
@@ -300,7 +302,7 @@ def _compare(panel: ModuleType, options: argparse.Namespace) -> None:
     job, data = _job(options), _read(options)
     training, test = _split(options, data)
     writable(options.plot)
-    report, _ = compare(job, training, training if test is None else test, options.quiet)
+    report, _ = compare(job.over(len(training.X)), training, training if test is None else test, options.quiet)
     report["data"] = options.data
     if options.plot:
         plots.convergence(options.plot, _histories(report), _title(job))

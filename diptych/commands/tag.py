@@ -57,6 +57,7 @@ __all__ = ["add"]
 
 
 TOL = 1e-4
+SAME_SCHEMES = {"iob2": "bio", "bio2": "bio", "bioes": "iobes"}  # other names of schemes
 FEW = 3  # sentences of a rehearsal
 OPTIMIZERS = (*(name for name in SOLVERS if name != "online-proximal"), "cocoa")
 
@@ -95,6 +96,7 @@ def add(commands: Any) -> None:
         "model",
         "--transitions",
         choices=SCHEMES,
+        type=lambda name: SAME_SCHEMES.get(name, name),
         help="bio, iob1, iobes: only transitions of the scheme",
     )
     sub.option("model", "--learner", choices=("linear", "sparse-crf"), default="linear",

@@ -23,6 +23,7 @@ __all__ = [
 ]
 
 DEFAULTS = ("chunks", "words")  # the first set whose columns the file has is the default
+HEADERS = (("word", "token", "form", "words", "tokens"), ("label", "tag", "labels", "tags", "ner", "chunk", "pos"))
 UNKNOWN = frozenset("_-?*.")  # placeholders for unknown labels
 
 
@@ -63,7 +64,9 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tupl
     if not sentences:
         raise ValueError(f"{path}: no sentences")
     if len(sentences[0]) == 1:
-        raise ValueError(f"{path}: expected at least two columns, word and label, got one column")
+        separators = [each for each in ",;|" if all(each in word for word in next(iter(sentences[0].values())))]
+        hint = f"; columns are separated by blanks or tabs, not by {separators[0]!r}" if separators else ""
+        raise ValueError(f"{path}: expected at least two columns, word and label, got one column{hint}")
     if "label" not in sentences[0]:
         raise ValueError(f"{path}: no column label; got {', '.join(sentences[0])}")
     if complete.form == "columns" and complete.comment is None and (line := _comment_like(sentences)):
@@ -77,7 +80,27 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tupl
         raise ValueError(
             f"{path}: the labels look like heads of words; the column before is the label by --columns {names}"
         )
+    if layout.columns is None and complete.form == "columns":
+        _check_tokens(path, sentences)
     return complete, sentences
+
+
+def _check_tokens(path: str, sentences: list[Columns]) -> None:
+    """Raise ValueError if the first line is a header, or the label seems to be the first column."""
+    word, *_, label = sentences[0]
+    first = [str(column[0]).lower() for column in sentences[0].values()]
+    if first[0] in HEADERS[0] and first[-1] in HEADERS[1]:
+        names = " ".join(str(column[0]) for column in sentences[0].values())
+        raise ValueError(f"{path}: the first line, {names!r:.80}, names columns and is no token: remove it")
+    words, labels = ({value for each in sentences for value in each[name]} for name in (word, label))
+    tokens = sum(len(each[label]) for each in sentences)
+    if len(labels) > max(20, len(words)) and 2 * len(labels) > tokens:
+        *others, _ = [*sentences[0]]
+        names = ",".join(["label", *others])
+        raise ValueError(
+            f"{path}: {len(labels)} different labels for {len(words)} different words; if the label comes first: "
+            f"--columns {names}; if it is the last column: --columns {','.join(sentences[0])}"
+        )
 
 
 def _comment_like(sentences: list[Columns]) -> str | None:
@@ -166,5 +189,7 @@ def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None,
         else "columns " + ", ".join(layout.columns or ())
     )
     read = "" if sentences is None else f"{sentences} sentences, "
+    if sentences == 1:
+        read = "one sentence (an empty line ends a sentence), "
     hint = f"{form} (--columns names others); templates {templates} (--templates)"
     print(f"{options.file}: {read}{hint}", file=sys.stderr)

@@ -242,10 +242,9 @@ def _by_tabs(lines: list[str]) -> bool:
 
 def _wrong(name: str, number: int, width: int, names: Sequence[str] | None, columns: list[str]) -> str:
     what = "" if names is None else f" ({', '.join(names)})"
-    return (
-        f"{name}: line {number}: expected {width} columns{what}, as above, got {len(columns)}: "
-        f"{' '.join(columns)!r:.80}"
-    )
+    line = " ".join(columns)
+    shown = f"{line[:80]} ..." if len(line) > 84 else line
+    return f"{name}: line {number}: expected {width} columns{what}, as above, got {len(columns)}: {shown!r}"
 
 
 def _named(where: str, width: int, names: Sequence[str] | None) -> tuple[str, ...]:
