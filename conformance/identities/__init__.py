@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> int:
             lines.append(f"  {law.number:19}{law.says:41}{law.kind:9}{_shown(found)}".rstrip())
             place += 1
     failed = [f"{row['paper']}, {row['number']}" for row in rows if not all(each["holds"] for each in row["panels"])]
-    said = f"{len(rows)} laws, {DRAWS} instances each of seed {options.seed}, up to {TOLERANCE:g}: "
+    said = f"-: formulas that the panels share. {len(rows)} laws, {DRAWS} instances each, up to {TOLERANCE:g}: "
     lines.append(said + (f"{len(failed)} FAILED" if failed else "all hold"))
     report = {"seed": options.seed, "instances": DRAWS, "tolerance": TOLERANCE, "failed": failed, "laws": rows}
     print(json.dumps(jsonable(report), allow_nan=False) if options.json else "\n".join(lines))
