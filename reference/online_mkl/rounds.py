@@ -96,7 +96,8 @@ class MKL(Piece):
         inner = np.array([float(xp.sum(f * D.unary)) for f in each])
         tables = host(xp.sum(weights.transitions * D.pairwise, axis=(1, 2))).astype(np.float64)
         before, length = weights.squared_norms, model.squared_lengths(data, i, D)
-        squared = keep**2 * before - 2 * gamma * keep * model.with_tables(inner, tables) + gamma**2 * length  # (17)
+        linear = model.with_tables(inner, tables)
+        squared = keep * keep * before - 2 * gamma * keep * linear + gamma * gamma * length  # (17)
         moved = np.sqrt(np.maximum(squared, 0.0))  # line 7: the groups' norms after the gradient step
         b = np.asarray(self.penalty.prox(moved, gamma))  # line 8, and line 9:
         if self.radius is not None and (norm := np.sqrt(np.sum(b**2))) > self.radius:
