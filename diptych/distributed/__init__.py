@@ -1,11 +1,11 @@
-"""Training over partitions of data that no process holds as a whole: on one machine, or on many through Dask.
+"""Training over partitions of data, of which no process holds all: on one machine, or on many through Dask.
 
-The result has the same bits for any number of workers of one kind of processor, and after workers were lost: each
-partition is summed by itself, and sums are added in a fixed tree.
+Each partition is summed by one task, and sums are added in a fixed tree. So the result has the same bits for any number
+of workers on one kind of processor, and after workers were lost.
 """
 
 import diptych.distributed.passes
-import diptych.distributed.sparse  # noqa: F401, both register what the panels look up
+import diptych.distributed.sparse  # noqa: F401, both register classes that the panels look up
 from diptych.distributed.ascent import cocoa
 from diptych.distributed.clusters import local_client
 from diptych.distributed.loaders import ColumnFile, Part, SequenceFile, TreebankFile, column_parts

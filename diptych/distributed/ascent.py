@@ -2,18 +2,19 @@
 
     max_alpha  D(alpha) = (1/n) sum_i value_i(alpha_i) - lam/2 ||w(alpha)||^2,   w(alpha) linear in alpha
 
-is the dual of the structural hinge (value_i: the expected task loss) or of the log loss (the entropy). In a round each
-partition k makes a pass of a dual method over its own examples, on
+is the dual of the structural hinge (value_i: the expected task loss) or of the log loss (value_i: the entropy). In a
+round each partition k makes a pass of a dual method over its own examples, on
 
     sum_{i in k} value_i(alpha_i) / n - lam <w, u_k> - sigma lam/2 ||u_k||^2,   u_k the change of w by partition k
 
-which is the dual itself for sigma = 1 and one partition. That pass is the method's own on weights w + sigma u_k with
-lam/sigma in place of lam. Then alpha moves by a share gamma of all changes together, w by gamma sum_k u_k.
+For sigma = 1 and one partition this is the dual itself. The pass is the usual pass of the dual method, on weights
+w + sigma u_k and with lam/sigma in place of lam. Then alpha moves by a share gamma of the sum of all changes, and w by
+gamma sum_k u_k.
 
-For the hinge sigma = 1, and gamma is the maximiser of D on the segment, which is a parabola there. The log loss has
-distributions that are kept as scores, and a point between two of them has no scores of that form: the whole step is
-taken, or none if D would fall. There sigma follows the ratio ||sum_k u_k||^2 / sum_k ||u_k||^2 of the last round, which
-is at most the number of partitions; with sigma = that number D cannot fall. In both cases D never falls.
+For the hinge sigma = 1. D is a parabola on the segment, and gamma is its maximiser there. For the log loss,
+distributions are stored as scores. A point between two distributions has no scores of that form, so the full step is
+taken, or none if D would fall. There sigma follows the ratio ||sum_k u_k||^2 / sum_k ||u_k||^2 of the last round. The
+ratio is at most the number of partitions, and D cannot fall if sigma equals that number. In both cases D never falls.
 
 Source: Jaggi et al. (2014), "Communication-efficient distributed dual coordinate ascent", Algorithm 1; sigma from Ma et
 al. (2015), "Adding vs. averaging in distributed primal-dual optimization", (9). The line search and the choice of sigma
@@ -50,17 +51,18 @@ from reference.training.verdicts import Bracketed, verdict
 
 __all__ = ["CoCoA", "CoCoAState", "cocoa"]
 
-KEPT = 4  # rounds whose files stay: a checkpoint may be some rounds old
-SAFETY = 1.1  # sigma over the last round's ratio
-ROUNDING = 16  # times eps: a fall of D by this share of its terms is rounding
+KEPT = 4  # rounds whose files are kept, because a checkpoint may be some rounds old
+SAFETY = 1.1  # sigma divided by the ratio of the last round
+ROUNDING = 16  # in machine epsilons: a fall of D by at most this share of its terms counts as rounding
 
 
 class CoCoAState(NamedTuple):
-    """x = w(alpha) (d,); value = (1/n) sum_i value_i(alpha_i); stand: of alpha; sigma: for the next round.
+    """The state of a run.
 
-    rounds: all so far, also rejected ones; calls: of oracles; step: the last gamma, 0 if the round was rejected. files:
-    numbers of the last accepted rounds, whose files stay; drop: numbers of rounds whose files the next round removes.
-    best: the weights (d,) of the lowest objective so far, with that objective.
+    x = w(alpha) (d,). value = (1/n) sum_i value_i(alpha_i). stand: identifies alpha. sigma: for the next round.
+    rounds: number so far, rejected ones included. calls: oracle calls. step: the last gamma; 0 if the round was
+    rejected. files: numbers of the last accepted rounds, whose files are kept. drop: numbers of the rounds whose files
+    the next round removes. best: the weights (d,) of the lowest objective so far, and that objective.
     """
 
     x: np.ndarray
@@ -76,7 +78,7 @@ class CoCoAState(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a pass changes in a partition: u (d,), ||u||^2, and the sum of value_i(alpha_i) after it; oracle calls."""
+    """The change by a pass over a partition: u (d,), ||u||^2, sum of value_i(alpha_i) after the pass, oracle calls."""
 
     u: np.ndarray
     square: float
@@ -88,8 +90,10 @@ class Change(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What the tasks of a round share: the box of the local method, lam_n = lam n / sigma, sigma, a seed for each
-    partition, where alpha stands, and the round's number; drop: numbers of rounds whose files are removed.
+    """The arguments that all tasks of a round share.
+
+    local: the box of the local method. lam_n = lam n / sigma. seeds: one for each partition. stand: identifies alpha.
+    number: of the round. drop: numbers of the rounds whose files are removed.
     """
 
     local: Any
@@ -128,14 +132,14 @@ def passed(job: Job, w: np.ndarray, now: Round, k: int) -> Change:
 
 @dataclass(frozen=True)
 class CoCoA(Piece):
-    """CoCoA; local: a box of BCFW or of exponentiated gradient. :func:`cocoa` returns the state's ``x``."""
+    """CoCoA; local: a box of BCFW or of exponentiated gradient. :func:`cocoa` returns the weights in ``best``."""
 
     lam: float
     local: BCFW | ExponentiatedGradient
     duals: Duals
 
     def init(self, objective: Partitioned, w0: Any = None) -> CoCoAState:
-        """All weight on the true outputs, which have value 0."""
+        """The start: all mass is on the true outputs, which have value 0."""
         sigma = 1.0 if isinstance(self.local, BCFW) else float(len(objective.sizes))
         return CoCoAState(objective.zeros(), 0.0, Stand(0, 1.0), sigma)
 
@@ -178,7 +182,7 @@ class Ascent(Bracketed):
         return {"lam": self.box.lam, "local": self.box.local}
 
     def evaluate(self, objective: Any, state: CoCoAState) -> Report:
-        """The report of the best weights so far: the objective may rise where the dual does not fall."""
+        """The report of the best weights so far, because the objective may rise although the dual does not fall."""
         lam, (x, fun) = self.box.lam, state.best
         dual = state.value - 0.5 * lam * squared_norm(state.x)
         last = value_of(objective, state.x, None) + 0.5 * lam * squared_norm(state.x)
@@ -205,26 +209,27 @@ def cocoa(
 ) -> Result:
     """Train a structural SVM or a CRF over partitions by CoCoA, until the duality gap is small.
 
-    Each round, each partition makes a pass of a dual method over its own examples, and one vector of weights travels
-    each way. Where passes over the data are cheap and travelling is not, this needs fewer rounds than methods on full
-    gradients, such as L-BFGS, need evaluations.
+    In each round every partition makes a pass of a dual method over its own examples. One vector of weights travels
+    each way. CoCoA is made for cases in which passes over the data are cheap and transfers are not. There it needs
+    fewer rounds than methods on full gradients, such as L-BFGS, need evaluations.
 
     Parameters
     ----------
     objective : Partitioned
-        Of an unsmoothed StructuralHinge or a LogLoss.
+        Its loss is an unsmoothed StructuralHinge or a LogLoss.
     lam : float > 0
         Weight of the squared norm; C = 1/(lam n).
     local : box, optional
-        The local method: ``boxes.BCFW`` for the hinge, ``boxes.ExponentiatedGradient`` for the log loss, with options;
-        its lam is not used. Default: these boxes with the defaults of ``bcfw`` and ``exponentiated_gradient``.
+        The local method with its options: ``boxes.BCFW`` for the hinge, ``boxes.ExponentiatedGradient`` for the log
+        loss. Its lam is not used. Default: these boxes with the defaults of ``bcfw`` and ``exponentiated_gradient``.
     epochs : int >= 0
-        The most rounds; rejected ones count.
+        The maximum number of rounds, rejected ones included.
     evaluate_every : int >= 1
-        Rounds from one evaluation of the objective, with its row, to the next.
+        The number of rounds between two evaluations of the objective. Each evaluation adds a row to the history.
     folder : path, optional
-        Where dual variables are kept: some numbers for each part of each example, four times. All workers must see it.
-        Default: a folder of this machine, removed at the end; with a checkpoint, that file's name with ``.duals``.
+        The folder of the dual variables. It has some numbers for each part of each example, for four rounds. All
+        workers must see it. Default: with a checkpoint, the name of that file with ``.duals`` appended; otherwise a
+        folder of this machine, which is removed at the end.
     rng : int, numpy.random.Generator or None
         Draws the orders of examples.
     callback : callable, optional
@@ -234,26 +239,26 @@ def cocoa(
     -------
     Result
         ``certificate`` is the duality gap of the weights. ``success`` is False if a ``tol`` > 0 was not reached. The
-        bits do not depend on the number of workers, only on the partitions.
+        bits depend on the partitions, but not on the number of workers.
 
     Raises
     ------
     UnsupportedError, TypeError
-        An objective that is not in partitions; a smoothed hinge; weights that must be >= 0.
+        The objective is not in partitions; the hinge is smoothed; some weights must be >= 0.
     ValueError
-        Options out of range.
+        Options are out of range.
     FileNotFoundError
         A worker does not see the folder.
 
     Notes
     -----
-    The dual never falls, up to rounding. For the hinge, the joint step is found by an exact line search; for the log
-    loss the whole step is taken, or none.
+    The dual never falls, up to rounding. For the hinge, an exact line search finds the joint step. For the log loss,
+    the full step is taken or none.
 
     Source
     ------
-    Jaggi et al. (2014), Algorithm 1; Ma et al. (2015), (9), for the scaled local problem. The line search, the rejected
-    rounds and the choice of sigma are ours.
+    Jaggi et al. (2014), Algorithm 1. The scaled local problem is from Ma et al. (2015), (9). The line search, the
+    rejected rounds and the choice of sigma are ours.
 
     Examples
     --------

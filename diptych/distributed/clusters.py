@@ -12,17 +12,17 @@ from typing import Any
 
 __all__ = ["local_client"]
 
-# Dask would also set MALLOC_TRIM_THRESHOLD_: vectors of weights would then go back to the system after each use, and
-# come back a page at a time, which takes a tenth of a gradient's time.
+# Dask's default also sets MALLOC_TRIM_THRESHOLD_. Memory of weight vectors would then return to the system after each
+# use, and come back page by page. This takes a tenth of a gradient's time.
 ENVIRONMENT = {"OMP_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "DIPTYCH_NUM_THREADS": 1}
 
 
 @contextmanager
 def local_client(workers: int) -> Iterator[Any]:
-    """A ``distributed.Client`` of worker processes of one thread each, which nobody else reaches and which end with it.
+    """A ``distributed.Client`` of worker processes with one thread each, which end with it.
 
-    Ctrl-C is for this process alone: the workers block the signal. Their logs are silent, as the errors of tasks come
-    here. Results come straight from workers.
+    No other machine can reach the workers. They block Ctrl-C, so that only this process receives the signal. Their logs
+    are silent, because errors of tasks are raised in this process. Results come directly from the workers.
 
     Parameters
     ----------
@@ -48,11 +48,11 @@ def local_client(workers: int) -> Iterator[Any]:
 
 @contextmanager
 def _blocking_interrupts() -> Iterator[None]:
-    """Threads and processes that start here never see Ctrl-C; one that comes meanwhile is raised at the end."""
+    """Threads and processes that start in this block ignore Ctrl-C. A Ctrl-C during the block is raised at its end."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # which would lift the block
+    resource_tracker.ensure_running()  # its start later would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

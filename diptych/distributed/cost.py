@@ -1,19 +1,19 @@
-"""What a pass over partitions costs: a model with six constants, fitted to measured passes.
+"""The cost of a pass over partitions: a model with six constants, fitted to measured passes.
 
 With N tokens, d weights, W workers on M machines and P partitions, the seconds of a pass are the sum of
 
     computing    token N / W
     vectors      weight d ceil(P / W)          each partition fills and adds vectors of d numbers
-    memory       memory d P / M                through the memory that the workers of a machine share
+    memory       memory d P / M                the same through the memory that the workers of a machine share
     stragglers   (E max_W - 1) token N / P     the last task of the slowest worker
-    travelling   byte 8 d (ceil(log2(W + 1)) + ceil(log2 P))    w out, passed on by those that have it; sums back, by
+    travelling   byte 8 d (ceil(log2(W + 1)) + ceil(log2 P))    w is passed on by workers that have it; sums return in
                                                                 pairs
-    tasks        task P                        the scheduler hands them out one after another
+    tasks        task P                        the scheduler distributes them one after another
     start        start
 
-A task's cost holds for results of 10^5 numbers and more; smaller ones travel in less. E max_W is the mean of the
-largest of W independent times of mean 1 that are log-normal with parameter ``spread``. A round of CoCoA has the same
-terms, with its own seconds a token.
+The cost of a task is valid for results of at least 10^5 numbers. Smaller results take less time. E max_W is the mean of
+the largest of W independent log-normal times, which have mean 1 and parameter ``spread``. A round of CoCoA has the same
+terms, but another number of seconds per token.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ __all__ = ["Cost", "Pass", "fitted", "largest"]
 
 
 class Pass(NamedTuple):
-    """A pass: numbers of tokens, of weights, of workers and of partitions; measured seconds (nan: not measured);
-    machines.
+    """A pass: numbers of tokens, weights, workers and partitions, measured seconds, number of machines.
+
+    seconds: nan if not measured.
     """
 
     tokens: float
@@ -43,8 +44,10 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds a token, a weight of a partition's vectors (of the worker, and of the machine's memory), a byte on the
-    way, a task, and of each pass; ``spread`` of the workers' times.
+    """The constants in seconds, and the ``spread`` of the workers' times.
+
+    token: per token. weight, memory: per weight and partition, on the worker and through the machine's shared memory.
+    byte: per byte transferred. task: per task. start: per pass.
     """
 
     token: float
@@ -69,7 +72,7 @@ class Cost:
 
 
 def _amounts(one: Pass) -> tuple[float, ...]:
-    """What each constant is multiplied by."""
+    """The factor of each constant."""
     turns = math.ceil(one.partitions / one.workers)
     levels = math.ceil(math.log2(one.workers + 1)) + math.ceil(math.log2(one.partitions))
     shared = one.weights * one.partitions / one.machines
@@ -82,7 +85,7 @@ def fitted(measured: Sequence[Pass], spread: float = 0.0) -> Cost:
     Raises
     ------
     ValueError
-        Fewer passes than constants; a pass without seconds.
+        There are fewer passes than constants, or a pass without seconds.
     """
     from scipy.optimize import nnls
 
@@ -92,7 +95,7 @@ def fitted(measured: Sequence[Pass], spread: float = 0.0) -> Cost:
     if not np.all(seconds > 0):
         raise ValueError(f"measured: expected seconds > 0, got {seconds[~(seconds > 0)][0]}")
     A = np.array([_amounts(one) for one in measured]) / seconds[:, None]
-    scale = np.max(A, axis=0)  # of constants in seconds and in nanoseconds
+    scale = np.max(A, axis=0)  # the constants differ by orders of magnitude
     constants, _ = nnls(A / scale, np.ones(len(seconds)))
     token, weight, memory, byte, task, start = (constants / scale).tolist()
     return Cost(token, weight, memory, byte, task, start, spread)

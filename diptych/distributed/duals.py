@@ -1,7 +1,7 @@
-"""The dual variables of partitions, in files: a worker that is lost takes none of them with it.
+"""The dual variables of partitions, in files, so that none are lost with a worker.
 
-A round reads the file of the round before and writes another one, so that each task can be repeated. All workers must
-see the folder.
+A round reads the files of the round before and writes new ones. So each task can be repeated. All workers must see the
+folder.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ __all__ = ["Duals", "Stand"]
 
 
 class Stand(NamedTuple):
-    """Dual variables of all partitions: those that round ``number`` wrote, mixed with those before it by ``share``.
+    """Identifies the dual variables of all partitions.
 
-    number 0: the start. share: in (0, 1].
+    They are ``share`` times the variables that round ``number`` wrote, plus 1 - ``share`` times those before the round.
+    number: 0 is the start. share: in (0, 1].
     """
 
     number: int
     share: float
 
 
-_LATEST: dict[tuple[str, int], tuple[int, Any]] = {}  # of this process: what it wrote last for a partition
+_LATEST: dict[tuple[str, int], tuple[int, Any]] = {}  # the last content this process wrote for a partition
 _LOCK = threading.Lock()
 
 
 class Duals(NamedTuple):
-    """The files of a run in a folder. keep: whether a process also keeps in memory what it wrote last."""
+    """The files of a run in a folder. keep: whether a process also keeps its last content in memory."""
 
     folder: str
     keep: bool
@@ -41,12 +42,12 @@ class Duals(NamedTuple):
         return Path(self.folder) / f"{k}-{number}.dual"
 
     def read(self, k: int, number: int) -> Any:
-        """What round ``number`` wrote for partition k; the caller may change it.
+        """The content that round ``number`` wrote for partition k. The caller may change it.
 
         Raises
         ------
         FileNotFoundError
-            The folder is not seen here, or the file was removed.
+            This process does not see the folder, or the file was removed.
         """
         with _LOCK:
             latest = _LATEST.pop((self.folder, k), None)
@@ -61,10 +62,10 @@ class Duals(NamedTuple):
             ) from None
 
     def write(self, k: int, number: int, content: Any, drop: tuple[int, ...]) -> None:
-        """Write what round ``number`` leaves, and remove the files of the rounds ``drop``."""
+        """Write the content of round ``number`` for partition k, and remove the files of the rounds ``drop``."""
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         path = self.path(k, number)
-        part = path.with_suffix(f".{uuid.uuid4().hex}.part")  # another worker may write the same
+        part = path.with_suffix(f".{uuid.uuid4().hex}.part")  # another worker may write the same file
         with part.open("wb") as file:
             pickle.dump(content, file, protocol=pickle.HIGHEST_PROTOCOL)
         os.replace(part, path)

@@ -1,7 +1,7 @@
-"""Loaders: calls without arguments that any worker can make, and repeat, to read a partition.
+"""Loaders: picklable callables without arguments that read a partition.
 
-A loader is a picklable object; called, it returns inputs X and outputs Y for the model's ``pack``. Nothing that a
-worker read is lost with it, because another worker reads it again.
+A call returns inputs X and outputs Y for the model's ``pack``. Any worker can call a loader, and call it again. So if a
+worker is lost, another one reads its partitions.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ AS_IT_LOOKS = Layout()
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """The sentences of a file of columns or of CoNLL-U, or of a part of it, with their labels.
+    """The sentences of a column file or a CoNLL-U file, or of a part of it, with their labels.
 
     Parameters
     ----------
     path : str
         As :func:`diptych.files.columns.load_columns` takes it: a text file, or ``name.zip:member``.
     layout : Layout
-        Names of the columns, "label" among them, form and comments; default: as the file looks.
+        Names of the columns, "label" among them, form and comments. Default: inferred from the file.
     part, parts : int
-        Part number ``part`` of ``parts``, about as many lines each.
+        Part number ``part`` of ``parts`` parts with about the same number of lines.
     most_bytes : int
         Maximum size of a file inside a zip.
     """
@@ -67,7 +67,7 @@ class SequenceFile:
     path : str
         The file, or "letters".
     labels : tuple of str, optional
-        The names that the numbers of labels stand for, as files may number them differently; default: the file's.
+        The names of labels 0, 1, ... in the result. Files may number labels differently. Default: the file's names.
     most_bytes : int
         Maximum size of a compressed file when unpacked.
     """
@@ -116,9 +116,9 @@ class TreebankFile:
 
 @dataclass(frozen=True)
 class Part:
-    """Part number ``part`` of ``parts`` of what another loader reads: consecutive examples, sizes equal to within one.
+    """Part number ``part`` of ``parts`` parts of another loader's examples.
 
-    Each part reads the whole.
+    The examples of a part are consecutive. Sizes of parts differ by at most one. Each part reads all examples.
     """
 
     whole: Loader
@@ -142,13 +142,13 @@ def column_parts(
     *,
     most_bytes: int = MOST_BYTES,
 ) -> list[Loader]:
-    """Loaders of files of columns, each file in ``parts`` parts; layout: a Layout, or the names of the columns."""
+    """Loaders of column files, each file in ``parts`` parts. layout: a Layout, or the names of the columns."""
     how = layout if isinstance(layout, Layout) else Layout(tuple(layout))
     return [ColumnFile(str(path), how, part, parts, most_bytes) for path in paths for part in range(parts)]
 
 
 def parts_of(files: Sequence[Loader], parts: Sequence[int]) -> list[Loader]:
-    """Loaders of the parts of other loaders; parts: how many of each."""
+    """Loaders of the parts of other loaders. parts: the number of parts of each."""
     return [
         Part(file, part, many) if many > 1 else file
         for file, many in zip(files, parts, strict=True)

@@ -25,40 +25,41 @@ class Partitioned:
     Parameters
     ----------
     loaders : sequence of callables
-        Each is called without arguments by a worker, perhaps more than once, and returns X and Y of a partition, for
-        ``model.pack``. They travel to workers, so that they must be picklable.
+        A worker calls each without arguments, perhaps more than once. The result is X and Y of a partition for
+        ``model.pack``. Loaders are sent to workers, so they must be picklable.
     model : model
-        Of NumPy weights.
+        A model with NumPy weights.
     loss : callable
-        From the model and a partition's packed data to an objective: ``sp.LogLoss``, ``sp.StructuralHinge`` or
-        ``functools.partial(sp.StructuralHinge, smoothing=...)``. The panel of this class computes.
+        Makes an objective from the model and a partition's packed data: ``sp.LogLoss``, ``sp.StructuralHinge`` or
+        ``functools.partial(sp.StructuralHinge, smoothing=...)``. The panel of this class does the computation.
     executor : executor or client, optional
-        ``concurrent.futures`` threads or processes, a ``distributed.Client``, or its ``get_executor()``; default: this
+        ``concurrent.futures`` threads or processes, a ``distributed.Client``, or its ``get_executor()``. Default: this
         process, one partition after another.
     memory : int, optional
-        Bytes of packed partitions that a process keeps in memory; it reads the others again from a file of its own.
+        Maximum bytes of packed partitions that a process keeps in memory. The others are read again
+        from files of the process.
 
     Attributes
     ----------
     n : int
         Number of examples.
     sizes : list of Size
-        Examples and bytes of each partition that has examples; others are left out.
+        Examples and bytes of each partition that has examples. Empty partitions are left out.
 
     Raises
     ------
     TypeError, ValueError
-        No loaders; no examples; an executor of another kind; the loaders' errors, which name file and line.
+        There are no loaders or no examples; the executor is of another kind; a loader fails (its error names file and
+        line).
     MemoryError
-        A packed partition that exceeds ``memory`` alone.
+        One packed partition alone exceeds ``memory``.
     WorkersLost
         Workers ended, and the executor does not replace them.
 
     Notes
     -----
-    Values and gradients have the same bits for any number of workers, as long as the processors are of one kind: a
-    partition is summed by one task, and sums are added in a fixed tree. Weights travel to each worker once an
-    evaluation.
+    One task sums a partition, and sums are added in a fixed tree. So values and gradients have the same bits for any
+    number of workers, if the processors are of one kind. Weights are sent to each worker once per evaluation.
 
     Examples
     --------
@@ -93,7 +94,7 @@ class Partitioned:
         self.mu: float = self.kind.mu
         self.loss_augmented: bool = self.kind.loss_augmented
         self.smoothing = getattr(loss, "keywords", {}).get("smoothing")
-        self._last: tuple[Any, Any] = None, None  # weights and the reference to them
+        self._last: tuple[Any, Any] = None, None  # the last weights sent, and the reference to them
         job = Job(uuid.uuid4().hex, tuple(loaders), model, loss, memory)
         self._job = self.transport.send(job)
         self.sizes: list[Size] = self.transport.each(measured, len(loaders), self._job)
@@ -113,12 +114,12 @@ class Partitioned:
 
     @property
     def repeated(self) -> int:
-        """How many tasks had to run again because their workers were lost."""
+        """The number of tasks that ran again because their workers were lost."""
         return self.transport.repeated
 
     @property
     def moved(self) -> int:
-        """Bytes of arrays that went to workers or came from them so far."""
+        """Bytes of arrays sent to workers or received from them so far."""
         return self.transport.moved
 
     def zeros(self) -> np.ndarray:
@@ -135,7 +136,7 @@ class Partitioned:
         Raises
         ------
         UnsupportedError
-            A batch: single examples cannot be evaluated from here.
+            A batch is given; single examples cannot be evaluated from here.
         ValueError, TypeError, InfeasibleError
             As :meth:`reference.StructuralHinge.value_and_gradient`.
         """
@@ -163,8 +164,9 @@ class Partitioned:
         return max(size.width for size in self.sizes)
 
     def parts(self, examples: np.ndarray) -> list[tuple[int, np.ndarray]]:
-        """Examples by partition: pairs of its number and of the examples' numbers in it, in the order in which each
-        partition comes first.
+        """Examples by partition: pairs of a partition's number and the numbers of its examples within the partition.
+
+        Partitions are in the order of their first example in ``examples``.
         """
         ends = np.cumsum([size.n for size in self.sizes])
         partition = np.searchsorted(ends, examples, side="right")
@@ -172,11 +174,11 @@ class Partitioned:
         return [(k, examples[partition == k] - ends[k] + self.sizes[k].n) for k in met.tolist()]
 
     def ask(self, task: Callable[..., Any], k: int, w: np.ndarray, *rest: Any) -> Any:
-        """The result of ``task(job, w, k, *rest)`` on one partition; w travels to the worker that does it."""
+        """The result of ``task(job, w, k, *rest)`` on one partition. w is sent to the worker that runs the task."""
         return self.transport.one(task, k, self._job, self._sent(w), rest=rest)
 
     def ask_all(self, task: Callable[..., Any], thing: Any) -> list[Any]:
-        """The results of ``task(job, thing, k)`` on all partitions; the thing travels once to each worker."""
+        """The results of ``task(job, thing, k)`` on all partitions. ``thing`` is sent once to each worker."""
         sent = self.transport.send(thing)
         try:
             return self.transport.each(task, len(self.sizes), self._job, sent)
@@ -193,7 +195,7 @@ class Partitioned:
                 self.transport.forget(reference)
 
     def _sent(self, w: np.ndarray) -> Any:
-        """A reference to the weights. Weights with the bits of the last ones do not travel again."""
+        """A reference to the weights. Weights with the same bits as the last ones are not sent again."""
         last, reference = self._last
         if last is None or last.tobytes() != w.tobytes():
             if last is not None:

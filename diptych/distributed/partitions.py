@@ -1,4 +1,4 @@
-"""What a worker does: it keeps packed partitions under a limit of memory, and sums losses over one at a time."""
+"""The tasks of a worker: it keeps packed partitions within a memory limit, and sums losses over one at a time."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["Job", "Size", "Sums", "measured", "summed"]
 
 
 class Job(NamedTuple):
-    """What all tasks of an objective share; it travels to each worker once.
+    """The arguments that all tasks of an objective share. They are sent once to each worker.
 
-    name: different for each objective. loss: from model and packed data to an objective. memory: bytes of packed
+    name: unique to the objective. loss: makes an objective from model and packed data. memory: maximum bytes of packed
     partitions that a process keeps; None: no limit.
     """
 
@@ -72,12 +72,12 @@ _LOCK = threading.Lock()
 
 
 def objective_of(job: Job, k: int) -> _Kept:
-    """The loss over partition k, or None without examples, loaded and packed unless this process has kept it.
+    """The loss over partition k, or None without examples. It is loaded and packed unless this process has kept it.
 
     Raises
     ------
     MemoryError
-        The packed partition alone exceeds the limit; says in how many parts it would fit.
+        The packed partition alone exceeds the limit. The message says in how many parts it would fit.
     """
     with _LOCK:
         if (job.name, k) in _KEPT:
@@ -99,15 +99,16 @@ def objective_of(job: Job, k: int) -> _Kept:
 
 
 def _packed(job: Job, k: int) -> Any:
-    """The packed data of partition k. Under a limit of memory they are also in a file of this process, which is read
-    again more quickly than the loader's.
+    """The packed data of partition k.
+
+    With a memory limit they are also saved in a file of this process, which can be read faster than the loader's file.
     """
     path = None if job.memory is None else Path(_folder()) / f"{job.name}-{k}"
     if path is not None and path.exists():
         return pickle.loads(path.read_bytes())
     data = job.model.pack(*job.loaders[k]())
     if path is not None:
-        part = path.with_suffix(f".{uuid.uuid4().hex}")  # another thread may write the same
+        part = path.with_suffix(f".{uuid.uuid4().hex}")  # another thread may write the same file
         part.write_bytes(pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL))
         os.replace(part, path)
     return data
@@ -115,7 +116,7 @@ def _packed(job: Job, k: int) -> Any:
 
 @cache
 def _folder() -> str:
-    """A folder of this process, which is removed at its end; of a worker of Dask, within the worker's own."""
+    """A folder of this process, removed when it ends. That of a Dask worker lies within the worker's own folder."""
     base = None
     if "distributed" in sys.modules:
         with suppress(ValueError):  # not in a worker
@@ -141,7 +142,7 @@ def summed(job: Job, w: np.ndarray, k: int, question: str, mu: float | None) -> 
         return Sums(n * objective.value(w, None, mu), None, 0.0, 0.0)
     if question == "gradient":
         value, gradient = objective.value_and_gradient(w, None, mu)
-        gradient *= n  # in place: no other vector of weights
+        gradient *= n  # in place, to need no second vector
         return Sums(n * value, gradient, 0.0, 0.0)
     value, gradient, task_loss, exact = objective.linearize(w, None, mu)
     gradient *= n

@@ -1,8 +1,8 @@
 """Passes over single examples that lie in partitions: SVRG, and the passes of Casimir.
 
-A pass visits the partitions one after another, in the order in which the drawn order of the examples first meets them,
-and the examples of a partition in that order. So the weights travel once a partition, and the number of workers changes
-nothing; full gradients are computed by all workers at once.
+A pass visits the partitions one after another. A random order of all examples is drawn. Partitions are visited in the
+order of their first example in it, and the examples of a partition in that same order. So the weights are sent once per
+partition, and the result does not depend on the number of workers. Full gradients are computed by all workers at once.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class PartitionedSVRG(SVRG):
 
 
 class PartitionedBacktracking(Backtracking):
-    # the same bounds, tested on examples of the partition that the pass visits first
+    # the same bounds, tested on examples of the first partition of the pass
 
     def propose(self, objective: Any, guess: Any, w: Array, order: np.ndarray, mu: Any, curvature: float) -> Any:
         if self.step_size is None:

@@ -1,4 +1,4 @@
-"""Counts, on the scheduler of Dask, the tasks that had to run again because their worker was lost."""
+"""A count, on the Dask scheduler, of the tasks that ran again because their worker was lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "diptych-repeats"
 
 
 class Repeats(SchedulerPlugin):  # type: ignore[misc, unused-ignore]
-    """A plugin of the scheduler."""
+    """A scheduler plugin that counts these tasks."""
 
     name = NAME
 
@@ -25,6 +25,6 @@ class Repeats(SchedulerPlugin):  # type: ignore[misc, unused-ignore]
 
 
 def count(dask_scheduler: Any) -> int | None:
-    """The count so far; None if the plugin is not there."""
+    """The count so far; None if the plugin is not installed."""
     plugin = dask_scheduler.plugins.get(NAME)
     return None if plugin is None else plugin.count

@@ -1,5 +1,6 @@
-"""Runs that have nothing to do with one another, such as those of folds or of a grid, as tasks of an executor. Each
-result is kept in a file as soon as it is there.
+"""Independent runs, such as those of folds or of a grid, as tasks of an executor.
+
+Each result is saved in a file as soon as its run ends.
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ __all__ = ["Runs"]
 
 
 class Runs:
-    """Performs runs as tasks, and keeps their results, a line of JSON each. Runs in the file are not repeated.
+    """Performs runs as tasks, and saves each result as a line of JSON. Runs in the file are not repeated.
 
     Parameters
     ----------
     task : callable
-        task(run): JSON-able; the result of a run. For other processes it can be pickled; it names data, rather than
-        holding them.
+        task(run): the result of a run; it must be JSON-able. For other processes the task must be picklable, so it
+        should name its data and not hold them.
     kept : path
         The file of results.
     executor : optional
-        An executor of ``concurrent.futures``, or a client of Dask, which performs again what was lost with its worker.
+        An executor of ``concurrent.futures``, or a Dask client, which repeats runs that were lost with their worker.
         None: this process, one run after another.
     key : callable, optional
-        key(run): JSON-able; identifies the run with its data and its settings. Default: the run.
+        key(run): identifies the run with its data and its settings; it must be JSON-able. Default: the run.
     describe : callable, optional
-        describe(run, result): the line on stderr after the run.
+        describe(run, result): the line that is printed on stderr after the run.
     failed : callable, optional
-        failed(result): whether a result is returned but not kept. Default: none is.
+        failed(result): whether the run failed. Its result is then returned but not saved. Default: no run fails.
 
     Raises
     ------
     ValueError
-        ``kept`` has other lines; the message names the first. A last line that was cut is left out.
+        ``kept`` has other lines; the message names the first. An incomplete last line is no error and is ignored.
 
     Examples
     --------
@@ -67,14 +68,16 @@ class Runs:
         self.results = _read(self.kept) if self.kept.exists() else {}
 
     def perform(self, runs: Iterable[Any]) -> list[Any]:
-        """The results of the runs, in their order: as JSON has them, whether they were kept or are new.
+        """The results of the runs, in the order of the runs.
+
+        New results are converted to JSON and back, so that they equal those read from the file.
 
         Raises
         ------
         Exception
-            That of a task; the results until then are kept.
+            A task failed. The results until then are saved.
         WorkersLost
-            Workers ended that the executor cannot replace.
+            Workers ended, and the executor cannot replace them.
         """
         keyed = [(self._key(run), run) for run in runs]
         missing = list({key: run for key, run in keyed if key not in self.results}.items())
@@ -112,7 +115,7 @@ def _performed(task_and_runs: tuple[Callable[[Any], Any], list[Any]], k: int) ->
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The results by key. A last line that was cut is removed from the file."""
+    """The results by key. An incomplete last line is removed from the file."""
     content = path.read_bytes()
     whole = content[: content.rfind(b"\n") + 1] or content
     results: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Bytes of arrays in what travels and in what is kept."""
+"""Bytes of the arrays in objects that are sent or kept."""
 
 from __future__ import annotations
 

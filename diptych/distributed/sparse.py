@@ -1,7 +1,7 @@
-"""The elastic-net CRF over partitions: what :func:`reference.solve_sparse` asks of a log loss.
+"""The elastic-net CRF over partitions: the operations that :func:`reference.solve_sparse` needs of a log loss.
 
-Accelerated proximal gradient and proximal Newton need losses and gradients; screening by L1GapRule and L2GapRule needs
-bounds on the features, which are sums of squares over examples.
+Accelerated proximal gradient and proximal Newton need losses and gradients. Screening by L1GapRule and L2GapRule needs
+bounds on the features. These bounds come from sums of squares over examples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["PartitionedLoss"]
 
 
 class PartitionedLoss(Whole):
-    """The log loss at weights; those that are not in ``columns`` (None: all are) are 0."""
+    """The log loss as a function of the weights in ``columns`` (None: all weights). The other weights are 0."""
 
     def __init__(self, objective: Partitioned, columns: np.ndarray | None = None) -> None:
         super().__init__(objective)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ class PartitionedLoss(Whole):
         return type(self)(self.objective, self.columns[columns])  # type: ignore[arg-type]
 
     def all_of(self, w: np.ndarray) -> np.ndarray:
-        """All weights (d,)."""
+        """All weights (d,), from the weights in ``columns``."""
         longer: np.ndarray = np.zeros(self.objective.model.size)
         longer[self.columns] = w
         return longer

@@ -1,6 +1,6 @@
 """How tasks reach workers: in this process, through an executor of ``concurrent.futures``, or through Dask.
 
-Each transport sends an object once, as a reference that tasks carry, and adds the tasks' results in a fixed tree.
+Each transport sends an object once. Tasks then carry a reference to it. The tasks' results are added in a fixed tree.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ Task = Callable[..., Any]
 
 
 class WorkersLost(Lost):
-    """Workers ended, and the executor cannot replace them; or the scheduler is gone. A run ends as by Ctrl-C."""
+    """Workers ended and the executor cannot replace them, or the scheduler is gone. A run ends as after Ctrl-C."""
 
 
 class TreeSum:
-    """The sum of n results in a fixed tree, whatever the order in which they come.
+    """The sum of n results in a fixed tree, independent of the order in which they arrive.
 
-    Results 2j and 2j + 1 are added, then these sums in the same way; the last of an odd number goes up alone. Two
-    neighbours are added as soon as both are there, so that few are held.
+    Results 2j and 2j + 1 are added, then these sums in the same way. If a level has an odd number of sums, its last one
+    moves up unchanged. Two neighbours are added as soon as both have arrived, so that few results are held.
     """
 
     def __init__(self, n: int) -> None:
@@ -46,7 +46,7 @@ class TreeSum:
         self._held: dict[tuple[int, int], Any] = {}
 
     def add(self, k: int, result: Any) -> None:
-        """Result k."""
+        """Add result k."""
         for level, width in enumerate(self._widths[:-1]):
             sibling = k ^ 1
             if sibling < width:
@@ -60,15 +60,15 @@ class TreeSum:
 
     @property
     def total(self) -> Any:
-        """The sum of all."""
+        """The sum of all results."""
         return self._held[len(self._widths) - 1, 0]
 
 
-TOGETHER = 8  # neighbours that one task adds; a power of 2, so that the tree is that of :class:`TreeSum`
+TOGETHER = 8  # neighbours that one task adds; a power of 2 gives the same tree as :class:`TreeSum`
 
 
 def tree_sum(*results: Any) -> Any:
-    """The sum of results in their tree."""
+    """The sum of the results in the tree of :class:`TreeSum`."""
     tree = TreeSum(len(results))
     for k, result in enumerate(results):
         tree.add(k, result)
@@ -85,7 +85,7 @@ class Transport(ABC):
 
     @property
     def moved(self) -> int:
-        """Bytes that went from a process to another so far."""
+        """Bytes sent from one process to another so far."""
         return self.counted
 
     @property
@@ -95,16 +95,16 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, thing: Any) -> Any:
-        """A reference to an object, for the methods below; the object travels once to each worker."""
+        """A reference to an object, for the methods below. The object is sent once to each worker."""
 
     @abstractmethod
     def results(
         self, task: Task, ks: Iterable[int], references: tuple[Any, ...], rest: tuple[Any, ...]
     ) -> Iterable[Any]:
-        """Pairs of k and the result, as they come."""
+        """Pairs of k and the result, in the order of arrival."""
 
     def anywhere(self, task: Task, n: int, *references: Any) -> Iterable[Any]:
-        """Pairs of k < n and the result, as they come, each from a worker that was free."""
+        """Pairs of k < n and the result, in the order of arrival. Each task runs on any free worker."""
         return self.results(task, range(n), references, ())
 
     def one(self, task: Task, k: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
@@ -113,7 +113,7 @@ class Transport(ABC):
         return result
 
     def each(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> list[Any]:
-        """The results in order."""
+        """The results for k = 0, ..., n - 1, in this order."""
         found = dict(self.results(task, range(n), references, rest))
         return [found[k] for k in range(n)]
 
@@ -126,15 +126,15 @@ class Transport(ABC):
 
     @property
     def workers(self) -> int:
-        """How many there are now."""
+        """The current number of workers."""
         return 1
 
-    def forget(self, reference: Any) -> None:  # noqa: B027, nothing to do in most
-        """The object is needed no more."""
+    def forget(self, reference: Any) -> None:  # noqa: B027, most transports do nothing
+        """Release an object that is no longer needed."""
 
 
 class Here(Transport):
-    """One task after another in this process, or in threads of it."""
+    """This process, one task after another, or threads of this process."""
 
     def __init__(self, executor: ThreadPoolExecutor | None = None) -> None:
         self.executor = executor
@@ -161,7 +161,7 @@ class InFile(NamedTuple):
     path: str
 
 
-_READ: dict[str, Any] = {}  # of this process: the last objects that it read from files
+_READ: dict[str, Any] = {}  # the last objects that this process read from files
 _MOST_READ = 4
 
 
@@ -177,7 +177,7 @@ def _with_files(task: Task, references: tuple[InFile, ...], k: int, rest: tuple[
 
 
 class Processes(Transport):
-    """An executor of processes of this machine, which read what is sent from files."""
+    """An executor of processes of this machine. They read the objects that are sent from files."""
 
     def __init__(self, executor: Executor) -> None:
         self.executor = executor
@@ -221,10 +221,10 @@ def _completed(futures: dict[Any, int]) -> Iterable[tuple[int, Any]]:
 
 
 class Dask(Transport):
-    """A client of Dask. Tasks of a worker that is lost run again elsewhere, from their loaders."""
+    """A Dask client. Tasks of a lost worker run again on another one, which calls their loaders again."""
 
-    tries = 5  # times in a row that all tasks were lost with their workers
-    poll = 1.0  # seconds between two looks at the connection to the scheduler
+    tries = 5  # give up after all tasks were lost with their workers this many times in a row
+    poll = 1.0  # seconds between two checks of the connection to the scheduler
 
     def __init__(self, client: Any) -> None:
         from diptych.distributed import repeats
@@ -234,16 +234,16 @@ class Dask(Transport):
             client.register_plugin(repeats.Repeats())
         self._before = self._ran_again = client.run_on_scheduler(repeats.count)
         self._sent_again, self._workers = 0, 0
-        self._gave: dict[str, int] = client.run(_given, on_error="ignore")  # bytes that each worker gave to others
+        self._gave: dict[str, int] = client.run(_given, on_error="ignore")  # bytes each worker sent to others
         self._gave_before = sum(self._gave.values())
-        self._things: dict[str, Any] = {}  # what was sent, by the key of its future
+        self._things: dict[str, Any] = {}  # the objects that were sent, by name
         self._futures: dict[str, Any] = {}
         self._homes: dict[int, str] = {}  # the worker of each number k
 
     def send(self, thing: Any) -> str:
         name = uuid.uuid4().hex
         self._things[name] = thing
-        self.counted += nbytes_of(thing)  # once: workers take it from one another
+        self.counted += nbytes_of(thing)  # once, because workers copy it from one another
         return name
 
     @property
@@ -253,22 +253,22 @@ class Dask(Transport):
         return self._workers
 
     def _threads(self) -> dict[str, int]:
-        """The threads of each worker. WorkersLost if the scheduler is gone."""
+        """The number of threads of each worker. Raises WorkersLost if the scheduler is gone."""
         try:
             threads: dict[str, int] = self.client.nthreads()
             return threads
-        except (OSError, RuntimeError, AttributeError) as problem:  # as Dask says it
+        except (OSError, RuntimeError, AttributeError) as problem:  # Dask raises any of these
             self._check_connected(problem)
             return {}
 
     def _check_connected(self, problem: BaseException) -> None:
-        """WorkersLost if the scheduler is gone."""
+        """Raises WorkersLost if the scheduler is gone."""
         if self.client.status in ("closing", "closed"):
             raise WorkersLost(f"the scheduler at {self._address} is gone") from problem
 
     @property
     def moved(self) -> int:
-        """What this process sent, and what workers gave to it and to one another."""
+        """Bytes that this process sent, and that workers sent to it and to one another."""
         with suppress(OSError, ValueError):  # the scheduler may be gone
             self._gave.update(self.client.run(_given, on_error="ignore"))
         return int(self.counted + sum(self._gave.values()) - self._gave_before)
@@ -279,7 +279,7 @@ class Dask(Transport):
 
     @property
     def repeated(self) -> int:
-        """Tasks that ran again, or that were sent again, because their workers were lost."""
+        """The number of tasks that ran again or were sent again because their workers were lost."""
         from diptych.distributed import repeats
 
         with suppress(OSError, ValueError):  # the scheduler may be gone
@@ -287,8 +287,10 @@ class Dask(Transport):
         return int(self._ran_again - self._before + self._sent_again)
 
     def _future(self, name: str) -> Any:
-        """The object as the result of a task: workers take it from one another, and if all that have it are lost, the
-        scheduler, which keeps the task, runs it again. Scattered data would be lost with their worker.
+        """The object as the result of a task. Scattered data would be lost with their worker.
+
+        Workers copy the result from one another. The scheduler keeps the task. If all workers that have the result are
+        lost, the scheduler runs the task again.
         """
         if name not in self._futures or self._futures[name].status in ("cancelled", "lost", "error"):
             with warnings.catch_warnings():
@@ -314,7 +316,7 @@ class Dask(Transport):
         return [self.client.submit(task, *sent, k, *rest, pure=False, **o) for k, o in zip(ks, options, strict=True)]
 
     def _settle(self, ks: Iterable[int]) -> None:
-        """Give each k a worker, evenly. It stays there while that worker lives, so that others need not read it."""
+        """Assign each k to a worker, evenly. It stays there while the worker lives, so that no other must read it."""
         threads, known = self._threads(), sorted({*self._homes, *ks})
         most = -(-len(known) // max(1, sum(threads.values())))
         room = {worker: most * threads[worker] for worker in sorted(threads)}
@@ -327,7 +329,7 @@ class Dask(Transport):
         self._homes.update(zip(moving, (worker for worker in room for _ in range(room[worker])), strict=False))
 
     def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
-        """The sum, which workers add: one result comes back, whatever n."""
+        """The sum of the results. The workers add, so that only one result comes back for any n."""
 
         def tree(sent: list[Any], _: list[int]) -> list[Any]:
             sums = self._at_home(task, sent, range(n), rest)
@@ -344,7 +346,7 @@ class Dask(Transport):
     def _answers(
         self, make: Callable[[list[Any], list[int]], list[Any]], ks: Iterable[int], references: tuple[Any, ...]
     ) -> Iterable[Any]:
-        """Pairs of k and the result of the futures that ``make`` gives for what was sent and all k, as they come."""
+        """Pairs of k and the result, in the order of arrival; ``make`` makes the futures of sent objects and ks."""
         missing = set(ks)
         n, fruitless = len(missing), 0
         while missing:
@@ -362,10 +364,10 @@ class Dask(Transport):
                     continue
                 try:
                     result = future.result()  # or raises the task's own error
-                except CancelledError as problem:  # the result was lost after it was there
+                except CancelledError as problem:  # the finished result was lost
                     lost = problem
                     continue
-                future.release()  # nobody computes it again if its worker is lost now
+                future.release()  # so that it is not repeated if its worker is lost now
                 missing.discard(futures[future])
                 yield futures[future], result
             fruitless = fruitless + 1 if len(missing) == before else 0
@@ -379,7 +381,7 @@ class Dask(Transport):
                     self._futures.pop(name, None)
 
     def _completed(self, futures: Iterable[Any]) -> Iterable[Any]:
-        """Futures as they end.
+        """The futures, in the order in which they end.
 
         Raises
         ------
@@ -409,7 +411,7 @@ def _given(dask_worker: Any) -> int:
 
 
 def _is_loss(future: Any) -> bool:
-    """Whether a future ended because of its worker, not because of its task."""
+    """Whether a future ended because its worker was lost, not because of its task."""
     from distributed import KilledWorker
 
     if future.status in ("cancelled", "lost"):

@@ -1,5 +1,6 @@
-"""What a model must know of its data, found by one pass: of a tagger labels, attributes and pairs; of files of
-sequences labels and features.
+"""What a model must know of its data, found in one pass.
+
+For a tagger these are labels, attributes and pairs. For sequence files they are labels and the number of features.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Templates = tuple[str, ...] | Callable[[Any, int], Any] | None
 class Found(NamedTuple):
     """What occurs in a partition.
 
-    labels: in order of first occurrence; names: likewise, or their hashes; times (names,);
-    pairs (m, 2): numbers of a name and a label; following (k, 2): numbers of adjacent labels.
+    labels: in order of first occurrence. names: of attributes, likewise, or their hashes. times (names,): counts of the
+    names. pairs (m, 2): numbers of a name and a label. following (k, 2): numbers of adjacent labels.
     """
 
     labels: list[str]
@@ -36,7 +37,7 @@ class Found(NamedTuple):
 
 
 def found_in(loaders: tuple[Loader, ...], templates: Templates, k: int, hashed: bool) -> Found:
-    """What occurs in partition k; hashed: hashes of names in place of names."""
+    """What occurs in partition k. hashed: return hashes of names in place of names."""
     X, Y = loaders[k]()
     attributes = attributes_of(X, templates)
     number: dict[str, int] = {}
@@ -65,16 +66,16 @@ def tagging_model(
     bits: int | None = None,
     **settings: Any,
 ) -> Any:
-    """``TaggingModel.of`` for sentences in partitions: the same weights, in another order.
+    """``TaggingModel.of`` for sentences in partitions. The weights are the same, but in another order.
 
     Parameters
     ----------
     panel : module
-        ``reference`` or ``accelerated``, whose ``TaggingModel`` is made.
+        ``reference`` or ``accelerated``. The model is a ``TaggingModel`` of this panel.
     loaders : sequence of callables
-        As for :class:`Partitioned`; Y has names of labels.
+        As for :class:`Partitioned`. Y has names of labels.
     templates, pairs, least, bits
-        As for ``TaggingModel.of``; with bits, names do not travel, and ``least`` has no effect.
+        As for ``TaggingModel.of``. With bits, names are not sent, and ``least`` has no effect.
     executor : executor or client, optional
         As for :class:`Partitioned`.
     **settings
@@ -83,12 +84,12 @@ def tagging_model(
     Returns
     -------
     TaggingModel
-        Labels in alphabetical order; the vocabulary in order of first occurrence, partition by partition.
+        Its labels are in alphabetical order. Its vocabulary is in order of first occurrence, partition by partition.
 
     Raises
     ------
     ValueError, TypeError
-        The loaders' errors; labels that are not names; options as ``TaggingModel.of`` has them.
+        A loader fails; labels are not names; an option is not one that ``TaggingModel.of`` accepts.
     """
     if pairs not in ("observed", "all"):
         raise ValueError(f"pairs: expected observed or all, got {pairs!r}")
@@ -121,7 +122,7 @@ def tagging_model(
 
 
 def _vocabulary(parts: list[Found], least: int) -> tuple[list[str], list[np.ndarray]]:
-    """The names that occur at least ``least`` times, in order, and for each partition the rows of its names, or -1."""
+    """The names that occur at least ``least`` times, in order; for each partition the rows of its names (-1: none)."""
     number: dict[str, int] = {}
     places = [np.array([number.setdefault(name, len(number)) for name in found.names], np.int64) for found in parts]
     times = np.zeros(len(number), np.int64)
@@ -133,7 +134,7 @@ def _vocabulary(parts: list[Found], least: int) -> tuple[list[str], list[np.ndar
 
 
 def sequence_model(panel: ModuleType, files: Sequence[SequenceFile], executor: Any = None, **settings: Any) -> Any:
-    """A ``SequenceModel`` of the labels and the number of features of files, each read once.
+    """A ``SequenceModel`` with the labels and the number of features of files. Each file is read once.
 
     Parameters
     ----------
@@ -148,12 +149,12 @@ def sequence_model(panel: ModuleType, files: Sequence[SequenceFile], executor: A
     Returns
     -------
     SequenceModel
-        Labels by name in order of first occurrence, file by file: read the files with ``labels=model.labels``.
+        Its labels are names in order of first occurrence, file by file. Read the files with ``labels=model.labels``.
 
     Raises
     ------
     ValueError
-        Files with different numbers of features; no positions at all; the files' errors.
+        Files have different numbers of features; there are no positions; a file cannot be read.
     """
     transport = transport_of(executor)
     sent = transport.send(tuple(files))
@@ -171,6 +172,6 @@ def sequence_model(panel: ModuleType, files: Sequence[SequenceFile], executor: A
 
 
 def _labels_and_features(files: tuple[SequenceFile, ...], k: int) -> tuple[tuple[str, ...], int]:
-    """The names of the labels of file k, and its number of features; 0 without positions."""
+    """The names of the labels of file k, and its number of features (0 if it has no positions)."""
     data = files[k].load()
     return data.labels, next((x.shape[1] for x in data.X if len(x)), 0)

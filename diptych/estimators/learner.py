@@ -72,7 +72,7 @@ class Learner(InPanel, BaseEstimator):
             warnings.warn(f"{run.__name__}: {self.result_.message}", ConvergenceWarning, stacklevel=3)
 
     def _next_model_of(self, X: Any, y: Any, classes: Any) -> tuple[Any, Any, Any]:
-        """The model for ``partial_fit`` (a new one at the first call), and the X and Y that it packs."""
+        """The model for ``partial_fit``, with X and Y in the form that it packs. The first call makes a new model."""
         if self._begun():
             return self._same_model_of(X, y, classes)
         if classes is None:
@@ -82,7 +82,7 @@ class Learner(InPanel, BaseEstimator):
     def _learn_more(self, model: Any, data: Any, sample_weight: Any) -> None:
         """One pass of SGD from the current weights.
 
-        The step count continues from the last call. After ``fit`` each of its iterations counts as a pass.
+        The step count continues from the last call. After ``fit``, each iteration of ``fit`` counts as one pass.
         """
         objective, lam = self._objective(model, data, sample_weight)
         new = {"lam": lam, "t": 0, "rng": generator_of(self.random_state)}

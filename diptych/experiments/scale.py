@@ -1,9 +1,9 @@
-"""What a pass over partitions costs on workers, measured, fitted and carried further: ``diptych reproduce scale``.
+"""The cost of a pass over partitions on workers, measured, fitted and extrapolated: ``diptych reproduce scale``.
 
-Gradients of a chain CRF over drawn sequences are measured on one and two worker processes of this machine, for several
-numbers of weights, tokens and partitions. A model of six constants (:mod:`diptych.distributed.cost`) is fitted to
-them. Each measurement is then compared with a model fitted to all others. The last table is the model's, for machines
-that nobody measured here: what comes from this machine and what is assumed stands above it.
+Gradients of a chain CRF over random sequences are measured on one and two worker processes of this machine, for several
+numbers of weights, tokens and partitions. A model with six constants (:mod:`diptych.distributed.cost`) is fitted to the
+measurements. Each measurement is then compared with a model fitted to all others. The last table has the predictions of
+the model for other machines. The lines above it give the fitted constants and the assumptions.
 """
 
 from __future__ import annotations
