@@ -6,12 +6,13 @@ made-up sentences. Both sides minimise the sum of the log losses + ||w||^2, on o
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from diptych.files.columns import load_columns
 from reference.models.token_templates import atoms_of, check_templates
 
 Sentence = dict[str, list[str]]
+Plans = list[tuple[str, list[tuple[str, str, int]]]]
 Line = tuple[str, float, str, float | None]
 
 
@@ -37,9 +39,9 @@ def made_up(n: int) -> list[Sentence]:
     return sentences
 
 
-def attributes(x: Sentence, templates: Sequence[str]) -> list[list[str]]:
+def attributes(x: Sentence, plans: Plans) -> list[list[str]]:
     """The attributes of each token as a script of crfsuite finds them: a loop over templates."""
-    plans, n, rows = [(template, atoms_of(template)) for template in templates], len(x["word"]), []
+    n, rows = len(x["word"]), []
     for t in range(n):
         row = []
         for template, atoms in plans:
@@ -53,16 +55,21 @@ def attributes(x: Sentence, templates: Sequence[str]) -> list[list[str]]:
     return rows
 
 
+def plans_of(name: str) -> Plans:
+    """The templates of a set, each with its atoms."""
+    return [(template, atoms_of(template)) for template in check_templates(name)]
+
+
 class Crfsuite:
     """A tagger trained by crfsuite's L-BFGS. Raises ImportError if python-crfsuite is not installed."""
 
     def __init__(self, sentences: list[Sentence], iterations: int = 1000) -> None:
         import pycrfsuite
 
-        self.templates = check_templates("chunks")
+        self.plans = plans_of("chunks")
         self.trainer = pycrfsuite.Trainer(verbose=False)
         for x in sentences:
-            self.trainer.append(attributes(x, self.templates), x["label"])
+            self.trainer.append(attributes(x, self.plans), x["label"])
         self.trainer.set_params({"c1": 0.0, "c2": 1.0, "max_iterations": iterations})
         self.file = str(Path(tempfile.mkdtemp()) / "model")
         self.trainer.train(self.file)
@@ -70,7 +77,7 @@ class Crfsuite:
         self.tagger.open(self.file)
 
     def __call__(self, x: Sentence) -> list[str]:
-        labels: list[str] = self.tagger.tag(attributes(x, self.templates))
+        labels: list[str] = self.tagger.tag(attributes(x, self.plans))
         return labels
 
     def seconds_to(self, objective: float) -> float:
@@ -137,33 +144,49 @@ TRAIN = {  # processes that read, train and print their peak memory in KiB
     "exponentiated gradient": OURS.format(
         call="sp.exponentiated_gradient(sp.LogLoss(model, data), lam=2 / data.n, epochs=5, rng=0)"
     ),
-    "crfsuite": """
-import sys
-from benchmarks.taggers import Crfsuite, peak
-from diptych.files.columns import load_columns
-Crfsuite(load_columns(sys.argv[1]), 50)
-print(peak())
-""",
 }
-PREDICT = """
-import sys
-import pycrfsuite
-from benchmarks.taggers import attributes, check_templates
-templates, tagger = check_templates("chunks"), pycrfsuite.Tagger()
-tagger.open(sys.argv[1])
-for block in open(sys.argv[2]).read().strip().split("\\n\\n"):
-    rows = [line.split() for line in block.split("\\n")]
-    x = {"word": [row[0] for row in rows], "tag": [row[1] for row in rows]}
-    for row, label in zip(rows, tagger.tag(attributes(x, templates))):
-        print(*row, label)
-    print()
-"""
 
 
 def peak() -> int:
     """The peak memory of this process in KiB, as Linux counts it; ``ru_maxrss`` would include the parent's."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").split("\n")
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+# the peer's processes import nothing of ours, whose imports take time and memory
+PEER = f"""
+from __future__ import annotations
+import os, sys, tempfile
+from pathlib import Path
+import pycrfsuite
+plans = {plans_of("chunks")!r}
+{inspect.getsource(attributes)}
+{inspect.getsource(peak)}
+def blocks(path):
+    for block in Path(path).read_text().strip().split("\\n\\n"):
+        rows = [line.split() for line in block.split("\\n")]
+        yield rows, {{"word": [row[0] for row in rows], "tag": [row[1] for row in rows]}}
+"""
+PEER_PREDICT = f"""{PEER}
+tagger = pycrfsuite.Tagger()
+tagger.open(sys.argv[1])
+for rows, x in blocks(sys.argv[2]):
+    for row, label in zip(rows, tagger.tag(attributes(x, plans))):
+        print(*row, label)
+    print()
+"""
+
+
+def peer_train(algorithm: str, **settings: float) -> str:
+    """The program of a process of crfsuite that reads, trains and prints its peak memory in KiB."""
+    return f"""{PEER}
+trainer = pycrfsuite.Trainer({algorithm!r}, verbose=False)
+for rows, x in blocks(sys.argv[1]):
+    trainer.append(attributes(x, plans), [row[2] for row in rows])
+trainer.set_params({settings!r})
+trainer.train(os.path.join(tempfile.mkdtemp(), "model"))
+print(peak())
+"""
 
 
 def process(*arguments: str) -> tuple[float, str]:
@@ -222,6 +245,10 @@ def figures(archive: str | None) -> Iterator[Line]:
         there = peer.seconds_to(result.fun * data.n)
         yield "crfsuite's L-BFGS to the same objective", there, "s", None
         yield "exponentiated gradient / crfsuite's L-BFGS", seconds / there, "ratio", 0.08
-        least = min(process("-c", PREDICT, peer.file, test_file)[0] for _ in range(3))
+        least = min(process("-c", PEER_PREDICT, peer.file, test_file)[0] for _ in range(3))
         yield "tag predict / a script of crfsuite", mine / least, "ratio", 1.0
-        yield "peak memory, crfsuite", int(process("-c", TRAIN["crfsuite"], train_file)[1]) / 1024, "MiB", None
+        for name, program in (
+            ("L-BFGS", peer_train("lbfgs", c1=0.0, c2=1.0, max_iterations=50)),
+            ("SGD", peer_train("l2sgd", c2=1.0, max_iterations=50)),
+        ):
+            yield f"peak memory, crfsuite's {name}", int(process("-c", program, train_file)[1]) / 1024, "MiB", None

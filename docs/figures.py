@@ -59,10 +59,18 @@ def oracles(add: Add) -> None:
         add(f"top-5 Viterbi, n={n}, L={L}", five * 1e3, "us a chain")
         add(f"top-5 Viterbi / Viterbi, n={n}, L={L}", five / viterbi, "ratio", 4.0 if L >= 20 else None)
         ours = best_of(chain.expectation)
-        theirs = best_of(lambda s=scores: baselines.forward_backward(*s))
+        # the peer in blocks of as many chains as its caches like best
+        blocks = {size: best_of(lambda s=scores, b=size: in_blocks(*s, b)) for size in (8, 16, 32, 64, 125, 1000)}
+        theirs = min(blocks.values())
         add(f"forward-backward, n={n}, L={L}", ours * 1e3, "us a chain")
-        add(f"forward-backward, n={n}, L={L}, scaled BLAS in NumPy", theirs * 1e3, "us a chain")
-        add(f"forward-backward / scaled BLAS, n={n}, L={L}", ours / theirs, "ratio", 1.0 if L >= 20 else None)
+        add(f"forward-backward, n={n}, L={L}, scaled BLAS in NumPy, blocked", theirs * 1e3, "us a chain")
+        add(f"forward-backward / blocked BLAS, n={n}, L={L}", ours / theirs, "ratio", {10: 1.2, 30: 1.0}.get(n))
+
+
+def in_blocks(unary: Any, pairwise: Any, size: int) -> None:
+    """The baseline's forward-backward, on ``size`` chains at a time."""
+    for first in range(0, len(unary), size):
+        baselines.forward_backward(unary[first : first + size], pairwise)
 
 
 def training(add: Add) -> None:
