@@ -1,4 +1,4 @@
-"""Constructors reject the same arguments in both panels with the same error. In one of the two, a kernel checks them."""
+"""Constructors of both panels reject the same arguments with the same error; a kernel checks them in one of the two."""
 
 from __future__ import annotations
 
