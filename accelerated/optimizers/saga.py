@@ -26,32 +26,32 @@ class SAGA(reference.SAGA):
         return SVRG().snapshot(objective, x, mu)
 
     def one_pass(
-        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
     ) -> tuple[Array, int, Table]:
         objective, lam, kappa, mu, center = problem
         target: Any = objective
         table: Any = memory
         packed, model, mu = problem_of(target, target._mu(mu)), target.model, target._mu(mu)
-        x = view("w0", at.x)
-        kernels = isinstance(table, Answers) or (table is None and len(kept_of(at).outputs) > 0)
+        x = view("w0", snapshot.x)
+        kernels = isinstance(table, Answers) or (table is None and len(kept_of(snapshot).outputs) > 0)
         if packed is None or not kernels or not finite(x) or (center is not None and not finite(center)):
             if isinstance(memory, Answers):  # the weights are no longer finite
-                return at.x, len(order), table
-            return super().one_pass(problem, at, order, step_size, table)
+                return snapshot.x, len(order), table
+            return super().one_pass(problem, snapshot, order, step_size, table)
         a, w = 1.0 / (1.0 + step_size * (lam + kappa)), model.padded(x)
-        answers = _first(packed, target, at, w, mu) if table is None else _copied(table)
+        answers = _first(packed, target, snapshot, w, mu) if table is None else _copied(table)
         shift = model.padded(a * step_size * kappa * view("center", center) if center is not None else 0.0 * x)
         saga_epoch(packed, touched_of(target), Steps(order, step_size, a, False), mu, answers, shift, w)
-        return like(model.flat(*w), at.x), len(order), answers  # type: ignore[return-value]
+        return like(model.flat(*w), snapshot.x), len(order), answers  # type: ignore[return-value]
 
 
-def _first(problem: Any, objective: Any, at: Any, w: Any, mu: float) -> Answers:
+def _first(problem: Any, objective: Any, snapshot: Any, w: Any, mu: float) -> Answers:
     """The table at a snapshot."""
-    room = (np.empty((0, 0, 0)) if name == "pairs" else x.copy() for name, x in at.kept._asdict().items())
-    means = objective.model.padded(view("gradient", at.gradient))
+    room = (np.empty((0, 0, 0)) if name == "pairs" else x.copy() for name, x in snapshot.kept._asdict().items())
+    means = objective.model.padded(view("gradient", snapshot.gradient))
     finite_means = (np.where(np.isfinite(g), g, 0.0) for g in means)  # 0 where forbidden
     answers = Answers(Kept(*room), np.empty((objective.n, *w.dense.shape[1:])), *finite_means)
-    saga_table(problem, w, mu, at.kept, answers)
+    saga_table(problem, w, mu, snapshot.kept, answers)
     return answers
 
 

@@ -20,12 +20,12 @@ from diptych.distributed import Partitioned
 __all__ = [
     "Rehearsal",
     "add_cluster",
-    "asked",
     "check_over",
     "for_workers",
     "line_of",
     "loss_over",
     "moved",
+    "over_partitions",
     "parts_a_file",
 ]
 
@@ -54,7 +54,7 @@ def add_cluster(sub: Parser) -> None:
         help="packed partitions that a process keeps, such as 500MB; others are read again (default: all)")  # fmt: skip
 
 
-def asked(options: argparse.Namespace) -> bool:
+def over_partitions(options: argparse.Namespace) -> bool:
     """Whether the options ask for training over partitions."""
     return any(getattr(options, name) is not None for name in (*EXECUTOR, "partitions", "memory"))
 

@@ -14,11 +14,11 @@ import numpy as np
 from diptych.commands.cluster import (
     Rehearsal,
     add_cluster,
-    asked,
     check_over,
     for_workers,
     line_of,
     moved,
+    over_partitions,
     parts_a_file,
 )
 from diptych.commands.executors import executor_of
@@ -106,7 +106,7 @@ def add(commands: Any) -> None:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    if asked(options):
+    if over_partitions(options):
         return _train_over_partitions(panel, options)
     optimizer = options.optimizer or ("bcfw" if options.loss == "hinge" else "sgd")
     if optimizer == "cocoa":

@@ -21,12 +21,12 @@ from tqdm import tqdm
 from diptych.commands.cluster import (
     Rehearsal,
     add_cluster,
-    asked,
     check_over,
     for_workers,
     line_of,
     loss_over,
     moved,
+    over_partitions,
     parts_a_file,
 )
 from diptych.commands.executors import executor_of
@@ -141,7 +141,7 @@ def _add_job(sub: Parser) -> None:
 
 
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
-    if asked(options):
+    if over_partitions(options):
         return _train_over_partitions(panel, options)
     if options.optimizer == "cocoa":
         raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")

@@ -15,12 +15,12 @@ import numpy as np
 from diptych.commands.cluster import (
     Rehearsal,
     add_cluster,
-    asked,
     check_over,
     for_workers,
     line_of,
     loss_over,
     moved,
+    over_partitions,
     parts_a_file,
 )
 from diptych.commands.executors import executor_of
@@ -142,7 +142,7 @@ def _names(text: str) -> tuple[str, ...]:
 def _train(panel: ModuleType, options: argparse.Namespace) -> bool:
     options.files = paths_of(options.file)
     options.file = ", ".join(options.file)
-    if asked(options):
+    if over_partitions(options):
         return _train_over_partitions(panel, options)
     if options.optimizer == "cocoa":
         raise ValueError("--optimizer cocoa trains over partitions: give --workers, --scheduler or --partitions")

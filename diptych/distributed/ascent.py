@@ -178,7 +178,7 @@ class Ascent(Bracketed):
     name: ClassVar[str] = "cocoa"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {"lam": self.box.lam, "local": self.box.local}
 
     def evaluate(self, objective: Any, state: CoCoAState) -> Report:

@@ -52,7 +52,7 @@ class Rounds(Solver):
     model: KernelSequenceModel
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         options = {name: getattr(self.box, name) for name in self.named}
         options |= {"lam": self.lam, "evaluate_every": self.evaluate_every}
         return options | {

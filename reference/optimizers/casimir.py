@@ -117,6 +117,6 @@ class GradientStep(InnerPass):
     """One step of full gradient descent, as an inner pass of Casimir; ``at`` holds the gradient."""
 
     def one_pass(
-        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
     ) -> tuple[Array, int, Any]:
-        return at.x - step_size * problem.gradient(at), 0, None
+        return snapshot.x - step_size * problem.gradient(snapshot), 0, None

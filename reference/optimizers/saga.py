@@ -39,11 +39,11 @@ class SAGA(InnerPass):
     """One pass of SAGA, as an inner pass of Casimir; its memory is a :class:`Table`."""
 
     def one_pass(
-        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
     ) -> tuple[Array, int, Table]:
         """A step for each example in ``order``, from the snapshot; ``memory=None``: a table at the snapshot."""
         objective, mu = problem.objective, problem.mu
-        w, (x, gradients, mean) = at.x, memory or table_at(at, objective)
+        w, (x, gradients, mean) = snapshot.x, memory or table_at(snapshot, objective)
         kept = list(gradients)
         for t in range(len(order)):
             one, i = order[t : t + 1], int(order[t])

@@ -38,9 +38,9 @@ class Subproblem(NamedTuple):
         """F_{mu,kappa}(w; z), given F_mu(w)."""
         return smoothed + 0.5 * self.lam * squared_norm(w) + 0.5 * self.kappa * squared_norm(w - self.center)
 
-    def gradient(self, at: Snapshot) -> Array:
+    def gradient(self, snapshot: Snapshot) -> Array:
         """The gradient (d,) of F_{mu,kappa}(.; z), given that of F_mu."""
-        return at.gradient + self.lam * at.x + self.kappa * (at.x - self.center)
+        return snapshot.gradient + self.lam * snapshot.x + self.kappa * (snapshot.x - self.center)
 
     def prox(self, v: Array, gamma: float) -> Array:
         """argmin_w ||w - v||^2 / (2 gamma) + lam/2 ||w||^2 + kappa/2 ||w - z||^2 (d,)."""
@@ -49,9 +49,9 @@ class Subproblem(NamedTuple):
         return v / (1.0 + gamma * (self.lam + self.kappa))
 
 
-# A pass from ``at``, over the examples in the given order, with steps of the given size. pass(problem, at, order,
-# step_size, memory) returns the new point (d,), the number of oracle calls of one example, and the memory for the next
-# pass over the subproblem (None for the first pass).
+# A pass from ``snapshot``, over the examples in the given order, with steps of the given size.
+# pass(problem, snapshot, order, step_size, memory) returns the new point (d,), the number of oracle calls of one
+# example, and the memory for the next pass over the subproblem (None for the first pass).
 Pass = Callable[[Subproblem, Snapshot, np.ndarray, float, Any], tuple[Array, int, Any]]
 
 
@@ -64,6 +64,6 @@ class InnerPass(Piece, ABC):
 
     @abstractmethod
     def one_pass(
-        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
     ) -> tuple[Array, int, Any]:
         """See :data:`Pass`."""

@@ -60,6 +60,6 @@ class SVRG(InnerPass):
         return w if self.average == "last" else mean
 
     def one_pass(
-        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
     ) -> tuple[Array, int, Any]:
-        return self.sweep(problem, at, at.x, order, step_size), len(order), None
+        return self.sweep(problem, snapshot, snapshot.x, order, step_size), len(order), None

@@ -240,7 +240,7 @@ class Screened(TrainingSolver):
 
     name: ClassVar[str] = "solve_sparse"
     unit: ClassVar[str] = "iterations"
-    asked: ClassVar[dict[str, Any]] = {}
+    identity: ClassVar[dict[str, Any]] = {}
 
     def check(self, problem: Any, tol: float | None) -> None:
         """Nothing: :func:`solve_problem` has checked its arguments."""

@@ -73,7 +73,7 @@ class Steered(Solver):
         return inner
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         options = {"lam": self.lam, "mu": self.mu, "kappa": self.kappa, "schedule": self.schedule}
         options |= {"accuracy": self.accuracy, "inner": self.inner.named, "stop": self.stop}
         options |= {"warm_start": self.box.warm_start, "step_size": self.inner.steps.step_size}
@@ -216,9 +216,10 @@ def casimir(
         For ``"theory"``: the distance to the optimum to reach.
     inner : {"svrg", "saga", "gradient"} or function
         Solver of the subproblems: passes of SVRG, of SAGA, or full gradient steps. A function makes one pass,
-        ``inner(problem, at, order, step_size, memory) -> (x, calls, memory)``. It starts from ``at.x`` (d,) and returns
-        the new point x (d,); ``at.value`` and ``at.gradient`` are F_mu and its gradient at the start. ``problem`` has
-        ``objective``, ``mu``, ``lam``, ``kappa``, ``center`` (z) and ``gradient(at)``, the gradient of the subproblem.
+        ``inner(problem, snapshot, order, step_size, memory) -> (x, calls, memory)``. It starts from ``snapshot.x``
+        (d,) and returns the new point x (d,); ``snapshot.value`` and ``snapshot.gradient`` are F_mu and its gradient at
+        the start. ``problem`` has ``objective``, ``mu``, ``lam``, ``kappa``, ``center`` (z) and
+        ``gradient(snapshot)``, the gradient of the subproblem.
         ``order`` is a permutation of the examples. ``calls`` is the number of oracle calls of one example. ``memory``
         is what the previous pass over this subproblem returned as memory, None in the first pass.
     stop : {"budget", "gradient"}

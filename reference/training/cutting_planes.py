@@ -29,7 +29,7 @@ class Planes(Bracketed):
     needs: ClassVar[tuple[str, ...]] = ("zeros",)
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {"lam": self.box.lam, "capacity": self.box.capacity}
 
     def check(self, objective: Objective, tol: float | None) -> None:

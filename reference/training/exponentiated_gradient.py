@@ -40,8 +40,8 @@ class Exponentiated(Bracketed):
     own_form: ClassVar[bool] = True
 
     @property
-    def asked(self) -> dict[str, Any]:
-        return super().asked | {"evaluate_every": self.evaluate_every}
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"evaluate_every": self.evaluate_every}
 
     def evaluate(self, objective: Objective, state: EGState) -> Report:
         w = clipped(state.x, constraint(objective))

@@ -82,9 +82,9 @@ class UserPass(InnerPass):
     function: Pass
 
     def one_pass(
-        self, problem: Subproblem, at: Snapshot, order: np.ndarray, step_size: float, memory: Any
+        self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any
     ) -> tuple[Array, int, Any]:
-        answer = self.function(problem, at, order, step_size, memory)
+        answer = self.function(problem, snapshot, order, step_size, memory)
         if not isinstance(answer, tuple) or len(answer) != 3:
             raise TypeError(f"inner: expected a pass to return (point, oracles asked for, memory), got {answer!r}")
         return answer

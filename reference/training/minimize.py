@@ -52,7 +52,7 @@ def run_of(
         solver.name,
         objective,
         start,
-        solver.asked,
+        solver.identity,
         epochs,
         rng,
         callback,

@@ -38,7 +38,7 @@ class Proximal(Solver):
     looks: ClassVar[bool] = False
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         box = self.box
         options = {"batch_size": box.batch_size, "sigma": box.sigma, "mu": box.mu, "average": box.average}
         return options | {

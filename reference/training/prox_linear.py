@@ -132,7 +132,7 @@ class Outer(Solver):
     unit: ClassVar[str] = "iterations"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return self.given
 
     def check(self, objective: Objective, tol: float | None) -> None:

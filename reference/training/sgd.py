@@ -54,8 +54,8 @@ class Descent(Solver):
     looks: ClassVar[bool] = False
 
     @property
-    def asked(self) -> dict[str, Any]:
-        return super().asked | {"step_size": None if self.default else self.box.step_size.schedule}
+    def identity(self) -> dict[str, Any]:
+        return super().identity | {"step_size": None if self.default else self.box.step_size.schedule}
 
     def check(self, objective: Objective, tol: float | None) -> None:
         super().check(objective, tol)

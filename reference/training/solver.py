@@ -46,7 +46,7 @@ class Solver(Piece, ABC):
     unit: ClassVar[str] = "epochs"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """The options that must be the same in a resumed run."""
         return {name: value for name, value in vars(self.box).items()}
 

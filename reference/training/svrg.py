@@ -50,7 +50,7 @@ class Backtracked(Solver):
     name: ClassVar[str] = "svrg"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         box = self.box
         return {"lam": box.lam, "mu": box.mu, "step_size": self.steps.step_size, "average": box.average}
 
