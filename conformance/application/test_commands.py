@@ -167,10 +167,11 @@ def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, wor
     assert all(len(line) <= 80 for line in brief.splitlines())
     _, whole, _ = said(capsys, *words.split(), "--help-all")
     sub = commands()[words]
-    for action in sub._actions:
+    shown = [action for action in sub._actions if action.help != argparse.SUPPRESS]
+    for action in shown:
         for option in action.option_strings:
             assert option in whole
-    hidden = len([a for a in sub._actions if a.option_strings and not any(o in brief for o in a.option_strings)])
+    hidden = len([a for a in shown if a.option_strings and not any(o in brief for o in a.option_strings)])
     assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
 
 

@@ -10,7 +10,18 @@ from typing import Any, NamedTuple
 from diptych.commands.parser import Parser
 from reference.archives import MOST_BYTES
 
-__all__ = ["TRAINING", "Action", "add_command", "add_flags", "add_task", "count", "large", "number", "positive"]
+__all__ = [
+    "EVERYWHERE",
+    "TRAINING",
+    "Action",
+    "add_command",
+    "add_flags",
+    "add_task",
+    "count",
+    "large",
+    "number",
+    "positive",
+]
 
 LONGEST = 80  # characters of a value that an error message repeats
 Action = Callable[..., Parser]
@@ -39,18 +50,15 @@ def large(text: str) -> int:
 
 def positive(text: str) -> int:
     """The value of an option of type integer >= 1 of 31 bits."""
-    value = count(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
-    return value
+    return _integer(text, 2**31 - 1, 1)
 
 
-def _integer(text: str, most: int) -> int:
+def _integer(text: str, most: int, least: int = 0) -> int:
     digits = text.strip()
     value = int(digits) if digits.isdecimal() and len(digits) <= LONGEST else -1
-    if not 0 <= value <= most:
-        bound = f" and <= {most}" if digits.isdecimal() else ""
-        raise argparse.ArgumentTypeError(f"expected an integer >= 0{bound}, got {text:.{LONGEST}}")
+    if not least <= value <= most:
+        bound = f" and <= {most}" if digits.isdecimal() and digits.strip("0") else ""
+        raise argparse.ArgumentTypeError(f"expected an integer >= {least}{bound}, got {text:.{LONGEST}}")
     return value
 
 

@@ -24,7 +24,13 @@ GROUPS = (
     "options",
     "general",
 )  # in the order in which help shows them
-METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N"}  # by the name of the type function
+METAVARS = {
+    "number": "X",
+    "count": "N",
+    "positive": "N",
+    "large": "N",
+    "above_zero": "X",
+}  # by the name of the type function
 WIDTH = 28  # of the options' column in help
 
 
@@ -37,6 +43,7 @@ class Parser(argparse.ArgumentParser):
         self.option(
             "general",
             "--panel",
+            action=_Panel,
             choices=PANELS,
             default=argparse.SUPPRESS,
             help="reference: to read; accelerated: to run (default)",
@@ -58,6 +65,10 @@ class Parser(argparse.ArgumentParser):
         if rare:
             self._rare.append(added)
         return added
+
+    def without_panel(self) -> None:
+        """Leave ``--panel`` out of the help. A command that does not have it says why when it is given."""
+        self._option_string_actions["--panel"].help = argparse.SUPPRESS
 
     def format_usage(self) -> str:
         places = [action for action in self._actions if not action.option_strings]
@@ -154,6 +165,13 @@ class _Formatter(argparse.HelpFormatter):
             if len(lines) <= self.most:
                 break
         return lines[: self.most]
+
+
+class _Panel(argparse.Action):
+    """Store the panel, and that it was given: a command before whose name it stands cannot tell it from the default."""
+
+    def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+        namespace.panel, namespace.panel_given = value, True
 
 
 class _Help(argparse.Action):
