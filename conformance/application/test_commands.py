@@ -175,6 +175,17 @@ def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, wor
     assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
 
 
+@pytest.mark.parametrize("command", ["check", "compare", "demo"])
+@pytest.mark.parametrize("panel", ["reference", "accelerated"])
+def test_commands_of_both_panels_reject_panel(capsys, command, panel):
+    words = [command, *(["letters"] if command == "compare" else [])]
+    for given in (["--panel", panel, *words], [*words, "--panel", panel]):
+        assert main(given) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err == f"diptych {command}: --panel {panel}: {command} runs both panels\n"
+    assert "--panel" not in said(capsys, command, "--help-all")[1]
+
+
 def test_help_is_a_word_too(capsys):
     for words in ([], ["tag"], ["tag", "train"]):
         shown = []

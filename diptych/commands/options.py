@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from diptych.commands.parser import Parser
@@ -118,6 +120,20 @@ def add_command(
     sub.set_defaults(command=run, name=f"{task} {name}".strip(), reported=None)
     add_flags(sub, *EVERYWHERE)
     return sub
+
+
+def without_panel(sub: Parser, why: str) -> None:
+    """Make a command reject ``--panel``, before and after its name, and leave it out of its help."""
+    sub.without_panel()
+    run = sub.get_default("command")
+
+    @wraps(run)
+    def command(panel: ModuleType, options: argparse.Namespace) -> Any:
+        if getattr(options, "panel_given", False):
+            raise ValueError(f"--panel {options.panel}: {why}")
+        return run(panel, options)
+
+    sub.set_defaults(command=command)
 
 
 def add_task(commands: Any, task: str, summary: str, description: str) -> Action:
