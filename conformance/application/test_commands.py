@@ -80,7 +80,7 @@ def test_shared_options_are_wherever_they_make_sense():
         if action in ("evaluate", "show"):
             assert "most_bytes" in has, words
         if action == "predict":
-            assert {"out", "most_bytes"} <= has, words
+            assert {"out", "limit", "most_bytes"} <= has, words
 
 
 # solvers -------------------------------------------------------------------------------------------------------------
@@ -214,6 +214,10 @@ def test_a_command_of_commands_alone_shows_its_help(capsys, words):
         (["train", "letters", "--loss", "hing"], "got 'hing'; did you mean hinge?"),
         (["train", "letters", "--loss", "xyz"], "expected one of crf, hinge, got 'xyz' ("),
         (["train", "letters", "--zzzzz"], "unknown option --zzzzz ("),
+        (["segment", "predict", "m", "x", "--limi", "3"], "unknown option --limi; did you mean --limit?"),
+        (["train", "letters", "--beta-sh", "3"], "unknown option --beta-sh; did you mean --beta-share?"),
+        (["warm", "--limt", "3"], "unknown option --limt ("),  # not a name that shares the hyphens and two letters
+        (["curves", "--limt", "3"], "unknown option --limt ("),
     ],
 )
 def test_did_you_mean(capsys, words, message):

@@ -131,12 +131,14 @@ class Parser(argparse.ArgumentParser):
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The end of an error message that suggests a name for ``word``, or "" if no name is close.
 
-    The suggestion is the only name that ends in a hyphen and ``word``, else the closest name.
+    The suggestion is the only name that ends in a hyphen and ``word``, else the only one that starts with ``word``,
+    else the closest. The hyphens before an option do not make it closer.
     """
-    names = list(names)
-    ended = [name for name in names if name.endswith(f"-{word}")]
-    near = ended if len(ended) == 1 else difflib.get_close_matches(word, names, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    word, by_bare = word.lstrip("-"), {name.lstrip("-"): name for name in names}
+    ended = [bare for bare in by_bare if bare.endswith(f"-{word}")]
+    started = [bare for bare in by_bare if word and bare.startswith(word)]
+    near = next((some for some in (ended, started) if len(some) == 1), difflib.get_close_matches(word, by_bare, 1))
+    return f"; did you mean {by_bare[near[0]]}?" if near else ""
 
 
 class _Formatter(argparse.HelpFormatter):
