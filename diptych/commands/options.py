@@ -16,6 +16,7 @@ __all__ = [
     "EVERYWHERE",
     "TRAINING",
     "Action",
+    "above_zero",
     "add_command",
     "add_flags",
     "add_task",
@@ -23,6 +24,8 @@ __all__ = [
     "large",
     "number",
     "positive",
+    "share",
+    "without_panel",
 ]
 
 LONGEST = 80  # characters of a value that an error message repeats
@@ -31,12 +34,26 @@ Action = Callable[..., Parser]
 
 def number(text: str) -> float:
     """The value of an option of type finite number >= 0."""
+    return _float(text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
+
+
+def above_zero(text: str) -> float:
+    """The value of an option of type finite number > 0."""
+    return _float(text, "a finite number > 0", lambda value: 0 < value < math.inf)
+
+
+def share(text: str) -> float:
+    """The value of an option of type number between 0 and 1, both excluded."""
+    return _float(text, "a number in (0, 1)", lambda value: 0 < value < 1)
+
+
+def _float(text: str, expected: str, right: Callable[[float], bool]) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text:.{LONGEST}}")
+    if not right(value):
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text:.{LONGEST}}")
     return value
 
 

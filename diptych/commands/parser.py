@@ -30,6 +30,7 @@ METAVARS = {
     "positive": "N",
     "large": "N",
     "above_zero": "X",
+    "share": "X",
 }  # by the name of the type function
 WIDTH = 28  # of the options' column in help
 

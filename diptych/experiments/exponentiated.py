@@ -18,8 +18,8 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import positive
-from diptych.experiments.shell import above_zero, ended, parsed
+from diptych.commands.options import above_zero, positive
+from diptych.experiments.shell import ended, parsed
 from diptych.experiments.tagging import Line, chunk_f1, corpora, least_seconds, say, tasks
 from diptych.files.columns import load_columns
 

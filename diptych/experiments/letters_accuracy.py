@@ -19,12 +19,11 @@ import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
-from diptych.commands.options import positive
+from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments.shell import (
     Parser,
-    above_zero,
     add_folder,
     add_workers,
     ended,

@@ -21,13 +21,12 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import add_flags, positive
+from diptych.commands.options import above_zero, add_flags, positive
 from diptych.commands.output import announce_compilation, writable
 from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
 from diptych.experiments.shell import (
     Parser,
-    above_zero,
     add_folder,
     ended,
     output_folder,

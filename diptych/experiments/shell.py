@@ -6,7 +6,6 @@ import argparse
 import inspect
 import io
 import json
-import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,6 @@ from reference.training.run import Lost
 
 __all__ = [
     "Parser",
-    "above_zero",
     "add_folder",
     "add_print_options",
     "add_report_options",
@@ -62,17 +60,6 @@ class Parser(commands.Parser):
         if hasattr(options, "panel"):
             self.error(f"--panel {options.panel}: experiments run in the accelerated panel")
         return options
-
-
-def above_zero(text: str) -> float:
-    """The value of an option of type finite number > 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a finite number > 0, got {text}")
-    return value
 
 
 def parsed(parser: Parser, arguments: Sequence[str] | None, quick: Mapping[str, Any]) -> argparse.Namespace:

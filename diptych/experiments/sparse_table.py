@@ -26,14 +26,13 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.options import positive
+from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import sparse_data, sparse_pictures
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
-    above_zero,
     add_report_options,
     output_folder,
     parsed,
