@@ -156,6 +156,10 @@ def test_train_and_apply(backend, some_names, tmp_path, capsys):
     close(report["scores"], [features[i, j] @ w[:-1] for i, j in report["pairs"]])
     status, out, _ = run(backend.module, capsys, *command)
     assert status == 0 and out == "Juli\tJuly\nFinnland\tFinland\nquux\t\n"
+    status, out, _ = run(backend.module, capsys, *command, "--limit", 2, "--json")
+    assert status == 0 and json.loads(out)["left"] == ["Juli", "Finnland"]
+    status, out, _ = run(backend.module, capsys, *command, "--limit", 1)
+    assert status == 0 and out == "Juli\tJuly\n\tFinland\n"
 
 
 def test_every_string_of_the_shorter_list_without_null(backend, some_names, tmp_path, capsys):

@@ -61,8 +61,41 @@ def test_train_and_restore(backend, files, capsys):
     assert status == 0 and plot.read_bytes().startswith(PNG) and np.array_equal(restored.ravel(), y)
     assert report["error"] == {"before": np.mean(noisy != clean), "after": np.mean(restored != clean)}
     assert report["error"]["after"] < report["error"]["before"] and report["turned"] == np.sum(restored != noisy)
+    assert report["out"] == str(out) and "restored" not in report
+    status, text, _ = run(backend.module, capsys, *command, "--json")
+    assert json.loads(text)["restored"] == ["".join(map(str, row)) for row in restored.tolist()]
     status, text, _ = run(backend.module, capsys, *command)
     assert status == 0 and "wrong pixels, this picture" in text and "% after" in text
+
+
+def test_several_pictures_are_restored_each_as_if_alone(backend, files, rng, capsys):
+    """--limit spreads what it takes evenly over the file."""
+    clean = list(np.load(files / "clean.npz").values())
+    noisy = [grids.noisy_copy(picture, 0.1, rng) for picture in clean]
+    np.savez(files / "noisy.npz", *noisy)
+    run(backend.module, capsys, "segment", "train", files / "clean.npz", "--epochs", 3, "--save", files / "m.npz")
+    predict = ["segment", "predict", files / "m.npz"]
+
+    def restored(picture):
+        np.save(files / "alone.npy", picture)
+        return json.loads(run(backend.module, capsys, *predict, files / "alone.npy", "--json")[1])
+
+    alone = [restored(picture) for picture in noisy]
+    command = [*predict, files / "noisy.npz", "--clean", files / "clean.npz"]
+    status, text, _ = run(backend.module, capsys, *command, "--json")
+    report = json.loads(text)
+    fields = ("height", "width", "turned", "restored")
+    assert status == 0 and report["pictures"] == [{name: each[name] for name in fields} for each in alone]
+    assert report["error"]["before"] == np.mean(np.array(noisy) != np.array(clean))
+    status, text, _ = run(backend.module, capsys, *command, "--limit", 2, "--out", files / "r.npz", "--json")
+    written = list(np.load(files / "r.npz").values())
+    assert status == 0 and json.loads(text)["out"] == str(files / "r.npz")
+    assert [["".join(map(str, row)) for row in x.tolist()] for x in written] == [alone[i]["restored"] for i in (0, 2)]
+    status, text, _ = run(backend.module, capsys, *command, "--limit", 2)
+    assert status == 0 and "2 pictures of 14 x 14 pixels, " in text and "wrong pixels, all: " in text
+    pytest.importorskip("matplotlib")
+    assert run(backend.module, capsys, *command, "--limit", 1, "--plot", files / "p.png")[0] == 0
+    assert (files / "p.png").read_bytes().startswith(PNG)
 
 
 def test_letters(backend, tmp_path, capsys):
@@ -184,7 +217,12 @@ def test_features_are_what_is_seen(rng):
         (["train", "CLEAN", "--lam", "0"], "lam: "),
         (["predict", "CLEAN", "NOISY"], "not a model file of diptych"),
         (["predict", "OTHER", "NOISY"], "expected a model of segment train of this version, got a MulticlassModel"),
-        (["predict", "MODEL", "CLEAN"], "expected one picture, got 4"),
+        (["predict", "MODEL", "CLEAN", "--limit", "5"], "has 4 pictures, got 5"),
+        (["predict", "MODEL", "CLEAN", "--limit", "0"], "has 4 pictures, got 0"),
+        (["predict", "MODEL", "CLEAN", "--plot", "p.png"], "--plot: expected one picture, got 4; --limit 1 takes the"),
+        (["predict", "MODEL", "CLEAN", "--out", "r.pbm"], "r.pbm: expected a name that ends with .npz, as"),
+        (["predict", "MODEL", "CLEAN", "--clean", "ONE"], "expected shape (14, 14), (14, 14), (14, 14), (14, 14) as"),
+        (["predict", "MODEL", "letters", "--limit", "2"], "--limit has no effect with letters, which are one page"),
         (["predict", "MODEL", "NOISY", "--clean", "SMALL"], "expected shape (14, 14) as"),
         (["predict", "MODEL", "NOISY", "--words", "2"], "--words has no effect with a noisy picture of your own"),
         (["predict", "MODEL", "letters", "--clean", "ONE"], "--clean has no effect with letters"),

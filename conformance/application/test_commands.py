@@ -80,7 +80,7 @@ def test_shared_options_are_wherever_they_make_sense():
         if action in ("evaluate", "show"):
             assert "most_bytes" in has, words
         if action == "predict":
-            assert {"out", "most_bytes"} <= has, words
+            assert {"out", "limit", "most_bytes"} <= has, words
 
 
 # solvers -------------------------------------------------------------------------------------------------------------
@@ -167,11 +167,23 @@ def test_help_is_one_screen_and_help_all_has_everything(capsys, monkeypatch, wor
     assert all(len(line) <= 80 for line in brief.splitlines())
     _, whole, _ = said(capsys, *words.split(), "--help-all")
     sub = commands()[words]
-    for action in sub._actions:
+    shown = [action for action in sub._actions if action.help != argparse.SUPPRESS]
+    for action in shown:
         for option in action.option_strings:
             assert option in whole
-    hidden = len([a for a in sub._actions if a.option_strings and not any(o in brief for o in a.option_strings)])
+    hidden = len([a for a in shown if a.option_strings and not any(o in brief for o in a.option_strings)])
     assert (f"{hidden} more option{'s' if hidden > 1 else ''}: --help-all" in brief) == (hidden > 0)
+
+
+@pytest.mark.parametrize("command", ["check", "compare", "demo"])
+@pytest.mark.parametrize("panel", ["reference", "accelerated"])
+def test_commands_of_both_panels_reject_panel(capsys, command, panel):
+    words = [command, *(["letters"] if command == "compare" else [])]
+    for given in (["--panel", panel, *words], [*words, "--panel", panel]):
+        assert main(given) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err == f"diptych {command}: --panel {panel}: {command} runs both panels\n"
+    assert "--panel" not in said(capsys, command, "--help-all")[1]
 
 
 def test_help_is_a_word_too(capsys):
@@ -202,6 +214,10 @@ def test_a_command_of_commands_alone_shows_its_help(capsys, words):
         (["train", "letters", "--loss", "hing"], "got 'hing'; did you mean hinge?"),
         (["train", "letters", "--loss", "xyz"], "expected one of crf, hinge, got 'xyz' ("),
         (["train", "letters", "--zzzzz"], "unknown option --zzzzz ("),
+        (["segment", "predict", "m", "x", "--limi", "3"], "unknown option --limi; did you mean --limit?"),
+        (["train", "letters", "--beta-sh", "3"], "unknown option --beta-sh; did you mean --beta-share?"),
+        (["warm", "--limt", "3"], "unknown option --limt ("),  # not a name that shares the hyphens and two letters
+        (["curves", "--limt", "3"], "unknown option --limt ("),
     ],
 )
 def test_did_you_mean(capsys, words, message):

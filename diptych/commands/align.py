@@ -51,7 +51,9 @@ def add(commands: Any) -> None:
     sub.add_argument("model", help="a file written by align train --save")
     sub.add_argument("left", help="text file")
     sub.add_argument("right", help="text file")
-    add_flags(sub, "most_bytes", "out", plot="the matrix of scores, the pairs marked")
+    add_flags(
+        sub, "most_bytes", "out", limit="of the strings on the left", plot="the matrix of scores, the pairs marked"
+    )
 
     add_show(action, "align train", _check_kind)
 
@@ -111,6 +113,7 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w = _load(panel, options)
     left, right = read_lines(options.left), read_lines(options.right)
+    left = [left[i] for i in limited(len(left), options.limit)]
     writable(options.out, options.plot)
     announce_compilation(panel, options.quiet)
     data = model.pack([pair_features(left, right)])

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from diptych.check import Line, checks
-from diptych.commands.options import add_command
+from diptych.commands.options import add_command, without_panel
 from diptych.commands.output import print_report, say
 
 __all__ = ["add"]
@@ -17,7 +17,7 @@ __all__ = ["add"]
 
 def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
-    add_command(
+    sub = add_command(
         commands,
         "check",
         _check,
@@ -26,6 +26,7 @@ def add(commands: Any) -> None:
         "training of "
         "each loss, in both panels. The exit status is 1 where something failed.",
     )
+    without_panel(sub, "check runs both panels")
 
 
 def _check(panel: ModuleType, options: argparse.Namespace) -> None:

@@ -5,12 +5,28 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from diptych.commands.parser import Parser
 from reference.archives import MOST_BYTES
 
-__all__ = ["TRAINING", "Action", "add_command", "add_flags", "add_task", "count", "large", "number", "positive"]
+__all__ = [
+    "EVERYWHERE",
+    "TRAINING",
+    "Action",
+    "above_zero",
+    "add_command",
+    "add_flags",
+    "add_task",
+    "count",
+    "large",
+    "number",
+    "positive",
+    "share",
+    "without_panel",
+]
 
 LONGEST = 80  # characters of a value that an error message repeats
 Action = Callable[..., Parser]
@@ -18,12 +34,26 @@ Action = Callable[..., Parser]
 
 def number(text: str) -> float:
     """The value of an option of type finite number >= 0."""
+    return _float(text, "a finite number >= 0", lambda value: 0 <= value < math.inf)
+
+
+def above_zero(text: str) -> float:
+    """The value of an option of type finite number > 0."""
+    return _float(text, "a finite number > 0", lambda value: 0 < value < math.inf)
+
+
+def share(text: str) -> float:
+    """The value of an option of type number between 0 and 1, both excluded."""
+    return _float(text, "a number in (0, 1)", lambda value: 0 < value < 1)
+
+
+def _float(text: str, expected: str, right: Callable[[float], bool]) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"expected a finite number >= 0, got {text:.{LONGEST}}")
+    if not right(value):
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text:.{LONGEST}}")
     return value
 
 
@@ -39,18 +69,15 @@ def large(text: str) -> int:
 
 def positive(text: str) -> int:
     """The value of an option of type integer >= 1 of 31 bits."""
-    value = count(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
-    return value
+    return _integer(text, 2**31 - 1, 1)
 
 
-def _integer(text: str, most: int) -> int:
+def _integer(text: str, most: int, least: int = 0) -> int:
     digits = text.strip()
     value = int(digits) if digits.isdecimal() and len(digits) <= LONGEST else -1
-    if not 0 <= value <= most:
-        bound = f" and <= {most}" if digits.isdecimal() else ""
-        raise argparse.ArgumentTypeError(f"expected an integer >= 0{bound}, got {text:.{LONGEST}}")
+    if not least <= value <= most:
+        bound = f" and <= {most}" if digits.isdecimal() and digits.strip("0") else ""
+        raise argparse.ArgumentTypeError(f"expected an integer >= {least}{bound}, got {text:.{LONGEST}}")
     return value
 
 
@@ -110,6 +137,20 @@ def add_command(
     sub.set_defaults(command=run, name=f"{task} {name}".strip(), reported=None)
     add_flags(sub, *EVERYWHERE)
     return sub
+
+
+def without_panel(sub: Parser, why: str) -> None:
+    """Make a command reject ``--panel``, before and after its name, and leave it out of its help."""
+    sub.without_panel()
+    run = sub.get_default("command")
+
+    @wraps(run)
+    def command(panel: ModuleType, options: argparse.Namespace) -> Any:
+        if getattr(options, "panel_given", False):
+            raise ValueError(f"--panel {options.panel}: {why}")
+        return run(panel, options)
+
+    sub.set_defaults(command=command)
 
 
 def add_task(commands: Any, task: str, summary: str, description: str) -> Action:

@@ -24,7 +24,14 @@ GROUPS = (
     "options",
     "general",
 )  # in the order in which help shows them
-METAVARS = {"number": "X", "count": "N", "positive": "N", "large": "N"}  # by the name of the type function
+METAVARS = {
+    "number": "X",
+    "count": "N",
+    "positive": "N",
+    "large": "N",
+    "above_zero": "X",
+    "share": "X",
+}  # by the name of the type function
 WIDTH = 28  # of the options' column in help
 
 
@@ -37,6 +44,7 @@ class Parser(argparse.ArgumentParser):
         self.option(
             "general",
             "--panel",
+            action=_Panel,
             choices=PANELS,
             default=argparse.SUPPRESS,
             help="reference: to read; accelerated: to run (default)",
@@ -58,6 +66,10 @@ class Parser(argparse.ArgumentParser):
         if rare:
             self._rare.append(added)
         return added
+
+    def without_panel(self) -> None:
+        """Leave ``--panel`` out of the help. A command that does not have it says why when it is given."""
+        self._option_string_actions["--panel"].help = argparse.SUPPRESS
 
     def format_usage(self) -> str:
         places = [action for action in self._actions if not action.option_strings]
@@ -120,12 +132,14 @@ class Parser(argparse.ArgumentParser):
 def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The end of an error message that suggests a name for ``word``, or "" if no name is close.
 
-    The suggestion is the only name that ends in a hyphen and ``word``, else the closest name.
+    The suggestion is the only name that ends in a hyphen and ``word``, else the only one that starts with ``word``,
+    else the closest. The hyphens before an option do not make it closer.
     """
-    names = list(names)
-    ended = [name for name in names if name.endswith(f"-{word}")]
-    near = ended if len(ended) == 1 else difflib.get_close_matches(word, names, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    word, by_bare = word.lstrip("-"), {name.lstrip("-"): name for name in names}
+    ended = [bare for bare in by_bare if bare.endswith(f"-{word}")]
+    started = [bare for bare in by_bare if word and bare.startswith(word)]
+    near = next((some for some in (ended, started) if len(some) == 1), difflib.get_close_matches(word, by_bare, 1))
+    return f"; did you mean {by_bare[near[0]]}?" if near else ""
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -154,6 +168,13 @@ class _Formatter(argparse.HelpFormatter):
             if len(lines) <= self.most:
                 break
         return lines[: self.most]
+
+
+class _Panel(argparse.Action):
+    """Store the panel, and that it was given: a command before whose name it stands cannot tell it from the default."""
+
+    def __call__(self, parser: Any, namespace: Any, value: Any, option: str | None = None) -> None:
+        namespace.panel, namespace.panel_given = value, True
 
 
 class _Help(argparse.Action):

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import diptych
-from diptych.commands.options import add_command
+from diptych.commands.options import EVERYWHERE, add_command
 from diptych.commands.output import print_report
 from diptych.commands.parser import did_you_mean
 from diptych.experiments.registry import EXPERIMENTS
@@ -26,6 +26,7 @@ def add(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
     sub = add_command(commands, "reproduce", _reproduce, "run an experiment of a paper",
         "Run an experiment of a paper. 'reproduce NAME --help' shows its options; no data are fetched.")  # fmt: skip
+    sub.without_panel()
     sub.option(
         "output", "--list", action="store_true", help="list the experiments with paper, data and, if known, time"
     )
@@ -42,7 +43,8 @@ def _reproduce(panel: ModuleType, options: argparse.Namespace) -> None:
         name = options.experiment
         problem = "no name" if name is None else f"{name!r:.80}{did_you_mean(name, EXPERIMENTS)}"
         raise ValueError(f"NAME: expected one of {', '.join(EXPERIMENTS)}, got {problem}")
-    sys.exit(_in_one_thread(options.experiment, options.arguments))
+    shared = [f"--{name}" for name in EVERYWHERE if getattr(options, name)]  # those that stand before the name
+    sys.exit(_in_one_thread(options.experiment, [*shared, *options.arguments]))
 
 
 def _list(options: argparse.Namespace) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import io
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from diptych.commands.jobs import limited
 from diptych.commands.options import TRAINING, add_flags, add_task, number, positive
 from diptych.commands.output import announce_compilation, finish, opening, print_report, trained, writable
 from diptych.commands.show import add_show
@@ -23,13 +26,13 @@ from diptych.pictures.grids import (
     features,
     noisy_copy,
     page,
-    read_picture,
     read_pictures,
     word_pictures,
     writable_picture,
     write_picture,
 )
 from reference.datasets import load_letters
+from reference.files import save_bytes
 
 __all__ = ["add"]
 
@@ -66,13 +69,15 @@ def add(commands: Any) -> None:
     sub.option("data", "--noise", type=_share, help="share of pixels flipped (default: as in training)")
     add_flags(sub, "most_bytes", "rng", limit="default: 10 words; all of a file")
 
-    sub = action("predict", _predict, "restore a noisy picture by a saved model")
+    sub = action("predict", _predict, "restore noisy pictures by a saved model")
     sub.add_argument("model", help="a file written by segment train --save")
-    sub.add_argument("noisy", help="a noisy picture, or 'letters': a page of words, to which noise is added")
-    sub.option("data", "--clean", metavar="FILE", help="the picture without noise, to count the wrong pixels")
+    sub.add_argument(
+        "noisy", help="a noisy picture, an .npz of several, or 'letters': a page of words, to which noise is added"
+    )
+    sub.option("data", "--clean", metavar="FILE", help="the same without noise, to count the wrong pixels")
     sub.option("data", "--words", type=positive, help="letters: words on the page (default: 6)")
     sub.option("data", "--noise", type=_share, help="letters: share of pixels flipped (default: as in training)")
-    add_flags(sub, "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm or .png",
+    add_flags(sub, "limit", "most_bytes", "rng", out="the restored picture: .npy, .pbm, .pgm, .png; .npz of several",
         plot="clean, where known, noisy and restored")  # fmt: skip
 
     add_show(action, "segment train", _check_info)
@@ -135,34 +140,60 @@ def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:
 def _predict(panel: ModuleType, options: argparse.Namespace) -> None:
     model, w, info = _load(panel, options)
     noisy, clean = _to_restore(options, info)
-    writable(options.out, options.plot)
-    if options.out:
-        writable_picture(options.out)
+    _check_outputs(options, len(noisy))
     announce_compilation(panel, options.quiet)
     started = time.perf_counter()
-    (restored,) = _restored(model, w, [noisy], info["connectivity"])
+    restored = _restored(model, w, noisy, info["connectivity"])
+    seconds = time.perf_counter() - started
+    each = [_described(before, after) for before, after in zip(noisy, restored, strict=True)]
+    turned = sum(picture["turned"] for picture in each)
     report = opening(panel, options, model=str(options.model), noisy=options.noisy)
-    report |= {
-        "height": noisy.shape[0],
-        "width": noisy.shape[1],
-        "seconds": time.perf_counter() - started,
-        "turned": int(np.sum(restored != noisy)),
-        "error": None if clean is None else _wrong([clean], [noisy], [restored]),
-    }
+    report |= {"seconds": seconds, "error": None if clean is None else _wrong(clean, noisy, restored)}
     if options.out:
-        write_picture(options.out, restored)
+        _write(options.out, restored)
         report["out"] = str(options.out)
+    else:
+        for picture, labels in zip(each, restored, strict=True):
+            picture["restored"] = ["".join(map(str, row)) for row in labels.tolist()]
     if options.plot:
-        shown = {"noisy": noisy, "restored": restored}
-        plots.pictures(options.plot, shown if clean is None else {"clean": clean, **shown})
+        shown = {"noisy": noisy[0], "restored": restored[0]}
+        plots.pictures(options.plot, shown if clean is None else {"clean": clean[0], **shown})
         report["plot"] = str(options.plot)
+    report |= each[0] if len(each) == 1 else {"pictures": each}
+    sizes = " and ".join(dict.fromkeys(f"{picture['width']} x {picture['height']}" for picture in each))
+    several = "" if len(each) == 1 else f"{len(each)} pictures of "
     lines = [
-        f"{options.noisy}: {noisy.shape[1]} x {noisy.shape[0]} pixels, {report['turned']} turned over in "
-        f"{report['seconds']:.2f} seconds",
-        *([] if clean is None else [_error_line("this picture", report["error"])]),
+        f"{options.noisy}: {several}{sizes} pixels, {turned} turned over in {seconds:.2f} seconds",
+        *([] if clean is None else [_error_line("this picture" if len(each) == 1 else "all", report["error"])]),
         *(f"{what} {report[what]}" for what in ("out", "plot") if what in report),
     ]
     print_report(options, report, lines)
+
+
+def _described(noisy: np.ndarray, restored: np.ndarray) -> dict[str, Any]:
+    """The size of a picture and the number of pixels that restoration turned over."""
+    return {"height": noisy.shape[0], "width": noisy.shape[1], "turned": int(np.sum(restored != noisy))}
+
+
+def _check_outputs(options: argparse.Namespace, n: int) -> None:
+    """Raise ValueError for files of --out and --plot that cannot be written, or that do not hold n pictures."""
+    writable(options.out, options.plot)
+    if options.plot and n > 1:
+        raise ValueError(f"--plot: expected one picture, got {n}; --limit 1 takes the first")
+    if options.out and n > 1 and Path(options.out).suffix.lower() != ".npz":
+        raise ValueError(f"{options.out}: expected a name that ends with .npz, as {options.noisy} has {n} pictures")
+    if options.out and n == 1:
+        writable_picture(options.out)
+
+
+def _write(path: str, pictures: Sequence[np.ndarray]) -> None:
+    """Write one picture in the format of the suffix, or several as the arrays of an .npz."""
+    if len(pictures) == 1:
+        write_picture(path, pictures[0])
+        return
+    content = io.BytesIO()
+    np.savez(content, *(picture.astype(np.uint8) for picture in pictures))
+    save_bytes(path, content.getvalue())
 
 
 def _load(panel: ModuleType, options: argparse.Namespace) -> tuple[Any, np.ndarray, dict[str, Any]]:
@@ -199,30 +230,39 @@ def _clean_pictures(options: argparse.Namespace) -> tuple[list[np.ndarray], list
         return word_pictures(words[::2], options.scale), word_pictures(words[1::2], options.scale)
     if options.scale is not None:
         raise ValueError("--scale has no effect with a file of pictures")
-    pictures = read_pictures(options.pictures, most_bytes=options.most_bytes)
+    return _some(options, options.pictures), []
+
+
+def _some(options: argparse.Namespace, path: str) -> list[np.ndarray]:
+    """The pictures of a file that --limit selects."""
+    pictures = read_pictures(path, most_bytes=options.most_bytes)
     n = len(pictures) if options.limit is None else options.limit
     if not 1 <= n <= len(pictures):
-        raise ValueError(f"--limit: {options.pictures} has {len(pictures)} pictures, got {n}")
-    return pictures[:n], []
+        raise ValueError(f"--limit: {path} has {len(pictures)} pictures, got {n}")
+    return [pictures[i] for i in limited(len(pictures), n)]
 
 
-def _to_restore(options: argparse.Namespace, info: dict[str, Any]) -> tuple[np.ndarray, np.ndarray | None]:
-    """The noisy picture, and the clean one or None."""
+def _to_restore(options: argparse.Namespace, info: dict[str, Any]) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
+    """The noisy pictures, and the clean ones or None."""
     if options.noisy != "letters":
         for name in ("words", "noise", "rng"):
             if getattr(options, name) is not None:
                 raise ValueError(f"--{name} has no effect with a noisy picture of your own")
-        noisy = read_picture(options.noisy, most_bytes=options.most_bytes)
-        clean = None if options.clean is None else read_picture(options.clean, most_bytes=options.most_bytes)
-        if clean is not None and clean.shape != noisy.shape:
-            raise ValueError(f"{options.clean}: expected shape {noisy.shape} as {options.noisy}, got {clean.shape}")
+        noisy = _some(options, options.noisy)
+        clean = None if options.clean is None else _some(options, options.clean)
+        sizes = [[picture.shape for picture in pictures or ()] for pictures in (noisy, clean)]
+        if clean is not None and sizes[0] != sizes[1]:
+            expected, got = (", ".join(map(str, each)) for each in sizes)
+            raise ValueError(f"{options.clean}: expected shape {expected} as {options.noisy}, got {got}")
         return noisy, clean
+    if options.limit is not None:
+        raise ValueError("--limit has no effect with letters, which are one page; --words sets the words on it")
     if options.clean is not None:
         raise ValueError("--clean has no effect with letters, which are clean before noise is added")
     rng = np.random.default_rng(1 if options.rng is None else options.rng)
     scale, words = info.get("scale") or 2, 6 if options.words is None else options.words
-    clean = page(word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
-    return noisy_copy(clean, info["noise"] if options.noise is None else options.noise, rng), clean
+    drawn = page(word_pictures(rng.integers(0, len(load_letters().X), words), scale), 2 * scale)
+    return [noisy_copy(drawn, info["noise"] if options.noise is None else options.noise, rng)], [drawn]
 
 
 def _restored(model: Any, w: np.ndarray, noisy: Sequence[np.ndarray], connectivity: int) -> list[np.ndarray]:

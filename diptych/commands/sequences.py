@@ -48,7 +48,7 @@ from diptych.commands.jobs import (
 )
 from diptych.commands.kernel_jobs import KERNEL_OPTIONS, add_kernels, kernel_job, train_kernels
 from diptych.commands.many_files import paths_of
-from diptych.commands.options import TRAINING, add_command, add_flags, count
+from diptych.commands.options import TRAINING, add_command, add_flags, count, without_panel
 from diptych.commands.output import (
     Progress,
     announce_compilation,
@@ -109,11 +109,13 @@ def add(commands: Any) -> None:
     _add_job(sub)
     sub.set_defaults(scale=1e-6)
     add_flags(sub, "limit", "plot")
+    without_panel(sub, "compare runs both panels")
 
     sub = add_command(commands, "demo", _demo,
         "both panels learn to read handwritten words; pictures of what they read")  # fmt: skip
     add_flags(sub, out="a folder; default: demo", epochs="default: 3", limit="default: 2500")
     sub.set_defaults(out="demo", epochs=3, limit=2500)
+    without_panel(sub, "demo runs both panels")
 
 
 def _add_data(sub: Parser, action: str) -> None:

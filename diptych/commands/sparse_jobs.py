@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diptych.commands.jobs import learner_options
-from diptych.commands.options import count, number
+from diptych.commands.options import above_zero, number, positive, share
 from diptych.commands.output import announce_compilation, opening, watched
 from diptych.commands.parser import Parser
 from diptych.files.logs import LogWriter
@@ -59,27 +59,18 @@ class SparseJob:
     start_stop: bool = True
 
     def __post_init__(self) -> None:
-        """Reject options that do not define a problem."""
+        """Reject options that contradict one another; each alone is checked by its type."""
         if self.loss != "crf":
             raise ValueError(f"--loss: sparse-crf has the log loss alone, got {self.loss}")
         if self.beta is not None and self.beta_share is not None:
             raise ValueError("--beta and --beta-share: expected one of them")
         one = "--beta" if self.beta is not None else "--beta-share" if self.beta_share is not None else None
-        if one is not None and 0 in (self.beta, self.beta_share):
-            raise ValueError(f"{one}: expected a number > 0, got 0")
         for name in ("path", "ratio", "held_out"):
             if one is not None and getattr(self, name) is not None:
                 raise ValueError(f"--{name.replace('_', '-')} has no effect with {one}: it is of a path of values")
-        if one is None and self.path is None:
-            object.__setattr__(self, "path", COUNT)
-        if one is None and self.ratio is None:
-            object.__setattr__(self, "ratio", RATIO)
-        if self.path == 0:
-            raise ValueError("--path: expected an integer >= 1, got 0")
-        for name in ("ratio", "held_out"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise ValueError(f"--{name.replace('_', '-')}: expected a number in (0, 1), got {value:g}")
+        for name, usual in (("path", COUNT), ("ratio", RATIO)):
+            if one is None and getattr(self, name) is None:
+                object.__setattr__(self, name, usual)
         if self.positions and not self.start_stop:
             raise ValueError("--no-start-stop has no effect with --positions")
         if self.rule in LISTING and not self.positions:
@@ -104,15 +95,15 @@ def add_sparse(sub: Parser, *, positions: bool = False) -> None:
     def own(*names: str, **arguments: Any) -> None:
         sub.option("solver", *names, rare=True, **arguments)
 
-    own("--path", type=count, metavar="N",
+    own("--path", type=positive, metavar="N",
         help="sparse-crf: number of values of beta, the weight of alpha/2 ||w||^2 + ||w||_1, from the "
         f"least at which all weights are 0 (default: {COUNT})")  # fmt: skip
-    own("--ratio", type=number, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
-    own("--held-out", type=number, metavar="SHARE",
+    own("--ratio", type=share, metavar="R", help=f"the path's last beta, as a share of its first (default: {RATIO})")
+    own("--held-out", type=share, metavar="SHARE",
         help="train again along the path without a random share of the examples, and keep the beta "
         "at which that share is likeliest (default: keep the last beta)")  # fmt: skip
-    own("--beta", type=number, metavar="B", help="train at this beta alone")
-    own("--beta-share", type=number, metavar="S", help="train at S times the least beta at which all weights are 0")
+    own("--beta", type=above_zero, metavar="B", help="train at this beta alone")
+    own("--beta-share", type=above_zero, metavar="S", help="train at S times the least beta at which all weights are 0")
     own("--alpha", type=number, metavar="A", help="0: the lasso (default: 1)")
     own("--rule", choices=RULES,
         help="screening rule of the weights; every rule gives the same solution (default: "

@@ -30,6 +30,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments.casimir_pictures import draw
 from diptych.experiments.entity_curves import FIGURES, Curve, Grids, chosen, last_objective
@@ -39,10 +40,10 @@ from diptych.experiments.shell import (
     Parser,
     add_report_options,
     add_workers,
-    at_least_one,
     executor_of_one_thread,
     output_folder,
     parsed,
+    picture_of,
     run_or_draw,
     say_written,
 )
@@ -148,19 +149,20 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to conll2002.zip")
-    parser.add_argument(
+    parser.option(
+        "data",
         "--quick",
         action="store_true",
         help="small grids; defaults of 16 sentences, 2 passes, 2 repeats and 12 bits",
     )
-    parser.add_argument(
-        "--sentences", type=at_least_one, default=2000, help="number of training sentences (default: 2000, of 8323)"
+    parser.option(
+        "data", "--sentences", type=positive, default=2000, help="number of training sentences (default: 2000, of 8323)"
     )
-    parser.add_argument("--passes", type=at_least_one, default=20, help="passes of each run (default: 20)")
-    parser.add_argument(
-        "--repeats", type=at_least_one, default=5, help="number of random seeds (default: 5; the paper: 10)"
+    parser.option("solver", "--passes", type=positive, default=20, help="passes of each run (default: 20)")
+    parser.option(
+        "solver", "--repeats", type=positive, default=5, help="number of random seeds (default: 5; the paper: 10)"
     )
-    parser.add_argument("--bits", type=at_least_one, default=16, help="hash features to 2^BITS weights (default: 16)")
+    parser.option("model", "--bits", type=positive, default=16, help="hash features to 2^N weights (default: 16)")
     add_workers(parser)
     add_report_options(parser, printed="JSON, without the rows of the runs", again="the picture")
     options = parsed(parser, arguments, QUICK)
@@ -189,9 +191,10 @@ def _run(figure: str, options: argparse.Namespace) -> None:
     report = {"figure": figure, "settings": settings, "versions": versions(), **results}
     path = folder / f"{figure}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
-    draw(path.with_suffix(".png"), report)
+    picture = picture_of(options, path)
+    draw(picture, report)
     print(json.dumps(_without_rows(report), indent=1) if options.json else table(report))
-    say_written(path, path.with_suffix(".png"), kept)
+    say_written(path, picture, kept)
 
 
 def _without_rows(report: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 
 __all__ = ["draw"]
 
@@ -22,7 +22,7 @@ LEAST = 1e-3  # the least drawn distance from the best known objective, as a sha
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """Draw a report of ``casimir_paper`` as PNG."""
+    """Draw a report of ``casimir_paper``."""
     figure_class = require_matplotlib()
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -49,7 +49,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     figure.suptitle(
         f"{report['figure']}: {settings['sentences']} sentences, {settings['repeats']} rngs with one standard deviation"
     )
-    figure.savefig(path, format="png", dpi=100)
+    save_figure(figure, path)
 
 
 def _line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str) -> None:

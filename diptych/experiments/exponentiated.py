@@ -1,5 +1,5 @@
 """CRF taggers by exponentiated gradient: ``diptych reproduce exponentiated-gradient PATH_TO_conll2000.zip [--entities
-PATH_TO_conll2002.zip] [--quick] [--json]``.
+PATH_TO_conll2002.zip] [--quick]``.
 
 The objective is the sum of the losses + ||w||^2 (lam = 2/n), with weights for the pairs of the training data. Prints
 processor seconds on one core from packed data until the gap is 1e-4 of the objective (evaluated every third epoch),
@@ -18,7 +18,8 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.experiments.shell import at_least_one, ended, parsed, positive
+from diptych.commands.options import above_zero, positive
+from diptych.experiments.shell import ended, parsed
 from diptych.experiments.tagging import Line, chunk_f1, corpora, least_seconds, say, tasks
 from diptych.files.columns import load_columns
 
@@ -54,13 +55,17 @@ def _machine() -> Iterator[Line]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = corpora(name, __doc__)
-    parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
-    parser.add_argument(
-        "--tol", type=positive, default=1e-4, help="stop at this gap relative to the objective (default: 1e-4)"
+    parser.option("data", "--quick", action="store_true", help="1 epoch, unless --epochs is given")
+    parser.option(
+        "solver",
+        "--tol",
+        type=above_zero,
+        default=1e-4,
+        help="stop at this gap relative to the objective (default: 1e-4)",
     )
-    parser.add_argument("--epochs", type=at_least_one, default=60, help="maximum number of epochs (default: 60)")
+    parser.option("solver", "--epochs", type=positive, default=60, help="maximum number of epochs (default: 60)")
     options = parsed(parser, arguments, {"epochs": 1})
-    return ended(parser, lambda: _run(options))
+    return ended(parser, options, lambda: _run(options), options.out)
 
 
 def _run(options: argparse.Namespace) -> None:

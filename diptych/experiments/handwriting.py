@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
+from diptych.commands.options import positive
 from diptych.commands.output import announce_compilation
 from diptych.experiments.kernel_folds import ROWS, Settings, folds_measured
 from diptych.experiments.machine import versions
@@ -34,14 +35,14 @@ from diptych.experiments.shell import (
     Parser,
     add_report_options,
     add_workers,
-    at_least_one,
     executor_of_one_thread,
     output_folder,
     parsed,
+    picture_of,
     run_or_draw,
     say_written,
 )
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.models.kernel_sequence import TRANSITIONS
 from reference.online_mkl.training import AVERAGES
 
@@ -157,18 +158,20 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.legend()
     axes[0].set(ylabel="share in the sum of norms")
-    figure.savefig(path, format="png", dpi=110)
+    save_figure(figure, path)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = Parser(name, __doc__)
-    parser.add_argument(
+    parser.option(
+        "data",
         "--quick",
         action="store_true",
-        help="two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0",
+        help="a test run (two folds, 40 words to train on and 40 to test on, 4 epochs, two values of C and of eta0)",
     )
-    parser.add_argument(
+    parser.option(
+        "data",
         "--folds",
         type=int,
         nargs="+",
@@ -176,18 +179,23 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
         default=list(range(10)),
         help="folds to train on (default: all ten)",
     )
-    parser.add_argument("--epochs", type=at_least_one, default=20, help="epochs of each run (default: 20)")
-    parser.add_argument(
-        "--words", type=at_least_one, help="maximum number of training words, and of test words (default: all)"
+    parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
+    parser.option(
+        "data", "--words", type=positive, help="maximum number of training words, and of test words (default: all)"
     )
-    parser.add_argument(
+    parser.option(
+        "model",
         "--transitions",
         choices=TRANSITIONS,
         default="own",
         help="transitions as a group of their own, as a part of each group, or without penalty (default: own)",
     )
-    parser.add_argument(
-        "--average", choices=AVERAGES, default="last", help="use the last model or the average (default: last)"
+    parser.option(
+        "solver",
+        "--average",
+        choices=AVERAGES,
+        default="last",
+        help="use the last model or the average (default: last)",
     )
     add_workers(parser)
     add_report_options(parser)
@@ -218,7 +226,7 @@ def _run(options: argparse.Namespace) -> None:
     report = {"settings": settings._asdict(), "folds": options.folds, "versions": versions(), "records": records}
     report = json.loads(json.dumps(report))
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = path.with_suffix(".png")
+    picture = picture_of(options, path)
     _show(options, report, picture, path, picture, kept)
 
 

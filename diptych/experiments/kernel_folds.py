@@ -8,7 +8,6 @@ test words are computed once for all rows and all C.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -109,10 +108,8 @@ def measure_fold(settings: Settings, fold: int) -> dict[str, dict[str, Any]]:
             "norms": [each.norms.tolist() for each in trained],
             "held_out": [_share(model.predict(weights, held_out.X), held_out.Y) for weights in chosen_by],
         }
-    started = time.perf_counter()
     for (name, number), accuracy in tested(kernels, models, training, test):
         records[name].setdefault("test", [0.0] * len(settings.Cs))[number] = accuracy
-    print(f"  fold {fold}: tested {len(test.X)} words in {time.perf_counter() - started:.1f} s", file=sys.stderr)
     return records
 
 

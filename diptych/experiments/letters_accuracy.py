@@ -13,24 +13,23 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import accelerated
 from diptych.commands.jobs import Job, accuracy, load, objective_of, train
+from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments.shell import (
     Parser,
+    add_folder,
     add_workers,
-    at_least_one,
     ended,
     executor_of_one_thread,
     output_folder,
     parsed,
-    positive,
     whole,
 )
 
@@ -64,14 +63,14 @@ def perform(run: Run) -> dict[str, float]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print the table or JSON, and return the exit status."""
     parser = Parser(name, __doc__)
-    parser.add_argument("--quick", action="store_true", help="1 epoch, unless --epochs is given")
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="folder of the folds' file (default: this one)")
-    parser.add_argument("--lam", type=positive, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
-    parser.add_argument("--epochs", type=at_least_one, default=20, help="epochs of each run (default: 20)")
+    parser.option("data", "--quick", action="store_true", help="1 epoch, unless --epochs is given")
+    parser.option("output", "--json", action="store_true", help="print the table as JSON")
+    add_folder(parser)
+    parser.option("solver", "--lam", type=above_zero, default=0.0016, help="weight of lam/2 ||w||^2 (default: 0.0016)")
+    parser.option("solver", "--epochs", type=positive, default=20, help="epochs of each run (default: 20)")
     add_workers(parser)
     options = parsed(parser, arguments, {"epochs": 1})
-    return ended(parser, lambda: _run(options))
+    return ended(parser, options, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:

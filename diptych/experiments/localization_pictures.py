@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 
 __all__ = ["draw"]
 
@@ -23,7 +23,7 @@ LEAST = 1e-3  # the least drawn distance from the best known objective, as a sha
 
 
 def draw(path: Path, report: dict[str, Any]) -> None:
-    """Draw a report of ``localization`` as PNG."""
+    """Draw a report of ``localization``."""
     figure_class = require_matplotlib()
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -53,7 +53,7 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         f"{report['figure']}: {sizes['images']} images a class, {sizes['repeats']} rngs with one standard deviation",
         fontsize=9,
     )
-    figure.savefig(path, format="png", dpi=100)
+    save_figure(figure, path)
 
 
 def _line(axis: Any, curve: dict[str, Any], across: str, up: str, best: float | None, color: str) -> None:

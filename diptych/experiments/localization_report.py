@@ -11,12 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments.localization_pictures import draw
 from diptych.experiments.localization_plan import Figure, Sizes
 from diptych.experiments.localization_runs import CERTIFICATE, Run, runs_of
 from diptych.experiments.machine import versions
-from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, run_or_draw, say_written
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    output_folder,
+    picture_of,
+    run_or_draw,
+    say_written,
+)
 from diptych.pictures.plots import require_matplotlib
 
 __all__ = ["command"]
@@ -30,12 +38,12 @@ def command(
 ) -> int:
     """Run the experiment of one figure, or draw it again; return the exit status."""
     parser = Parser(name, text)
-    parser.add_argument(
-        "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
+    parser.option(
+        "data", "--quick", action="store_true", help="a test run: few small scenes, grids of two points, 2 repeats"
     )
-    parser.add_argument("--classes", help="letters, one per class (default: those of the plan)")
-    parser.add_argument("--passes", type=at_least_one, help="passes of each run (default: those of the plan)")
-    parser.add_argument("--repeats", type=at_least_one, help="number of random seeds (default: 5)")
+    parser.option("data", "--classes", help="letters, one per class (default: those of the plan)")
+    parser.option("solver", "--passes", type=positive, help="passes of each run (default: those of the plan)")
+    parser.option("solver", "--repeats", type=positive, help="number of random seeds (default: 5)")
     add_report_options(parser, printed="JSON, without the rows of the runs")
     options = parser.parse_args(arguments)
     return run_or_draw(
@@ -64,7 +72,7 @@ def _run(options: argparse.Namespace, name: str, figure: Figure, layers: int) ->
     report = {"figure": name, "settings": {**sizes._asdict(), "c": figure.c}, "versions": versions(), **results}
     path = folder / f"localization-{name}.json"
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = path.with_suffix(".png")
+    picture = picture_of(options, path)
     _show(options, report, picture, path, picture, runs.kept)
 
 

@@ -21,11 +21,21 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
-from diptych.commands.output import announce_compilation
+from diptych.commands.options import above_zero, add_flags, positive
+from diptych.commands.output import announce_compilation, writable
 from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
-from diptych.experiments.shell import Parser, at_least_one, ended, parsed, positive, say_written, whole
-from diptych.pictures.plots import require_matplotlib
+from diptych.experiments.shell import (
+    Parser,
+    add_folder,
+    ended,
+    output_folder,
+    parsed,
+    picture_of,
+    say_written,
+    whole,
+)
+from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.training.result import Result
 
 VOWELS = "aeiou"
@@ -150,41 +160,37 @@ def draw(path: Path, measured: dict[str, dict[str, dict[str, Any]]]) -> None:
         by_call.set(xscale="log", yscale="log", xlabel="oracle calls", ylabel="gap / objective", title=name)
         by_second.set(xscale="log", yscale="log", xlabel="seconds, one core")
         by_call.legend(fontsize=7)
-    figure.savefig(path, format="png", dpi=120)
+    save_figure(figure, path)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = Parser(name, __doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
+    parser.option(
+        "data", "--quick", action="store_true", help="defaults of 100 words, 100 characters and two seconds per run"
     )
-    parser.add_argument(
-        "--words", type=at_least_one, default=6251, help="number of training words (default: 6251, nine folds)"
+    parser.option(
+        "data", "--words", type=positive, default=6251, help="number of training words (default: 6251, nine folds)"
     )
-    parser.add_argument(
-        "--characters", type=at_least_one, default=2000, help="number of training characters (default: 2000)"
+    parser.option(
+        "data", "--characters", type=positive, default=2000, help="number of training characters (default: 2000)"
     )
-    parser.add_argument("--seconds", type=positive, default=60.0, help="time limit of a run (default: 60)")
-    parser.add_argument("--json", action="store_true", help="print the mean costs as JSON")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        type=Path,
-        default=Path("."),
-        help="folder of the written files (default: the current one)",
-    )
+    parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a run (default: 60)")
+    parser.option("output", "--json", action="store_true", help="print the mean costs as JSON")
+    add_folder(parser)
+    add_flags(parser, plot="default: .png in the folder of --out")
     options = parsed(parser, arguments, QUICK)
-    return ended(parser, lambda: _run(options))
+    return ended(parser, options, lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> None:
     require_matplotlib()  # fail before the runs, not after
-    options.out.mkdir(parents=True, exist_ok=True)
+    writable(options.plot)
+    path = output_folder(options) / "multisample.json"
+    picture = picture_of(options, path)
     announce_compilation(accelerated)
     set_num_threads(1)
     classes, mean_cost = characters(options.characters)
-    path = options.out / "multisample.json"
     kept, words = path.with_suffix(".jsonl"), letters(options.words)
     measured = {
         words.name: measure(words, options.seconds, kept),
@@ -197,9 +203,9 @@ def _run(options: argparse.Namespace) -> None:
         "runs": measured,
     }
     path.write_text(json.dumps(report, indent=1), encoding="utf-8")
-    draw(path.with_suffix(".png"), measured)
+    draw(picture, measured)
     if options.json:
         print(json.dumps(costs, indent=1))
     else:
         print("\n".join(f"{name:24} mean cost {cost:.4f} on {TEST:,} other characters" for name, cost in costs.items()))
-    say_written(path, path.with_suffix(".png"))
+    say_written(path, picture)

@@ -1,4 +1,4 @@
-"""The parser on a treebank: ``diptych reproduce parsing PATH_TO_ZIP [--json]``, one core.
+"""The parser on a treebank: ``diptych reproduce parsing PATH_TO_ZIP``, one core.
 
 The zip's first 160 files are for training, the rest for testing. Prints for 20 and 100 templates:
 
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import accelerated
-from diptych.experiments.shell import Parser, ended
+from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.treebank import load_treebank
 from diptych.metrics import attachment_score
 from reference.boxes import BCFW, SGD, OnlineProximal, counterpart
@@ -118,9 +118,9 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("path", metavar="DATA", help="the treebank, a zip of 199 files")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    add_print_options(parser, "one JSON object per line")
     options = parser.parse_args(arguments)
-    return ended(parser, lambda: _run(options.path, options.json))
+    return ended(parser, options, lambda: _run(options.path, options.json), options.out)
 
 
 def _run(path: str, as_json: bool) -> None:

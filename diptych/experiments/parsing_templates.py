@@ -30,22 +30,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from diptych.commands.options import positive
 from diptych.distributed import Runs
 from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
     add_workers,
-    at_least_one,
     executor_of_one_thread,
     output_folder,
     parsed,
+    picture_of,
     run_or_draw,
     say_written,
 )
 from diptych.experiments.template_runs import Run, Treebank, runs_of
 from diptych.metrics import PUNCTUATION
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 
 __all__ = ["main", "measure"]
 
@@ -182,33 +183,36 @@ def draw(path: Path, report: dict[str, Any]) -> None:
         [row["epoch"] for row in rows], norms / np.maximum(norms.sum(axis=1, keepdims=True), 1e-300), linewidth=0.9
     )
     right.set(xlabel="epochs", ylabel="beta, weights of the templates' kernels, MKL")
-    figure.savefig(path, format="png", dpi=110)
+    save_figure(figure, path)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run the experiment, or draw it again; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", metavar="DATA", nargs="?", help="path to dependency_treebank.zip")
-    parser.add_argument(
+    parser.option(
+        "data",
         "--quick",
         action="store_true",
         help="20 templates, small grids; defaults of 4 training files, 1 test file and 2 epochs",
     )
-    parser.add_argument("--files", type=at_least_one, default=160, help="number of training files (default: 160)")
-    parser.add_argument(
+    parser.option("data", "--files", type=positive, default=160, help="number of training files (default: 160)")
+    parser.option(
+        "data",
         "--held-out",
-        type=at_least_one,
+        type=positive,
         default=20,
         help="number of training files held out to choose C and eta0 (default: 20)",
     )
-    parser.add_argument(
+    parser.option(
+        "data",
         "--test-files",
-        type=at_least_one,
+        type=positive,
         default=39,
         help="number of test files, after the training files (default: 39)",
     )
-    parser.add_argument("--epochs", type=at_least_one, default=10, help="epochs of each run (default: 10)")
-    parser.add_argument("--bits", type=at_least_one, default=16, help="2^BITS weights for each template (default: 16)")
+    parser.option("solver", "--epochs", type=positive, default=10, help="epochs of each run (default: 10)")
+    parser.option("model", "--bits", type=positive, default=16, help="2^N weights for each template (default: 16)")
     add_workers(parser)
     add_report_options(parser, printed="JSON, without the norms of every epoch")
     options = parsed(parser, arguments, QUICK)
@@ -243,7 +247,7 @@ def _run(options: argparse.Namespace) -> None:
         **results,
     }
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = path.with_suffix(".png")
+    picture = picture_of(options, path)
     _show(options, report, picture, path, picture, kept)
 
 

@@ -21,10 +21,18 @@ import numpy as np
 from tqdm import tqdm
 
 import accelerated
+from diptych.commands.options import positive
 from diptych.distributed import Partitioned, cocoa, local_client
 from diptych.distributed.cost import Cost, Pass, fitted
 from diptych.experiments.clock import best_of
-from diptych.experiments.shell import Parser, add_report_options, at_least_one, output_folder, parsed, run_or_draw
+from diptych.experiments.shell import (
+    Parser,
+    add_report_options,
+    output_folder,
+    parsed,
+    picture_of,
+    run_or_draw,
+)
 from diptych.pictures import plots
 
 LABELS, ACTIVE, LENGTH = 10, 10, 25
@@ -186,10 +194,10 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, fit and print; return the exit status."""
     parser = Parser(name, __doc__)
     add_report_options(parser)
-    parser.add_argument("--quick", action="store_true", help="fewer tokens and weights")
-    parser.add_argument("--weights", type=at_least_one, nargs="+", default=list(WEIGHTS))
-    parser.add_argument("--tokens", type=at_least_one, nargs="+", default=list(TOKENS))
-    parser.add_argument("--repeat", type=at_least_one, default=3, help="times that each pass is measured")
+    parser.option("data", "--quick", action="store_true", help="fewer tokens and weights")
+    parser.option("model", "--weights", type=positive, nargs="+", default=list(WEIGHTS), help="numbers of weights")
+    parser.option("data", "--tokens", type=positive, nargs="+", default=list(TOKENS), help="numbers of tokens")
+    parser.option("solver", "--repeat", type=positive, default=3, help="times that each pass is measured (default: 3)")
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "report of scale", FIELDS)
 
@@ -198,7 +206,7 @@ def _run(options: Any) -> None:
     folder = output_folder(options)
     found = report(options)
     (folder / "scale.json").write_text(json.dumps(found))
-    _show(options, found, folder / "scale.png")
+    _show(options, found, picture_of(options, folder / "scale.json"))
 
 
 def _show(options: Any, found: dict[str, Any], picture: Path) -> None:

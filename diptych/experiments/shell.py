@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+import io
 import json
-import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from accelerated.threads import set_num_threads
+from diptych.commands import parser as commands
 from diptych.commands.executors import add_executor, executor_of_runs
+from diptych.commands.options import add_flags
+from diptych.commands.output import writable
+from diptych.experiments.registry import EXPERIMENTS
+from reference.files import save_bytes
 from reference.training.result import Result
 from reference.training.run import Lost
 
 __all__ = [
     "Parser",
+    "add_folder",
+    "add_print_options",
     "add_report_options",
     "add_workers",
-    "at_least_one",
     "ended",
     "executor_of_one_thread",
     "output_folder",
     "parsed",
-    "positive",
+    "picture_of",
     "read_report",
     "run_or_draw",
     "say_written",
@@ -33,51 +41,49 @@ __all__ = [
 ]
 
 
-class Parser(argparse.ArgumentParser):
-    """The parser of ``diptych reproduce NAME``. It reports an error in one line."""
+class Parser(commands.Parser):
+    """The parser of ``diptych reproduce NAME``: help of one screen; --help-all adds the text of the experiment."""
 
-    def __init__(self, name: str, description: str | None) -> None:
-        form = argparse.RawDescriptionHelpFormatter
-        super().__init__(f"diptych reproduce {name}", description=description, formatter_class=form)
+    def __init__(self, name: str, text: str | None) -> None:
+        experiment, self.text = EXPERIMENTS[name], inspect.cleandoc(text or "")
+        source = f"{experiment.paper}, {experiment.where}: " if experiment.paper else ""
+        what = f"{source}{experiment.shows}."
+        super().__init__(prog=f"diptych reproduce {name}", description=what[0].upper() + what[1:])
+        self.without_panel()
+        add_flags(self, "quiet")
 
-    def option(self, _: str, *names: str, rare: bool = False, **arguments: Any) -> None:
-        """Add an option that commands have too."""
-        self.add_argument(*names, **arguments)
+    def format_help(self, everything: bool = False) -> str:
+        return super().format_help(everything) + (f"\n{self.text}\n" if everything else "")
 
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
-
-
-def at_least_one(text: str) -> int:
-    """The value of an option of type integer >= 1."""
-    value = int(text) if text.strip().isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected an integer >= 1, got {text}")
-    return value
-
-
-def positive(text: str) -> float:
-    """The value of an option of type finite number > 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a finite number > 0, got {text}")
-    return value
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        options = super().parse_args(args, namespace)
+        if hasattr(options, "panel"):
+            self.error(f"--panel {options.panel}: experiments run in the accelerated panel")
+        return options
 
 
 def parsed(parser: Parser, arguments: Sequence[str] | None, quick: Mapping[str, Any]) -> argparse.Namespace:
     """The parsed options. quick: the defaults with --quick; explicit options override them."""
     if parser.parse_args(arguments).quick:
         parser.set_defaults(**quick)
-    return parser.parse_args(arguments)
+    options: argparse.Namespace = parser.parse_args(arguments)
+    return options
 
 
-def ended(parser: Parser, command: Callable[[], None]) -> int:
-    """Run a command and return the exit status: 0, 2 after an error (one line on stderr), or 130 if interrupted."""
+def ended(parser: Parser, options: argparse.Namespace, command: Callable[[], None], out: str | None = None) -> int:
+    """Run a command and return the exit status: 0, 2 after an error (one line on stderr), or 130 if interrupted.
+
+    out: the file to write what the command prints to.
+    """
     try:
-        command()
+        writable(out, None)
+        with ExitStack() as stack:
+            if options.quiet:
+                stack.enter_context(_quiet())
+            printed = None if out is None else stack.enter_context(redirect_stdout(io.StringIO()))
+            command()
+        if out is not None and printed is not None:
+            save_bytes(out, printed.getvalue().encode())
     except (ValueError, OSError, ImportError, Lost) as problem:
         print(f"{parser.prog}: {_message(problem)}", file=sys.stderr)
         return 2
@@ -87,12 +93,50 @@ def ended(parser: Parser, command: Callable[[], None]) -> int:
     return 0
 
 
+class _Quiet(io.TextIOBase):
+    """A stderr that drops what is written. ``loud``: the stderr that it stands for."""
+
+    def __init__(self, loud: Any) -> None:
+        self.loud = loud
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop the lines on stderr, except warnings."""
+    loud, show = sys.stderr, warnings.showwarning
+
+    def shown(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        show(message, category, filename, lineno, loud if file is None else file, line)
+
+    warnings.showwarning = shown
+    try:
+        with redirect_stderr(_Quiet(loud)):
+            yield
+    finally:
+        warnings.showwarning = show
+
+
+def add_print_options(parser: Parser, printed: str) -> None:
+    """Add --json and --out of an experiment that writes no other files. printed: what --json prints, in the help."""
+    parser.option("output", "--json", action="store_true", help=f"print {printed}")
+    add_flags(parser, "out")
+
+
 def add_report_options(parser: Parser, printed: str = "the table as JSON", again: str = "table and picture") -> None:
-    """Add --out, --json and --draw. printed, again: the objects of --json and --draw in the help."""
-    folder = "folder of the written files (default: the current one; with --draw: the folder of its file)"
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help=folder)
-    parser.add_argument("--json", action="store_true", help=f"print {printed}")
-    parser.add_argument("--draw", metavar="JSON", type=Path, help=f"run nothing: make {again} from this file")
+    """Add --out, --json, --plot and --draw. printed, again: the objects of --json and --draw in the help."""
+    add_folder(parser, "; with --draw: the folder of its file")
+    parser.option("output", "--json", action="store_true", help=f"print {printed}")
+    add_flags(parser, plot="default: .png in the folder of --out")
+    parser.option("output", "--draw", metavar="JSON", type=Path, help=f"run nothing: make {again} from this file")
+
+
+def add_folder(parser: Parser, more: str = "") -> None:
+    """Add the --out of :func:`output_folder`. more: the end of the default in the help."""
+    help = f"folder of the written files (default: the current one{more})"
+    parser.option("output", "--out", metavar="FOLDER", type=Path, help=help)
 
 
 def add_workers(parser: Parser) -> None:
@@ -105,7 +149,9 @@ def executor_of_one_thread(options: argparse.Namespace) -> Iterator[Any]:
     """The executor of --workers or --scheduler; None for this process, which uses one thread."""
     set_num_threads(1)
     try:
-        with executor_of_runs(options) as executor:
+        with ExitStack() as stack:
+            with redirect_stderr(getattr(sys.stderr, "loud", sys.stderr)):  # --quiet hides no unsafe connection
+                executor = stack.enter_context(executor_of_runs(options))
             yield executor
     finally:
         set_num_threads(None)
@@ -116,6 +162,11 @@ def output_folder(options: argparse.Namespace) -> Path:
     folder: Path = options.out or Path(".")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def picture_of(options: argparse.Namespace, report: Path) -> Path:
+    """The file of the picture: that of --plot, by default the one beside the report."""
+    return Path(options.plot) if options.plot else report.with_suffix(".png")
 
 
 def run_or_draw(
@@ -132,12 +183,16 @@ def run_or_draw(
     """
 
     def draw_again() -> None:
-        picture = (options.out or options.draw.parent) / f"{options.draw.stem}.png"
+        picture = picture_of(options, (options.out or options.draw.parent) / options.draw.name)
         with read_report(options.draw, what, fields) as report:
             picture.parent.mkdir(parents=True, exist_ok=True)
             show(options, report, picture)
 
-    return ended(parser, run if options.draw is None else draw_again)
+    def draw_or_run() -> None:
+        writable(options.plot)
+        (run if options.draw is None else draw_again)()
+
+    return ended(parser, options, draw_or_run)
 
 
 def _message(problem: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Growth of the work of Casimir-SVRG with the accuracy: ``diptych reproduce casimir-slopes [--json]``.
+"""Growth of the work of Casimir-SVRG with the accuracy: ``diptych reproduce casimir-slopes``.
 
 Counts the oracle calls until the hinge of a small multiclass problem is within eps of its minimum, for successively
 halved eps, and fits the slope of log(calls) against log(1/eps). The slopes of Pillutla et al., up to logarithms, are
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import accelerated
-from diptych.experiments.shell import Parser, ended
+from diptych.experiments.shell import Parser, add_print_options, ended
 from reference.bounds import Corollary18, Corollary20
 
 LAM, EXAMPLES, CLASSES, FEATURES = 0.02, 40, 3, 2
@@ -67,9 +67,9 @@ def figures() -> Iterator[tuple[str, list[int | None], float | None]]:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = Parser(name, __doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
+    add_print_options(parser, "one JSON object at the end")
     options = parser.parse_args(arguments)
-    return ended(parser, lambda: _run(options.json))
+    return ended(parser, options, lambda: _run(options.json), options.out)
 
 
 def _run(as_json: bool) -> None:

@@ -29,6 +29,7 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
+from diptych.commands.options import above_zero, positive, share
 from diptych.commands.output import announce_compilation
 from diptych.experiments import sparse_pictures
 from diptych.experiments.handwritten import handwritten_words
@@ -36,10 +37,9 @@ from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
-    at_least_one,
     output_folder,
     parsed,
-    positive,
+    picture_of,
     run_or_draw,
     say_written,
 )
@@ -193,8 +193,8 @@ def _claims(report: dict[str, Any]) -> Iterator[str]:
         before = report["before training"]
         yield f"by counts, before training at any beta: {before['removed']} weights, in {before['seconds']:.2f} s"
         return
-    for target, share, where in ((1e-4, 0.5, "beta >= beta_max/2"), (1e-6, 0.0, "all beta")):
-        removed = [row["removed"][f"{target:g}"] for row in report["rows"] if row["beta"] >= share * (1 - 1e-9)]
+    for target, lowest, where in ((1e-4, 0.5, "beta >= beta_max/2"), (1e-6, 0.0, "all beta")):
+        removed = [row["removed"][f"{target:g}"] for row in report["rows"] if row["beta"] >= lowest * (1 - 1e-9)]
         reached = [x for x in removed if x is not None]
         least = f"{100 * min(reached):.1f} %" if reached else "nothing"
         yield (
@@ -207,14 +207,17 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("source", metavar="SOURCE", nargs="?", help="letters, or the path of conll2000.zip")
-    parser.add_argument("--quick", action="store_true", help="defaults of 40 examples and 5 values")
-    parser.add_argument("--examples", type=at_least_one, help="use only the first EXAMPLES (default: all)")
-    parser.add_argument("--values", type=at_least_one, default=20, help="number of values of beta (default: 20)")
-    parser.add_argument(
-        "--ratio", type=positive, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
+    parser.option("data", "--quick", action="store_true", help="defaults of 40 examples and 5 values")
+    parser.option("data", "--examples", type=positive, help="use only the first N (default: all)")
+    parser.option("solver", "--values", type=positive, default=20, help="number of values of beta (default: 20)")
+    parser.option(
+        "solver", "--ratio", type=share, help="the last beta over beta_max (default: letters 0.1, chunks 1e-4)"
     )
-    parser.add_argument(
-        "--tol", type=positive, help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)"
+    parser.option(
+        "solver",
+        "--tol",
+        type=above_zero,
+        help="stop at this gap relative to the objective (default: letters 1e-7, chunks 1e-4)",
     )
     add_report_options(parser, printed="the report as JSON")
     options = parsed(parser, arguments, QUICK)
@@ -224,8 +227,6 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> None:
     if options.source is None:
         raise ValueError("SOURCE: expected letters or the path of conll2000.zip")
-    if options.ratio is not None and options.ratio >= 1:
-        raise ValueError(f"--ratio: expected a number in (0, 1), got {options.ratio}")
     require_matplotlib()  # fail before the runs, not after
     path = output_folder(options) / f"sparse-{'letters' if options.source == 'letters' else 'chunks'}.json"
     announce_compilation(accelerated)
@@ -241,7 +242,7 @@ def _run(options: argparse.Namespace) -> None:
                 options.source, options.examples, options.values, options.ratio or 1e-4, options.tol or 1e-4, keep
             )
     say_written(path)
-    _show(options, report, path.with_suffix(".png"))
+    _show(options, report, picture_of(options, path))
 
 
 @contextmanager

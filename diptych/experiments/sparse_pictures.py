@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 
 __all__ = ["draw_ratios"]
 
@@ -34,7 +34,7 @@ def draw_ratios(path: Path, report: dict[str, Any]) -> None:
         grid[2 * number][0].set_ylabel("rejection ratio")
         grid[2 * number + 1][0].set_ylabel("reservation ratio")
     grid[0][0].legend(fontsize=7, title="beta / beta_max", title_fontsize=7)
-    figure.savefig(path, format="png", dpi=100)
+    save_figure(figure, path)
 
 
 def _line(above: Any, below: Any, curve: dict[str, Any], color: str) -> None:
@@ -68,7 +68,7 @@ def draw_gaps(path: Path, report: dict[str, Any]) -> None:
     axis.invert_xaxis()
     axis.legend(title="beta / beta_max", fontsize=8, title_fontsize=8)
     axis.set_title(f"chains: {report['examples']} words, {report['weights']} weights, by the gap in l1", fontsize=10)
-    figure.savefig(path, format="png", dpi=110)
+    save_figure(figure, path)
 
 
 def draw_counts(path: Path, report: dict[str, Any]) -> None:
@@ -92,4 +92,4 @@ def draw_counts(path: Path, report: dict[str, Any]) -> None:
     other.set(ylabel="F1 of the test sentences, %", ylim=(0, 100))
     figure.legend(loc="outside upper center", ncols=5, fontsize=8)
     axis.set_title(f"{report['examples']} sentences, {report['weights']} weights", fontsize=10)
-    figure.savefig(path, format="png", dpi=110)
+    save_figure(figure, path)

@@ -26,6 +26,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
+from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments import sparse_data, sparse_pictures
@@ -33,10 +34,9 @@ from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
-    at_least_one,
     output_folder,
     parsed,
-    positive,
+    picture_of,
     run_or_draw,
     say_written,
 )
@@ -223,17 +223,22 @@ def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, print and write; return the exit status."""
     parser = Parser(name, __doc__)
     parser.add_argument("data", nargs="*", metavar="DATA", help=f"of {', '.join(sparse_data.NAMES)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="small data; a default of 6 values")
-    parser.add_argument(
-        "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
+    parser.option("data", "--quick", action="store_true", help="small data; a default of 6 values")
+    parser.option(
+        "solver", "--rules", nargs="+", metavar="RULE", default=list(RULES), help=f"of {', '.join(map(repr, RULES))}"
     )
-    parser.add_argument("--values", type=at_least_one, default=100, help="number of values of beta (default: 100)")
-    parser.add_argument(
-        "--tol", type=positive, default=1e-6, help="stop at this gap relative to the objective (default: 1e-6)"
+    parser.option("solver", "--values", type=positive, default=100, help="number of values of beta (default: 100)")
+    parser.option(
+        "solver",
+        "--tol",
+        type=above_zero,
+        default=1e-6,
+        help="stop at this gap relative to the objective (default: 1e-6)",
     )
-    parser.add_argument(
+    parser.option(
+        "solver",
         "--repeats",
-        type=at_least_one,
+        type=positive,
         default=1,
         help="runs of each measurement, of which the fastest counts (default: 1)",
     )
@@ -279,7 +284,7 @@ def _run(options: argparse.Namespace) -> None:
     path.write_text(json.dumps(report), encoding="utf-8")
     set_num_threads(None)
     say_written(path)
-    _show(options, report, path.with_suffix(".png"))
+    _show(options, report, picture_of(options, path))
 
 
 def _show(options: argparse.Namespace, report: dict[str, Any], picture: Path) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 
 import accelerated
 from accelerated.threads import set_num_threads
+from diptych.commands.options import above_zero, positive
 from diptych.commands.output import announce_compilation
 from diptych.distributed import Runs
 from diptych.experiments.handwritten import handwritten_words
@@ -30,15 +31,14 @@ from diptych.experiments.machine import versions
 from diptych.experiments.shell import (
     Parser,
     add_report_options,
-    at_least_one,
     output_folder,
     parsed,
-    positive,
+    picture_of,
     run_or_draw,
     say_written,
     whole,
 )
-from diptych.pictures.plots import require_matplotlib
+from diptych.pictures.plots import require_matplotlib, save_figure
 from reference.training.result import Result, Row
 
 __all__ = ["METHODS", "main", "measure"]
@@ -211,19 +211,20 @@ def draw(path: Path, report: dict[str, Any]) -> None:
     axes[0].set(ylabel="gap to the lower bound / objective")
     axes[0].legend(fontsize=7)
     figure.suptitle(f"structural SVM, letters, {n} words, lam = {report['settings']['lam']:g}")
-    figure.savefig(path, format="png", dpi=110)
+    save_figure(figure, path)
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, write and print; return the exit status."""
     parser = Parser(name, __doc__)
-    parser.add_argument(
+    parser.option(
+        "data",
         "--quick",
         action="store_true",
         help="a rougher bound; defaults of 60 words, at the same lam n, and 0.1 s per method",
     )
-    parser.add_argument("--seconds", type=positive, default=60.0, help="time limit of a method (default: 60)")
-    parser.add_argument("--words", type=at_least_one, help="use only the first WORDS (default: all 6251)")
+    parser.option("solver", "--seconds", type=above_zero, default=60.0, help="time limit of a method (default: 60)")
+    parser.option("data", "--words", type=positive, help="use only the first N (default: all 6251)")
     add_report_options(parser)
     options = parsed(parser, arguments, QUICK)
     return run_or_draw(parser, options, lambda: _run(options), _show, "ssvm_table", ("settings", "bound", "runs"))
@@ -234,7 +235,7 @@ def _run(options: argparse.Namespace) -> None:
     path = output_folder(options) / "ssvm.json"
     report = measure(options.words, options.seconds, 1e-2 if options.quick else 1e-4, path.with_suffix(".jsonl"))
     path.write_text(json.dumps(report), encoding="utf-8")
-    picture = path.with_suffix(".png")
+    picture = picture_of(options, path)
     _show(options, report, picture, path, picture)
 
 

@@ -1,4 +1,4 @@
-"""Table 2 of Pillutla et al., measured: ``diptych reproduce casimir-table-2 [--json | --page FILE]``.
+"""Table 2 of Pillutla et al., measured: ``diptych reproduce casimir-table-2 [--page FILE]``.
 
 Each cell has the algorithm, its complexity, the counted operations, and the time in the accelerated panel on one core.
 --page writes the table into a page, between two marks.
@@ -20,7 +20,7 @@ from accelerated.threads import set_num_threads
 from diptych.experiments import graphs
 from diptych.experiments.clock import best_of
 from diptych.experiments.graphs import K
-from diptych.experiments.shell import Parser, ended
+from diptych.experiments.shell import Parser, add_print_options, ended
 from reference.structures.box_sets import BoxSets
 from reference.structures.clique_tree import clique_tree
 from reference.structures.search import branch_and_bound
@@ -181,11 +181,12 @@ def write(text: str, path: Path) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure, then print or write; return the exit status."""
     parser = Parser(name, __doc__)
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print records as JSON instead of a table")
-    output.add_argument("--page", metavar="FILE", type=Path, help="write the table between the two marks of this page")
+    add_print_options(parser, "records as JSON instead of a table")
+    parser.option("output", "--page", metavar="FILE", type=Path, help="write the table between two marks of this page")
     options = parser.parse_args(arguments)
-    return ended(parser, lambda: _run(options))
+    if options.page is not None and (options.json or options.out):
+        parser.error(f"--page: not allowed with {'--json' if options.json else '--out'}")
+    return ended(parser, options, lambda: _run(options), options.out)
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -1,5 +1,5 @@
 """Taggers on the shared tasks' data: ``diptych reproduce tagging PATH_TO_conll2000.zip [--entities
-PATH_TO_conll2002.zip] [--json]``, one core.
+PATH_TO_conll2002.zip]``, one core.
 
 The data are chunks of CoNLL-2000, and with --entities also named entities of the Spanish CoNLL-2002 data. The objective
 is the sum of the losses + ||w||^2 (lam = 2/n). Prints:
@@ -28,8 +28,9 @@ import numpy as np
 import accelerated
 from accelerated.threads import set_num_threads
 from diptych.chunks import chunk_scores
+from diptych.commands.options import count
 from diptych.experiments.passes import Pass
-from diptych.experiments.shell import Parser, ended
+from diptych.experiments.shell import Parser, add_print_options, ended
 from diptych.files.columns import load_columns
 
 Line = tuple[str, float, str]
@@ -99,11 +100,11 @@ def least_seconds(run: Callable[[], Any], repeat: int = 5) -> float:
 
 
 def corpora(name: str, description: str | None) -> Parser:
-    """A parser with the archives of the two shared tasks and --json."""
+    """A parser with the archives of the two shared tasks, --json and --out."""
     parser = Parser(name, description)
     parser.add_argument("chunks", help="path to conll2000.zip")
-    parser.add_argument("--entities", metavar="PATH", help="path to conll2002.zip")
-    parser.add_argument("--json", action="store_true", help="print all as one JSON list")
+    parser.option("data", "--entities", metavar="PATH", help="path to conll2002.zip")
+    add_print_options(parser, "all as one JSON list")
     return parser
 
 
@@ -132,9 +133,9 @@ def say(lines: Iterable[Line], as_json: bool, digits: int = 4) -> None:
 def main(name: str, arguments: Sequence[str] | None = None) -> int:
     """Measure and print; return the exit status."""
     parser = corpora(name, __doc__)
-    parser.add_argument("--iterations", type=int, default=0, help="number of L-BFGS iterations (default: none)")
+    parser.option("solver", "--iterations", type=count, default=0, help="number of L-BFGS iterations (default: none)")
     options = parser.parse_args(arguments)
-    return ended(parser, lambda: _run(options))
+    return ended(parser, options, lambda: _run(options), options.out)
 
 
 def _run(options: argparse.Namespace) -> None:
