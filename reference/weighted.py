@@ -45,7 +45,7 @@ class OfObjective:
 
 
 class Weighted(OfObjective):
-    """An objective of ours with a weight for each example.
+    """An objective of this package with a weight for each example.
 
     F(w) = (1/n) sum_i s_i f_i(w), with the weights s divided by their mean
 
