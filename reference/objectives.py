@@ -110,6 +110,10 @@ class StructuralHinge:
                     f"{model.structure_type.__name__} lacks"
                 )
 
+    def __repr__(self) -> str:
+        """Sizes, and no arrays: ``StructuralHinge(n=120, model=SequenceModel(...), smoothing=Max())``."""
+        return f"{type(self).__name__}(n={self.n}, model={self.model!r}, smoothing={self.smoothing!r})"
+
     @property
     def n(self) -> int:
         """Number of examples."""
@@ -412,6 +416,9 @@ class LogLoss(StructuralHinge):
 
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, model={self.model!r})"
 
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
         """Raises UnsupportedError: the log loss is not a maximum of affine functions."""

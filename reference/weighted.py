@@ -23,6 +23,9 @@ class OfObjective:
 
     objective: StructuralHinge | Weighted
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.objective!r})"
+
     @property
     def n(self) -> int:
         """Number of examples."""
