@@ -310,6 +310,9 @@ class Precomputed(Kernel):
             raise ValueError("matrix: expected a symmetric one")
         object.__setattr__(self, "matrix", matrix)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={int(self.matrix.shape[0])})"
+
     def _block(self, xp: Any, X: Array, Y: Array) -> Array:
         rows, columns = self._numbers("X", X), self._numbers("Y", Y)
         return xp.take(xp.take(self.matrix, rows, axis=0), columns, axis=1)

@@ -59,7 +59,7 @@ class LinearizedObjective(OfObjective):
     Raises
     ------
     TypeError
-        What is no objective of ours.
+        The argument is not an objective of this package.
 
     Notes
     -----

@@ -77,7 +77,7 @@ class StructuralHinge:
     Raises
     ------
     UnsupportedError, IntractableError
-        If the model's structure does not answer what the smoothing asks, or no algorithm could.
+        If the model's structure lacks the oracle that the smoothing needs, or that oracle is intractable.
 
     Source
     ------
@@ -109,6 +109,10 @@ class StructuralHinge:
                     f"{type(self).__name__} with {self.smoothing} needs {method}(), which "
                     f"{model.structure_type.__name__} lacks"
                 )
+
+    def __repr__(self) -> str:
+        """Sizes, and no arrays: ``StructuralHinge(n=120, model=SequenceModel(...), smoothing=Max())``."""
+        return f"{type(self).__name__}(n={self.n}, model={self.model!r}, smoothing={self.smoothing!r})"
 
     @property
     def n(self) -> int:
@@ -251,7 +255,7 @@ class StructuralHinge:
             As :meth:`value_and_gradient`; k < 1; a true output whose own task loss is not 0
             (it would be no corner at 0).
         UnsupportedError
-            On the log loss, which is no maximum of planes; k > 1 without ``topk``.
+            On the log loss, which is not a maximum of affine functions; k > 1 without ``topk``.
 
         Notes
         -----
@@ -413,9 +417,14 @@ class LogLoss(StructuralHinge):
     def __init__(self, model: Any, data: Any) -> None:
         super().__init__(model, data, smoothing=Entropy())
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, model={self.model!r})"
+
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
-        """Refused: the log loss is no maximum of planes."""
-        raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
+        """Raises UnsupportedError: the log loss is not a maximum of affine functions."""
+        raise UnsupportedError(
+            f"{type(self).__name__} has no corners: it is not a maximum of affine functions; use StructuralHinge"
+        )
 
     def sampled_corners(
         self,
@@ -426,7 +435,7 @@ class LogLoss(StructuralHinge):
         rng: int | np.random.Generator | None = None,
         sampler: Sampler | None = None,
     ) -> Corners:
-        """Refused: the log loss is no maximum of planes."""
+        """Raises UnsupportedError: the log loss is not a maximum of affine functions."""
         return self.corners(w, batch, k)
 
     def _mu(self, mu: float | None) -> float:

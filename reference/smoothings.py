@@ -52,7 +52,7 @@ class Max:
         return _exactly(*self(structure, mu))
 
     def width(self, outputs: int) -> float:
-        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        """D such that the smoothed max over this number of outputs exceeds the max by at most mu D."""
         return 0.0
 
 
@@ -70,7 +70,7 @@ class Entropy:
         return _exactly(*self(structure, mu))
 
     def width(self, outputs: int) -> float:
-        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        """D such that the smoothed max over this number of outputs exceeds the max by at most mu D."""
         return entropy_width(outputs)
 
 
@@ -112,7 +112,7 @@ class TopK:
         return Max().smoothed(structure) if mu == 0 else _from_best(structure, self.k, mu)
 
     def width(self, outputs: int) -> float:
-        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        """D such that the smoothed max over this number of outputs exceeds the max by at most mu D."""
         return squared_l2_width(min(self.k, outputs))
 
 
@@ -158,7 +158,7 @@ class SquaredL2:
             k = min(2 * k, self.max_k)
 
     def width(self, outputs: int) -> float:
-        """D: over so many outputs the smoothed max exceeds the max by at most mu D."""
+        """D such that the smoothed max over this number of outputs exceeds the max by at most mu D."""
         return squared_l2_width(outputs)
 
 

@@ -23,6 +23,9 @@ class OfObjective:
 
     objective: StructuralHinge | Weighted
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.objective!r})"
+
     @property
     def n(self) -> int:
         """Number of examples."""
@@ -45,7 +48,7 @@ class OfObjective:
 
 
 class Weighted(OfObjective):
-    """An objective of ours with a weight for each example.
+    """An objective of this package with a weight for each example.
 
     F(w) = (1/n) sum_i s_i f_i(w), with the weights s divided by their mean
 

@@ -1,4 +1,4 @@
-"""What structures, models, packed data and results print: their sizes, and no arrays."""
+"""What structures, models, data, objectives, regularizers and results print: their sizes, and no arrays."""
 
 from __future__ import annotations
 
@@ -50,6 +50,30 @@ def test_models_data_and_results(backend):
     assert repr(found) == f"MKLResult(fun={found.fun}, nit=1, success={found.success})"
     sparse = backend.solve_sparse(backend.LogLoss(model, data), beta=10.0)
     assert repr(sparse) == f"SparseResult(fun={sparse.fun}, nit={sparse.nit}, success={sparse.success})"
+
+
+def test_objectives(backend):
+    model = backend.SequenceModel(2, 2)
+    data, printed = model.pack([np.ones((2, 2))], [[0, 1]]), "SequenceModel(n_features=2, n_labels=2, size=12)"
+    loss = backend.LogLoss(model, data)
+    hinge = backend.StructuralHinge(model, data, smoothing=backend.smoothings.TopK(2))
+    assert repr(loss) == f"LogLoss(n=1, model={printed})"
+    assert repr(hinge) == f"StructuralHinge(n=1, model={printed}, smoothing=TopK(k=2))"
+    assert repr(backend.Weighted(loss, [1.0])) == f"Weighted({loss!r})"
+
+
+def test_kernels_and_regularizers_print_counts(backend):
+    """Of what may be long; a few parts are listed."""
+    assert repr(backend.kernels.Precomputed(np.eye(50))) == "Precomputed(n=50)"
+    prox, groups = backend.prox, [[k] for k in range(1000)]
+    printed = "<1000 groups of 1000 coordinates>"
+    assert repr(prox.L21(0.5, groups)) == f"L21(tau=0.5, groups={printed}, weights=<1000 weights>)"
+    assert repr(prox.SquaredL21(1.0, groups)) == f"SquaredL21(lam=1.0, groups={printed})"
+    assert repr(prox.WeightedSquaredL1(1.0, np.ones(1000))) == "WeightedSquaredL1(lam=1.0, weights=<1000 weights>)"
+    nested = prox.TreeGroupLasso([list(range(k)) for k in range(1, 51)])
+    assert repr(nested) == "TreeGroupLasso(parts=<50 regularizers>)"
+    assert len(repr(prox.ElasticNetMKL(1.0, 2.0, groups))) < 120
+    assert repr(prox.Sequential([prox.L1(1.0), prox.L1(2.0)])) == "Sequential(parts=(L1(tau=1.0), L1(tau=2.0)))"
 
 
 def kinds(kind):

@@ -79,7 +79,7 @@ class ExponentiatedGradient(Piece):
         return EGState(objective.zeros(), np.zeros(n), np.full(n, float(self.step_size)), np.zeros(n), 0, {})
 
     def epoch(self, objective: StructuralHinge, state: EGState, rng: np.random.Generator) -> EGState:
-        """n visits."""
+        """Visit n examples, as ``sampling`` selects them."""
         return self.sweep(objective, state, self.order(state, rng))._replace(k=state.k + 1)
 
     def order(self, state: EGState, rng: np.random.Generator) -> np.ndarray:

@@ -41,7 +41,7 @@ class SAGA(InnerPass):
     def one_pass(
         self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Table | None
     ) -> tuple[Array, int, Table]:
-        """A step for each example in ``order``, from the snapshot; ``memory=None``: a table at the snapshot."""
+        """Take a step for each example in ``order``, from the snapshot; ``memory=None`` starts from a new table."""
         objective, mu = problem.objective, problem.mu
         w, (x, gradients, mean) = snapshot.x, memory or table_at(snapshot, objective)
         kept = list(gradients)

@@ -24,6 +24,8 @@ from reference.prox.norms import L1, nonnegative_weights
 
 __all__ = ["Sequential", "SparseGroupLasso", "TreeGroupLasso"]
 
+PRINTED = 3  # the most parts that a repr lists; of more it prints the number
+
 
 @dataclass(frozen=True, eq=False)
 class Sequential(Regularizer):
@@ -101,6 +103,10 @@ class Sequential(Regularizer):
         if len(self.parts) == 1:
             return self.parts[0].prox_conjugate(point.x, step_size)
         return point.x - self.prox(point.x)  # the projection onto the dual ball
+
+    def __repr__(self) -> str:
+        parts = repr(self.parts) if len(self.parts) <= PRINTED else f"<{len(self.parts)} regularizers>"
+        return f"{type(self).__name__}(parts={parts})"
 
     def _needs_exact(self, what: str) -> None:
         if not self.exact:

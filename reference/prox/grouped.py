@@ -92,6 +92,9 @@ class L21(_Grouped, ScaledNorm):
             raise ValueError(f"weights: expected {len(self.groups)} numbers, one a group, got {len(weights)}")
         object.__setattr__(self, "weights", weights)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(tau={self.tau}, groups={self.groups!r}, weights=<{len(self.weights)} weights>)"
+
     @property
     def levels(self) -> tuple[Groups, ...]:
         """The groups, as one level of a tree."""

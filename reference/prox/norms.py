@@ -223,6 +223,9 @@ class WeightedSquaredL1(HalfSquaredNorm):
         object.__setattr__(self, "weights", nonnegative_weights(self.weights))
         super().__post_init__()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(lam={self.lam}, weights=<{len(self.weights)} weights>)"
+
     def prox(self, x: Array, step_size: float = 1.0, *, out: Array | None = None) -> Array:
         step_size = number("step_size", step_size, positive=True)
         point = Point.of("x", x)

@@ -39,9 +39,9 @@ CHOICES = {
 class Standing(NamedTuple):
     """The state of a run.
 
-    plan: None in a checkpoint if the user gave a schedule object. at: the box's state. mu: the smoothing of the
-    iteration that led there. best: the evaluation there, with the highest dual so far. kept, taken_back: numbers of
-    accepted and rejected iterations. calls: oracle calls made for plans.
+    plan: the parameters of the outer loop; None in a checkpoint if the user gave a schedule object. at: the state of
+    the box. mu: the smoothing of the last iteration. best: the evaluation after it, with the highest dual so far.
+    kept, taken_back: the numbers of accepted and of rejected iterations. calls: oracle calls that the plans needed.
     """
 
     plan: Any  # a :class:`Plan`

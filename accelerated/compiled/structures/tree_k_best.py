@@ -1,4 +1,4 @@
-"""Rooted trees: the k best labellings, each found only as far up and down the tree as it differs from those before.
+"""The k best labellings of a rooted tree. Each is computed only at the nodes where it differs from those before.
 
 Max-product once. Two kinds of sorted lists then grow by one entry at a time, on demand:
 
