@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 import reference
+from conformance.finite_sums import Logistic
 from conformance.listed_problems import random_classes
 from conformance.tolerances import close
 from reference.optimizers.multisample import updated
 from reference.screening.problem import _divergence
 from reference.screening.proximal import curvature_along_gradient
+from reference.screening.ranges import column_norms
+from reference.screening.scored import Whole
 from reference.smoothings import certified, positive_mu
+from reference.training import prox_linear
 from reference.training.counterparts import counterpart
 from reference.training.verdicts import Bracketed
 
@@ -309,3 +313,73 @@ def test_conjugates_of_mkl_regularizers_meet_fenchels_equality(backend, rng):
     norms = np.array([np.linalg.norm(x[groups == k]) for k in groups])
     y = x + 0.3 * x / norms
     close(float(smooth.value(x)) + float(smooth.conjugate(y)), float(x @ y))
+
+
+class WithoutMu(Logistic):
+    """A finite sum without smoothing, which takes no mu."""
+
+    def value_and_gradient(self, w, batch=None, mu=None):
+        assert mu is None
+        return super().value_and_gradient(w, batch, mu)
+
+
+@pytest.mark.parametrize("schedule", [None, "const"])
+def test_an_objective_without_smoothing_is_given_no_mu(backend, rng, schedule):
+    loss = WithoutMu(rng.normal(size=(12, 3)), np.sign(rng.normal(size=12)))
+    result = backend.casimir(loss, np.zeros(3), lam=0.1, schedule=schedule, epochs=3, rng=0)
+    assert result.fun < result.history[0].objective
+
+
+@pytest.mark.parametrize("name", ["kappa", "accuracy"])
+def test_constants_of_casimir_are_positive(backend, rng, name):
+    loss = Logistic(rng.normal(size=(12, 3)), np.sign(rng.normal(size=12)))
+    with pytest.raises(ValueError, match=f"{name}: expected a (finite )?number > 0, got 0"):
+        backend.casimir(loss, np.zeros(3), lam=0.1, epochs=1, rng=0, **{name: 0.0})
+
+
+def test_kappa_is_that_of_proposition_29(monkeypatch):
+    """Of subproblems and of the corollary: L/n - lam if L/n > 4 lam, else lam; at equality lam."""
+    seen = []
+    monkeypatch.setattr(prox_linear, "casimir", lambda *_, **options: seen.append(options))
+    for L, lam in ((8.0, 0.25), (4.0, 0.25), (1.0, 0.25), (40.0, 2.0)):
+        problem = SimpleNamespace(
+            objective=SimpleNamespace(n=4), start=None, lam=lam, mu=None, L=L, passes=1, solved=None, rng=None
+        )
+        prox_linear.casimir_svrg(problem)
+        kappa = L / 4 - lam if 4 * lam < L / 4 else lam
+        assert seen[-1]["kappa"] == kappa and seen[-1]["step_size"] == 1 / (L + lam + kappa)
+        assert reference.bounds.Corollary17.for_svrg(10.0, lam=lam, A=L, D=1.0, n=4).kappa == kappa
+
+
+def test_the_bound_of_prox_linear_steps_is_tight_on_a_parabola():
+    """One exact step of 1/L on L w^2/2 goes to 0 from anywhere: rho = L w, and F(w) - F* = L w^2/2."""
+    for L, w in ((1.0, 3.0), (4.0, -0.5)):
+        close(reference.bounds.stationarity(1 / L, 0.5 * L * w * w, [0.0]), (L * w) ** 2)
+
+
+def test_scores_that_are_not_kept_are_extrapolated(backend, rng):
+    """The loss and gradient at Z + c (Z - before), where Z are the weights."""
+    hinge, _ = random_classes(backend, rng)
+    loss = backend.LogLoss(hinge.model, hinge.data)
+    Z, before = rng.normal(size=(2, hinge.model.size))
+    for c in (0.0, 0.5, 1.0):
+        value, gradient = loss.value_and_gradient(Z + c * (Z - before))
+        answer = Whole(loss).loss_and_gradient(Z, before, c)
+        close(answer.loss, float(value))
+        close(answer.gradient, np.asarray(gradient))
+
+
+def test_norms_of_columns_whose_squares_overflow():
+    close(column_norms(np.array([0, 0, 1, 1]), np.array([1.0, 1e200, 3.0, -4.0]), 2), [1e200, 5.0])
+    close(column_norms(np.array([0, 1]), np.array([1e-200, 2.0]), 2), [1e-200, 2.0])
+
+
+def test_no_divergence_moves_all_weight_onto_a_distribution_itself():
+    """KL(theta || theta) = 0, also where the true output has probability 0."""
+    assert _divergence(np.array([800.0, 1e300, 0.0]), 1.0).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_a_pass_of_the_online_proximal_box_is_a_step_an_example(rng):
+    loss = Logistic(rng.normal(size=(7, 3)), np.sign(rng.normal(size=7)))
+    box = reference.boxes.OnlineProximal(reference.L1(0.1), reference.steps.Constant(0.1))
+    assert box.epoch(loss, box.init(loss, np.zeros(3)), rng).t == 7

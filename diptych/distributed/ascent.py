@@ -190,6 +190,10 @@ class Ascent(Bracketed):
             x, fun = state.x, last
         return Report(x, fun, dual, fun - dual, calls=state.calls)
 
+    def restored(self, objective: Any, saved: CoCoAState) -> CoCoAState:
+        """The files of the checkpoint stay, so that it can be resumed again."""
+        return saved._replace(files=(), drop=())
+
     def settle(self, objective: Any, before: Any, after: CoCoAState, report: Report, rng: Any) -> Any:
         return after._replace(best=(report.x, report.fun)), report
 

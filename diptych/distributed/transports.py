@@ -26,6 +26,7 @@ from reference.training.run import Lost
 __all__ = ["Transport", "TreeSum", "WorkersLost", "transport_of"]
 
 Task = Callable[..., Any]
+GONE = (OSError, ValueError, AttributeError)  # what a client raises whose scheduler is gone
 
 
 class WorkersLost(Lost):
@@ -269,7 +270,7 @@ class Dask(Transport):
     @property
     def moved(self) -> int:
         """Bytes that this process sent, and that workers sent to it and to one another."""
-        with suppress(OSError, ValueError):  # the scheduler may be gone
+        with suppress(*GONE):
             self._gave.update(self.client.run(_given, on_error="ignore"))
         return int(self.counted + sum(self._gave.values()) - self._gave_before)
 
@@ -282,7 +283,7 @@ class Dask(Transport):
         """The number of tasks that ran again or were sent again because their workers were lost."""
         from diptych.distributed import repeats
 
-        with suppress(OSError, ValueError):  # the scheduler may be gone
+        with suppress(*GONE):
             self._ran_again = self.client.run_on_scheduler(repeats.count)
         return int(self._ran_again - self._before + self._sent_again)
 
