@@ -68,7 +68,7 @@ def _filled(kernels: Sequence[Kernel], X: np.ndarray) -> np.ndarray:
     for first in range(0, len(X), ROWS):
         x = X[first : first + ROWS]
         products = Products(x, X)
-        products.found = x @ X.T, squares[first : first + ROWS, None], squares[None, :]
+        products.computed = x @ X.T, squares[first : first + ROWS, None], squares[None, :]
         for number, one in enumerate(kernels):
             whole[number, first : first + ROWS] = one._shared(np, x, X, products)
     return whole
@@ -102,12 +102,12 @@ def _single_or_double(grams: Sequence[reference.Gram]) -> type:
 @kernel
 def _nonzero(block, columns, values):
     """The entries of block (n, m) that are not 0, row after row."""
-    at = 0
+    place = 0
     for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             if block[i, j] != 0:
-                columns[at], values[at] = j, block[i, j]
-                at += 1
+                columns[place], values[place] = j, block[i, j]
+                place += 1
 
 
 def _one_upon_the_other(matrices: list[np.ndarray]) -> np.ndarray:

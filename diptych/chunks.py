@@ -50,10 +50,10 @@ class ChunkScores(NamedTuple):
 
 
 class ChunkCounts(NamedTuple):
-    """Numbers of right, found and true chunks of each type."""
+    """Numbers of right, predicted and true chunks of each type."""
 
     correct: Counter[str]
-    found: Counter[str]
+    predicted: Counter[str]
     expected: Counter[str]
 
     def __add__(self, other: Any) -> ChunkCounts:
@@ -112,16 +112,16 @@ def chunk_counts(truth: Sequence[Sequence[str]], guess: Sequence[Sequence[str]])
             raise ValueError(f"guess[{i}]: expected {len(y)} labels, got {len(z)}")
         true, mine = chunks(y), chunks(z)
         counts.correct.update(chunk.type for chunk in set(true) & set(mine))
-        counts.found.update(chunk.type for chunk in mine)
+        counts.predicted.update(chunk.type for chunk in mine)
         counts.expected.update(chunk.type for chunk in true)
     return counts
 
 
 def scores_of(counts: ChunkCounts) -> ChunkScores:
     """The scores of counted chunks."""
-    correct, found, expected = counts
-    types = {kind: _scores(correct[kind], found[kind], expected[kind]) for kind in sorted(found | expected)}
-    return _scores(correct.total(), found.total(), expected.total())._replace(types=types)
+    correct, predicted, expected = counts
+    types = {kind: _scores(correct[kind], predicted[kind], expected[kind]) for kind in sorted(predicted | expected)}
+    return _scores(correct.total(), predicted.total(), expected.total())._replace(types=types)
 
 
 def is_chunk_label(label: str) -> bool:
@@ -141,8 +141,8 @@ def _parts(label: str) -> tuple[str, str]:
     return prefix, kind
 
 
-def _scores(correct: int, found: int, expected: int) -> ChunkScores:
-    precision = correct / found if found else 0.0
+def _scores(correct: int, predicted: int, expected: int) -> ChunkScores:
+    precision = correct / predicted if predicted else 0.0
     recall = correct / expected if expected else 0.0
     f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
-    return ChunkScores(precision, recall, f1, correct, found, expected, {})
+    return ChunkScores(precision, recall, f1, correct, predicted, expected, {})

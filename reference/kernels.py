@@ -79,14 +79,14 @@ class Products:
 
     def __init__(self, X: Array, Y: Array) -> None:
         self.X, self.Y = X, Y
-        self.found: tuple[Array, Array, Array] | None = None
+        self.computed: tuple[Array, Array, Array] | None = None
 
     def __call__(self) -> tuple[Array, Array, Array]:
-        if self.found is None:
+        if self.computed is None:
             xp, X, Y = array_namespace(self.X), self.X, self.Y
             squares = xp.sum(X * X, axis=1)[:, None], xp.sum(Y * Y, axis=1)[None, :]
-            self.found = (xp.matmul(X, xp.matrix_transpose(Y)), *squares)
-        return self.found
+            self.computed = (xp.matmul(X, xp.matrix_transpose(Y)), *squares)
+        return self.computed
 
 
 def blocks(kernels: Sequence[Kernel], X: Array, Y: Array) -> Iterator[Array]:

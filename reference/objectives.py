@@ -422,9 +422,7 @@ class LogLoss(StructuralHinge):
 
     def corners(self, w: Array, batch: Any = None, k: int = 1) -> Corners:
         """Raises UnsupportedError: the log loss is not a maximum of affine functions."""
-        raise UnsupportedError(
-            f"{type(self).__name__} has no corners: it is not a maximum of affine functions; use StructuralHinge"
-        )
+        raise UnsupportedError(f"{type(self).__name__} has no corners: it is no maximum of planes; StructuralHinge is")
 
     def sampled_corners(
         self,

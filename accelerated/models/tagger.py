@@ -40,10 +40,10 @@ class Tagger(BoundModel):
     def __call__(self, X: Any) -> list[Any]:
         if not self._quick or not all(isinstance(x, Mapping) for x in X):
             return super().__call__(X)
-        found = [self._tagged(f"X[{i}]", x) for i, x in enumerate(X)]
-        if any(labels is None for labels in found):  # every labelling of a sentence is forbidden
+        taggings = [self._tagged(f"X[{i}]", x) for i, x in enumerate(X)]
+        if any(labels is None for labels in taggings):  # every labelling of a sentence is forbidden
             return super().__call__(X)
-        return found
+        return taggings
 
     def _tagged(self, name: str, x: Any) -> np.ndarray | None:
         n = checked_length(name, x, self._columns)

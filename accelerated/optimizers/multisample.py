@@ -33,7 +33,7 @@ class Mixtures(Mapping[int, Mixture]):
         self.model, self.touched, self.blocks, self.place = model, touched, blocks, place
 
     def __getitem__(self, i: int) -> Mixture:
-        if not 0 <= i < len(self.blocks.known) or not self.blocks.known[i]:
+        if not 0 <= i < len(self.blocks.present) or not self.blocks.present[i]:
             raise KeyError(i)
         W, A = self.model.padded(np.zeros(self.model.size))
         start, rows = self.touched
@@ -42,10 +42,10 @@ class Mixtures(Mapping[int, Mixture]):
         return Mixture(like(self.model.flat(W, A), self.place), float(self.blocks.losses[i]))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(np.flatnonzero(self.blocks.known).tolist())
+        return iter(np.flatnonzero(self.blocks.present).tolist())
 
     def __len__(self) -> int:
-        return int(np.sum(self.blocks.known))
+        return int(np.sum(self.blocks.present))
 
 
 class Multisample(multisample.Multisample):
@@ -70,7 +70,7 @@ class Multisample(multisample.Multisample):
         uniforms = rng.random((k - 1) * int(np.sum(target.data.lengths)) if mu > 0 else 0)
         before = _blocks(objective, state, self.online)
         after = Blocks(
-            before.known.copy(),
+            before.present.copy(),
             before.weights.copy(),
             before.losses.copy(),
             np.empty_like(before.rows),
@@ -107,7 +107,7 @@ def _blocks(objective: Any, state: MultisampleState, online: bool) -> Blocks:
     for i, mixture in state.mixtures.items():
         W, A = objective.model.padded(view("direction", mixture.direction))
         blocks.rows[start[i] : start[i + 1]] = W[rows[start[i] : start[i + 1]], :L]
-        blocks.known[i], blocks.losses[i], blocks.transitions[i] = True, mixture.loss, A[0]
+        blocks.present[i], blocks.losses[i], blocks.transitions[i] = True, mixture.loss, A[0]
     return blocks
 
 

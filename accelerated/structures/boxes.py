@@ -44,7 +44,7 @@ def best_boxes(scores: BoxScores, k: int = 1) -> np.ndarray:
                     "region of one do that. among() answers for a list of boxes"
                 )
             queue = with_more_room(queue, room)
-    return queue.found[: queue.state[3]]
+    return queue.boxes[: queue.state[3]]
 
 
 @mirrors(reference.listed_scores)

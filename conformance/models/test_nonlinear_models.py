@@ -103,7 +103,7 @@ def test_elu_is_smooth():
 def test_what_is_remembered_is_what_is_computed(backend, rng):
     model, data = two_layer(backend, rng)
     w, dw = model.initial(data, 0), model.initial(data, 1)
-    here = model.at(data, w)
+    here = model.cached_at(data, w)
     assert here is not model
     for batch in (np.array([2]), np.array([0, 3]), np.array([3]), np.array([0, 3])):
         a, b = (m.pushforward(data, batch, w, dw).values for m in (here, model))

@@ -23,6 +23,11 @@ LEARNERS = [
     if inspect.isfunction(f := getattr(reference, name)) and "checkpoint" in inspect.signature(f).parameters
 ]
 SHARED = ("epochs", "tol", "rng", "callback", "checkpoint", "resume")
+VAGUE = {"asked", "at", "now", "found", "known"}  # names that do not say what a value is
+STORED = {  # fields that checkpoints hold by name
+    ("reference/training/casimir.py", "at"),
+    ("reference/training/svrg.py", "at"),
+}
 FOREIGN = {"time", "os", "pathlib", "logging", "json", "scipy", "numba", "networkx", "accelerated"}
 
 
@@ -33,6 +38,19 @@ def imported(path):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
+
+
+def defined(tree):
+    """The names of the variables, parameters, fields and functions that a module defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            yield node.id if isinstance(node, ast.Name) else node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname
 
 
 @pytest.mark.parametrize("path", BOXES, ids=lambda path: path.stem)
@@ -106,6 +124,16 @@ def test_lines_fit_120_columns():
     for path in (path for name in packages for path in sorted((ROOT.parent / name).rglob("*.py"))):
         lines = path.read_text(encoding="utf-8").splitlines()
         assert not [number for number, line in enumerate(lines, 1) if len(line) > 120], path
+
+
+def test_names_say_what_a_value_is():
+    paths = [path for package in ("reference", "accelerated") for path in sorted((ROOT.parent / package).rglob("*.py"))]
+    vague = {
+        (path.relative_to(ROOT.parent).as_posix(), name)
+        for path in paths
+        for name in VAGUE.intersection(defined(ast.parse(path.read_text(encoding="utf-8"))))
+    }
+    assert vague == STORED
 
 
 def test_test_modules_are_short():

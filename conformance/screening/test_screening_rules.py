@@ -232,7 +232,7 @@ def test_rare_features_leave_before_training(backend):
     assert backend.CountRule().screen(state).tolist() == [True, True, False, False, False, False]
     # feature 1: 2 of 5 have label 0, 3 label 1; feature 2: 1 of 4, 3 of 4
     np.testing.assert_allclose(backend.CountRule().bounds(state), [0.1, 0.1, 0.3, 0.3, 0.3, 0.3], rtol=1e-9)
-    assert not np.any(backend.CountRule().screen(state._replace(problem=state.problem.at(0.1)))[:2])
+    assert not np.any(backend.CountRule().screen(state._replace(problem=state.problem.with_beta(0.1)))[:2])
     result = backend.solve_sparse(
         objective, beta=0.11, rule=backend.UnionRule(backend.CountRule(), backend.L1GapRule())
     )

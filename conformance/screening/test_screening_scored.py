@@ -215,8 +215,8 @@ def test_a_state_is_resumed_without_a_call(backend, rng, make, alpha):
     w = np.zeros(d)
     w[columns] = rng.normal(size=len(columns))
     for start in (problem.evaluate(w), problem.reduced(columns).evaluate(w[columns])):
-        after, calls = problem.at(0.2 * most).resumed(start)
-        fresh = problem.at(0.2 * most).evaluate(w)
+        after, calls = problem.with_beta(0.2 * most).resumed(start)
+        fresh = problem.with_beta(0.2 * most).evaluate(w)
         assert calls == after.more_calls + (0 if problem.scored.keeps else objective.n)
         if start.s < 1 and problem.scored.keeps:
             assert after.more_calls == 0

@@ -213,7 +213,7 @@ def test_products_are_counted(backend, rng, make, solver, alpha):
     count = dict.fromkeys(("forward", "loss", "loss_and_gradient", "losses"), 0)
     scored, problem = scored_of(objective), backend.ElasticNetCRF(objective, alpha=alpha, beta=1.0)
     for beta in (0.5, 0.1):
-        problem = problem.at(beta * backend.beta_max(objective))
+        problem = problem.with_beta(beta * backend.beta_max(objective))
         problem.scored = Counted(scored, count)
         count.update(dict.fromkeys(count, 0))
         made = getattr(backend, solver)()
@@ -226,7 +226,7 @@ def test_products_are_counted(backend, rng, make, solver, alpha):
         assert count["forward"] <= result.nit + tried_again + 3 and tried_again <= 0.3 * result.nit + 2
         assert count["loss_and_gradient"] <= result.nit + tried_again + 3 and count["losses"] == 0
         count.update(dict.fromkeys(count, 0))
-        problem.at(0.9 * problem.beta).resumed(memory.state)
+        problem.with_beta(0.9 * problem.beta).resumed(memory.state)
         if solver == "ProximalNewton" and scored.keeps:
             assert not any(count[name] for name in ("forward", "loss", "loss_and_gradient"))
 

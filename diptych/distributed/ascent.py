@@ -106,27 +106,27 @@ class Round(NamedTuple):
     drop: tuple[int, ...]
 
 
-def passed(job: Job, w: np.ndarray, now: Round, k: int) -> Change:
+def passed(job: Job, w: np.ndarray, shared: Round, k: int) -> Change:
     """One pass of the local method over partition k, from weights w (d,)."""
     objective = objective_of(job, k).objective
-    box: Any = counterpart(replace(now.local, lam=now.lam_n / objective.n), objective)
-    if now.stand.number == 0:
+    box: Any = counterpart(replace(shared.local, lam=shared.lam_n / objective.n), objective)
+    if shared.stand.number == 0:
         state = box.init(objective, objective.zeros())
     else:
-        state, alpha, value = now.duals.read(k, now.stand.number)
-        if now.stand.share < 1.0:
-            value += now.stand.share * (state.loss - value)
-            state = box.between(state, alpha, now.stand.share)._replace(loss=value)
+        state, alpha, value = shared.duals.read(k, shared.stand.number)
+        if shared.stand.share < 1.0:
+            value += shared.stand.share * (state.loss - value)
+            state = box.between(state, alpha, shared.stand.share)._replace(loss=value)
     if isinstance(box, BCFW):
         before, state = (box.alpha(state), state.loss), state._replace(x=w, mean=w)
-        after = box.epoch(objective, state, np.random.default_rng(now.seeds[k]))
+        after = box.epoch(objective, state, np.random.default_rng(shared.seeds[k]))
         x, value, calls, after = after.x, objective.n * after.loss, objective.n, after._replace(x=None, mean=None)
     else:
         before, state = (None, 0.0), state._replace(x=w, calls=0)
-        after = box.epoch(objective, state, np.random.default_rng(now.seeds[k]))
+        after = box.epoch(objective, state, np.random.default_rng(shared.seeds[k]))
         x, value, calls, after = after.x, float(np.sum(after.values)), after.calls, after._replace(x=None)
-    now.duals.write(k, now.number, (after, *before), now.drop)
-    u = (x - w) / now.sigma
+    shared.duals.write(k, shared.number, (after, *before), shared.drop)
+    u = (x - w) / shared.sigma
     return Change(u, squared_norm(u), value, calls)
 
 
@@ -147,8 +147,8 @@ class CoCoA(Piece):
         """One round."""
         w, lam, sigma, number, most = state.x, self.lam, state.sigma, state.rounds + 1, len(objective.sizes)
         seeds = rng.integers(2**63, size=most)
-        now = Round(self.local, lam * objective.n / sigma, sigma, seeds, self.duals, state.stand, number, state.drop)
-        total: Change = objective.sum_of(passed, w, now)
+        shared = Round(self.local, lam * objective.n / sigma, sigma, seeds, self.duals, state.stand, number, state.drop)
+        total: Change = objective.sum_of(passed, w, shared)
         u, rise = total.u, total.value / objective.n - state.value
         # D(alpha + gamma change) - D(alpha) = gamma slope - gamma^2 lam/2 ||u||^2, if values are linear in gamma
         slope, square = rise - lam * float(w @ u), squared_norm(u)

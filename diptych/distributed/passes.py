@@ -48,9 +48,9 @@ class PartitionedSVRG(SVRG):
         sent = objective.transport.send(given)
         try:
             for k, examples in objective.parts(order):
-                at = objective.transport.send(w)
-                w = objective.transport.one(swept, k, objective._job, sent, at, rest=(examples, gamma))
-                objective.transport.forget(at)
+                weights = objective.transport.send(w)
+                w = objective.transport.one(swept, k, objective._job, sent, weights, rest=(examples, gamma))
+                objective.transport.forget(weights)
         finally:
             objective.transport.forget(sent)
         return w

@@ -81,20 +81,20 @@ class Runs:
         """
         keyed = [(self._key(run), run) for run in runs]
         missing = list({key: run for key, run in keyed if key not in self.results}.items())
-        found = {}
+        fresh = {}
         reference = self.transport.send((self.task, [run for _, run in missing]))
         try:
             for k, result in self.transport.anywhere(_performed, len(missing), reference) if missing else ():
                 key, run = missing[k]
-                found[key] = json.loads(json.dumps(result))
-                if self.failed is None or not self.failed(found[key]):
-                    self._keep(key, found[key])
+                fresh[key] = json.loads(json.dumps(result))
+                if self.failed is None or not self.failed(fresh[key]):
+                    self._keep(key, fresh[key])
                 if self.describe is not None:
-                    line = f"  {len(found)} of {len(missing)}: {self.describe(run, found[key])}"
+                    line = f"  {len(fresh)} of {len(missing)}: {self.describe(run, fresh[key])}"
                     print(line, file=sys.stderr, flush=True)
         finally:
             self.transport.forget(reference)
-        return [self.results[key] if key in self.results else found[key] for key, _ in keyed]
+        return [self.results[key] if key in self.results else fresh[key] for key, _ in keyed]
 
     def is_kept(self, run: Any) -> bool:
         """Whether the file has the result of a run."""

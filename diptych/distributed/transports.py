@@ -115,8 +115,8 @@ class Transport(ABC):
 
     def each(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> list[Any]:
         """The results for k = 0, ..., n - 1, in this order."""
-        found = dict(self.results(task, range(n), references, rest))
-        return [found[k] for k in range(n)]
+        results = dict(self.results(task, range(n), references, rest))
+        return [results[k] for k in range(n)]
 
     def reduce(self, task: Task, n: int, *references: Any, rest: tuple[Any, ...] = ()) -> Any:
         """The sum of the results, in the tree of :class:`TreeSum`."""
@@ -318,11 +318,11 @@ class Dask(Transport):
 
     def _settle(self, ks: Iterable[int]) -> None:
         """Assign each k to a worker, evenly. It stays there while the worker lives, so that no other must read it."""
-        threads, known = self._threads(), sorted({*self._homes, *ks})
-        most = -(-len(known) // max(1, sum(threads.values())))
+        threads, keys = self._threads(), sorted({*self._homes, *ks})
+        most = -(-len(keys) // max(1, sum(threads.values())))
         room = {worker: most * threads[worker] for worker in sorted(threads)}
         moving = []
-        for k in known:
+        for k in keys:
             if room.get(self._homes.get(k, ""), 0) > 0:
                 room[self._homes[k]] -= 1
             else:

@@ -100,22 +100,22 @@ def tagging_model(
     parts: list[Found] = transport.each(found_in, len(loaders), *sent, rest=(bits is not None,))
     for reference in sent:
         transport.forget(reference)
-    labels = sorted({label for found in parts for label in found.labels if isinstance(label, str)})
-    if not labels or not all(isinstance(label, str) for found in parts for label in found.labels):
-        raise ValueError(f"Y: expected names of labels, got {[x for found in parts for x in found.labels][:9]}")
+    labels = sorted({label for part in parts for label in part.labels if isinstance(label, str)})
+    if not labels or not all(isinstance(label, str) for part in parts for label in part.labels):
+        raise ValueError(f"Y: expected names of labels, got {[x for part in parts for x in part.labels][:9]}")
     order, L = {label: i for i, label in enumerate(labels)}, len(labels)
     if bits is None:
         settings["vocabulary"], rows = _vocabulary(parts, least)
     else:
         settings["bits"], width = bits, panel.TaggingModel(labels, given, bits=bits).width
-        rows = [(found.names % np.uint64(width)).astype(np.int64) for found in parts]
+        rows = [(part.names % np.uint64(width)).astype(np.int64) for part in parts]
     if pairs == "observed":
         cells, following = [], []
-        for found, row in zip(parts, rows, strict=True):
-            label = np.array([order[each] for each in found.labels], np.int64)
-            place = row[found.pairs[:, 0]]
-            cells.append(np.unique((place * L + label[found.pairs[:, 1]])[place >= 0]))
-            following.append(label[found.following[:, 0]] * L + label[found.following[:, 1]])
+        for part, row in zip(parts, rows, strict=True):
+            label = np.array([order[each] for each in part.labels], np.int64)
+            place = row[part.pairs[:, 0]]
+            cells.append(np.unique((place * L + label[part.pairs[:, 1]])[place >= 0]))
+            following.append(label[part.following[:, 0]] * L + label[part.following[:, 1]])
         settings["pairs"] = np.unique(np.concatenate(cells))
         settings["label_pairs"] = np.unique(np.concatenate(following))
     return panel.TaggingModel(labels, given, **settings)
@@ -124,10 +124,10 @@ def tagging_model(
 def _vocabulary(parts: list[Found], least: int) -> tuple[list[str], list[np.ndarray]]:
     """The names that occur at least ``least`` times, in order; for each partition the rows of its names (-1: none)."""
     number: dict[str, int] = {}
-    places = [np.array([number.setdefault(name, len(number)) for name in found.names], np.int64) for found in parts]
+    places = [np.array([number.setdefault(name, len(number)) for name in part.names], np.int64) for part in parts]
     times = np.zeros(len(number), np.int64)
-    for found, place in zip(parts, places, strict=True):
-        times[place] += found.times
+    for part, place in zip(parts, places, strict=True):
+        times[place] += part.times
     kept = times >= least
     row = np.where(kept, np.cumsum(kept) - 1, -1)
     return [name for name, keep in zip(number, kept.tolist(), strict=True) if keep], [row[place] for place in places]

@@ -22,7 +22,7 @@ class Frame(NamedTuple):
 
     picture: np.ndarray
     truth: np.ndarray | None
-    found: np.ndarray | None
+    predicted: np.ndarray | None
     title: str
     overlap: float | None
 
@@ -39,11 +39,11 @@ def boxes(path: str | Path, frames: Sequence[Frame]) -> None:
         axis.imshow(frame.picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
         right = frame.overlap is None or frame.overlap >= 0.5
         _outline(axis, frame.truth, TRUE, 2.2)
-        _outline(axis, frame.found, RIGHT if right else WRONG, 1.4)
+        _outline(axis, frame.predicted, RIGHT if right else WRONG, 1.4)
         overlap = "" if frame.overlap is None else f", overlap {frame.overlap:.2f}"
         axis.set_title((frame.title + overlap).replace("$", r"\$"), fontsize=7)
     legend = [(any(f.truth is not None for f in frames), TRUE, "true")]
-    legend += [(any(f.found is not None for f in frames), RIGHT, "found")]
+    legend += [(any(f.predicted is not None for f in frames), RIGHT, "found")]
     legend += [(any(f.overlap is not None and f.overlap < 0.5 for f in frames), WRONG, "found, wrong")]
     lines = [axes[0].plot([], [], color=color, label=label)[0] for present, color, label in legend if present]
     if lines:

@@ -86,7 +86,7 @@ def convergence(path: str | Path, histories: Mapping[str, Sequence[Row]], title:
     save_figure(figure, path)
 
 
-def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
+def runs(path: str | Path, records: Sequence[Mapping[str, Any]], against: Sequence[str]) -> None:
     """Distances from a bound, or objectives without a bound, of each run from ``curves``.
 
     against: the horizontal axes, among "calls", "seconds" and "epochs".
@@ -95,13 +95,13 @@ def runs(path: str | Path, found: Sequence[Mapping[str, Any]], against: Sequence
     labels = {"calls": "oracle calls", "seconds": "seconds", "epochs": "epochs"}
     axes = figure.subplots(1, len(against), squeeze=False, sharey=True)[0]
     for axis, what in zip(axes, against, strict=True):
-        for run in found:
+        for run in records:
             heights = run["objective"] if run["distance"] is None else run["distance"]
             shown = [(x, y) for x, y in zip(run[what], heights, strict=True) if run["distance"] is None or y > 0]
             marker = "o" if len(shown) <= 30 else None
             axis.plot([x for x, _ in shown], [y for _, y in shown], label=run["name"], marker=marker, markersize=3)
         axis.set(xlabel=labels[what])
-    logarithmic = found[0]["distance"] is not None
+    logarithmic = records[0]["distance"] is not None
     axes[0].set(ylabel="(objective - best dual) / |best dual|" if logarithmic else "objective")
     axes[0].set_yscale("log" if logarithmic else "linear")
     axes[0].legend(fontsize=8)

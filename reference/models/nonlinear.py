@@ -46,7 +46,7 @@ class NonlinearModel(LinearModel):
         """The scores at w, and the adjoint of their Jacobian there at g, a gradient (d,)."""
         return self.scores(data, batch, w), self.pullback(data, batch, w, g)
 
-    def at(self, data: Any, w: Array) -> NonlinearModel:
+    def cached_at(self, data: Any, w: Array) -> NonlinearModel:
         """The model for many calls at one point w (d,): the model itself, or one that caches its results there."""
         return self
 
@@ -104,7 +104,7 @@ class LinearizedModel(_Delegating):
     def __init__(self, model: LinearModel, data: Any, w: Array, center: Array | None = None) -> None:
         super().__init__(model)
         self.w, self.center = w, w if center is None else center
-        self.at_w: LinearModel = model.at(data, w) if isinstance(model, NonlinearModel) else model
+        self.at_w: LinearModel = model.cached_at(data, w) if isinstance(model, NonlinearModel) else model
         self.offset = self.center - w
 
     def scores(self, data: Any, batch: np.ndarray, v: Array) -> Scores:

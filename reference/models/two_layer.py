@@ -152,7 +152,7 @@ class TwoLayerModel(NonlinearModel, CandidateModel):
         """The scores (b,) of the candidates that replace the true boxes, at weights w (d,)."""
         return self._outer(self._units(data, data.offsets[batch] + data.truth()[0][batch], w), w)
 
-    def at(self, data: CandidateData, w: Array) -> NonlinearModel:
+    def cached_at(self, data: CandidateData, w: Array) -> NonlinearModel:
         """A model that keeps the hidden units of the images that it evaluates, if those of all images fit into 256
         MB.
         """

@@ -114,7 +114,7 @@ class OnePass(Piece):
 
 @dataclass(frozen=True)
 class GradientStep(InnerPass):
-    """One step of full gradient descent, as an inner pass of Casimir; ``at`` holds the gradient."""
+    """One step of full gradient descent, as an inner pass of Casimir; the snapshot holds the gradient."""
 
     def one_pass(
         self, problem: Subproblem, snapshot: Snapshot, order: np.ndarray, step_size: float, memory: Any

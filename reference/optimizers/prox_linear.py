@@ -64,7 +64,7 @@ class ProxLinearState(NamedTuple):
 
     w: Array
     k: int = 0
-    found: Any = None
+    report: Any = None
 
 
 @dataclass(frozen=True)

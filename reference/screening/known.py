@@ -25,5 +25,5 @@ KNOWN: dict[type, Known] = {
     restricted.RestrictedModel: restricted.OF_SOME,
 }
 
-for model, known in KNOWN.items():
-    register(model, known)
+for model, bounds in KNOWN.items():
+    register(model, bounds)

@@ -157,7 +157,7 @@ def sparse_path(
     memory: Any = None
     points: list[PathPoint] = []
     for beta in values:
-        problem = problem.at(beta)
+        problem = problem.with_beta(beta)
         result, memory = solve_problem(problem, None, tol, rule, gamma, solver, iterations, before=memory)
         w = host(result.x).astype(np.float64)
         points.append(

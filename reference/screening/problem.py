@@ -313,7 +313,7 @@ class ElasticNetCRF:
         smaller.scored = self.scored.narrow(smaller, columns)
         return smaller
 
-    def at(self, beta: float) -> ElasticNetCRF:
+    def with_beta(self, beta: float) -> ElasticNetCRF:
         """The same problem with another beta; it shares the bounds on the features."""
         problem = self._copy()
         problem.beta = number("beta", beta, positive=True)

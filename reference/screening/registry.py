@@ -67,14 +67,14 @@ class Known(NamedTuple):
 _KNOWN: dict[type, Known] = {}
 
 
-def register(model: type, known: Known) -> None:
+def register(model: type, bounds: Known) -> None:
     """Register the bounds and the restriction of the models of exactly this type, in place of earlier ones.
 
     Parameters
     ----------
     model : type
         A type of models whose scores are linear in the weights.
-    known : Known
+    bounds : Known
 
     Examples
     --------
@@ -84,7 +84,7 @@ def register(model: type, known: Known) -> None:
     ...     "A subclass that reads the features as SequenceModel does."
     >>> register(Mine, known_of(SequenceModel))
     """
-    _KNOWN[model] = known
+    _KNOWN[model] = bounds
 
 
 def known_of(model: type) -> Known:

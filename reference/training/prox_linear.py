@@ -176,7 +176,7 @@ class Outer(Solver):
         if before is None or after.step is None:
             return after, report
         w, fun, eta, k, halved, refused, missed, calls, first, *_ = before
-        new, solution = after.step.w, after.step.found
+        new, solution = after.step.w, after.step.report
         (model, v, result, mu), lam, k = solution, self.box.lam, k + 1
         new_fun = regularised(objective, new, lam)
         model_value = model.value(v, _plain(objective)) if np.isfinite(new_fun) else np.inf

@@ -37,13 +37,13 @@ class Options(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Blocks of n sequences. known (n,): whether there is a block; weights, losses (n,): its sum of weights and its
+    """Blocks of n sequences. present (n,): whether there is a block; weights, losses (n,): its sum of weights and its
     mixture's loss;
 
     the mixture's direction: rows (R, L) along ``touched``, transitions (n, L, L). Both are empty online.
     """
 
-    known: np.ndarray
+    present: np.ndarray
     weights: np.ndarray
     losses: np.ndarray
     rows: np.ndarray
@@ -105,18 +105,18 @@ def multisample_epoch(problem, touched, order, uniforms, options, loss, blocks, 
     for i in order:
         n = problem.offsets[i + 1] - problem.offsets[i]
         augmented_scores(problem, i, s, W, A, 1.0, work.scores)
-        found = samples(n, A, options, uniforms, drawn, work, scratch)
+        count = samples(n, A, options, uniforms, drawn, work, scratch)
         drawn += (k - 1) * n if options.mu > 0.0 else 0
         passed += s
         add(1.0, A[0], point.sum_A[0])
-        base = 0 if options.online or not before.known[i] else 1
+        base = 0 if options.online or not before.present[i] else 1
         blocks += 1 - base
         shrink = (blocks - 1.0) / blocks if base == 0 else 1.0  # D_t has one block more than D_{t-1}
         start = kept * after.weights[i] if base == 1 else 0.0
-        describe(problem, i, n, base, found, A, work, scratch)
+        describe(problem, i, n, base, count, A, work, scratch)
         if base == 1:
-            describe_mixture(problem, touched, i, n, found, s, W, A, before, scratch)
-        lam_t, m = options.lam * blocks, base + found
+            describe_mixture(problem, touched, i, n, count, s, W, A, before, scratch)
+        lam_t, m = options.lam * blocks, base + count
         moves = updated(base, m, lam_t, shrink, start, options.exact, scratch)
         s, squared = s * shrink, squared * shrink**2
         if shrink != 1.0:
@@ -136,7 +136,7 @@ def multisample_epoch(problem, touched, order, uniforms, options, loss, blocks, 
             if base == 1 and scratch.change[0] != 0.0:
                 move_mixture(touched, i, s, passed, before, point, scratch)
             mixes = not options.online and whole > 0.0
-            move_outputs(problem, i, n, base, found, (s, passed, mixes), after, point, scratch)
+            move_outputs(problem, i, n, base, count, (s, passed, mixes), after, point, scratch)
         quadratic = lam_t * squared
         shrink = min(1.0, loss / quadratic) if quadratic > 0.0 else 1.0  # line 5
         after.weights[i] = whole / kept
@@ -223,9 +223,9 @@ def samples(n, A, options, uniforms, drawn, work, scratch):
     outputs, several = scratch.outputs, options.mu > 0.0
     load(A[0], 1.0, work.matrix)
     most = 1 if several else options.k
-    found, _ = k_best(work.scores, n, A, 0, 0, work.matrix, 0.0, scratch.values[:most], outputs, scratch.best)
+    count, _ = k_best(work.scores, n, A, 0, 0, work.matrix, 0.0, scratch.values[:most], outputs, scratch.best)
     if not several or options.k == 1 or n == 0:
-        return found
+        return count
     inverse_mu = 1.0 / options.mu
     for t in range(n):
         for label in range(work.scores.shape[1]):
@@ -233,12 +233,12 @@ def samples(n, A, options, uniforms, drawn, work, scratch):
     log_forward(work.chain.factor, n, A, 0, 0, inverse_mu, work.chain)
     for draw in range(options.k - 1):
         numbers = uniforms[drawn + draw * n : drawn + (draw + 1) * n]
-        draw_labelling(work.chain.forward, n, A, 0, 0, inverse_mu, numbers, work.chain.rows, outputs[found])
-        known = 0
-        while not same_labels(outputs, known, found, n):
-            known += 1
-        found += known == found
-    return found
+        draw_labelling(work.chain.forward, n, A, 0, 0, inverse_mu, numbers, work.chain.rows, outputs[count])
+        equal = 0
+        while not same_labels(outputs, equal, count, n):
+            equal += 1
+        count += equal == count
+    return count
 
 
 @inlined
@@ -250,12 +250,12 @@ def same_labels(outputs, one, other, n):
 
 
 @kernel
-def describe(problem, i, n, base, found, A, work, scratch):
+def describe(problem, i, n, base, count, A, work, scratch):
     """Losses of the outputs, and their inner products with the weights and with each other."""
     first, outputs, labels = problem.offsets[i], scratch.outputs, problem.labels
     for t in range(n):
         scratch.differ[t] = False
-    for k in range(found):
+    for k in range(count):
         loss, inner = 0.0, 0.0
         for t in range(n):
             truth, y = labels[first + t], outputs[k, t]
@@ -267,7 +267,7 @@ def describe(problem, i, n, base, found, A, work, scratch):
                 inner += A[0, outputs[k, t - 1], y] - A[0, labels[first + t - 1], truth]
         scratch.losses[base + k], scratch.inner[base + k] = loss, inner
     multiply_features(problem, first, n, scratch)
-    for k in range(found):
+    for k in range(count):
         output_across(labels, first, n, k, 1.0, scratch)
         for c in range(k + 1):
             total = 0.0
@@ -322,7 +322,7 @@ def output_across(labels, first, n, k, sign, scratch):
 
 
 @kernel
-def describe_mixture(problem, touched, i, n, found, s, W, A, before, scratch):
+def describe_mixture(problem, touched, i, n, count, s, W, A, before, scratch):
     """Loss and products of number 0, the mixture; place and mixed, the features of positions times its direction."""
     first, outputs, labels, L = problem.offsets[i], scratch.outputs, problem.labels, A.shape[1]
     start, rows = touched
@@ -350,7 +350,7 @@ def describe_mixture(problem, touched, i, n, found, s, W, A, before, scratch):
                 x, r = problem.data[e], scratch.place[problem.indices[e]]
                 for label in range(L):
                     scratch.mixed[t, label] += x * before.rows[r, label]
-    for k in range(found):
+    for k in range(count):
         total = 0.0
         for t in range(n):
             truth, y = labels[first + t], outputs[k, t]
@@ -414,7 +414,7 @@ def new_mixture(touched, i, base, m, whole, moves, before, after, scratch):
     for j in range(m):
         scratch.share[j] = alpha[j] / whole if anew else 0.0
         loss += scratch.share[j] * scratch.losses[j]
-    after.losses[i], after.known[i] = loss, True
+    after.losses[i], after.present[i] = loss, True
     left = 0.0 if base == 0 else (scratch.share[0] if anew else 1.0)
     L, (start, rows) = after.rows.shape[1], touched
     for r in range(start[i], start[i + 1]):
@@ -438,7 +438,7 @@ def move_mixture(touched, i, s, passed, before, point, scratch):
 
 
 @kernel
-def move_outputs(problem, i, n, base, found, factors, after, point, scratch):
+def move_outputs(problem, i, n, base, count, factors, after, point, scratch):
     """The same for the outputs, which also add their share to the mixture, if there is one; factors: s, passed and that
     share.
     """
@@ -448,7 +448,7 @@ def move_outputs(problem, i, n, base, found, factors, after, point, scratch):
         if scratch.differ[t]:
             fill(0.0, scratch.moves, t)
             fill(0.0, scratch.shares, t)
-    for k in range(found):
+    for k in range(count):
         change, share = scratch.change[base + k], scratch.share[base + k]
         for t in range(n):
             truth, y = labels[first + t], outputs[k, t]

@@ -174,8 +174,8 @@ def _scores(positions, learned, first, n, scores):
         for label in range(L, scores.shape[1]):
             scores[t, label] = -np.inf
         for e in range(E):
-            for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                x, j = learned.w_scale[e] * positions.data[at], positions.indices[at]
+            for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                x, j = learned.w_scale[e] * positions.data[entry], positions.indices[entry]
                 for label in range(L):
                     scores[t, label] += x * learned.W[e, j, label]
 
@@ -266,15 +266,15 @@ def _explicit(positions, learned, e, first, n, D, scratch):
     for t in range(n):
         for label in range(L):
             if D[t, label] != 0:
-                for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                    x, j = positions.data[at] * D[t, label], positions.indices[at]
+                for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    x, j = positions.data[entry] * D[t, label], positions.indices[entry]
                     scratch[j, label] += x
                     inner += x * learned.W[e, j, label]
     for t in range(n):
         for label in range(L):
             if D[t, label] != 0:
-                for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                    j = positions.indices[at]
+                for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    j = positions.indices[entry]
                     length += scratch[j, label] * scratch[j, label]
                     scratch[j, label] = 0.0
     return learned.w_scale[e] * inner, length
@@ -350,9 +350,9 @@ def _add_two(F, grams, k, row, a, of_a, b, of_b):
             F[k, b, s] += of_b * x
         return
     starts = grams.starts[-1 - place]
-    for at in range(starts[row], starts[row + 1]):
-        F[k, a, grams.columns[at]] += of_a * grams.values[at]
-        F[k, b, grams.columns[at]] += of_b * grams.values[at]
+    for entry in range(starts[row], starts[row + 1]):
+        F[k, a, grams.columns[entry]] += of_a * grams.values[entry]
+        F[k, b, grams.columns[entry]] += of_b * grams.values[entry]
 
 
 @kernel
@@ -364,8 +364,8 @@ def _add_one(F, grams, k, row, a, of_a):
             F[k, a, s] += of_a * grams.whole[place, row, s]
         return
     starts = grams.starts[-1 - place]
-    for at in range(starts[row], starts[row + 1]):
-        F[k, a, grams.columns[at]] += of_a * grams.values[at]
+    for entry in range(starts[row], starts[row + 1]):
+        F[k, a, grams.columns[entry]] += of_a * grams.values[entry]
 
 
 @kernel
@@ -384,11 +384,11 @@ def _move_explicit(positions, learned, e, first, n, D, gamma, keep, factor, aver
     for t in range(n):
         for label in range(L):
             if D[t, label] != 0:
-                for at in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
-                    change = -gamma * D[t, label] * positions.data[at] / scale
-                    learned.W[e, positions.indices[at], label] += change
+                for entry in range(positions.indptr[first + t], positions.indptr[first + t + 1]):
+                    change = -gamma * D[t, label] * positions.data[entry] / scale
+                    learned.W[e, positions.indices[entry], label] += change
                     if average:
-                        learned.U_W[e, positions.indices[at], label] += learned.S[at_S] * change
+                        learned.U_W[e, positions.indices[entry], label] += learned.S[at_S] * change
     learned.w_scale[e] = factor * scale
     if learned.w_scale[e] < SMALL:
         if average:

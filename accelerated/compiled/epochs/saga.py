@@ -42,15 +42,15 @@ class Answers(NamedTuple):
 
 
 @kernel
-def saga_table(problem, x, mu, found, answers):
-    """The answers at x: copied from ``found`` if stored there, else computed. The means are left unchanged."""
+def saga_table(problem, x, mu, stored, answers):
+    """The answers at x: copied from ``stored`` if they are there, else computed. The means are left unchanged."""
     X, X_A = x
     n = len(problem.offsets) - 1
     every = np.arange(n)
     work = room(problem, every, 0, n, X_A)
     ready, edges = prepared(problem, X_A, mu, work), np.zeros_like(X_A)
     for i in range(n):
-        if not recall(problem, i, found, work):
+        if not recall(problem, i, stored, work):
             oracle(problem, i, 1.0, X, X_A, ready, mu, work)
         remember_rows(problem, i, work, answers.kept)
         add_dense(problem, i, 1.0, work, edges)

@@ -15,13 +15,13 @@ def touched_rows(problem, n, n_rows):
     """(start, rows): example i touches rows[start[i] : start[i + 1]] of W, each named once."""
     start, rows, seen = np.zeros(n + 1, np.int64), np.empty(1024, np.uint32), np.full(n_rows, -1)
     for i in range(n):
-        found = touched(problem, i)
+        used = touched(problem, i)
         filled = start[i]
-        if filled + len(found) > len(rows):
-            more = np.empty(2 * (filled + len(found)), np.uint32)
+        if filled + len(used) > len(rows):
+            more = np.empty(2 * (filled + len(used)), np.uint32)
             more[:filled] = rows[:filled]
             rows = more
-        for j in found:
+        for j in used:
             if seen[j] != i:
                 seen[j] = i
                 rows[filled] = j

@@ -59,14 +59,14 @@ def join_best(problem, i, capacity, sets, w, scratch):
     p, m, loss = sets.lengths[i], sets.outputs[i], scratch.work.numbers[0]
     for a in range(m):
         first = sets.cells[i] + a * p
-        scratch.apart[a] = distance_of(problem, i, scratch.work.found[:p], sets.labels[first:], scratch.direction)
+        scratch.apart[a] = distance_of(problem, i, scratch.work.best[:p], sets.labels[first:], scratch.direction)
         if scratch.apart[a] == 0.0 and sets.losses[sets.slots[i] + a] == loss:
             return  # an output with the same features and loss is the same output
     place = m
     if m >= capacity:
         score_alignments(problem, i, sets, w.dense[0, 0], scratch)
         place = idle_place(sets, i, scratch)
-    store(sets, i, p, scratch.work.found, loss, place)
+    store(sets, i, p, scratch.work.best, loss, place)
     start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
         distance = 0.0 if b == place else scratch.apart[b]

@@ -38,13 +38,13 @@ class AlignmentProblem(NamedTuple):
 
 
 class AlignmentWork(NamedTuple):
-    """Room for one example. pairs: a number for each pair; cells: the matrix of a matching; found: the best column of
+    """Room for one example. pairs: a number for each pair; cells: the matrix of a matching; best: the best column of
     each row; numbers (1,): the task loss.
     """
 
     pairs: np.ndarray
     cells: np.ndarray
-    found: np.ndarray
+    best: np.ndarray
     numbers: np.ndarray
 
 
@@ -76,9 +76,9 @@ def pair_score(problem, i, r, c, w):
     if c < 0:
         return w[len(w) - 1] if problem.null else 0.0
     total, m = 0.0, problem.offsets[i + 1] - problem.offsets[i]
-    at = problem.n_features * problem.offsets[i] + r * problem.widths[i] + c
+    start = problem.n_features * problem.offsets[i] + r * problem.widths[i] + c
     for f in range(problem.n_features):
-        total += w[f] * problem.features[at + f * m]
+        total += w[f] * problem.features[start + f * m]
     return total
 
 
@@ -97,10 +97,10 @@ def pair_loss(problem, i, r, c):
 def add_pair(problem, i, r, c, factor, g):
     """g (d,) += factor * the features of row r with column c."""
     m = problem.offsets[i + 1] - problem.offsets[i]
-    at = problem.n_features * problem.offsets[i] + r * problem.widths[i] + c
+    start = problem.n_features * problem.offsets[i] + r * problem.widths[i] + c
     if c >= 0:
         for f in range(problem.n_features):
-            g[f] += factor * problem.features[at + f * m]
+            g[f] += factor * problem.features[start + f * m]
     elif problem.null:
         g[len(g) - 1] += factor
 
@@ -178,7 +178,7 @@ def oracle(problem, i, s, W, A, ready, mu, work):
         scores = with_none(problem, i, w, scores, work.cells)
     elif tall:
         scores = transposed(scores, work.cells)
-    work.found[:p] = -1
+    work.best[:p] = -1
     work.numbers[0] = 0.0
     if not are_scores(scores):
         return np.nan
@@ -190,12 +190,12 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     for a in range(len(column)):
         value += scores[a, column[a]]
         if tall:
-            work.found[column[a]] = a
+            work.best[column[a]] = a
         else:
-            work.found[a] = column[a] if column[a] < q else -1
+            work.best[a] = column[a] if column[a] < q else -1
     if problem.augmented:
         for r in range(p):
-            work.numbers[0] += pair_loss(problem, i, r, work.found[r])
+            work.numbers[0] += pair_loss(problem, i, r, work.best[r])
     return value - gold
 
 
@@ -208,7 +208,7 @@ def add_rows(problem, i, factor, work, G):
 def add_dense(problem, i, factor, work, G):
     first = problem.rows[i]
     for r in range(problem.rows[i + 1] - first):
-        add_change(problem, i, r, problem.columns[first + r], work.found[r], factor, G[0, 0])
+        add_change(problem, i, r, problem.columns[first + r], work.best[r], factor, G[0, 0])
 
 
 @answers(oracles.flush, AlignmentProblem)

@@ -174,7 +174,7 @@ def list_arcs(f, a, n, values, index, shares, templates):
     for all. Returns how many there are.
     """
     S, T = f.head.shape[1] - f.between.shape[1], f.head.shape[1]
-    seen, stamps, stamp, found = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0, 0
+    seen, stamps, stamp, filled = np.empty(len(f.between) + 1, np.int64), np.zeros(len(f.between) + 1, np.int64), 0, 0
     for h in range(n + 1):
         for side in range(2):
             step = 1 - 2 * side
@@ -195,13 +195,13 @@ def list_arcs(f, a, n, values, index, shares, templates):
                         for s in range(1 if t < S else count):
                             j = _number(f, key if t < S else key + f.between[seen[s], t - S], t)
                             if j >= 0:
-                                index[found] = j
-                                shares[found] = values[m - 1, h]
-                                templates[found] = t
-                                found += 1
+                                index[filled] = j
+                                shares[filled] = values[m - 1, h]
+                                templates[filled] = t
+                                filled += 1
                 if T > S:
                     count = _see(f, a + m, seen, count, stamps, stamp)
-    return found
+    return filled
 
 
 @kernel
@@ -257,13 +257,13 @@ def weigh_arcs(f, a, n, values, w):
 
 
 @kernel
-def squared_length(index, shares, found, scratch):
-    """||v||^2, where v (d,) sums shares[e] at index[e] over e < found; scratch (d,) is 0 before and after."""
-    for e in range(found):
+def squared_length(index, shares, count, scratch):
+    """||v||^2, where v (d,) sums shares[e] at index[e] over e < count; scratch (d,) is 0 before and after."""
+    for e in range(count):
         scratch[index[e]] += shares[e]
     total = 0.0
-    for e in range(found):
+    for e in range(count):
         total += shares[e] * scratch[index[e]]
-    for e in range(found):
+    for e in range(count):
         scratch[index[e]] = 0.0
     return total

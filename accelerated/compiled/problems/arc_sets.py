@@ -61,19 +61,19 @@ def join_best(problem, i, capacity, sets, w, scratch):  # afterwards, values are
     n = problem.offsets[i + 1] - a - 1
     values = table(scratch.cells, n)
     arc_scores(f, a, n, w.rows.reshape(w.rows.size), values)
-    augmented, found, loss = np.empty((n, n + 1)), np.empty(n, np.int64), 0.0
+    augmented, best, loss = np.empty((n, n + 1)), np.empty(n, np.int64), 0.0
     for m in range(n):
         for h in range(n + 1):
             augmented[m, h] = values[m, h] + (h != heads[a + 1 + m])
-    if not best_heads(augmented, problem.single_root, found) or find_labelling(sets, i, n, found) >= 0:
+    if not best_heads(augmented, problem.single_root, best) or find_labelling(sets, i, n, best) >= 0:
         return
     for m in range(n):
-        loss += found[m] != heads[a + 1 + m]
+        loss += best[m] != heads[a + 1 + m]
     place = sets.outputs[i]
     if place >= capacity:
         score_trees(sets, i, n, values, scratch)
         place = idle_place(sets, i, scratch)
-    store(sets, i, n, found, loss, place)
+    store(sets, i, n, best, loss, place)
     start, room = sets.pairs[i], sets.room[i]
     for b in range(sets.outputs[i]):
         distance = distance_of(f, a, n, sets, i, place, b, scratch.features)

@@ -76,10 +76,10 @@ def oracle(problem, i, s, W, A, ready, mu, work):
         value, expected = sum_over_trees(scores, mu, problem.single_root)
         excess[:] = expected
     else:
-        value, found = best_tree(scores, problem.single_root)
+        value, best = best_tree(scores, problem.single_root)
         excess[:] = 0.0
         for m in range(n):
-            excess[m, found[m]] = 1.0
+            excess[m, best[m]] = 1.0
     wrong = 0.0
     for m in range(n):
         head = problem.heads[a + 1 + m]

@@ -161,8 +161,8 @@ def rows_of(problem, i):
     if len(problem.pairs.rows) == 0:
         return rows
     start, end = problem.pairs.indptr[first], problem.pairs.indptr[last]
-    found = np.empty(len(rows) + end - start, np.int64)
-    found[: len(rows)] = rows
+    together = np.empty(len(rows) + end - start, np.int64)
+    together[: len(rows)] = rows
     for e in range(start, end):
-        found[len(rows) + e - start] = problem.pairs.rows[e]
-    return found
+        together[len(rows) + e - start] = problem.pairs.rows[e]
+    return together

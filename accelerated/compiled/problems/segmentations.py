@@ -47,12 +47,12 @@ class SegmentationProblem(NamedTuple):
 
 class Work(NamedTuple):
     """Room for one image. scores (p,): the foreground's less the background's; strength (e,): what an edge subtracts if
-    its ends differ; found (p,): the best labels; numbers (1,): the task loss.
+    its ends differ; best (p,): the best labels; numbers (1,): the task loss.
     """
 
     scores: np.ndarray
     strength: np.ndarray
-    found: np.ndarray
+    best: np.ndarray
     numbers: np.ndarray
 
 
@@ -93,7 +93,7 @@ def prepared(problem, A, mu, work):
 def oracle(problem, i, s, W, A, ready, mu, work):
     a, p = problem.offsets[i], problem.offsets[i + 1] - problem.offsets[i]
     b, e = problem.starts[i], problem.starts[i + 1] - problem.starts[i]
-    scores, strength, found = work.scores[:p], work.strength[:e], work.found[:p]
+    scores, strength, best = work.scores[:p], work.strength[:e], work.best[:p]
     labels, ends, gold, wrong = problem.labels[a : a + p], problem.ends[b : b + e], 0.0, 0.0
     score_rows(problem.nodes, a, A[0, 0], scores)
     score_rows(problem.edges, b, A[0, 0], strength)
@@ -106,11 +106,11 @@ def oracle(problem, i, s, W, A, ready, mu, work):
     start(graph, search)
     possible, value = augment_all(graph, search, None) < np.inf, 0.0
     for v in range(p):
-        found[v] = possible and search.node[v, SIDE] == SOURCE
-        value += scores[v] * found[v] + (labels[v] if problem.augmented else 0)
-        wrong += found[v] != labels[v]
+        best[v] = possible and search.node[v, SIDE] == SOURCE
+        value += scores[v] * best[v] + (labels[v] if problem.augmented else 0)
+        wrong += best[v] != labels[v]
     for k in range(e):
-        value -= strength[k] * (found[ends[k, 0]] != found[ends[k, 1]])
+        value -= strength[k] * (best[ends[k, 0]] != best[ends[k, 1]])
         gold -= strength[k] * (labels[ends[k, 0]] != labels[ends[k, 1]])
     work.numbers[0] = wrong if problem.augmented else 0.0
     return value - gold if possible else -np.inf
@@ -123,14 +123,14 @@ def add_rows(problem, i, factor, work, G):
 
 @answers(oracles.add_dense, SegmentationProblem)
 def add_dense(problem, i, factor, work, G):
-    a, b, found = problem.offsets[i], problem.starts[i], work.found
+    a, b, best = problem.offsets[i], problem.starts[i], work.best
     labels = problem.labels[a : problem.offsets[i + 1]]
     for v in range(len(labels)):
-        if found[v] != labels[v]:
-            add_entries(problem.nodes, a + v, factor * (found[v] - labels[v]), G[0, 0])
+        if best[v] != labels[v]:
+            add_entries(problem.nodes, a + v, factor * (best[v] - labels[v]), G[0, 0])
     for k in range(b, problem.starts[i + 1]):
         u, v = problem.ends[k, 0], problem.ends[k, 1]
-        apart, truly = found[u] != found[v], labels[u] != labels[v]
+        apart, truly = best[u] != best[v], labels[u] != labels[v]
         if apart != truly:
             add_entries(problem.edges, k, -factor if apart else factor, G[0, 0])
 

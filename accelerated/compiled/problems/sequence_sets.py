@@ -159,10 +159,10 @@ def move(problem, i, factor, S, sets, w, sums, scratch):
             touched = 0
             for k in range(changed):
                 label = sets.labels[sets.cells[i] + np.int64(scratch.spread[k]) * n + t]
-                known = 0
-                while known < touched and scratch.touched[known] != label:
-                    known += 1
-                if known == touched:
+                place = 0
+                while place < touched and scratch.touched[place] != label:
+                    place += 1
+                if place == touched:
                     scratch.touched[touched] = label
                     touched += 1
                 scratch.share[label] += scratch.change[k]

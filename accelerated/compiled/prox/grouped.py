@@ -122,30 +122,30 @@ def square_level(n, count, lam, level):
     """
     m = -1
     for _ in range(count + 3):  # after the first step the sets only shrink
-        total, found = above(n, count, level)
-        if found == m:
+        total, number = above(n, count, level)
+        if number == m:
             break
-        m, level = found, lam / (1.0 + lam * found) * total
+        m, level = number, lam / (1.0 + lam * number) * total
     return level
 
 
 @kernel
 def ball_level(n, count, radius, level):
     """The root of sum_k max(n_k - level, 0) = radius; 0 if the sum of n is at most the radius."""
-    total, found = above(n, count, 0.0)
+    total, number = above(n, count, 0.0)
     if total <= radius:
         return 0.0
     if radius == 0.0:
         return np.max(n[:count])
-    total, found = above(n, count, level)
-    if found == 0:
-        total, found = above(n, count, 0.0)
+    total, number = above(n, count, level)
+    if number == 0:
+        total, number = above(n, count, 0.0)
     m = -1
     for _ in range(count + 3):
-        if found == m or found == 0:
+        if number == m or number == 0:
             break
-        m, level = found, (total - radius) / found
-        total, found = above(n, count, level)
+        m, level = number, (total - radius) / number
+        total, number = above(n, count, level)
     return level
 
 

@@ -97,7 +97,7 @@ def best_parts(limited, heads, fixed, single_root):
     """
     n = len(heads)
     limited = limited.copy()
-    possible, scores, found = np.zeros(n, np.bool_), np.empty(n), np.empty((n, n), np.int64)
+    possible, scores, trees = np.zeros(n, np.bool_), np.empty(n), np.empty((n, n), np.int64)
     other = np.empty(n, np.int64)
     for m in range(n):
         kept = limited[m, heads[m]]
@@ -106,10 +106,10 @@ def best_parts(limited, heads, fixed, single_root):
             possible[m] = best_heads(limited, single_root, other)
             if possible[m]:
                 scores[m] = tree_score(limited, other)
-                found[m, :] = other
+                trees[m, :] = other
         limited[m, :] = -np.inf
         limited[m, heads[m]] = kept
-    return possible, scores, found
+    return possible, scores, trees
 
 
 @kernel

@@ -174,14 +174,14 @@ def _by_logarithms(values, mu, single_root, out):
     log_z, share, x = np.zeros(D, np.int64), np.empty(D, np.int64), np.empty(D, np.int64)
     zero = np.zeros(D, np.int64)
     for t in range(n):  # tokens order[t:] remain
-        at, first = t, t if single_root and t < n - 1 else t - 1  # at t - 1 in the order: the root
+        place, first = t, t if single_root and t < n - 1 else t - 1  # at t - 1 in the order: the root
         for r in range(t, n):
             k = order[r]
             tops[k], masses[k] = _pivot(log_w[k], order, first, t, significand, pivots[k])
-            if difference(pivots[k], pivots[order[at]], 0) > 0.0:
-                at = r
-        k = order[at]
-        order[at], order[t] = order[t], k
+            if difference(pivots[k], pivots[order[place]], 0) > 0.0:
+                place = r
+        k = order[place]
+        order[place], order[t] = order[t], k
         sum_less(log_z, pivots[k], zero, log_z)
         for s in range(t, n):
             j = order[s] + 1 if s > t else 0

@@ -125,12 +125,12 @@ def _bid(a, u, v, column, row, free, n_free, scratch):
     the row would lose nothing, it takes whichever of the two columns is free; if neither is, the owner waits for the
     next round.
     """
-    waiting, at, steps = 0, 0, 4 * a.shape[0]
+    waiting, next_free, steps = 0, 0, 4 * a.shape[0]
     i = -1
-    while i >= 0 or at < n_free:
+    while i >= 0 or next_free < n_free:
         if i < 0:
-            i = free[at]
-            at += 1
+            i = free[next_free]
+            next_free += 1
         second, best = -np.inf, 0
         if steps > 0:
             steps -= 1
@@ -226,9 +226,9 @@ def _offers(a, i, v, out):
 def _extend(a, i, base, price, gain, before):
     """Extend the paths that end in row i by one column."""
     for j in range(a.shape[1]):
-        through, known = base + (a[i, j] - price[j]), gain[0, j]
-        before[j] = i if through > known else before[j]
-        gain[0, j] = larger(through, known)
+        through, most = base + (a[i, j] - price[j]), gain[0, j]
+        before[j] = i if through > most else before[j]
+        gain[0, j] = larger(through, most)
 
 
 @inlined

@@ -152,8 +152,8 @@ def scores_of_boxes(image, boxes, scores):
 
 
 class Queue(NamedTuple):
-    """The waiting sets, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and the boxes found (k,
-    4).
+    """The waiting sets, as rows of ``sets`` (room, 8): a heap of their bounds, ranks and rows; and the best boxes
+    ``boxes`` (k, 4), in order.
 
     state: the numbers of waiting sets, used rows, sets met, boxes found, and splits.
     """
@@ -162,7 +162,7 @@ class Queue(NamedTuple):
     bounds: np.ndarray
     ranks: np.ndarray
     rows: np.ndarray
-    found: np.ndarray
+    boxes: np.ndarray
     state: np.ndarray
 
 
@@ -186,17 +186,17 @@ def with_more_room(queue, room):
     size, used = queue.state[0], queue.state[1]
     sets[:used], bounds[:size] = queue.sets[:used], queue.bounds[:size]
     ranks[:size], rows[:size] = queue.ranks[:size], queue.rows[:size]
-    return Queue(sets, bounds, ranks, rows, queue.found, queue.state)
+    return Queue(sets, bounds, ranks, rows, queue.boxes, queue.state)
 
 
 @kernel
 def search_boxes(image, queue, most):
     """Split at most ``most`` sets, for which there must be room. Returns whether the search is over."""
-    sets, bounds, ranks, rows, found, state = queue
+    sets, bounds, ranks, rows, boxes, state = queue
     size, used, met, count, splits = state
     part = np.empty(8, np.int64)
     end = splits + most
-    while size > 0 and count < len(found) and splits < end:
+    while size > 0 and count < len(boxes) and splits < end:
         bound, row = bounds[0], np.int64(rows[0])
         size -= 1
         sink(bounds, ranks, rows, size, bounds[size], ranks[size], rows[size])
@@ -207,7 +207,7 @@ def search_boxes(image, queue, most):
                 side, longest = s, length
         if longest == 0:
             for s in range(4):
-                found[count, s] = sets[row, 2 * s]
+                boxes[count, s] = sets[row, 2 * s]
             count += 1
             continue
         splits += 1
@@ -240,7 +240,7 @@ def search_boxes(image, queue, most):
             size += 1
             here = -1
     state[0], state[1], state[2], state[3], state[4] = size, used, met, count, splits
-    return size == 0 or count == len(found)
+    return size == 0 or count == len(boxes)
 
 
 @inlined
@@ -250,29 +250,29 @@ def before(bound, rank, other, other_rank):
 
 
 @kernel
-def rise(bounds, ranks, rows, at, bound, rank, row):
-    """Put a new entry at the end ``at`` of the heap, and lift it to its place."""
-    while at > 0:
-        up = (at - 1) // 2
+def rise(bounds, ranks, rows, place, bound, rank, row):
+    """Put a new entry at the end ``place`` of the heap, and lift it to its place."""
+    while place > 0:
+        up = (place - 1) // 2
         if not before(bound, rank, bounds[up], ranks[up]):
             break
-        bounds[at], ranks[at], rows[at] = bounds[up], ranks[up], rows[up]
-        at = up
-    bounds[at], ranks[at], rows[at] = bound, rank, row
+        bounds[place], ranks[place], rows[place] = bounds[up], ranks[up], rows[up]
+        place = up
+    bounds[place], ranks[place], rows[place] = bound, rank, row
 
 
 @kernel
 def sink(bounds, ranks, rows, size, bound, rank, row):
     """Put an entry at the top of a heap of ``size`` entries, whose old top is removed, and lower it to its place."""
-    at = 0
+    place = 0
     while True:
-        down = 2 * at + 1
+        down = 2 * place + 1
         if down >= size:
             break
         if down + 1 < size and before(bounds[down + 1], ranks[down + 1], bounds[down], ranks[down]):
             down += 1
         if not before(bounds[down], ranks[down], bound, rank):
             break
-        bounds[at], ranks[at], rows[at] = bounds[down], ranks[down], rows[down]
-        at = down
-    bounds[at], ranks[at], rows[at] = bound, rank, row
+        bounds[place], ranks[place], rows[place] = bounds[down], ranks[down], rows[down]
+        place = down
+    bounds[place], ranks[place], rows[place] = bound, rank, row

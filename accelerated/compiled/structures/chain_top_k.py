@@ -90,10 +90,10 @@ def mixture(count, labels, weights, t, gold, here, share):
     """
     here[0], share[0], m = gold, -1.0, 1
     for i in range(count):
-        label, at = labels[i, t], 0
-        while at < m and here[at] != label:
-            at += 1
-        if at == m:
+        label, place = labels[i, t], 0
+        while place < m and here[place] != label:
+            place += 1
+        if place == m:
             here[m], share[m], m = label, 0.0, m + 1
-        share[at] += weights[i]
+        share[place] += weights[i]
     return m if m > 1 or share[0] != share[0] else 0

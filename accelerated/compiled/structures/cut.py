@@ -114,8 +114,8 @@ def activate(v, search):
     if not search.waiting[v]:
         search.waiting[v] = True
         p, clock = np.uint64(len(search.active)), search.clock
-        at = clock[FIRST] + clock[ACTIVE]
-        search.active[at - p if at >= p else at] = v
+        place = clock[FIRST] + clock[ACTIVE]
+        search.active[place - p if place >= p else place] = v
         clock[ACTIVE] += ONE
 
 
@@ -133,11 +133,11 @@ def save_node(v, graph, search, journal):
     """Save the state of v in the journal, if there is one, unless it is saved already."""
     if journal is not None and journal.node_epoch[v] != journal.epoch[0]:
         journal.node_epoch[v] = journal.epoch[0]
-        at = journal.nodes[0]
+        row = journal.nodes[0]
         journal.nodes[0] += 1
-        journal.node[at], journal.terminal[at] = v, graph.terminal[v]
+        journal.node[row], journal.terminal[row] = v, graph.terminal[v]
         for column in range(4):
-            journal.record[at, column] = search.node[v, column]
+            journal.record[row, column] = search.node[v, column]
 
 
 @inlined
@@ -147,11 +147,11 @@ def save_edge(arc, graph, journal):
         k = arc >> ONE
         if journal.edge_epoch[k] != journal.epoch[0]:
             journal.edge_epoch[k] = journal.epoch[0]
-            at = journal.edges[0]
+            row = journal.edges[0]
             journal.edges[0] += 1
-            journal.edge[at] = k
-            journal.residual[at, 0] = graph.residual[arc & ~ONE]
-            journal.residual[at, 1] = graph.residual[arc | ONE]
+            journal.edge[row] = k
+            journal.residual[row, 0] = graph.residual[arc & ~ONE]
+            journal.residual[row, 1] = graph.residual[arc | ONE]
 
 
 @inlined

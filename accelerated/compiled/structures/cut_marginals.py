@@ -180,14 +180,14 @@ def _put_back(nodes, edges, graph, search, journal):
     """Undo the changes, last first, until ``nodes`` saved nodes and ``edges`` saved edges are left; no node is active
     then.
     """
-    for at in range(journal.nodes[0] - 1, nodes - 1, -1):
-        v = journal.node[at]
-        graph.terminal[v] = journal.terminal[at]
+    for row in range(journal.nodes[0] - 1, nodes - 1, -1):
+        v = journal.node[row]
+        graph.terminal[v] = journal.terminal[row]
         for column in range(4):
-            search.node[v, column] = journal.record[at, column]
-    for at in range(journal.edges[0] - 1, edges - 1, -1):
-        k = np.uint64(journal.edge[at])
-        graph.residual[k << ONE], graph.residual[k << ONE | ONE] = journal.residual[at, 0], journal.residual[at, 1]
+            search.node[v, column] = journal.record[row, column]
+    for row in range(journal.edges[0] - 1, edges - 1, -1):
+        k = np.uint64(journal.edge[row])
+        graph.residual[k << ONE], graph.residual[k << ONE | ONE] = journal.residual[row, 0], journal.residual[row, 1]
     journal.nodes[0], journal.edges[0] = nodes, edges
     if search.clock[ACTIVE] > NONE:  # left by a path that cannot be filled
         search.clock[ACTIVE] = NONE

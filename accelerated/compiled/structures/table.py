@@ -47,9 +47,9 @@ def smooth_max(listed, m, outputs, mu):
         select(listed, m, 1)
         listed.weights[0] = 1.0
         return listed.psi[0]
-    found = select(listed, m, min(outputs + 1, m))
-    listed.state[0] = count = min(outputs, found)
-    listed.state[1] = found <= outputs or certified(listed.psi, outputs, mu)
+    number = select(listed, m, min(outputs + 1, m))
+    listed.state[0] = count = min(outputs, number)
+    listed.state[1] = number <= outputs or certified(listed.psi, outputs, mu)
     return project(listed, count, mu)
 
 
@@ -72,18 +72,18 @@ def softmax(listed, m, mu):
 @kernel
 def select(listed, m, k):
     """Put the k best of m scores into rows and psi, in decreasing order, the first of equal scores first. Returns k."""
-    found = 0
+    count = 0
     for y in range(m):
         x = listed.scores[y]
-        if found == k and not x > listed.psi[k - 1]:
+        if count == k and not x > listed.psi[k - 1]:
             continue
-        at = found if found < k else k - 1
-        while at > 0 and x > listed.psi[at - 1]:
-            listed.psi[at], listed.rows[at] = listed.psi[at - 1], listed.rows[at - 1]
-            at -= 1
-        listed.psi[at], listed.rows[at] = x, y
-        found = min(found + 1, k)
-    return found
+        place = count if count < k else k - 1
+        while place > 0 and x > listed.psi[place - 1]:
+            listed.psi[place], listed.rows[place] = listed.psi[place - 1], listed.rows[place - 1]
+            place -= 1
+        listed.psi[place], listed.rows[place] = x, y
+        count = min(count + 1, k)
+    return count
 
 
 @kernel

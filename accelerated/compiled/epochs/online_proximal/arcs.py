@@ -93,13 +93,13 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
 
         room = _room(f, arcs)
         index, shares, owners = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
-        found = list_arcs(f, a, n, arcs, index, shares, owners)
-        for e in range(found):
+        count = list_arcs(f, a, n, arcs, index, shares, owners)
+        for e in range(count):
             owners[e] = blocks.templates[owners[e]]
             scratch[index[e]] += shares[e]
         inner[:] = 0.0
         length[:] = 0.0
-        for e in range(found):
+        for e in range(count):
             inner[owners[e]] += shares[e] * learned.W[index[e]]
             length[owners[e]] += shares[e] * scratch[index[e]]
         for k in range(K):
@@ -110,7 +110,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
             if learned.scale[k] != 0 and squared < CANCELLED * (old + new):
                 squared = _summed(blocks, k, keep * learned.scale[k], learned.W, gamma, scratch)
             norms[k] = np.sqrt(squared) if squared > 0 else 0.0
-        for e in range(found):
+        for e in range(count):
             scratch[index[e]] = 0.0
 
         _shrink(penalty, gamma, norms, factors)
@@ -120,7 +120,7 @@ def rounds_of_trees(problem, order, steps, mu, blocks, penalty, learned):
                 _forget(blocks, learned, k)
             if factors[k] != 0:
                 learned.scale[k] = 1.0 if learned.scale[k] == 0 else keep * learned.scale[k]
-        for e in range(found):
+        for e in range(count):
             k = owners[e]
             if factors[k] != 0:
                 change = -gamma * shares[e] / learned.scale[k]

@@ -106,7 +106,7 @@ def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, 
     alone, one = of.shape[1] == 1, np.all(of_A == of_A[0, 0])
     # without rows there is no first one to read parts from
     by_label = W.shape[0] > 0 and np.all(of == of[:1])
-    now, now_Q = np.empty(of.shape[1]), np.empty(of.shape[1])  # s and Q of the labels, if each has its own
+    label_s, label_Q = np.empty(of.shape[1]), np.empty(of.shape[1])  # s and Q of the labels, if each has its own
     done, changed = np.zeros(W.shape[0], np.int64), 0  # the round of a row's last touch; the one after a life's end
     for k in range(turns):
         i, gamma = order[k], steps[k]
@@ -114,7 +114,7 @@ def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, 
             Q[a] += s[a]
         if by_label:
             for c in range(of.shape[1]):
-                now[c], now_Q[c] = s[of[0, c]], Q[of[0, c]]
+                label_s[c], label_Q[c] = s[of[0, c]], Q[of[0, c]]
         for e in range(start[i], start[i + 1]):  # as in `make_up`, inlined: passing arrays costs as much as the work
             j = rows[e]
             a = of[j, 0]
@@ -132,11 +132,11 @@ def group_epoch(problem, touched_rows, rounds, proxes, parted, mu, averaged, w, 
             elif by_label and not alone and done[j] >= changed:
                 if averaged:
                     for c in range(W.shape[1]):
-                        sum_W[j, c] += (now_Q[c] - row_Q[j, c]) / row_s[j, c] * W[j, c]
-                        row_Q[j, c] = now_Q[c]
+                        sum_W[j, c] += (label_Q[c] - row_Q[j, c]) / row_s[j, c] * W[j, c]
+                        row_Q[j, c] = label_Q[c]
                 for c in range(W.shape[1]):
-                    W[j, c] *= now[c] / row_s[j, c]
-                    row_s[j, c] = now[c]
+                    W[j, c] *= label_s[c] / row_s[j, c]
+                    row_s[j, c] = label_s[c]
             else:
                 make_up(parts, lives, of, averaged, W, j, sum_W)
             done[j] = k
@@ -228,16 +228,16 @@ def make_up(parts, lives, of, averaged, W, j, sums):
     alone = of.shape[1] == 1
     for c in range(of.shape[1]):
         a, life, s, Q = of[j, c], parts.row_life[j, c], parts.row_s[j, c], parts.row_Q[j, c]
-        now = parts.life[a]
+        latest = parts.life[a]
         factor, share = 1.0, 0.0
-        while life != now and factor > 0.0:
+        while life != latest and factor > 0.0:
             share += factor * (lives.Q[life] - Q) / s
             factor *= lives.s[life] / s
             life, s, Q = lives.next[life], 1.0, 0.0
         if factor > 0.0:
             share += factor * (parts.Q[a] - Q) / s
             factor *= parts.s[a] / s
-        parts.row_life[j, c], parts.row_s[j, c], parts.row_Q[j, c] = now, parts.s[a], parts.Q[a]
+        parts.row_life[j, c], parts.row_s[j, c], parts.row_Q[j, c] = latest, parts.s[a], parts.Q[a]
         if alone:
             if averaged:
                 for label in range(W.shape[1]):
