@@ -121,3 +121,9 @@ def test_schedules_of_proxes_have_no_zero():
     assert steps(np.arange(1, 3), 0.1).tolist() == [0.0, 0.0]
     with pytest.raises(ValueError, match="step_size: expected 2 finite steps > 0"):
         CheckedSchedule(steps.schedule, positive=True)(np.arange(1, 3), 0.1)
+
+
+@pytest.mark.parametrize(("k", "outputs", "mixed"), [(5, 3, 3), (2, 100, 2), (4, 4, 4), (3, 1, 1)])
+def test_the_width_of_a_top_k_smoothing_is_that_of_as_many_outputs_as_it_mixes(backend, k, outputs, mixed):
+    """max over the simplex of m outputs of (1 - ||u||^2)/2 is at u = 1/m."""
+    close(float(backend.smoothings.TopK(k).width(outputs)), 0.5 * (1 - 1 / mixed))
