@@ -127,3 +127,7 @@ def test_schedules_of_proxes_have_no_zero():
 def test_the_width_of_a_top_k_smoothing_is_that_of_as_many_outputs_as_it_mixes(backend, k, outputs, mixed):
     """max over the simplex of m outputs of (1 - ||u||^2)/2 is at u = 1/m."""
     close(float(backend.smoothings.TopK(k).width(outputs)), 0.5 * (1 - 1 / mixed))
+
+
+def test_the_max_exceeds_itself_by_nothing(backend):
+    assert backend.smoothings.Max().width(1) == backend.smoothings.Max().width(100) == 0.0
