@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 
@@ -104,6 +105,13 @@ def test_a_run_is_drawn_again_by_its_seed(tmp_path):
     assert f"--examples 300 --seed {seed} draws the same" in shown
     assert first == run("--seed", seed)[1] == run("--seed", seed, "-n", "2")[1]
     assert first[0]["outcome"] == "failed" and "ChainInstance(unary=" in first[0]["instance"]
+
+
+@pytest.mark.beyond("starts processes")
+def test_kernels_are_not_held_to_laws_as_python():
+    command = [sys.executable, "-m", "conformance", VITERBI]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    assert done.returncode == 4 and "NUMBA_DISABLE_JIT is set" in done.stdout + done.stderr
 
 
 @pytest.mark.beyond("starts processes")
