@@ -44,7 +44,6 @@ from diptych.commands.tag_files import (
     told_layout,
     untagged,
 )
-from diptych.defaults import sequence_lam
 from diptych.distributed import Partitioned, column_parts, tagging_model
 from diptych.files.columns import Columns, Layout
 from diptych.files.models import load_model, save_model
@@ -331,7 +330,7 @@ def _job(options: argparse.Namespace, n: int, usual: tuple[str, str] = ("exponen
     optimizer = usual[0] if options.loss in (None, "crf") else usual[1]
     if options.tol is None and (options.optimizer or optimizer) == "exponentiated-gradient":
         options.tol = TOL
-    return job_of(options, OPTIMIZERS, optimizer=optimizer, lam=sequence_lam(n), start_stop=False)
+    return job_of(options, OPTIMIZERS, optimizer=optimizer, start_stop=False).over(n)
 
 
 def _evaluate(panel: ModuleType, options: argparse.Namespace) -> None:

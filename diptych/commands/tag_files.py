@@ -88,18 +88,16 @@ def labelled(path: str, layout: Layout, most_bytes: int, parts: int = 1) -> tupl
 def _check_tokens(path: str, sentences: list[Columns]) -> None:
     """Raise ValueError if the first line is a header, or the label seems to be the first column."""
     word, *_, label = sentences[0]
-    first = [str(column[0]).lower() for column in sentences[0].values()]
-    if first[0] in HEADERS[0] and first[-1] in HEADERS[1]:
-        names = " ".join(str(column[0]) for column in sentences[0].values())
-        raise ValueError(f"{path}: the first line, {names!r:.80}, names columns and is no token: remove it")
+    first = [column[0] for column in sentences[0].values()]
+    if first[0].lower() in HEADERS[0] and first[-1].lower() in HEADERS[1]:
+        raise ValueError(f"{path}: the first line, {' '.join(first)!r:.80}, names columns and is no token: remove it")
     words, labels = ({value for each in sentences for value in each[name]} for name in (word, label))
     tokens = sum(len(each[label]) for each in sentences)
     if len(labels) > max(20, len(words)) and 2 * len(labels) > tokens:
-        *others, _ = [*sentences[0]]
-        names = ",".join(["label", *others])
+        *others, _ = names = [*sentences[0]]
         raise ValueError(
             f"{path}: {len(labels)} different labels for {len(words)} different words; if the label comes first: "
-            f"--columns {names}; if it is the last column: --columns {','.join(sentences[0])}"
+            f"--columns {','.join(['label', *others])}; if it is the last column: --columns {','.join(names)}"
         )
 
 
@@ -188,8 +186,7 @@ def say_read(options: argparse.Namespace, layout: Layout, sentences: int | None,
         if layout.form == "conllu" and options.columns is None
         else "columns " + ", ".join(layout.columns or ())
     )
-    read = "" if sentences is None else f"{sentences} sentences, "
-    if sentences == 1:
-        read = "one sentence (an empty line ends a sentence), "
+    several = {None: "", 1: "one sentence (an empty line ends a sentence), "}
+    read = several.get(sentences, f"{sentences} sentences, ")
     hint = f"{form} (--columns names others); templates {templates} (--templates)"
     print(f"{options.file}: {read}{hint}", file=sys.stderr)
