@@ -1,0 +1,155 @@
+"""The papers' experiments in their quick form on made-up data: they run, write their results, and draw them again."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from diptych.experiments.registry import perform
+
+pytest.importorskip("matplotlib", reason="draws pictures: pip install 'diptych[app]'")
+pytestmark = pytest.mark.beyond("runs every experiment of the papers")
+
+NAMES = ("Ana", "Luis", "Mar", "Sol")
+
+
+def made_up(path: Path, sentences: int = 20) -> Path:
+    """A zip with esp.train and esp.testa: random words; most capitalised words are names."""
+    rng = np.random.default_rng(0)
+
+    def text() -> str:
+        lines = []
+        for length in rng.integers(1, 12, size=sentences):
+            inside = False
+            for _ in range(length):
+                name = rng.random() < 0.3
+                word = str(rng.choice(NAMES)) if name else f"w{rng.integers(50)}"
+                label = "O" if not name or rng.random() < 0.1 else "I-PER" if inside else "B-PER"
+                inside = label != "O"
+                lines.append(f"{word} {'NP' if name else 'NC'} {label}")
+            lines.append("")
+        return "\n".join(lines)
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for member in ("esp.train", "esp.testa"):
+            archive.writestr(f"conll2002/{member}", text())
+    return path
+
+
+def made_up_treebank(path: Path, files: int = 5) -> Path:
+    """A zip of small files: random tags; each word is under the next word or the last, which is under the root."""
+    rng = np.random.default_rng(0)
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(files):
+            lines = []
+            for length in rng.integers(1, 7, size=4).tolist():
+                tags = rng.choice(["DT", "NN", "VB"], size=length)
+                lines += [f"w{rng.integers(20)}\t{tag}\t{(m + 1) % (length + 1)}" for m, tag in enumerate(tags, 1)]
+                lines.append("")
+            archive.writestr(f"bank/{number}.dp", "\n".join(lines))
+    return path
+
+
+def made_up_chunks(path: Path, sentences: int = 12) -> Path:
+    """A zip with train.txt and test.txt: random words and tags; nouns are in chunks."""
+    rng = np.random.default_rng(0)
+
+    def text() -> str:
+        lines = []
+        for length in rng.integers(1, 8, size=sentences):
+            inside = False
+            for _ in range(length):
+                tag = str(rng.choice(["DT", "NN", "VB"]))
+                label = "O" if tag == "VB" else "I-NP" if inside else "B-NP"
+                inside = label != "O"
+                lines.append(f"w{rng.integers(20)} {tag} {label}")
+            lines.append("")
+        return "\n".join(lines)
+
+    with zipfile.ZipFile(path, "w") as archive:
+        for member in ("train.txt", "test.txt"):
+            archive.writestr(f"conll2000/{member}", text())
+    return path
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """The report of an experiment that the others do not draw."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    ends(0, "ssvm-optimizers", "--quick", "--out", folder)
+    drawn_again(folder / "ssvm.json", "ssvm-optimizers", folder / "ssvm.png")
+    return folder / "ssvm.json"
+
+
+@pytest.fixture
+def runs(tmp_path, elsewhere):
+    """Run an experiment and draw its report again. A report of another experiment is rejected, as is a text."""
+
+    def run(name, *words, title):
+        report = tmp_path / f"{title}.json"
+        ends(0, name, *words, "--quick", "--out", tmp_path)
+        drawn_again(report, name, report.with_suffix(".png"))
+        ends(2, name, "--draw", elsewhere)
+        return json.loads(report.read_text(encoding="utf-8"))
+
+    return run
+
+
+def ends(status, name, *words):
+    """Run an experiment, which must end with this status."""
+    try:
+        found = perform(name, [str(word) for word in words])
+    except SystemExit as stop:  # the parser's, where an option is wrong
+        found = stop.code
+    assert found == status, (name, words)
+
+
+def drawn_again(report, name, picture):
+    """The picture is there, and is made again from the report alone."""
+    picture.unlink()
+    ends(0, name, "--draw", report)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("figure", ["2", "5a", "5b", "5c", "5d"])
+def test_entities(runs, tmp_path, figure):
+    data = made_up(tmp_path / "made-up.zip")
+    assert runs(f"casimir-figure-{figure}", data, title=f"figure-{figure}")["curves"]
+    ends(2, f"casimir-figure-{figure}", "--draw", data)
+
+
+@pytest.mark.parametrize("figure", ["3", "4", "6", "7"])
+def test_localization(runs, figure):
+    report = runs(f"casimir-figure-{figure}", "--classes", "a", title=f"localization-figure-{figure}")
+    assert report["curves"]
+
+
+def test_optimizers_of_the_structural_svm(elsewhere, tmp_path):
+    assert json.loads(elsewhere.read_text(encoding="utf-8"))["runs"]
+    ends(2, "ssvm-optimizers", "--draw", made_up(tmp_path / "made-up.zip"))
+
+
+def test_handwriting(runs, tmp_path):
+    runs("mkl-table-1", title="handwriting")
+    ends(2, "mkl-table-1", "--quick", "--folds", 11, "--out", tmp_path)
+
+
+def test_templates(runs, tmp_path):
+    runs("mkl-figure-1", made_up_treebank(tmp_path / "bank.zip"), title="parsing-templates")
+
+
+def test_table_of_screening(runs, tmp_path):
+    runs("screening-table-1", "syn1", "letters", "--values", 3, title="sparse-table")
+    ends(2, "screening-table-1", "syn4", "--quick", "--out", tmp_path)
+
+
+@pytest.mark.parametrize("source", ["letters", "chunks"])
+def test_screening_of_chains(runs, tmp_path, source):
+    data = source if source == "letters" else made_up_chunks(tmp_path / "chunks.zip")
+    runs("screening-chains", data, "--examples", 12, "--values", 3, title=f"sparse-{source}")
+    ends(2, "screening-chains", data, "--quick", "--ratio", 2, "--out", tmp_path)
+    ends(2, "screening-chains", tmp_path / "none.zip", "--quick", "--out", tmp_path)
